@@ -1,0 +1,39 @@
+"""What many tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("vfs", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+settings.load_profile("vfs")
+
+SHARED = Path(os.environ.get("VFS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+"""Real files from instruments with `oracle.json`: beside the checkout, never in it."""
+
+
+@pytest.fixture(scope="session")
+def oracle() -> dict[str, Any]:
+    """What independent readers say of the real files: data set name -> entry."""
+    path = SHARED / "oracle.json"
+    if not path.exists():
+        pytest.skip(f"no real files here ({path} is missing)")
+    return json.loads(path.read_text())["datasets"]
+
+
+def same_values(array: np.ndarray, entry: dict[str, Any]) -> bool:
+    """True where an array has the shape and the values (whatever its dtype) of an oracle entry."""
+    import hashlib
+
+    if list(array.shape) != entry["shape"]:
+        return False
+    wide = {"b": "<i8", "i": "<i8", "u": "<i8", "f": "<f8", "c": "<c16"}[array.dtype.kind]
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and (array > np.iinfo(np.int64).max).any():
+        wide = "<u8"
+    return hashlib.sha256(np.ascontiguousarray(array, wide).tobytes()).hexdigest() == entry["sha256_values"]

@@ -1,0 +1,225 @@
+"""Opening: format, backend and tree put together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vfs import tiling
+from vfs.array import ArrayReader, ChunkCache
+from vfs.backends import make_backend
+from vfs.errors import OptionError, UnknownArrayError
+from vfs.formats import by_name, detect
+from vfs.headers import expand, shape_option
+from vfs.tree import Tree
+
+if TYPE_CHECKING:
+    import zarr
+
+    from vfs.store import Store
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a set was opened: enough to open it again in another process. Small and quick to pickle."""
+
+    paths: tuple[str, ...]
+    format: str
+    array: str | None
+    settings: Mapping[str, Any]
+    options: Mapping[str, Any]
+
+    def group(self) -> VirtualGroup:
+        """Open the set again."""
+        return open_group(list(self.paths), format=self.format, array=self.array, **self.settings, **self.options)
+
+
+class VirtualArray(ArrayReader):
+    """One array of a set of files: indexable like numpy, and the zarr store it stands in. Made by `vfs.open`."""
+
+    group: VirtualGroup
+
+    def store(self, zarr_format: int = 3) -> Store:
+        """A read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
+
+        Args:
+            zarr_format: 3 or 2.
+
+        Raises:
+            OptionError: another zarr format.
+        """
+        return self.group.store(zarr_format)
+
+    def zarr(self) -> zarr.Array:
+        """This array as a zarr.Array, through `store()`."""
+        import zarr
+
+        return zarr.open_array(self.store(), path=self.dataset.path, mode="r")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _array_again, (self.group.opening, self.dataset.path)
+
+
+class VirtualGroup(Mapping[str, VirtualArray]):
+    """All arrays of a set: path -> VirtualArray. Made by `vfs.open_group`."""
+
+    def __init__(self, tree: Tree, opening: Opening) -> None:
+        self.tree = tree
+        self.opening = opening
+
+    @property
+    def name(self) -> str:
+        """What a mount calls it."""
+        return self.tree.name
+
+    @property
+    def main(self) -> VirtualArray:
+        """The largest array."""
+        return self[self.tree.main]
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Attributes of the root group."""
+        return self.tree.attrs
+
+    def __getitem__(self, path: str) -> VirtualArray:
+        try:
+            array = self.tree.arrays[path]
+        except KeyError:
+            raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {', '.join(self)}") from None
+        assert isinstance(array, VirtualArray)
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tree.arrays)
+
+    def __len__(self) -> int:
+        return len(self.tree.arrays)
+
+    def __repr__(self) -> str:
+        return f"<vfs.VirtualGroup {self.name}: {', '.join(self)}>"
+
+    def store(self, zarr_format: int = 3) -> Store:
+        """A read-only `zarr.abc.store.Store` over the whole tree; picklable."""
+        from vfs.store import Store
+
+        return Store(self.tree.zarr(zarr_format), (_store_again, (self.opening, zarr_format)))
+
+    def zarr(self) -> zarr.Group:
+        """The whole tree as a zarr.Group."""
+        import zarr
+
+        return zarr.open_group(self.store(), mode="r")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _group_again, (self.opening,)
+
+
+def _group_again(opening: Opening) -> VirtualGroup:
+    return opening.group()
+
+
+def _array_again(opening: Opening, path: str) -> VirtualArray:
+    return opening.group()[path]
+
+
+def _store_again(opening: Opening, zarr_format: int) -> Store:
+    return opening.group().store(zarr_format)
+
+
+def open_group(
+    paths: Paths,
+    *,
+    format: str | None = None,
+    array: str | None = None,
+    nav_shape: int | str | Sequence[int] | None = None,
+    sync_offset: int = 0,
+    roi: Any = None,
+    dtype: Any = None,
+    chunks: tiling.ChunkSpec = "auto",
+    backend: str = "auto",
+    **options: Any,
+) -> VirtualGroup:
+    """Open all arrays of a set of files. Reads headers, no pixels.
+
+    Args:
+        paths: a file that names its set, several files, or a glob.
+        format: name of the format; None: by the first bytes.
+        array: only this array, and it is the main one.
+        nav_shape: scan shape, slowest axis first; fewer positions than frames leaves out the rest, more are blank at the end.
+        sync_offset: frames to skip at the start; negative: so many blank frames first.
+        roi: bool mask over the scan, flat positions, or the name of a .npy file of one of them: the navigation axes become one
+            flat axis of the selected frames.
+        dtype: convert elements to it (for headerless data: what they are, unless `stored_dtype` says that).
+        chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
+        backend: "auto", "mmap" or "buffered".
+        options: options of the format (`vfs formats` lists them).
+
+    Raises:
+        UnknownFormatError, FormatError: the files are not what they should be.
+        OptionError: an option does not fit.
+        UnknownArrayError: `array` is not in the set.
+        SourceError: a file is missing or cannot be read.
+    """
+    names = expand(paths)
+    kind = by_name(format) if format else detect(names[0])
+    if "stored_dtype" in kind.options and dtype is not None and "stored_dtype" not in options:
+        options["stored_dtype"], dtype = dtype, None  # headerless data: `dtype` says what the pixels are, there is nothing to convert
+    kind.check_options(options)
+    datasets = kind.open(names, **options)
+    if array is not None:
+        if array not in {d.path for d in datasets}:
+            raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {', '.join(d.path for d in datasets)}")
+        datasets = [d for d in datasets if d.path == array or d.companion]
+    scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
+    mask = _mask(roi)
+    main = max((d for d in datasets if not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
+    cache = ChunkCache()
+    arrays: dict[str, ArrayReader] = {}
+    group = VirtualGroup.__new__(VirtualGroup)
+    for dataset in datasets:
+        mine = dataset is main or dataset.companion and dataset.nav_ndim > 0
+        shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
+        made = VirtualArray(
+            shown,
+            make_backend(backend, shown.files),
+            dtype=dtype if dataset is main else None,
+            chunks=chunks if dataset is main else "auto",
+            cache=cache,
+        )
+        made.group = group
+        arrays[dataset.path] = made
+    attrs = {"vfs": {"format": kind.name, **main.attrs}, **main.group_attrs}
+    settings = {"nav_shape": nav_shape, "sync_offset": sync_offset, "roi": mask, "dtype": dtype, "chunks": chunks, "backend": backend}
+    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, {k: v for k, v in settings.items() if v is not None}, options)
+    VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs), opening)
+    return group
+
+
+def open(paths: Paths, **options: Any) -> VirtualArray:
+    """Open the main array of a set of files: `open_group(…).main`. Reads headers, no pixels. Takes what `open_group` takes."""
+    return open_group(paths, **options).main
+
+
+def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
+    size = dtype.itemsize
+    for n in shape:
+        size *= n
+    return size
+
+
+def _mask(roi: Any) -> np.ndarray | None:
+    if roi is None:
+        return None
+    if isinstance(roi, str | os.PathLike):
+        try:
+            return np.asarray(np.load(roi, allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise OptionError(f"roi={os.fspath(roi)}: expected a .npy file with a mask or a list of positions: {error}") from None
+    return np.asarray(roi)

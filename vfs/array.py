@@ -1,0 +1,391 @@
+"""The engine: plan, fetch, decode. The only object with state.
+
+`ArrayReader` turns a region into elements: the layout says which bytes, the backend fetches them, the decoder puts them into
+place, straight into the caller's memory wherever that is possible. `ChunkCache` keeps decoded pieces for those who come
+back for the rest of one: limited in bytes, and two readers of one piece decode it once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, cast
+
+import numpy as np
+
+from vfs import tiling
+from vfs.backends import Backend
+from vfs.buffers import scratch
+from vfs.dataset import Dataset
+from vfs.decode import BlockDecoder, Decoder
+from vfs.errors import DecodeError, OptionError, RegionError, SourceError
+from vfs.geometry import ChunkGrid, Region, flat_boxes, select
+from vfs.kernels.ranges import DEST, STEP, split, windows
+from vfs.layout import BlockLayout
+
+TILE = 1 << 18  # bytes decoded at once where a conversion follows: stays in a core's cache
+
+
+class ChunkCache:
+    """Decoded pieces, at most `limit` bytes of them, the ones used last.
+
+    Single-flight: while one thread makes a piece, others that want it wait for that one. A piece that could not be made
+    is not kept; whoever waits for it gets the error too.
+    """
+
+    def __init__(self, limit: int = 256 << 20) -> None:
+        self.limit = limit
+        self.held = 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
+        self._making: dict[Hashable, Future[np.ndarray]] = {}
+        _CACHES.add(self)
+
+    def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The piece `key`, made by `make` if it is not there. Read-only: it is shared."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                return kept
+            flight = self._making.get(key)
+            mine = flight is None
+            if flight is None:
+                flight = self._making[key] = Future()
+        if not mine:
+            return flight.result()
+        try:
+            made = make()
+            made.flags.writeable = False
+        except BaseException as error:
+            with self._lock:
+                self._making.pop(key, None)
+            flight.set_exception(error)
+            raise
+        with self._lock:
+            self._making.pop(key, None)
+            if made.nbytes <= self.limit:
+                self._kept[key] = made
+                self.held += made.nbytes
+                while self.held > self.limit:
+                    self.held -= self._kept.popitem(last=False)[1].nbytes
+        flight.set_result(made)
+        return made
+
+    def _after_fork(self) -> None:  # the lock, and what was being made, belong to threads that the child does not have
+        self._lock = threading.Lock()
+        self._making = {}
+
+
+_CACHES: weakref.WeakSet[ChunkCache] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in _CACHES:
+        cache._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class ArrayReader:
+    """One array of a set of files, read on demand.
+
+    Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the
+    caller; where the bytes in the file already are the answer and the backend maps files, it is a read-only view of the file.
+
+    Args:
+        dataset: what the format said.
+        backend: how bytes get into memory.
+        dtype: elements are converted to it (numpy's rules for casting, any change allowed); None: as stored, native byte order.
+        chunks: see `vfs.tiling.chunk_shape`.
+        cache: where decoded pieces are kept.
+
+    Raises:
+        OptionError: `dtype` or `chunks` does not fit.
+    """
+
+    def __init__(self, dataset: Dataset, backend: Backend, *, dtype: Any = None, chunks: tiling.ChunkSpec = "auto", cache: ChunkCache | None = None) -> None:
+        self.dataset = dataset
+        self.backend = backend
+        self.dtype = _target_dtype(dataset.dtype, dtype)
+        self.chunks = tiling.chunk_shape(chunks, dataset.shape, self.dtype.itemsize, dataset.nav_ndim, dataset.block)
+        self.cache = ChunkCache() if cache is None else cache
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per axis."""
+        return self.dataset.shape
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """A name per axis."""
+        return self.dataset.dims
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.dataset.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.dataset.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The format's metadata."""
+        return self.dataset.attrs
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the source files."""
+        return self.dataset.files.paths
+
+    @property
+    def fill(self) -> Any:
+        """What blank places read as."""
+        return self.dtype.type(self.dataset.fill)
+
+    @property
+    def grid(self) -> ChunkGrid:
+        """The chunks of the array."""
+        return ChunkGrid(self.shape, self.chunks)
+
+    @property
+    def decodes_whole(self) -> bool:
+        """True where a part of a block costs as much as the block: partial reads go through the cache."""
+        return self.dataset.decoder.word_bytes == 0
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
+        return f"<vfs.VirtualArray {self.dataset.path} ({axes}) {self.dtype} chunks {self.chunks} of {len(self.files)} file{'s' * (len(self.files) != 1)}>"
+
+    def __getitem__(self, key: Any) -> Any:
+        chosen = select(key, self.shape)
+        got = self.read(chosen.region)
+        part = got[chosen.post]
+        if isinstance(part, np.ndarray) and part.nbytes * 2 <= got.nbytes and got.base is None:
+            return part.copy()  # do not keep what was read only to be stepped over
+        return part
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a virtual array is read from files: it cannot become a numpy array without a copy")
+        got = self.read()
+        return got if dtype is None else got.astype(dtype, copy=False)
+
+    def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a box.
+
+        Args:
+            region: a Region, or slices with positive steps (missing axes: whole); None: everything.
+            out: array of the region's shape and this array's dtype that the elements are written to. Any strides.
+
+        Returns: `out`, or a new array, or a read-only view of the file where that is the same bytes.
+
+        Raises:
+            RegionError: the region does not fit the array.
+            OptionError: `out` does not fit the region.
+            SourceError: bytes are missing, truncated or unreadable; the message names file, bytes and region.
+        """
+        box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
+        try:
+            if out is None:
+                straight = self._straight(box)
+                if straight is not None:
+                    return straight
+                out = np.empty(box.shape, self.dtype)
+            elif out.shape != box.shape or out.dtype != self.dtype:
+                raise OptionError(f"out has shape {out.shape} and dtype {out.dtype}, expected {box.shape} and {self.dtype}")
+            if box.size:
+                self._read_into(box, out)
+        except SourceError as error:
+            raise type(error)(f"{error} [reading {self.dataset.path}{box}]", error.errno or 5) from None
+        return out
+
+    def read_chunk(self, position: Sequence[int]) -> np.ndarray:
+        """A whole chunk, filled up beyond the array's edge.
+
+        Returns: dtype[chunks], C-contiguous.
+
+        Raises:
+            RegionError: there is no such chunk.
+            SourceError: see `read`.
+        """
+        grid = self.grid
+        if not grid.has(position):
+            raise RegionError(f"chunk {tuple(position)}: the array has {grid.counts} chunks")
+        region = grid.region(position)
+        if region.shape == self.chunks:
+            return self.read(region)
+        out = np.full(self.chunks, self.fill, self.dtype)
+        self.read(region, out[tuple(slice(0, n) for n in region.shape)])
+        return out
+
+    def cached_chunk(self, position: tuple[int, ...]) -> np.ndarray:
+        """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only."""
+        return self.cache.get((id(self.dataset), position), lambda: np.array(self.read_chunk(position)))
+
+    def read_flat(self, first: int, last: int) -> np.ndarray:
+        """The elements `first` to `last` (half-open) of the array in C order, as one axis.
+
+        Raises:
+            SourceError: see `read`.
+        """
+        out = np.empty(last - first, self.dtype)
+        done = 0
+        for box in flat_boxes(self.shape, first, last):
+            part = out[done : done + box.size].reshape(box.shape)
+            if self.decodes_whole:
+                self._copy_cached(box, part)
+            else:
+                self.read(box, part)
+            done += box.size
+        return out
+
+    def _copy_cached(self, box: Region, out: np.ndarray) -> None:
+        grid = self.grid
+        for position in grid.touched(box):
+            here = grid.region(position)
+            lo = [max(a, b) for a, b in zip(here.start, box.start, strict=True)]
+            hi = [min(a, b) for a, b in zip(here.stop, box.stop, strict=True)]
+            chunk = self.cached_chunk(position)
+            to = tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, box.start, strict=True))
+            out[to] = chunk[tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, here.start, strict=True))]
+
+    def tiles(self, shape: Sequence[int] | None = None) -> Iterator[tuple[Region, np.ndarray]]:
+        """The whole array, a tile at a time, in C order of the tiles.
+
+        Args:
+            shape: elements per axis, -1 for the whole axis; None: the chunks.
+
+        Yields: (region, elements of that region).
+
+        Raises:
+            OptionError: the shape does not fit.
+            SourceError: see `read`.
+        """
+        tile = self.chunks if shape is None else tiling.chunk_shape(tuple(shape), self.shape, self.dtype.itemsize, self.dataset.nav_ndim)
+        grid = ChunkGrid(self.shape, tile)
+        for position in grid.touched(Region.whole(self.shape)):
+            region = grid.region(position)
+            yield region, self.read(region)
+
+    def _straight(self, region: Region) -> np.ndarray | None:
+        """A view of the file, where one range of native bytes is the answer."""
+        decoder = self.dataset.decoder
+        if self.backend.copies or decoder.word_bytes == 0 or decoder.dtype != self.dtype or not cast(Decoder, decoder).straight:
+            return None
+        rows, _ = self.dataset.layout.read_ranges(region)
+        if len(rows) != 1:
+            return None
+        file, start, stop, _, step, *_ = rows[0].tolist()
+        if (step != 1 and stop - start > decoder.word_bytes) or stop - start != region.size * self.dtype.itemsize:
+            return None
+        return self.backend.span(file, start, stop, scratch_none).view(self.dtype).reshape(region.shape)
+
+    def _read_into(self, region: Region, out: np.ndarray) -> None:
+        """Read a non-empty region, converted where that is asked for."""
+        if self.dtype == self.dataset.dtype and out.flags.c_contiguous:
+            self._gather(region, out)
+            return
+        width = self.dataset.dtype.itemsize
+        for tile in tiling.cut(region, width, TILE):
+            to = tuple(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in zip(tile.start, tile.stop, region.start, region.step, strict=True))
+            with scratch.borrow(tile.size * width) as memory, np.errstate(all="ignore"):
+                part = memory[: tile.size * width].view(self.dataset.dtype).reshape(tile.shape)
+                self._gather(tile, part)
+                np.copyto(out[to], part, casting="unsafe")
+
+    def _gather(self, region: Region, out: np.ndarray) -> None:
+        """Read a non-empty region as stored into C-contiguous memory."""
+        decoder = self.dataset.decoder
+        if decoder.word_bytes == 0:
+            self._gather_blocks(region, out)
+            return
+        decoder = cast(Decoder, decoder)
+        backend = self.backend
+        rows, covered = self.dataset.layout.read_ranges(region)
+        flat = out.reshape(-1)
+        if covered < flat.size or decoder.accumulates:
+            flat.fill(self.dataset.fill)
+        width = flat.itemsize
+        for file, start, stop, first, last, wanted in windows(rows, backend.window).tolist():
+            part = rows[first:last]
+            if not backend.copies:
+                decoder.decode(part, backend.span(file, start, stop, scratch_none), start, flat)
+            elif decoder.straight and last - first == 1 and rows[first, STEP] == 1:
+                to = int(rows[first, DEST]) * width
+                backend.span(file, start, stop, flat.view(np.uint8)[to : to + stop - start])
+            elif stop - start > backend.window:  # a long run that has to be decoded: in pieces that stay in cache
+                for piece in split(part, backend.window, decoder.word_bytes, decoder.word_pixels):
+                    self._decode(piece[None], file, int(piece[1]), int(piece[2]), None, flat)
+            else:
+                self._decode(part, file, start, stop, part if wanted * 2 < stop - start else None, flat)
+
+    def _decode(self, rows: np.ndarray, file: int, start: int, stop: int, wanted: np.ndarray | None, flat: np.ndarray) -> None:
+        with scratch.borrow(stop - start) as memory:
+            data = self.backend.span(file, start, stop, memory, wanted)
+            cast(Decoder, self.dataset.decoder).decode(rows, data, start, flat)
+
+    def _gather_blocks(self, region: Region, out: np.ndarray) -> None:
+        """Read blocks that decode only as a whole, each once as long as it stays in the cache."""
+        layout = cast(BlockLayout, self.dataset.layout)
+        _, covered = layout.read_ranges(region)
+        if covered < out.size:
+            out.fill(self.dataset.fill)
+        for box, shape, where in layout.touched(region):
+            to, of = [], []
+            for lo, hi, start, stop, step in zip(box.start, box.stop, region.start, region.stop, region.step, strict=True):
+                a = start + max(0, -(-(lo - start) // step)) * step
+                b = min(stop, hi)
+                to.append(slice((a - start) // step, max(0, -(-(b - start) // step))))
+                of.append(slice(a - lo, max(a, b) - lo, step))
+            if all(cut.stop > cut.start for cut in to):
+                out[tuple(to)] = self._block(where, shape)[tuple(of)]
+
+    def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
+        file, start, size, number = where
+
+        def make() -> np.ndarray:
+            with scratch.borrow(size) as memory:
+                data = self.backend.span(file, start, start + size, memory)
+                try:
+                    made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
+                except DecodeError as error:
+                    raise DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}") from None
+            return made if made.base is None else made.copy()  # never keep a view of scratch
+
+        return self.cache.get((id(self.dataset), number), make)
+
+
+scratch_none = np.empty(0, np.uint8)
+"""For backends that give views and use no scratch."""
+
+
+def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
+    if asked is None:
+        return stored
+    try:
+        target = np.dtype(asked).newbyteorder("=")
+    except TypeError:
+        raise OptionError(f"dtype={asked!r}: not a numpy dtype") from None
+    if target.kind not in "biufc" or (stored.kind == "c" and target.kind != "c"):
+        raise OptionError(f"dtype={target}: cannot convert {stored} to it")
+    return target

@@ -1,0 +1,56 @@
+"""Backends: how bytes of files get into memory. One verb, `span`.
+
+`mmap` maps files: views without a copy, for one's own process (a source that shrinks while it is read kills the process that
+reads its map, so sizes are checked first, and what serves others does not use it). `buffered` reads with pread: a short
+read is an error, never a crash. `vfs.testing` has a memory, a counting and a failing one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from vfs.dataset import Files
+from vfs.errors import OptionError
+
+
+class Backend(Protocol):
+    """Bytes of files.
+
+    Attributes:
+        copies: True where `span` copies into `scratch`, so that reading straight into the output saves a copy.
+        window: bytes that are best fetched at once.
+    """
+
+    copies: bool
+    window: int
+
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+        """The bytes `start` to `stop` of a file.
+
+        Args:
+            file: index into the set's files.
+            scratch: uint8[at least stop - start] that may be used for the answer. It belongs to the caller.
+            wanted: int64[n, ≥ 3] read ranges (see `vfs.kernels.ranges`) if only these bytes matter: the others may be anything.
+
+        Returns: uint8[stop - start], valid as long as the caller leaves `scratch` alone. Read-only unless it is `scratch`.
+
+        Raises:
+            SourceError: the bytes cannot be had. The message names file and byte range.
+        """
+
+
+def make_backend(name: str, files: Files) -> Backend:
+    """The backend of that name: `auto` (mmap), `mmap` or `buffered`.
+
+    Raises:
+        OptionError: there is no such backend.
+    """
+    from vfs.backends.buffered import BufferedBackend
+    from vfs.backends.mapped import MmapBackend
+
+    known = {"auto": MmapBackend, "mmap": MmapBackend, "buffered": BufferedBackend}
+    if name not in known:
+        raise OptionError(f"backend {name!r}: expected one of {', '.join(known)}")
+    return known[name](files)

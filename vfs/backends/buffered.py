@@ -1,0 +1,52 @@
+"""The buffered backend: pread into memory. A source that shrinks or fails gives an error, never a crash."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from vfs.backends.handles import Descriptor, Handles
+from vfs.dataset import Files
+from vfs.errors import SourceError, TruncatedSourceError
+from vfs.kernels.fetch import read_ranges
+from vfs.kernels.ranges import START, STOP
+
+
+class BufferedBackend:
+    """pread into the caller's memory.
+
+    Where only some ranges of a span are wanted and they are less than half of it, each is read by itself.
+    """
+
+    copies = True
+    window = 1 << 19
+
+    def __init__(self, files: Files) -> None:
+        self.handles: Handles[Descriptor] = Handles(files, Descriptor)
+
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+        opened = self.handles.get(file)
+        out = scratch[: stop - start]
+        if wanted is None:
+            self._fill(opened, start, out)
+        else:
+            bad = read_ranges(opened.fd, wanted, out, start)
+            if bad >= 0:  # once more, one by one, to say what is wrong
+                for a, b in wanted[bad:, START : STOP + 1].tolist():
+                    self._fill(opened, a, out[a - start : b - start])
+        return out
+
+    @staticmethod
+    def _fill(opened: Descriptor, start: int, out: np.ndarray) -> None:
+        stop = start + out.size
+        done = 0
+        while done < out.size:
+            try:
+                got = os.preadv(opened.fd, [out[done:]], start + done)
+            except OSError as error:
+                raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
+            if got == 0:
+                size = os.fstat(opened.fd).st_size
+                raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
+            done += got

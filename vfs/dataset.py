@@ -1,0 +1,149 @@
+"""What a format says about its files: frozen, picklable values. Nothing is read through them.
+
+`Files` are the files of a set with the size and time they had when it was opened; a `Dataset` is one array of it: where its
+elements are (`layout`), what they are (`decoder`), what its axes are called. A format's `open` returns its datasets in
+order, the main one first.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from vfs.decode import BlockDecoder, Decoder
+from vfs.errors import MissingSourceError, OptionError, SourceError
+from vfs.headers import nav_dims
+from vfs.layout import BlockLayout, FrameLayout
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """The files of a set, in the order that `FILE` of a read range counts.
+
+    Attributes:
+        paths: absolute paths.
+        sizes: int64[n] bytes at opening; -1 where a file was missing.
+        times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
+    """
+
+    paths: tuple[str, ...]
+    sizes: np.ndarray
+    times: np.ndarray
+
+    @classmethod
+    def stat(cls, paths: Sequence[str | os.PathLike[str]], missing_ok: bool = False) -> Files:
+        """Look at every file once.
+
+        Args:
+            missing_ok: accept that files are missing; reading what they hold is then an error, opening is not.
+
+        Raises:
+            MissingSourceError: a file is not there and `missing_ok` is False.
+            SourceError: it cannot be looked at, or is not a file.
+        """
+        sizes = np.empty(len(paths), np.int64)
+        times = np.empty(len(paths), np.int64)
+        names = []
+        for i, path in enumerate(paths):
+            name = os.path.abspath(path)
+            names.append(name)
+            try:
+                found = os.stat(name)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise MissingSourceError(f"{name}: no such file") from None
+                sizes[i], times[i] = -1, 0
+                continue
+            except OSError as error:
+                raise SourceError(f"{name}: cannot be opened: {error.strerror}", error.errno or 5) from None
+            if not os.path.isfile(name):
+                raise SourceError(f"{name}: expected a file, found something else (a folder or a device)")
+            sizes[i], times[i] = found.st_size, found.st_mtime_ns
+        return cls(tuple(names), sizes, times)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One array of a set of files.
+
+    Attributes:
+        path: where it sits in the zarr tree; "data" for the array of a single-array set, else the container's own path
+            ("entry/data", "image_0/data"), companions under their own names ("timestamp").
+        files: the files that `layout` counts.
+        layout: where the elements are.
+        decoder: what they are.
+        shape: elements per axis.
+        dims: a name per axis.
+        nav_ndim: how many of the axes are navigation axes (they come first).
+        fill: what blank places read as.
+        block: elements per axis of the block that is cheapest to read whole (a frame, a tile), or () where it does not matter.
+        attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the root, for the main array).
+        conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
+        group_attrs: the same at the root group (`ome` of an OME-TIFF).
+        companion: True for what stands beside an array (time stamps), False for an array of its own right.
+    """
+
+    path: str
+    files: Files
+    layout: FrameLayout | BlockLayout
+    decoder: Decoder | BlockDecoder
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+    nav_ndim: int
+    fill: int | float = 0
+    block: tuple[int, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+    group_attrs: Mapping[str, Any] = field(default_factory=dict)
+    companion: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Element type as decoded, in native byte order."""
+        return self.decoder.dtype
+
+    def arranged(self, nav_shape: tuple[int, ...] | None = None, sync_offset: int = 0, roi: np.ndarray | None = None) -> Dataset:
+        """The same frames as another scan.
+
+        Args:
+            nav_shape: scan shape, slowest axis first. Fewer positions than frames: the rest is left out; more: blank at the end.
+            sync_offset: frames to skip at the start (blank frames at the end); negative: so many blank frames first.
+            roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of these, in C order of the mask.
+
+        Raises:
+            OptionError: the data set has no navigation axes, or the mask or the positions do not fit the scan.
+        """
+        if nav_shape is None and sync_offset == 0 and roi is None:
+            return self
+        if self.nav_ndim == 0:
+            raise OptionError(f"nav_shape, sync_offset and roi do not apply: {self.path} has no navigation axes (shape {self.shape})")
+        nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
+        chosen = None
+        if roi is not None:
+            mask = np.asarray(roi)
+            if mask.dtype == bool:
+                if mask.shape != nav and mask.shape != (math.prod(nav),):
+                    raise OptionError(f"roi has shape {mask.shape}, the scan has {nav}")
+                mask = np.flatnonzero(mask)
+            if mask.dtype.kind not in "iu" or mask.ndim != 1:
+                raise OptionError(f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions")
+            chosen = mask.astype(np.int64)
+            if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
+                raise OptionError(f"roi selects {len(chosen)} positions; expected at least one, all from 0 to {math.prod(nav) - 1}")
+        shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]
+        if isinstance(self.layout, FrameLayout):
+            layout: FrameLayout | BlockLayout = self.layout.arranged(nav, sync_offset, chosen)
+        else:
+            layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim)
+        nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
+        names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
+        block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
+        return replace(self, layout=layout, shape=shape, dims=names + self.dims[self.nav_ndim :], nav_ndim=nav_ndim, block=block)

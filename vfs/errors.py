@@ -1,0 +1,95 @@
+"""Every exception vfs raises on purpose.
+
+Each derives from `VfsError` *and* from the built-in that a caller would expect::
+
+    VfsError
+    ├── FormatError        (ValueError)         a file is not what its format says: garbled, foreign, absurd sizes
+    │   └── UnknownFormatError                  no format recognises the file
+    ├── OptionError        (ValueError)         an option or argument does not fit (nav_shape, dtype, chunks, …)
+    ├── RegionError        (IndexError)         an index or region outside the array, or of a kind numpy would refuse
+    ├── UnknownArrayError  (KeyError)           a container has no array of that name
+    ├── DependencyError    (ImportError)        an optional package is needed; the message says which to install
+    ├── SourceError        (OSError, EIO)       source bytes cannot be had: a failed read is an error, never a fill value
+    │   ├── MissingSourceError (FileNotFoundError, ENOENT)
+    │   ├── TruncatedSourceError                the file ends before the bytes that are needed
+    │   ├── SourceChangedError                  the file is not the one that was opened
+    │   └── DecodeError                         a block's bytes do not decode (a compressed strip that is garbage)
+    └── MountError         (OSError)            mounting or unmounting cannot work; the message says why and what to do
+"""
+
+from __future__ import annotations
+
+import errno
+
+
+class VfsError(Exception):
+    """Base of all errors raised by vfs on purpose."""
+
+
+class FormatError(VfsError, ValueError):
+    """A file is not what its format says."""
+
+
+class UnknownFormatError(FormatError):
+    """No format recognises the file."""
+
+
+class OptionError(VfsError, ValueError):
+    """An option or argument does not fit."""
+
+
+class RegionError(VfsError, IndexError):
+    """An index or region that the array does not have."""
+
+
+class UnknownArrayError(VfsError, KeyError):
+    """A container has no array of that name."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class DependencyError(VfsError, ImportError):
+    """An optional package is needed."""
+
+
+class SourceError(VfsError, OSError):
+    """Source bytes cannot be had.
+
+    `errno` is EIO unless said otherwise, so that it passes through FUSE as an I/O error.
+    """
+
+    def __init__(self, message: str, code: int = errno.EIO) -> None:
+        super().__init__(code, message)
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        return type(self), (str(self), int(self.args[0]))
+
+
+class MissingSourceError(SourceError, FileNotFoundError):
+    """A source file is not there."""
+
+    def __init__(self, message: str, code: int = errno.ENOENT) -> None:
+        super().__init__(message, code)
+
+
+class TruncatedSourceError(SourceError):
+    """A source file ends before the bytes that are needed."""
+
+
+class SourceChangedError(SourceError):
+    """A source file is not the one that was opened."""
+
+
+class DecodeError(SourceError):
+    """A block's bytes do not decode."""
+
+
+class MountError(VfsError, OSError):
+    """Mounting or unmounting cannot work."""
+
+    def __str__(self) -> str:
+        return str(self.args[-1]) if self.args else ""

@@ -1,0 +1,121 @@
+"""Formats: what tells one from another, and how each says where its elements are.
+
+A format is one module here (or in any package) with a `Format`, made known by an entry point of the group `vfs.formats`. It
+looks at headers and sizes and answers with data sets; pixels are read by the engine. Keyword-only parameters of its
+`open` are its options; their docstring lines are the options' help.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from vfs.dataset import Dataset
+from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, UnknownFormatError
+
+HEAD = 4096  # bytes of a file that `sniff` gets to see
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Attributes:
+        name: as in `--format NAME`.
+        extensions: endings of its naming files, lower case, with the dot; the longest that fits is cut off for the name of a data set.
+        url: where it is specified, or who makes it.
+        summary: one line.
+        sniff: (path, first bytes) -> True where the file is of this format. "First bytes" are at most `HEAD`. Cheap; it may not raise.
+        open: (paths, *, options) -> data sets, the main one first. One path names its set; several are the set.
+    """
+
+    name: str
+    extensions: tuple[str, ...]
+    url: str
+    summary: str
+    sniff: Callable[[str, bytes], bool]
+    open: Callable[..., Sequence[Dataset]]
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """Option name -> parameter of `open`."""
+        return {n: p for n, p in inspect.signature(self.open, eval_str=True).parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+    def help(self, option: str) -> str:
+        """What `open`'s docstring says of an option."""
+        found = re.search(rf"^\s+{option}: (.+(?:\n\s{{12,}}.+)*)", inspect.getdoc(self.open) or "", re.M)
+        return " ".join(found[1].split()) if found else ""
+
+    def check_options(self, given: Mapping[str, Any]) -> None:
+        """Raises:
+        OptionError: an option that the format does not have.
+        """
+        for name in given:
+            if name not in self.options:
+                near = difflib.get_close_matches(name, self.options, 1)
+                known = ", ".join(self.options) or "none"
+                raise OptionError(f"format {self.name} has no option {name!r}{f' (did you mean {near[0]}?)' if near else ''}; its options: {known}")
+
+    def label(self, path: str) -> str:
+        """The name of a data set: the file's name without the format's ending (without the last one, where none fits)."""
+        name = os.path.basename(path)
+        for ending in sorted(self.extensions, key=len, reverse=True):
+            if name.lower().endswith(ending) and len(name) > len(ending):
+                return name[: -len(ending)]
+        return os.path.splitext(name)[0] or name
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """Every known format by name, from the entry points `vfs.formats`."""
+    found = {}
+    for entry in sorted(entry_points(group="vfs.formats"), key=lambda e: e.name):
+        found[entry.name] = entry.load()
+    return found
+
+
+def by_name(name: str) -> Format:
+    """Raises:
+    OptionError: there is no such format.
+    """
+    known = formats()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        raise OptionError(f"no format is called {name!r}{f' (did you mean {near[0]}?)' if near else ''}; known: {', '.join(known)}")
+    return known[name]
+
+
+def detect(path: str) -> Format:
+    """The format of a file by its first bytes.
+
+    Raises:
+        MissingSourceError, SourceError: it cannot be read.
+        FormatError: it is empty.
+        UnknownFormatError: no format claims it.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(HEAD)
+    except FileNotFoundError:
+        raise MissingSourceError(f"{path}: no such file") from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
+    if not head:
+        raise FormatError(f"{path}: expected a detector file, found an empty one")
+    claims = [f for f in formats().values() if f.sniff(path, head)]
+    if len(claims) == 1:
+        return claims[0]
+    if claims:
+        raise UnknownFormatError(f"{path}: could be {' or '.join(f.name for f in claims)}; say which with --format (format=)")
+    like = [f.name for f in formats().values() if path.lower().endswith(f.extensions)]
+    hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
+    raise UnknownFormatError(
+        f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); headerless data opens with --format raw -o dtype=… -o sig_shape=…"
+    )

@@ -1,0 +1,3 @@
+from vfs.formats import Format
+
+FORMAT = Format("mib", (".mib",), "", "", lambda path, head: False, lambda paths: [])

@@ -1,0 +1,100 @@
+"""NumPy's .npy, format versions 1 to 3: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+
+One file is one array, in C or Fortran order, of either byte order. Several files of one shape and dtype are stacked along a
+new first axis. Structured and object arrays are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.lib import format as npy
+
+from vfs.dataset import Dataset, Files
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.headers import nav_dims, read_at
+from vfs.layout import FrameLayout, whole_frame
+
+_MOST = 1 << 20  # bytes a header may have: real ones have some hundred
+
+
+def sniff(path: str, head: bytes) -> bool:
+    return head.startswith(b"\x93NUMPY")
+
+
+def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Returns (shape, Fortran order, dtype, offset of the data in bytes)."""
+    start = read_at(path, 12, short_ok=True)
+    if not start.startswith(b"\x93NUMPY") or len(start) < 12:
+        raise FormatError(f"{path}: expected a .npy file, it begins with {start[:8]!r}")
+    wide = start[6] >= 2
+    offset = int.from_bytes(start[8:12], "little") + 12 if wide else int.from_bytes(start[8:10], "little") + 10
+    if start[6] not in (1, 2, 3) or offset > _MOST:
+        raise FormatError(f"{path}: expected a .npy header of version 1 to 3, found version {start[6]} and {offset:,} bytes")
+    stream = io.BytesIO(read_at(path, offset))
+    try:
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(stream, max_header_size=_MOST)
+    except Exception as error:  # a garbled header can fail anywhere in numpy's parser
+        raise FormatError(f"{path}: the .npy header cannot be understood: {str(error).splitlines()[0]}") from None
+    if dtype.hasobject or dtype.kind not in "biufc":
+        raise FormatError(f"{path}: holds {dtype}; expected numbers")
+    if any(n < 0 for n in shape) or len(shape) > 32:
+        raise FormatError(f"{path}: the .npy header says shape {shape}")
+    return tuple(shape), fortran, dtype, offset
+
+
+def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:
+    """Open .npy files.
+
+    Args:
+        sig_ndim: how many of the last axes are a frame; by default two of three or more, else all
+
+    Raises:
+        FormatError: a header is garbled, the dtype is no number, files differ.
+        TruncatedSourceError: a file is shorter than its header says.
+        OptionError: `sig_ndim` does not fit.
+    """
+    files = Files.stat(paths)
+    shape, fortran, dtype, _ = first = _header(files.paths[0])
+    offsets = []
+    size = math.prod(shape) * dtype.itemsize
+    for path, found in zip(files.paths, files.sizes.tolist(), strict=True):
+        here = first if path == files.paths[0] else _header(path)
+        if here[:3] != first[:3]:
+            raise FormatError(f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that are stacked must be alike")
+        if found < here[3] + size:
+            raise TruncatedSourceError(f"{path}: the header says {dtype}{list(shape)}, {here[3] + size:,} bytes, the file has {found:,}; it looks truncated")
+        offsets.append(here[3])
+
+    k = min(2, len(shape)) if sig_ndim is None else sig_ndim
+    if not 0 <= k <= len(shape):
+        raise OptionError(f"sig_ndim={k}: the array has {len(shape)} axes")
+    stacked = len(paths) > 1
+    contiguous = not fortran or len(shape) < 2
+    nav = shape[: len(shape) - k]
+    if contiguous:  # every navigation position is a frame
+        frames = math.prod(nav)
+        layout = FrameLayout.of(shape[len(nav) :], [frames] * len(paths), word_bytes=dtype.itemsize, file_header=offsets)
+        layout = layout.arranged((len(paths), *nav) if stacked else nav)
+        nav_ndim = len(nav) + stacked
+    else:  # the whole array is the frame: its axes are interleaved
+        strides = [math.prod(shape[:j]) for j in range(len(shape))]
+        layout = FrameLayout.of(shape, [1] * len(paths), word_bytes=dtype.itemsize, file_header=offsets, pieces=whole_frame(shape, strides))
+        layout = layout.arranged((len(paths),) if stacked else ())
+        nav_ndim = int(stacked)
+    if len(shape) > 6 and stacked:
+        raise OptionError(f"{paths[0]}: cannot stack arrays of {len(shape)} axes")
+    names = nav_dims(len(nav)) + (("y", "x") if k == 2 else ("x",) if k == 1 else tuple(f"sig_{j}" for j in range(k)))
+    dims = (("file",) if stacked else ()) + names
+    attrs = {"descr": dtype.str, "fortran_order": fortran}
+    return [Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, dims, nav_ndim, attrs=attrs)]
+
+
+FORMAT = Format("npy", (".npy",), "https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html", "NumPy arrays, one or a stack of files", sniff, open)

@@ -1,0 +1,209 @@
+"""Boxes and grids: plain integer arithmetic, no files, no arrays of data.
+
+A `Region` is a box with steps, in elements: `start`, `stop` (half-open) and `step` (positive) for every axis.
+A `ChunkGrid` cuts a shape into regular chunks; the last chunk of an axis may stick out of the array.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from operator import index
+
+from vfs.errors import RegionError
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box with steps in an N-d array.
+
+    Attributes:
+        start, stop: half-open bounds in elements, one per axis, `0 <= start <= stop`.
+        step: distance between neighbouring elements, one per axis, at least 1.
+    """
+
+    start: tuple[int, ...]
+    stop: tuple[int, ...]
+    step: tuple[int, ...]
+
+    @classmethod
+    def box(cls, start: Sequence[int], stop: Sequence[int]) -> Region:
+        """The box from `start` to `stop` with every step 1."""
+        return cls(tuple(start), tuple(stop), (1,) * len(start))
+
+    @classmethod
+    def whole(cls, shape: Sequence[int]) -> Region:
+        """All of an array of this shape."""
+        return cls((0,) * len(shape), tuple(shape), (1,) * len(shape))
+
+    @classmethod
+    def of(cls, region: Region | Sequence[slice], shape: Sequence[int]) -> Region:
+        """A region from slices, checked against `shape` and with numpy's rules for slices.
+
+        Args:
+            region: a Region (checked), or at most one slice per axis with positive steps; axes not named are taken whole.
+            shape: shape of the array.
+
+        Raises:
+            RegionError: too many axes, a step below 1, or something that is not a slice.
+        """
+        if isinstance(region, Region):
+            if len(region.start) != len(shape):
+                raise RegionError(f"region has {len(region.start)} axes, the array has {len(shape)}")
+            for axis, (a, b, s, n) in enumerate(zip(region.start, region.stop, region.step, shape, strict=True)):
+                if not (0 <= a <= b <= n and s >= 1):
+                    raise RegionError(f"region {a}:{b}:{s} does not fit axis {axis} of length {n}")
+            return region
+        if len(region) > len(shape):
+            raise RegionError(f"region has {len(region)} axes, the array has {len(shape)}")
+        start, stop, step = [], [], []
+        for axis, n in enumerate(shape):
+            cut = region[axis] if axis < len(region) else slice(None)
+            if not isinstance(cut, slice):
+                raise RegionError(f"axis {axis} of a region must be a slice, not {type(cut).__name__}")
+            a, b, s = cut.indices(n)
+            if s < 1:
+                raise RegionError(f"axis {axis} of a region has step {s}; only indexing takes negative steps")
+            start.append(a)
+            stop.append(max(a, b))
+            step.append(s)
+        return cls(tuple(start), tuple(stop), tuple(step))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+        return tuple(-(-(b - a) // s) for a, b, s in zip(self.start, self.stop, self.step, strict=True))
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The same region for numpy."""
+        return tuple(slice(a, b, s) for a, b, s in zip(self.start, self.stop, self.step, strict=True))
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in zip(self.start, self.stop, self.step, strict=True)) + "]"
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkGrid:
+    """A shape cut into regular chunks, each `chunks` elements long per axis (at least 1)."""
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of chunks per axis (0 where the axis is empty)."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
+
+    def has(self, position: Sequence[int]) -> bool:
+        """True where `position` is a chunk of this grid."""
+        return len(position) == len(self.shape) and all(0 <= p < n for p, n in zip(position, self.counts, strict=True))
+
+    def region(self, position: Sequence[int]) -> Region:
+        """The part of the array that the chunk at `position` holds; shorter than `chunks` at the far edges."""
+        start = tuple(p * c for p, c in zip(position, self.chunks, strict=True))
+        stop = tuple(min(a + c, n) for a, c, n in zip(start, self.chunks, self.shape, strict=True))
+        return Region.box(start, stop)
+
+    def touched(self, region: Region) -> Iterator[tuple[int, ...]]:
+        """Positions of the chunks that a non-empty region touches, in C order."""
+        if region.size == 0:
+            return iter(())
+        spans = (range(a // c, -(-b // c)) for a, b, c in zip(region.start, region.stop, self.chunks, strict=True))
+        return product(*spans)
+
+
+def flat_boxes(shape: Sequence[int], first: int, last: int) -> Iterator[Region]:
+    """Cut the elements `first` to `last` (half-open, C order) of an array into boxes, in order.
+
+    A contiguous piece of a C-ordered array is at most `2 * ndim - 1` boxes: a rest of the current row, of the current plane, …, and back.
+    """
+    inner = [1] * (len(shape) + 1)  # inner[k]: elements below one step along axis k - 1
+    for axis in range(len(shape) - 1, -1, -1):
+        inner[axis] = inner[axis + 1] * shape[axis]
+    while first < last:
+        # the slowest axis along which whole steps can be taken from here
+        axis = next(k for k in range(len(shape) + 1) if first % inner[k] == 0 and first + inner[k] <= last)
+        if axis == 0:
+            yield Region.whole(shape)
+            return
+        rows = (last - first) // inner[axis]
+        start = [first // inner[k + 1] % shape[k] for k in range(len(shape))]
+        rows = min(rows, shape[axis - 1] - start[axis - 1])
+        stop = [a + 1 for a in start]
+        stop[axis - 1] = start[axis - 1] + rows
+        for k in range(axis, len(shape)):
+            start[k], stop[k] = 0, shape[k]
+        yield Region.box(start, stop)
+        first += rows * inner[axis]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What numpy basic indexing asks for, in three steps: read `region`, take `post`, drop the axes that were integers.
+
+    Attributes:
+        region: what is read.
+        post: applied to what was read: negative steps, and the steps of the last axis (read in one piece).
+    """
+
+    region: Region
+    post: tuple[int | slice, ...]
+
+
+def select(key: object, shape: Sequence[int]) -> Selection:
+    """Translate a numpy basic index.
+
+    Raises:
+        RegionError: newaxis, arrays, lists, masks, floats, indices out of bounds, or too many of them.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    for part in parts:
+        if part is None:
+            raise RegionError("np.newaxis is not supported: index first, then add axes to the numpy array that comes back")
+        if not (part is Ellipsis or isinstance(part, slice) or (hasattr(part, "__index__") and not isinstance(part, bool) and getattr(part, "ndim", 0) == 0)):
+            kind = type(part).__name__
+            raise RegionError(f"basic indexing takes integers, slices and Ellipsis, not {kind}; for masks and lists use a.zarr().oindex or read a box first")
+    dots = sum(part is Ellipsis for part in parts)
+    if dots > 1:
+        raise RegionError("an index can only have a single Ellipsis")
+    given = len(parts) - dots
+    if given > len(shape):
+        raise RegionError(f"too many indices: the array has {len(shape)} axes, {given} were given")
+    at = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
+    full = parts[:at] + (slice(None),) * (len(shape) - given) + parts[at + 1 :]
+
+    start, stop, step = [], [], []
+    post: list[int | slice] = []
+    for axis, (part, n) in enumerate(zip(full, shape, strict=True)):
+        if not isinstance(part, slice):
+            i = index(part)  # type: ignore[call-overload]
+            if not -n <= i < n:
+                raise RegionError(f"index {i} is out of bounds for axis {axis} of length {n}")
+            a, b, s, after = i % n, i % n + 1, 1, 0
+        else:
+            a, b, s = part.indices(n)
+            count = max(0, -(-(b - a) // s) if s > 0 else -(-(a - b) // -s))
+            reverse = s < 0
+            if reverse:
+                a, s = a + (count - 1) * s, -s
+            a = max(a, 0) if count else 0
+            b = a + (count - 1) * s + 1 if count else a
+            after = slice(None, None, -1 if reverse else None)
+            if axis == len(shape) - 1 and s > 1:  # pixels of a row lie together: read the row once, then pick
+                after = slice(None, None, s) if not reverse else slice(None, None, -s)
+                if reverse and count:
+                    after = slice((count - 1) * s, None, -s)
+                s = 1
+        start.append(a)
+        stop.append(b)
+        step.append(s)
+        post.append(after)
+    return Selection(Region(tuple(start), tuple(stop), tuple(step)), tuple(post))

@@ -1,0 +1,171 @@
+"""A search tree over boxes of any shape at any place, and the read ranges of those that a region touches.
+
+The boxes are sorted along a Z-order curve and packed, `FAN` at a time, into a tree of bounding boxes. A query walks
+down only where boxes meet the region: its cost grows with what it finds, and with the logarithm of what there is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from vfs.kernels.ranges import COLUMNS, _push, _runs
+
+FAN = 16
+
+
+@njit(nogil=True, cache=True)
+def zorder(centres, bits):
+    """Interleave the bits of integer coordinates.
+
+    Args:
+        centres: int64[n, nd], each below 2 ** bits; `nd * bits` at most 63.
+
+    Returns: int64[n], the position on the curve.
+    """
+    n, nd = centres.shape
+    out = np.zeros(n, np.int64)
+    for i in range(n):
+        code = 0
+        for b in range(bits - 1, -1, -1):
+            for k in range(nd):
+                code = (code << 1) | ((centres[i, k] >> b) & 1)
+        out[i] = code
+    return out
+
+
+@njit(nogil=True, cache=True)
+def pack(low, high, levels):
+    """Bounding boxes of every level of the tree, the leaves first.
+
+    Args:
+        low, high: int64[n, nd], the boxes in curve order, half-open.
+        levels: int64[l + 1], where each level starts in the result; level 0 are the boxes themselves.
+
+    Returns: int64[total, 2 * nd], low then high.
+    """
+    n, nd = low.shape
+    tree = np.empty((levels[-1], 2 * nd), np.int64)
+    tree[:n, :nd] = low
+    tree[:n, nd:] = high
+    for level in range(1, len(levels) - 1):
+        below, here = levels[level - 1], levels[level]
+        count = here - below
+        for node in range(levels[level + 1] - here):
+            row = tree[here + node]
+            row[:] = tree[below + node * FAN]
+            for child in range(node * FAN + 1, min((node + 1) * FAN, count)):
+                for k in range(nd):
+                    row[k] = min(row[k], tree[below + child, k])
+                    row[nd + k] = max(row[nd + k], tree[below + child, nd + k])
+    return tree
+
+
+@njit(nogil=True, cache=True)
+def find(tree, levels, start, stop):
+    """Indices (in curve order) of the boxes that meet the region `start` to `stop`."""
+    nd = len(start)
+    top = len(levels) - 2
+    stack_level = np.empty(FAN * (top + 2), np.int64)
+    stack_node = np.empty(FAN * (top + 2), np.int64)
+    found = np.empty(16, np.int64)
+    n = 0
+    depth = 0
+    for node in range(levels[top + 1] - levels[top]):
+        stack_level[depth], stack_node[depth] = top, node
+        depth += 1
+    while depth > 0:
+        depth -= 1
+        level, node = stack_level[depth], stack_node[depth]
+        row = tree[levels[level] + node]
+        meets = True
+        for k in range(nd):
+            if row[k] >= stop[k] or row[nd + k] <= start[k]:
+                meets = False
+                break
+        if not meets:
+            continue
+        if level == 0:
+            if n == found.shape[0]:
+                more = np.empty(2 * n, np.int64)
+                more[:n] = found
+                found = more
+            found[n] = node
+            n += 1
+        else:
+            count = levels[level] - levels[level - 1]
+            for child in range(min((node + 1) * FAN, count) - 1, node * FAN - 1, -1):
+                stack_level[depth], stack_node[depth] = level - 1, child
+                depth += 1
+    return found[:n]
+
+
+@njit(nogil=True, cache=True)
+def first_overlap(tree, levels):
+    """Two boxes that overlap, as indices in curve order; (-1, -1) where there are none."""
+    nd = tree.shape[1] // 2
+    for i in range(levels[1]):
+        hits = find(tree, levels, tree[i, :nd], tree[i, nd:])
+        for h in hits:
+            if h != i:
+                return i, h
+    return -1, -1
+
+
+@njit(nogil=True, cache=True)
+def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes):
+    """Read ranges of the blocks that a region touches.
+
+    Args:
+        start, stop, step: the region, int64[nd].
+        tree, levels: from `pack`.
+        place: int64[n, 4] in curve order: file, first byte, bytes stored, number of the block.
+        pitch: int64[nd], shape in which every block is stored (it may be larger than what is shown of it), or empty: its own.
+        whole: True where a block decodes only as a whole: one row a block, with the block's number in PLANE.
+        word_bytes: bytes an element.
+
+    Returns: (ranges int64[n, 8] sorted by file and place, number of elements that they cover).
+    """
+    nd = len(start)
+    out = np.empty(nd, np.int64)
+    size = 1
+    for k in range(nd - 1, -1, -1):
+        out[k] = size
+        size *= (stop[k] - start[k] + step[k] - 1) // step[k]
+    rows = np.empty((16, COLUMNS), np.int64)
+    if size == 0:
+        return rows[:0], 0
+    hits = find(tree, levels, start, stop)
+    hits = hits[np.argsort(place[hits, 1])]
+    hits = hits[np.argsort(place[hits, 0], kind="mergesort")]
+    runs = np.empty((16, 4), np.int64)
+    strides = np.empty(nd, np.int64)
+    shape = np.empty(nd, np.int64)
+    n = 0
+    covered = 0
+    for h in hits:
+        box = tree[h]
+        here = 1
+        length = 1
+        for k in range(nd - 1, -1, -1):
+            shape[k] = box[nd + k] - box[k]
+            strides[k] = length
+            length *= pitch[k] if pitch.shape[0] > 0 else shape[k]
+            lo = start[k]
+            if box[k] > lo:
+                lo += (box[k] - lo + step[k] - 1) // step[k] * step[k]
+            hi = min(stop[k], box[nd + k])
+            here *= max(0, (hi - lo + step[k] - 1) // step[k])
+        if here == 0:  # a step jumps over it
+            continue
+        covered += here
+        file, first = place[h, 0], place[h, 1]
+        if whole:
+            rows, n = _push(rows, n, file, first, first + place[h, 2], 0, 1, 0, here, -1, 1, 1)
+            rows[n - 1, 7] = place[h, 3]
+            continue
+        runs, m = _runs(box[:nd], shape, strides, 0, start, stop, step, out, runs)
+        for r in range(m):
+            a = first + runs[r, 0] * word_bytes
+            rows, n = _push(rows, n, file, a, a + runs[r, 1] * word_bytes, runs[r, 2], runs[r, 3], 0, runs[r, 1], 0, word_bytes, 1)
+    return rows[:n], covered

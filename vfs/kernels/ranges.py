@@ -1,0 +1,301 @@
+"""Planning: regions to read ranges. Pure functions on small integer arrays; no file is touched here.
+
+A table of read ranges is `int64[n, 8]`, one contiguous piece of a file a row:
+
+========  ==============================================================================================
+FILE      index into the data set's files
+START     first byte in that file
+STOP      byte after the last one
+DEST      flat index in the output of the first element
+STEP      distance in the output between neighbouring elements (1 contiguous, -1 mirrored, n transposed)
+SKIP      elements to leave out at the front of the first word (packed pixels; 0 where a word is an element)
+COUNT     elements in this range
+PLANE     which bit plane the elements are (0 where there is one), or the block where blocks decode whole
+========  ==============================================================================================
+
+A *word* is the smallest unit that can be decoded by itself: `word_bytes` bytes that hold `word_pixels` elements.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+FILE, START, STOP, DEST, STEP, SKIP, COUNT, PLANE = range(8)
+COLUMNS = 8
+
+# columns of a run table: contiguous elements of one stored box, before they get a place in a file
+_FIRST, _RUN, _TO, _BY = range(4)
+
+# columns of a window table: neighbouring ranges of one file that are fetched together
+W_FILE, W_START, W_STOP, W_FIRST, W_LAST, W_WANTED = range(6)
+
+
+@njit(nogil=True, cache=True)
+def _grown(table):
+    more = np.empty((2 * table.shape[0], table.shape[1]), np.int64)
+    more[: table.shape[0]] = table
+    return more
+
+
+@njit(nogil=True, cache=True)
+def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs):
+    """Cut the part of a stored box that a region wants into runs of neighbouring elements, in stored order.
+
+    The box lies at `origin` of the array and is `shape` long; neighbours along axis k lie `strides[k]` elements apart
+    in the file, the element at `origin` is element `first`. `runs` is a table that may be replaced by a longer one.
+
+    Returns (runs, number of rows).
+    """
+    nd = len(origin)
+    n = np.empty(nd, np.int64)
+    src = np.empty(nd, np.int64)
+    dst = np.empty(nd, np.int64)
+    at = first
+    to = 0
+    axes = 0
+    for k in range(nd):
+        lo = start[k]
+        if origin[k] > lo:
+            lo += (origin[k] - lo + step[k] - 1) // step[k] * step[k]
+        hi = min(stop[k], origin[k] + shape[k])
+        count = (hi - lo + step[k] - 1) // step[k]
+        if hi <= lo:
+            return runs, 0
+        s = strides[k] * step[k]
+        d = out_strides[k]
+        at += (lo - origin[k]) * strides[k]
+        to += (lo - start[k]) // step[k] * d
+        if count == 1:
+            continue
+        if s < 0:  # walk mirrored axes in stored order
+            at += (count - 1) * s
+            to += (count - 1) * d
+            s, d = -s, -d
+        j = axes  # keep the axes sorted, the slowest stored one first
+        while j > 0 and src[j - 1] < s:
+            src[j], dst[j], n[j] = src[j - 1], dst[j - 1], n[j - 1]
+            j -= 1
+        src[j], dst[j], n[j] = s, d, count
+        axes += 1
+
+    run, by = 1, 1
+    if axes > 0 and src[axes - 1] == 1:
+        axes -= 1
+        run, by = n[axes], dst[axes]
+        while axes > 0 and src[axes - 1] == run and dst[axes - 1] == run * by:
+            axes -= 1
+            run *= n[axes]
+
+    rows = 1
+    for k in range(axes):
+        rows *= n[k]
+    while runs.shape[0] < rows:
+        runs = _grown(runs)
+    index = np.zeros(nd, np.int64)
+    for row in range(rows):
+        runs[row, _FIRST], runs[row, _RUN], runs[row, _TO], runs[row, _BY] = at, run, to, by
+        for k in range(axes - 1, -1, -1):
+            index[k] += 1
+            at += src[k]
+            to += dst[k]
+            if index[k] < n[k]:
+                break
+            at -= n[k] * src[k]
+            to -= n[k] * dst[k]
+            index[k] = 0
+    return runs, rows
+
+
+@njit(nogil=True, cache=True)
+def _push(rows, n, file, start, stop, dest, by, skip, count, plane, word_bytes, word_pixels):
+    """Append a row, or lengthen the last one where both file and output go on without a gap (never with a negative plane)."""
+    if n > 0:
+        last = rows[n - 1]
+        if (
+            last[FILE] == file
+            and last[STOP] == start
+            and skip == 0
+            and last[PLANE] == plane
+            and (last[SKIP] + last[COUNT]) * word_bytes == (last[STOP] - last[START]) * word_pixels  # it ends with a whole word
+            and last[STEP] == by
+            and last[DEST] + by * last[COUNT] == dest
+            and plane >= 0
+        ):
+            last[STOP] = stop
+            last[COUNT] += count
+            return rows, n
+    if n == rows.shape[0]:
+        rows = _grown(rows)
+    row = rows[n]
+    row[FILE], row[START], row[STOP], row[DEST] = file, start, stop, dest
+    row[STEP], row[SKIP], row[COUNT], row[PLANE] = by, skip, count, plane
+    return rows, n + 1
+
+
+@njit(nogil=True, cache=True)
+def _file_at(files, position):
+    """Index of the last file whose stream starts at or before `position`, -1 where there is none."""
+    lo, hi = 0, files.shape[0]
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if files[mid, 0] <= position:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo - 1
+
+
+@njit(nogil=True, cache=True)
+def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, header, stored, offset, chosen, word_bytes, word_pixels):
+    """Read ranges of a region of an array of frames.
+
+    Args:
+        start, stop, step: the region, int64[ndim]; navigation axes first.
+        nav_shape: length of the navigation axes, int64[nav_ndim].
+        sig_ndim: number of signal axes, k.
+        pieces: int64[p, 3 * k + 2]; what a frame is made of: origin (k), shape (k), strides (k, elements) of a box of
+            the frame, the element its origin is stored at, and its plane.
+        files: int64[f, 4]; the stream of bytes from `T_START` to `T_STOP` lies in file `FILE` from byte `BYTE` on:
+            columns T_START, T_STOP, BYTE, FILE; sorted, without overlap. What no file covers is blank.
+        stride, header: frame n starts at stream byte `n * stride + header`.
+        stored: number of stored frames.
+        offset: stored frame = scan position + offset.
+        chosen: int64[m] scan positions that the (flat) navigation axis shows, or empty: all.
+        word_bytes, word_pixels: see the module.
+
+    Returns:
+        (ranges int64[n, 8], number of elements of plane 0 that the ranges cover).
+    """
+    nd = len(start)
+    nav_ndim = nd - sig_ndim
+    out = np.empty(nd, np.int64)
+    size = 1
+    for k in range(nd - 1, -1, -1):
+        out[k] = size
+        size *= (stop[k] - start[k] + step[k] - 1) // step[k]
+    rows = np.empty((16, COLUMNS), np.int64)
+    if size == 0:
+        return rows[:0], 0
+
+    # what every frame gives, once
+    k = sig_ndim
+    runs = np.empty((16, 4), np.int64)
+    table = np.empty((16, 5), np.int64)
+    t = 0
+    for p in range(pieces.shape[0]):
+        piece = pieces[p]
+        runs, m = _runs(
+            piece[:k], piece[k : 2 * k], piece[2 * k : 3 * k], piece[3 * k], start[nav_ndim:], stop[nav_ndim:], step[nav_ndim:], out[nav_ndim:], runs
+        )
+        while t + m > table.shape[0]:
+            table = _grown(table)
+        for r in range(m):
+            table[t, :4] = runs[r]
+            table[t, 4] = piece[3 * k + 1]
+            t += 1
+
+    frames = 1
+    for k in range(nav_ndim):
+        frames *= (stop[k] - start[k] + step[k] - 1) // step[k]
+    index = start[:nav_ndim].copy()
+    n = 0
+    covered = 0
+    file = -1
+    dest = 0
+    frame_size = size // frames
+    for _ in range(frames):
+        position = 0
+        for k in range(nav_ndim):
+            position = position * nav_shape[k] + index[k]
+        if chosen.shape[0] > 0:
+            position = chosen[position]
+        frame = position + offset
+        if 0 <= frame < stored:
+            base = frame * stride + header
+            for r in range(t):
+                first, count, to, by, plane = table[r, 0], table[r, 1], table[r, 2], table[r, 3], table[r, 4]
+                skip = first % word_pixels
+                a = base + first // word_pixels * word_bytes
+                b = base + ((first + count - 1) // word_pixels + 1) * word_bytes
+                to += dest
+                while a < b:
+                    if file < 0 or a < files[file, 0] or a >= files[file, 1]:
+                        file = _file_at(files, a)
+                    if file < 0 or a >= files[file, 1]:  # no file here: blank until the next one starts
+                        if file + 1 >= files.shape[0] or files[file + 1, 0] >= b:
+                            break
+                        gone = (files[file + 1, 0] - a) // word_bytes * word_pixels - skip
+                        a = files[file + 1, 0]
+                        to += gone * by
+                        count -= gone
+                        skip = 0
+                        file += 1
+                    end = min(b, files[file, 1])
+                    here = count if end == b else (end - a) // word_bytes * word_pixels - skip
+                    shift = files[file, 2] - files[file, 0]
+                    rows, n = _push(rows, n, files[file, 3], a + shift, end + shift, to, by, skip, here, plane, word_bytes, word_pixels)
+                    if plane == 0:
+                        covered += here
+                    to += here * by
+                    count -= here
+                    skip = 0
+                    a = end
+        dest += frame_size
+        for k in range(nav_ndim - 1, -1, -1):
+            index[k] += step[k]
+            if index[k] < stop[k]:
+                break
+            index[k] = start[k]
+    return rows[:n], covered
+
+
+@njit(nogil=True, cache=True)
+def split(ranges, limit, word_bytes, word_pixels):
+    """Cut ranges longer than `limit` bytes into shorter ones, at word borders."""
+    words = max(1, limit // word_bytes)
+    rows = np.empty((ranges.shape[0] + 16, COLUMNS), np.int64)
+    n = 0
+    for r in range(ranges.shape[0]):
+        row = ranges[r].copy()
+        while True:
+            if n == rows.shape[0]:
+                rows = _grown(rows)
+            rows[n] = row
+            n += 1
+            cut = row[START] + words * word_bytes
+            if cut >= row[STOP]:
+                break
+            here = words * word_pixels - row[SKIP]
+            rows[n - 1, STOP] = cut
+            rows[n - 1, COUNT] = here
+            row[START] = cut
+            row[DEST] += here * row[STEP]
+            row[COUNT] -= here
+            row[SKIP] = 0
+    return rows[:n]
+
+
+@njit(nogil=True, cache=True)
+def windows(ranges, limit):
+    """Group neighbouring rows that lie in one file within `limit` bytes.
+
+    Returns int64[m, 6]: FILE, first byte, last byte (half-open), first row, last row (half-open), bytes wanted.
+    """
+    out = np.empty((16, 6), np.int64)
+    n = 0
+    for r in range(ranges.shape[0]):
+        file, a, b = ranges[r, FILE], ranges[r, START], ranges[r, STOP]
+        if n > 0:
+            last = out[n - 1]
+            lo, hi = min(last[W_START], a), max(last[W_STOP], b)
+            if last[W_FILE] == file and hi - lo <= limit:
+                last[W_START], last[W_STOP], last[W_LAST] = lo, hi, r + 1
+                last[W_WANTED] += b - a
+                continue
+        if n == out.shape[0]:
+            out = _grown(out)
+        row = out[n]
+        row[W_FILE], row[W_START], row[W_STOP], row[W_FIRST], row[W_LAST], row[W_WANTED] = file, a, b, r, r + 1, b - a
+        n += 1
+    return out[:n]

@@ -1,0 +1,366 @@
+"""Where elements lie in files: a layout answers one question, `read_ranges(region)`.
+
+Two layouts carry every format. `FrameLayout`: equal frames one after the other, with headers and footers between them,
+over any number of files; a frame may be made of mirrored or interleaved pieces. `BlockLayout`: blocks of any shape at
+any place of the array and of the files, in no grid. Both answer with a table of read ranges (see `vfs.kernels.ranges`)
+and the number of elements it covers; what is not covered is blank and reads as the fill value.
+
+Layouts are values: arranging one anew (another scan shape, an offset, a selection of frames) gives a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from vfs.errors import FormatError, OptionError
+from vfs.geometry import Region
+from vfs.kernels import blocks, ranges
+
+_NONE = np.empty(0, np.int64)
+
+
+class Layout(Protocol):
+    """One verb: which bytes hold a region."""
+
+    shape: tuple[int, ...]
+
+    def read_ranges(self, region: Region) -> tuple[np.ndarray, int]:
+        """Returns (int64[n, 8] read ranges, number of elements they cover)."""
+
+
+def _ints(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def whole_frame(sig_shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
+    """The pieces of a frame that is one box, stored in C order or with other strides (elements)."""
+    k = len(sig_shape)
+    steps = strides or [math.prod(sig_shape[j + 1 :]) for j in range(k)]
+    return _ints([0] * k + list(sig_shape) + list(steps) + [0, 0]).reshape(1, 3 * k + 2)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameLayout:
+    """Equal frames in a stream of bytes that is spread over files.
+
+    Frame n lies at stream byte `n * stride + header`. The stream is made of pieces of files and may have holes; frames may
+    run across the border of two files, but no word (see `vfs.kernels.ranges`) may.
+
+    Attributes:
+        nav_shape: scan shape, slowest axis first; scan position i shows stored frame `i + offset`, blank outside.
+        sig_shape: shape of a frame.
+        stream: int64[f, 4], rows (first stream byte, last one half-open, byte in the file, file), sorted, without overlap.
+        stride, header: bytes.
+        stored: number of stored frames (holes count).
+        word_bytes, word_pixels: the smallest unit that decodes by itself.
+        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.ranges.plan_frames`.
+        offset: frames to skip at the start (negative: blank frames first).
+        chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
+    """
+
+    nav_shape: tuple[int, ...]
+    sig_shape: tuple[int, ...]
+    stream: np.ndarray
+    stride: int
+    header: int
+    stored: int
+    word_bytes: int
+    word_pixels: int
+    pieces: np.ndarray
+    offset: int = 0
+    chosen: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        nav = self.nav_shape if self.chosen is None else (len(self.chosen),)
+        return nav + self.sig_shape
+
+    @classmethod
+    def of(
+        cls,
+        sig_shape: Sequence[int],
+        counts: Sequence[int] | np.ndarray,
+        *,
+        word_bytes: int,
+        word_pixels: int = 1,
+        payload: int | None = None,
+        file_header: int | Sequence[int] | np.ndarray = 0,
+        frame_header: int = 0,
+        frame_footer: int = 0,
+        first: Sequence[int] | np.ndarray | None = None,
+        files: Sequence[int] | np.ndarray | None = None,
+        pieces: np.ndarray | None = None,
+    ) -> FrameLayout:
+        """Files that hold whole records of frame header, payload and footer.
+
+        Args:
+            counts: frames in each file.
+            payload: bytes of a frame; by default as many words as its pixels need.
+            file_header: bytes before the first record, one number or one a file.
+            first: index of the first frame of each file, ascending; by default they follow on each other. Gaps are blank.
+            files: which file each entry is, by default 0, 1, 2, …
+
+        Raises:
+            FormatError: files overlap.
+        """
+        n = np.asarray(counts, np.int64)
+        begin = np.cumsum(n) - n if first is None else np.asarray(first, np.int64)
+        which = np.arange(len(n)) if files is None else np.asarray(files, np.int64)
+        size = math.prod(sig_shape) // word_pixels * word_bytes if payload is None else payload
+        stride = frame_header + size + frame_footer
+        heads = np.broadcast_to(np.asarray(file_header, np.int64), n.shape)
+        stream = np.stack([begin * stride, (begin + n) * stride, heads, which], axis=1)
+        stored = int((begin + n).max(initial=0))
+        return cls._checked(sig_shape, stream, stride, frame_header, stored, word_bytes, word_pixels, pieces)
+
+    @classmethod
+    def running_on(
+        cls,
+        sig_shape: Sequence[int],
+        sizes: Sequence[int] | np.ndarray,
+        *,
+        word_bytes: int,
+        word_pixels: int = 1,
+        file_header: int = 0,
+        frame_header: int = 0,
+        frame_footer: int = 0,
+    ) -> FrameLayout:
+        """Files whose contents, after `file_header` bytes each, are one stream of records that run across file borders.
+
+        Args:
+            sizes: file sizes in bytes.
+
+        Raises:
+            FormatError: a file ends within a word.
+        """
+        n = np.maximum(np.asarray(sizes, np.int64) - file_header, 0)
+        end = np.cumsum(n)
+        stream = np.stack([end - n, end, np.full_like(n, file_header), np.arange(len(n))], axis=1)
+        size = math.prod(sig_shape) // word_pixels * word_bytes
+        stride = frame_header + size + frame_footer
+        inside = (end[:-1] % stride) - frame_header
+        cut = (inside > 0) & (inside < size) & (inside % word_bytes != 0)
+        if cut.any():
+            file = int(np.flatnonzero(cut)[0])
+            raise FormatError(f"file {file} of the set ends in the middle of a pixel; frames of {size:,} bytes cannot run across this border")
+        whole, rest = divmod(int(end[-1]) if len(end) else 0, stride)
+        stored = whole + (rest >= frame_header + size)  # the last footer may be missing
+        return cls._checked(sig_shape, stream[n > 0], stride, frame_header, stored, word_bytes, word_pixels, None)
+
+    @classmethod
+    def planes(
+        cls, sig_shape: Sequence[int], files: Sequence[int] | np.ndarray, offsets: Sequence[int] | np.ndarray, *, word_bytes: int, word_pixels: int = 1
+    ) -> FrameLayout:
+        """Frames at any place: frame n starts at byte `offsets[n]` of file `files[n]`; a negative offset is a blank frame."""
+        at = np.asarray(offsets, np.int64)
+        which = np.asarray(files, np.int64)
+        stride = math.prod(sig_shape) // word_pixels * word_bytes
+        n = np.arange(len(at))
+        stream = np.stack([n * stride, (n + 1) * stride, at, which], axis=1)[at >= 0]
+        return cls._checked(sig_shape, stream, stride, 0, len(at), word_bytes, word_pixels, None)
+
+    @classmethod
+    def _checked(
+        cls,
+        sig_shape: Sequence[int],
+        stream: np.ndarray,
+        stride: int,
+        header: int,
+        stored: int,
+        word_bytes: int,
+        word_pixels: int,
+        pieces: np.ndarray | None,
+    ) -> FrameLayout:
+        order = np.argsort(stream[:, 0], kind="stable")
+        stream = np.ascontiguousarray(stream[order])
+        clash = np.flatnonzero(stream[1:, 0] < stream[:-1, 1])
+        if len(clash):
+            raise FormatError(f"two files of the set hold the same frames (entries {int(order[clash[0]])} and {int(order[clash[0] + 1])})")
+        parts = whole_frame(sig_shape) if pieces is None else pieces
+        return cls((stored,), tuple(sig_shape), stream, stride, header, stored, word_bytes, word_pixels, parts)
+
+    def arranged(self, nav_shape: Sequence[int] | None = None, sync_offset: int = 0, chosen: np.ndarray | None = None) -> FrameLayout:
+        """The same frames as another scan: shape, frames to skip (negative: blank frames first), positions shown."""
+        nav = self.nav_shape if nav_shape is None else tuple(nav_shape)
+        return replace(self, nav_shape=nav, offset=self.offset + sync_offset, chosen=chosen)
+
+    def read_ranges(self, region: Region) -> tuple[np.ndarray, int]:
+        found: tuple[np.ndarray, int] = ranges.plan_frames(
+            _ints(region.start),
+            _ints(region.stop),
+            _ints(region.step),
+            _ints(self.nav_shape if self.chosen is None else (len(self.chosen),)),
+            len(self.sig_shape),
+            self.pieces,
+            self.stream,
+            self.stride,
+            self.header,
+            self.stored,
+            self.offset,
+            _NONE if self.chosen is None else self.chosen,
+            self.word_bytes,
+            self.word_pixels,
+        )
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class BlockLayout:
+    """Blocks of any shape at any place, in no grid.
+
+    Attributes:
+        shape: of the array.
+        tree, levels: a search tree over the blocks' boxes, see `vfs.kernels.blocks`.
+        place: int64[n, 4] in the tree's order: file, first byte, bytes stored, number of the block.
+        pitch: shape in which every block is stored (tiles at the edges are stored whole), () for its own shape.
+        whole: True where a block decodes only as a whole.
+        word_bytes: bytes an element (0 where `whole`).
+    """
+
+    shape: tuple[int, ...]
+    tree: np.ndarray
+    levels: np.ndarray
+    place: np.ndarray
+    pitch: tuple[int, ...]
+    whole: bool
+    word_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        shape: Sequence[int],
+        origins: np.ndarray,
+        shapes: np.ndarray,
+        files: np.ndarray,
+        offsets: np.ndarray,
+        nbytes: np.ndarray | None = None,
+        *,
+        word_bytes: int = 0,
+        whole: bool = False,
+        pitch: Sequence[int] = (),
+        numbers: np.ndarray | None = None,
+        check_overlap: bool = False,
+    ) -> BlockLayout:
+        """Sort blocks into a search tree.
+
+        Args:
+            origins, shapes: int64[n, ndim], elements.
+            files: int64[n]; offsets, nbytes: int64[n], bytes. `nbytes` may be left out where blocks are not `whole`.
+            numbers: int64[n], what `decode_block` calls the blocks; by default 0, 1, 2, …
+            check_overlap: look for blocks that overlap (costs a search a block).
+
+        Raises:
+            FormatError: a block lies outside the array, has no size, or overlaps another one.
+        """
+        nd = len(shape)
+        low = np.asarray(origins, np.int64).reshape(-1, nd)
+        size = np.asarray(shapes, np.int64).reshape(-1, nd)
+        high = low + size
+        n = len(low)
+        bad = np.flatnonzero(((low < 0) | (size < 1) | (high > _ints(shape)) | (high < low)).any(axis=1))
+        if len(bad):
+            i = int(bad[0])
+            raise FormatError(f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} does not fit an array of shape {list(shape)}")
+        stored = np.zeros(n, np.int64) if nbytes is None else np.asarray(nbytes, np.int64)
+        names = np.arange(n) if numbers is None else np.asarray(numbers, np.int64)
+        bits = max(1, min(21, 63 // max(1, nd)))
+        shift = max(0, max(shape, default=1).bit_length() - bits)
+        order = np.argsort(_curve(low, bits, shift), kind="stable")
+        levels = [0, n]
+        while levels[-1] - levels[-2] > blocks.FAN:
+            levels.append(levels[-1] - (levels[-2] - levels[-1]) // blocks.FAN)
+        steps = _ints(levels)
+        tree = blocks.pack(low[order], high[order], steps)
+        place = np.stack([np.asarray(files, np.int64), np.asarray(offsets, np.int64), stored, names], axis=1)[order]
+        if check_overlap and n:
+            a, b = blocks.first_overlap(tree, steps)
+            if a >= 0:
+                a, b = sorted((int(order[a]), int(order[b])))
+                raise FormatError(
+                    f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at {low[b].tolist()} of shape {size[b].tolist()}"
+                )
+        return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes)
+
+    def arranged(self, nav_shape: Sequence[int] | None = None, sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1) -> BlockLayout:
+        """The same blocks in another scan, where each block belongs to one navigation position.
+
+        Raises:
+            OptionError: a block spans several navigation positions.
+        """
+        nd = len(self.shape)
+        n = int(self.levels[1])
+        low, high = self.tree[:n, :nd], self.tree[:n, nd:]
+        old = self.shape[:nav_ndim]
+        if n and (high[:, :nav_ndim] - low[:, :nav_ndim]).max(initial=1) > 1:
+            raise OptionError("nav_shape, sync_offset and roi do not apply: the file stores blocks that span several navigation positions")
+        new = old if nav_shape is None else tuple(nav_shape)
+        flat = np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset if nav_ndim else np.zeros(n, np.int64)
+        keep = np.flatnonzero((flat >= 0) & (flat < math.prod(new)))
+        if chosen is None:
+            nav = np.stack(np.unravel_index(flat[keep], new), axis=1) if len(keep) else np.empty((0, len(new)), np.int64)
+            shape = new
+        else:  # a position may be chosen more than once: join the blocks with the list of choices
+            shape = (len(chosen),)
+            by_choice = np.argsort(chosen, kind="stable")
+            ordered = chosen[by_choice]
+            a, b = np.searchsorted(ordered, flat[keep], "left"), np.searchsorted(ordered, flat[keep], "right")
+            keep = np.repeat(keep, b - a)
+            within = np.arange(len(keep)) - np.repeat(np.cumsum(b - a) - (b - a), b - a)
+            nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
+        origins = np.concatenate([nav, low[keep, nav_ndim:]], axis=1)
+        shapes = np.concatenate([np.ones_like(nav), (high - low)[keep, nav_ndim:]], axis=1)
+        pitch = (1,) * len(shape) + self.pitch[nav_ndim:] if self.pitch else ()
+        place = self.place[keep]
+        return BlockLayout.of(
+            shape + self.shape[nav_ndim:],
+            origins,
+            shapes,
+            place[:, 0],
+            place[:, 1],
+            place[:, 2],
+            word_bytes=self.word_bytes,
+            whole=self.whole,
+            pitch=pitch,
+            numbers=place[:, 3],
+        )
+
+    def stored_shape(self, row: np.ndarray) -> tuple[int, ...]:
+        """Shape in which the block of a box (int64[2 * ndim], low then high) is stored."""
+        nd = len(self.shape)
+        return self.pitch or tuple(int(b - a) for a, b in zip(row[:nd], row[nd:], strict=True))
+
+    def touched(self, region: Region) -> list[tuple[Region, tuple[int, ...], tuple[int, int, int, int]]]:
+        """The blocks that a region meets: (box, shape stored, (file, first byte, bytes, number)), by place in the files."""
+        hits = blocks.find(self.tree, self.levels, _ints(region.start), _ints(region.stop))
+        nd = len(self.shape)
+        found = []
+        for h in hits[np.lexsort((self.place[hits, 1], self.place[hits, 0]))]:
+            row = self.tree[h]
+            file, first, size, number = self.place[h].tolist()
+            found.append((Region.box(row[:nd].tolist(), row[nd:].tolist()), self.stored_shape(row), (file, first, size, number)))
+        return found
+
+    def read_ranges(self, region: Region) -> tuple[np.ndarray, int]:
+        found: tuple[np.ndarray, int] = blocks.plan_blocks(
+            _ints(region.start),
+            _ints(region.stop),
+            _ints(region.step),
+            self.tree,
+            self.levels,
+            self.place,
+            _ints(self.pitch),
+            self.whole,
+            self.word_bytes,
+        )
+        return found
+
+
+def _curve(low: np.ndarray, bits: int, shift: int) -> np.ndarray:
+    """Position of every origin on a Z-order curve of `bits` bits an axis."""
+    code: np.ndarray = blocks.zorder(low >> shift, bits)
+    return code

@@ -1,0 +1,387 @@
+"""What a zarr tool or `ls` sees: documents, folders, sizes, and the bytes behind every name.
+
+A `Tree` is one data set: its arrays under their paths. It has faces, read-only views of the same arrays::
+
+    NAME.zarr      zarr v3: zarr.json, data/zarr.json, data/c/0/0/0/0 …
+    NAME.v2.zarr   zarr v2: .zgroup, .zattrs, .zmetadata, data/.zarray, data/0/0/0/0 …
+    NAME.npy       the main array as one .npy file (others of two or more axes: NAME.path.of.array.npy)
+
+A face answers three questions about a key ("" is its root, no slashes at the ends):
+
+- `node(key)`: a folder, or a file of so many bytes, or None. Sizes are computed, no source is touched.
+- `children(key)`: names in a folder, made one at a time, however many there are.
+- `get(key, start, stop)`: bytes. None only where there is no such key; a source that cannot be read raises `SourceError`.
+
+A `Folder` is what a mount shows: the faces of several trees under their names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vfs.array import ArrayReader
+from vfs.errors import OptionError
+
+
+class Node(NamedTuple):
+    """A name in a face: a folder, or a file of `size` bytes."""
+
+    folder: bool
+    size: int
+
+
+class Face(Protocol):
+    """A read-only view of a tree; see the module."""
+
+    def node(self, key: str) -> Node | None: ...
+
+    def children(self, key: str, after: int = 0) -> Iterator[str]: ...
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
+
+
+FOLDER = Node(True, 0)
+
+
+def plain_json(value: Any) -> Any:
+    """Metadata as JSON can hold it: numpy scalars and arrays as numbers and lists, NaN and infinities as text, bytes as text."""
+    if isinstance(value, Mapping):
+        return {str(k): plain_json(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain_json(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_json(v) for v in value]
+    if isinstance(value, np.generic):
+        return plain_json(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return value if value is None or isinstance(value, bool | int) else str(value)
+
+
+def _document(value: Mapping[str, Any]) -> bytes:
+    # unescaped UTF-8: netCDF 4.9 does not understand \u escapes
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1).encode()
+
+
+def _fill(array: ArrayReader) -> Any:
+    fill = array.fill
+    return [float(fill.real), float(fill.imag)] if array.dtype.kind == "c" else fill.item()
+
+
+def _v3_array(array: ArrayReader) -> dict[str, Any]:
+    endian = {"configuration": {"endian": "little"}} if array.dtype.itemsize > 1 else {}
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(array.shape),
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(array.chunks)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": _fill(array),
+        "codecs": [{"name": "bytes", **endian}],
+        "attributes": plain_json({"vfs": array.attrs, **array.dataset.conventions}),
+        "dimension_names": list(array.dims),
+        "storage_transformers": [],
+    }
+
+
+def _v2_array(array: ArrayReader) -> dict[str, Any]:
+    return {
+        "zarr_format": 2,
+        "shape": list(array.shape),
+        "chunks": list(array.chunks),
+        "dtype": array.dtype.newbyteorder("<").str,
+        "compressor": None,
+        "fill_value": None,  # with 0, xarray turns integers into floats with NaN
+        "order": "C",
+        "filters": None,
+        "dimension_separator": "/",
+    }
+
+
+class ZarrFace:
+    """A zarr hierarchy of one format over arrays.
+
+    Args:
+        arrays: path in the hierarchy -> array.
+        attrs: attributes of the root group.
+        zarr_format: 3 or 2.
+
+    Raises:
+        OptionError: another zarr format.
+    """
+
+    def __init__(self, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], zarr_format: int = 3) -> None:
+        if zarr_format not in (2, 3):
+            raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
+        self.arrays = dict(arrays)
+        self.zarr_format = zarr_format
+        groups = {""}
+        for path in self.arrays:
+            parts = path.split("/")
+            groups.update("/".join(parts[:n]) for n in range(1, len(parts)))
+        self.documents = self._v3(sorted(groups), attrs) if zarr_format == 3 else self._v2(sorted(groups), attrs)
+        self._folders: dict[str, dict[str, None]] = {group: {} for group in groups}  # names in every folder, in order
+        for path in self.arrays:
+            self._folders[path] = {}
+        for key in [*self.documents, *sorted(self.arrays), *sorted(groups - {""})]:
+            above, _, name = key.rpartition("/")
+            self._folders[above][name] = None
+
+    def _v3(self, groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
+        def group(path: str) -> dict[str, Any]:
+            return {"zarr_format": 3, "node_type": "group", "attributes": plain_json(attrs) if not path else {}}
+
+        nodes = {path: group(path) for path in groups if path} | {path: _v3_array(array) for path, array in self.arrays.items()}
+        consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(sorted(nodes.items()))}
+        root = group("") | {"consolidated_metadata": consolidated}
+        return {"zarr.json": _document(root)} | {f"{path}/zarr.json": _document(node) for path, node in sorted(nodes.items())}
+
+    def _v2(self, groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
+        docs: dict[str, dict[str, Any]] = {}
+        for path in groups:
+            docs[f"{path}/.zgroup".lstrip("/")] = {"zarr_format": 2}
+        docs[".zattrs"] = plain_json(attrs)
+        for path, array in sorted(self.arrays.items()):
+            docs[f"{path}/.zarray"] = _v2_array(array)
+            docs[f"{path}/.zattrs"] = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions})
+        written = {key: _document(value) for key, value in docs.items()}
+        return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written
+
+    def _chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
+        """The array a key lies in, its chunk coordinates, and whether these name a chunk (else a folder of chunks)."""
+        path = key
+        while path not in self.arrays:
+            path, slash, _ = path.rpartition("/")
+            if not slash:
+                return None
+        array = self.arrays[path]
+        parts = key[len(path) + 1 :].split("/") if len(key) > len(path) else []
+        if self.zarr_format == 3:
+            if not parts or parts[0] != "c":
+                return None
+            parts = parts[1:]
+            depth = array.ndim
+        else:
+            depth = max(1, array.ndim)  # the only chunk of an array without axes is called 0
+        if len(parts) > depth or not parts and self.zarr_format == 2:
+            return None
+        position = tuple(number(part) for part in parts)
+        counts = array.grid.counts or (1,) * (self.zarr_format == 2)
+        if any(not 0 <= p < n for p, n in zip(position, counts, strict=False)):
+            return None
+        return array, position[: array.ndim], len(parts) == depth
+
+    def node(self, key: str) -> Node | None:
+        document = self.documents.get(key)
+        if document is not None:
+            return Node(False, len(document))
+        if key in self._folders:
+            return FOLDER
+        found = self._chunk(key)
+        if found is None:
+            return None
+        array, _, chunk = found
+        return Node(False, math.prod(array.chunks) * array.dtype.itemsize) if chunk else FOLDER
+
+    def children(self, key: str, after: int = 0) -> Iterator[str]:
+        """Names in a folder, the first `after` left out."""
+        known = self._folders.get(key)
+        if known is not None and key not in self.arrays:
+            return islice(iter(known), after, None)
+        array = self.arrays.get(key)
+        if array is not None:
+            names = list(known or ())
+            if self.zarr_format == 3:
+                return islice([*names, "c"], after, None)
+            more = array.grid.counts[0] if array.ndim else 1
+            return (names[n] if n < len(names) else str(n - len(names)) for n in range(after, len(names) + more))
+        found = self._chunk(key)
+        if found is None or found[2]:
+            return iter(())
+        counts = found[0].grid.counts
+        return map(str, range(after, counts[len(found[1])]))
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        document = self.documents.get(key)
+        if document is not None:
+            return memoryview(document)[start:stop]
+        found = self._chunk(key)
+        if found is None or not found[2]:
+            return None
+        array, position, _ = found
+        if start == 0 and (stop is None or stop >= math.prod(array.chunks) * array.dtype.itemsize):
+            return _bytes(array.read_chunk(position))
+        return _bytes(array.cached_chunk(position))[start:stop]
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every key that begins with `prefix`, documents and chunks, one at a time."""
+        for key in self.documents:
+            if key.startswith(prefix):
+                yield key
+        for path, array in sorted(self.arrays.items()):
+            root = f"{path}/c" if self.zarr_format == 3 else path
+            yield from _below(root, array.grid.counts if array.ndim or self.zarr_format == 3 else (1,), prefix)
+
+
+def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
+    """Chunk keys under `root` that begin with `prefix`; branches that cannot match are not walked."""
+    if not (root.startswith(prefix) or prefix.startswith(f"{root}/")):
+        return
+    if not counts:
+        if root.startswith(prefix):
+            yield root
+        return
+    if prefix.startswith(f"{root}/"):
+        first, slash, _ = prefix[len(root) + 1 :].partition("/")
+        if slash:  # one branch only
+            branch = number(first)
+            if 0 <= branch < counts[0]:
+                yield from _below(f"{root}/{first}", counts[1:], prefix)
+            return
+    for n in range(counts[0]):
+        yield from _below(f"{root}/{n}", counts[1:], prefix)
+
+
+def number(part: str) -> int:
+    """A chunk coordinate as it is spelled in a key; -1 for anything else ("007", "+1", "٣")."""
+    plain = part.isascii() and part.isdecimal() and len(part) < 19 and (part == "0" or part[0] != "0")
+    return int(part) if plain else -1
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+class NpyFace:
+    """One array as a .npy file (format version 1.0 or 2.0, C order)."""
+
+    def __init__(self, array: ArrayReader) -> None:
+        self.array = array
+        header = repr({"descr": array.dtype.newbyteorder("<").str, "fortran_order": False, "shape": array.shape}).encode("latin1")
+        total = -(-(len(header) + 11) // 64) * 64  # magic 6, version 2, length 2, newline 1; data starts at a multiple of 64
+        self.header = b"\x93NUMPY\x01\x00" + (total - 10).to_bytes(2, "little") + header.ljust(total - 11) + b"\n"
+
+    def node(self, key: str) -> Node | None:
+        return None if key else Node(False, len(self.header) + self.array.nbytes)
+
+    def children(self, key: str, after: int = 0) -> Iterator[str]:
+        return iter(())
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        if key:
+            return None
+        size = len(self.header) + self.array.nbytes
+        stop = size if stop is None else min(stop, size)
+        start = min(start, stop)
+        head = self.header[start:stop]
+        a, b = max(0, start - len(self.header)), max(0, stop - len(self.header))
+        if a >= b:
+            return memoryview(head)
+        width = self.array.dtype.itemsize
+        first, last = a // width, -(-b // width)
+        body = _bytes(self.array.read_flat(first, last))[a - first * width : b - first * width]
+        return memoryview(head + body) if head else body
+
+
+class Tree:
+    """One data set: a name, its arrays, and its faces.
+
+    Args:
+        name: what it is called.
+        arrays: path -> array.
+        attrs: attributes of the root group.
+    """
+
+    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any]) -> None:
+        self.name = name
+        self.arrays = dict(arrays)
+        self.attrs = attrs
+
+    @property
+    def main(self) -> str:
+        """Path of the largest array that is no companion."""
+        own = {path: array for path, array in self.arrays.items() if not array.dataset.companion} or self.arrays
+        return max(own, key=lambda path: own[path].nbytes)  # of equals the first
+
+    @property
+    def time(self) -> int:
+        """Modification time of the newest source, nanoseconds since 1970."""
+        return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
+
+    def zarr(self, zarr_format: int = 3) -> ZarrFace:
+        """The zarr hierarchy.
+
+        Raises:
+            OptionError: a zarr format other than 3 or 2.
+        """
+        return ZarrFace(self.arrays, self.attrs, zarr_format)
+
+    def faces(self) -> dict[str, Face]:
+        """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy"."""
+        found: dict[str, Face] = {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2)}
+        for path, array in self.arrays.items():
+            if path == self.main:
+                found[".npy"] = NpyFace(array)
+            elif array.ndim >= 2:
+                found[f".{path.replace('/', '.')}.npy"] = NpyFace(array)
+        return found
+
+
+class Folder:
+    """What a mount shows: the faces of trees. Equal names get -2, -3.
+
+    Raises:
+        OptionError: there is no tree.
+    """
+
+    def __init__(self, trees: Sequence[Tree]) -> None:
+        if not trees:
+            raise OptionError("nothing to mount: expected at least one data set")
+        self.faces: dict[str, Face] = {}
+        self.times: dict[str, int] = {}
+        names: set[str] = set()
+        for tree in trees:
+            name, n = tree.name, 1
+            while name in names:
+                n += 1
+                name = f"{tree.name}-{n}"
+            names.add(name)
+            for ending, face in tree.faces().items():
+                self.faces[name + ending] = face
+                self.times[name + ending] = tree.time
+
+    def _split(self, path: str) -> tuple[Face | None, str]:
+        name, _, key = path.partition("/")
+        return self.faces.get(name), key
+
+    def node(self, path: str) -> Node | None:
+        if not path:
+            return FOLDER
+        face, key = self._split(path)
+        return face.node(key) if face else None
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]:
+        if not path:
+            return islice(iter(self.faces), after, None)
+        face, key = self._split(path)
+        return face.children(key, after) if face else iter(())
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        face, key = self._split(path)
+        return face.get(key, start, stop) if face else None
+
+    def time(self, path: str) -> int:
+        """Modification time of what a path shows: the newest source, nanoseconds since 1970."""
+        name, _, _ = path.partition("/")
+        return self.times.get(name) or max(self.times.values())
