@@ -1,0 +1,1 @@
+"""What tests of vfs and of formats made elsewhere use: writers of tiny valid files, one a format."""

@@ -1,0 +1,114 @@
+"""Writers of tiny valid files: numpy in, the files of a set out, and the path that names the set.
+
+Each says the same as its reader in the fewest lines, from the other side; nothing here is fast.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+
+Folder = str | os.PathLike[str]
+
+
+def write_raw(folder: Folder, frames: np.ndarray, *, file_header: int = 0, frame_header: int = 0, frame_footer: int = 0, files: int = 1) -> list[Path]:
+    """Frames [n, …] as headerless files `part0.bin`, …, an equal number in each (the last has the rest), filled up with bytes 0xAB."""
+    per_file = -(-len(frames) // files)
+    paths = []
+    for k in range(files):
+        path = Path(folder) / f"part{k}.bin"
+        records = (b"\xab" * frame_header + frame.tobytes() + b"\xab" * frame_footer for frame in frames[k * per_file : (k + 1) * per_file])
+        path.write_bytes(b"\xab" * file_header + b"".join(records))
+        paths.append(path)
+    return paths
+
+
+def write_npy(folder: Folder, array: np.ndarray, *, name: str = "array.npy", version: tuple[int, int] | None = None) -> Path:
+    """An array as one .npy file, in the memory order and byte order that it has."""
+    path = Path(folder) / name
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, array, version=version, allow_pickle=False)
+    return path
+
+
+def write_mib(
+    folder: Folder,
+    frames: np.ndarray,
+    *,
+    kind: str = "U16",
+    depth: int | None = None,
+    frames_per_file: int | Sequence[int] | None = None,
+    quad: bool = False,
+    layout: str | None = None,
+    header_bytes: int | None = None,
+    extended: bool = True,
+    hdr: bool = True,
+    scan: tuple[int, int] | None = None,
+    per_trigger: int = 1,
+    first_sequence: int = 1,
+    prefix: str = "scan",
+    missing: Collection[int] = (),
+    start: str = "2020-05-18T14:51:49.971626178",
+    exposure_ns: int = 555_000,
+) -> Path:
+    """Frames [n, y, x] as Merlin files `scan001.mib`, … of `frames_per_file` frames each, and `scan.hdr`.
+
+    Args:
+        kind: U08, U16, U32, or R64 with `depth` 1, 6, 12 or 24 (by default what fits `kind`, 12 for R64).
+        quad: four chips, 2 x 2; R64 stores their sectors side by side, the lower two turned by 180 degrees.
+        layout: as in the header, by default "1x1" or "2x2"; header_bytes: by default 384 or 768.
+        extended: with the last fields (time to the nanosecond, exposure, depth) of newer software.
+        scan: (y, x), written as ScanY and ScanX; per_trigger: frames per trigger.
+        missing: numbers of files (from 0) that are left out.
+        start: time of the first frame; the others follow a millisecond apart.
+
+    Returns: path of the .hdr; without one that of the first .mib.
+    """
+    folder, n = Path(folder), len(frames)
+    height, width = frames.shape[1:]
+    raw = kind.upper() == "R64"
+    depth = depth or {"U08": 6, "U16": 12, "U32": 24, "R64": 12}[kind.upper()]
+    x, y = (width * 2, height // 2) if quad and raw else (width, height)
+    if raw and depth == 24:
+        x *= 2
+    chips = 4 if quad else 1
+    size = header_bytes or (768 if quad else 384)
+    counts = [n] if frames_per_file is None else list(frames_per_file) if not isinstance(frames_per_file, int) else [frames_per_file] * -(-n // frames_per_file)
+    paths, at = [], 0
+    for k, count in enumerate(counts):
+        path = folder / (f"{prefix}{k + 1:03d}.mib" if len(counts) > 1 else f"{prefix}.mib")
+        records = []
+        for i in range(at, min(at + count, n)):
+            time = np.datetime64(start, "ns") + np.timedelta64(i, "ms")
+            fields = ["MQ1", f"{first_sequence + i:06d}", f"{size:05d}", f"{chips:02d}", f"{x:04d}", f"{y:04d}", kind]
+            fields += [layout or ("   2x2" if quad else "   1x1"), f"{(1 << chips) - 1:02X}", str(time)[:26].replace("T", " "), f"{exposure_ns / 1e9:.6f}"]
+            fields += ["0", "0", "0", "1.200000E+1", "5.110000E+2", *["0.000000E+0"] * 6, *(["3RX", "175", "511", *["000"] * 25] * chips)]
+            fields += ["MQ1A", f"{time}Z", f"{exposure_ns}ns", str(depth)] if extended else []
+            records.append((",".join(fields) + ",").encode().ljust(size, b"\0")[:size] + _mib_pixels(frames[i], kind.upper(), depth, quad))
+        if k not in missing:
+            path.write_bytes(b"".join(records))
+        paths.append(path)
+        at += count
+    if not hdr:
+        return next(path for k, path in enumerate(paths) if k not in missing)
+    lines = ["HDR,\t", "Chip ID:\tW556_B4, - , - , -", f"Counter Depth (number):\t{depth}", f"Frames in Acquisition (Number):\t{n}"]
+    lines += [f"Frames per Trigger (Number):\t{per_trigger}", *([f"ScanX:\t{scan[1]}", f"ScanY:\t{scan[0]}"] if scan else []), "End\t"]
+    (folder / f"{prefix}.hdr").write_text("\r\n".join(lines), encoding="latin-1", newline="")
+    return folder / f"{prefix}.hdr"
+
+
+def _mib_pixels(image: np.ndarray, kind: str, depth: int, quad: bool) -> bytes:
+    if kind != "R64":
+        return image.astype({"U08": "u1", "U16": ">u2", "U32": ">u4"}[kind]).tobytes()
+    if depth == 24:
+        return _mib_pixels(image >> 12, kind, 12, quad) + _mib_pixels(image & 0xFFF, kind, 12, quad)
+    if quad:
+        h, w = image.shape[0] // 2, image.shape[1] // 2
+        turned = image[h:][::-1, ::-1]  # the lower half by 180 degrees: what was bottom right comes first
+        image = np.concatenate([turned[:, :w], turned[:, w:], image[:h, w:], image[:h, :w]], axis=1)
+    if depth == 1:
+        return np.packbits(image.astype(np.uint8).reshape(-1, 64), axis=1, bitorder="little").view("<u8").astype(">u8").tobytes()
+    return image.astype("<u1" if depth == 6 else "<u2").reshape(-1).view("<u8").astype(">u8").tobytes()
