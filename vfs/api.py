@@ -12,6 +12,8 @@ import numpy as np
 from vfs import tiling
 from vfs.array import ArrayReader, ChunkCache
 from vfs.backends import make_backend
+from vfs.corrections import Corrections
+from vfs.dataset import Dataset
 from vfs.errors import OptionError, UnknownArrayError
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
@@ -56,7 +58,7 @@ class VirtualArray(ArrayReader):
         """
         return self.group.store(zarr_format)
 
-    def zarr(self) -> zarr.Array:
+    def zarr(self) -> zarr.Array[Any]:
         """This array as a zarr.Array, through `store()`."""
         import zarr
 
@@ -142,6 +144,9 @@ def open_group(
     sync_offset: int = 0,
     roi: Any = None,
     dtype: Any = None,
+    dark: Any = None,
+    gain: Any = None,
+    dead: Any = None,
     chunks: tiling.ChunkSpec = "auto",
     backend: str = "auto",
     **options: Any,
@@ -157,6 +162,9 @@ def open_group(
         roi: bool mask over the scan, flat positions, or the name of a .npy file of one of them: the navigation axes become one
             flat axis of the selected frames.
         dtype: convert elements to it (for headerless data: what they are, unless `stored_dtype` says that).
+        dark, gain: subtracted from and multiplied with every frame: an array [sig_shape], a stack of them (their mean), a file that vfs can
+            open, or the name of an array of the set. Pixels become float32 unless `dtype` says otherwise.
+        dead: pixels replaced by the mean of their good neighbours: a mask [sig_shape], coordinates [n, 2], a file, or a name likewise.
         chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
         backend: "auto", "mmap" or "buffered".
         options: options of the format (`vfs formats` lists them).
@@ -180,11 +188,13 @@ def open_group(
     scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
     mask = _mask(roi)
     main = max((d for d in datasets if not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
+    images = {name: _image(value, datasets, backend) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
+    corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache()
     arrays: dict[str, ArrayReader] = {}
     group = VirtualGroup.__new__(VirtualGroup)
     for dataset in datasets:
-        mine = dataset is main or dataset.companion and dataset.nav_ndim > 0
+        mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0)
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
         made = VirtualArray(
             shown,
@@ -192,11 +202,22 @@ def open_group(
             dtype=dtype if dataset is main else None,
             chunks=chunks if dataset is main else "auto",
             cache=cache,
+            corrections=corrections if dataset is main else None,
         )
         made.group = group
         arrays[dataset.path] = made
     attrs = {"vfs": {"format": kind.name, **main.attrs}, **main.group_attrs}
-    settings = {"nav_shape": nav_shape, "sync_offset": sync_offset, "roi": mask, "dtype": dtype, "chunks": chunks, "backend": backend}
+    settings = {
+        "nav_shape": nav_shape,
+        "sync_offset": sync_offset,
+        "roi": mask,
+        "dtype": dtype,
+        "dark": _kept(dark),
+        "gain": _kept(gain),
+        "dead": _kept(dead),
+        "chunks": chunks,
+        "backend": backend,
+    }
     opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, {k: v for k, v in settings.items() if v is not None}, options)
     VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs), opening)
     return group
@@ -212,6 +233,21 @@ def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
     for n in shape:
         size *= n
     return size
+
+
+def _image(given: Any, datasets: Sequence[Dataset], backend: str) -> Any:
+    """A correction image: an array as it is; a name of an array of the set, or a file, read."""
+    if not isinstance(given, str | os.PathLike):
+        return given
+    for dataset in datasets:
+        if dataset.path == given:
+            return ArrayReader(dataset, make_backend(backend, dataset.files)).read()
+    return open(given, backend=backend).read()
+
+
+def _kept(given: Any) -> Any:
+    """A correction as it is pickled: files by their absolute path."""
+    return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
 
 
 def _mask(roi: Any) -> np.ndarray | None:

@@ -21,6 +21,7 @@ import numpy as np
 from vfs import tiling
 from vfs.backends import Backend
 from vfs.buffers import scratch
+from vfs.corrections import Corrections, corrected_box, frames_of
 from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import DecodeError, OptionError, RegionError, SourceError
@@ -105,15 +106,26 @@ class ArrayReader:
         dtype: elements are converted to it (numpy's rules for casting, any change allowed); None: as stored, native byte order.
         chunks: see `vfs.tiling.chunk_shape`.
         cache: where decoded pieces are kept.
+        corrections: applied to every frame; without `dtype` the elements are then floats.
 
     Raises:
         OptionError: `dtype` or `chunks` does not fit.
     """
 
-    def __init__(self, dataset: Dataset, backend: Backend, *, dtype: Any = None, chunks: tiling.ChunkSpec = "auto", cache: ChunkCache | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        backend: Backend,
+        *,
+        dtype: Any = None,
+        chunks: tiling.ChunkSpec = "auto",
+        cache: ChunkCache | None = None,
+        corrections: Corrections | None = None,
+    ) -> None:
         self.dataset = dataset
         self.backend = backend
-        self.dtype = _target_dtype(dataset.dtype, dtype)
+        self.corrections = corrections
+        self.dtype = _target_dtype(dataset.dtype if corrections is None else corrections.dtype(dataset.dtype), dtype)
         self.chunks = tiling.chunk_shape(chunks, dataset.shape, self.dtype.itemsize, dataset.nav_ndim, dataset.block)
         self.cache = ChunkCache() if cache is None else cache
 
@@ -290,7 +302,7 @@ class ArrayReader:
     def _straight(self, region: Region) -> np.ndarray | None:
         """A view of the file, where one range of native bytes is the answer."""
         decoder = self.dataset.decoder
-        if self.backend.copies or decoder.word_bytes == 0 or decoder.dtype != self.dtype or not cast(Decoder, decoder).straight:
+        if self.backend.copies or self.corrections or decoder.word_bytes == 0 or decoder.dtype != self.dtype or not cast(Decoder, decoder).straight:
             return None
         rows, _ = self.dataset.layout.read_ranges(region)
         if len(rows) != 1:
@@ -301,17 +313,35 @@ class ArrayReader:
         return self.backend.span(file, start, stop, scratch_none).view(self.dtype).reshape(region.shape)
 
     def _read_into(self, region: Region, out: np.ndarray) -> None:
-        """Read a non-empty region, converted where that is asked for."""
+        """Read a non-empty region, corrected and converted where that is asked for."""
+        if self.corrections:
+            self._correct_into(region, out, self.corrections)
+            return
         if self.dtype == self.dataset.dtype and out.flags.c_contiguous:
             self._gather(region, out)
             return
         width = self.dataset.dtype.itemsize
         for tile in tiling.cut(region, width, TILE):
-            to = tuple(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in zip(tile.start, tile.stop, region.start, region.step, strict=True))
             with scratch.borrow(tile.size * width) as memory, np.errstate(all="ignore"):
                 part = memory[: tile.size * width].view(self.dataset.dtype).reshape(tile.shape)
                 self._gather(tile, part)
-                np.copyto(out[to], part, casting="unsafe")
+                np.copyto(out[_within(tile, region)], part, casting="unsafe")
+
+    def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
+        """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
+        stored, made = self.dataset.dtype, corrections.dtype(self.dataset.dtype)
+        sig = self.ndim - self.dataset.nav_ndim
+        for tile in tiling.cut(region, made.itemsize, TILE):
+            box, corner, inner = corrected_box(corrections, tile, self.dataset.nav_ndim)
+            with scratch.borrow(box.size * stored.itemsize) as memory, scratch.borrow(box.size * made.itemsize) as more, np.errstate(all="ignore"):
+                raw = memory[: box.size * stored.itemsize].view(stored).reshape(box.shape)
+                self._gather(box, raw)
+                to = out[_within(tile, region)]
+                direct = to.dtype == made and to.flags.c_contiguous and to.shape == box.shape
+                part = to if direct else more[: box.size * made.itemsize].view(made).reshape(box.shape)
+                corrections.apply(frames_of(raw, sig), frames_of(part, sig), corner)
+                if not direct:
+                    np.copyto(to, part[inner], casting="unsafe")
 
     def _gather(self, region: Region, out: np.ndarray) -> None:
         """Read a non-empty region as stored into C-contiguous memory."""
@@ -379,11 +409,16 @@ scratch_none = np.empty(0, np.uint8)
 """For backends that give views and use no scratch."""
 
 
+def _within(tile: Region, region: Region) -> tuple[slice, ...]:
+    """Where a tile that `tiling.cut` made of a region lies in the region's elements."""
+    return tuple(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in zip(tile.start, tile.stop, region.start, region.step, strict=True))
+
+
 def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
     if asked is None:
         return stored
     try:
-        target = np.dtype(asked).newbyteorder("=")
+        target: np.dtype = np.dtype(asked).newbyteorder("=")
     except TypeError:
         raise OptionError(f"dtype={asked!r}: not a numpy dtype") from None
     if target.kind not in "biufc" or (stored.kind == "c" and target.kind != "c"):

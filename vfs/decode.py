@@ -26,11 +26,16 @@ class Decoder(Protocol):
         straight: True where the bytes in the file already are the elements in native order: contiguous ranges need no decoding.
     """
 
-    dtype: np.dtype
-    word_bytes: int
-    word_pixels: int
-    accumulates: bool
-    straight: bool
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def word_bytes(self) -> int: ...
+    @property
+    def word_pixels(self) -> int: ...
+    @property
+    def accumulates(self) -> bool: ...
+    @property
+    def straight(self) -> bool: ...
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         """Write the elements of `ranges`.
@@ -46,8 +51,10 @@ class Decoder(Protocol):
 class BlockDecoder(Protocol):
     """Decodes whole blocks. `word_bytes` is 0."""
 
-    dtype: np.dtype
-    word_bytes: int
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def word_bytes(self) -> int: ...
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         """Decode one block.

@@ -182,9 +182,10 @@ def select(key: object, shape: Sequence[int]) -> Selection:
 
     start, stop, step = [], [], []
     post: list[int | slice] = []
+    after: int | slice
     for axis, (part, n) in enumerate(zip(full, shape, strict=True)):
         if not isinstance(part, slice):
-            i = index(part)  # type: ignore[call-overload]
+            i = index(part)
             if not -n <= i < n:
                 raise RegionError(f"index {i} is out of bounds for axis {axis} of length {n}")
             a, b, s, after = i % n, i % n + 1, 1, 0

@@ -174,7 +174,7 @@ class ZarrFace:
             depth = array.ndim
         else:
             depth = max(1, array.ndim)  # the only chunk of an array without axes is called 0
-        if len(parts) > depth or not parts and self.zarr_format == 2:
+        if len(parts) > depth or (not parts and self.zarr_format == 2):
             return None
         position = tuple(number(part) for part in parts)
         counts = array.grid.counts or (1,) * (self.zarr_format == 2)
@@ -260,7 +260,7 @@ def number(part: str) -> int:
 
 
 def _bytes(array: np.ndarray) -> memoryview:
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 class NpyFace:

@@ -7,6 +7,7 @@ read is an error, never a crash. `vfs.testing` has a memory, a counting and a fa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -50,7 +51,7 @@ def make_backend(name: str, files: Files) -> Backend:
     from vfs.backends.buffered import BufferedBackend
     from vfs.backends.mapped import MmapBackend
 
-    known = {"auto": MmapBackend, "mmap": MmapBackend, "buffered": BufferedBackend}
+    known: dict[str, Callable[[Files], Backend]] = {"auto": MmapBackend, "mmap": MmapBackend, "buffered": BufferedBackend}
     if name not in known:
         raise OptionError(f"backend {name!r}: expected one of {', '.join(known)}")
     return known[name](files)

@@ -43,7 +43,7 @@ class BufferedBackend:
         done = 0
         while done < out.size:
             try:
-                got = os.preadv(opened.fd, [out[done:]], start + done)
+                got = os.preadv(opened.fd, [out[done:].data], start + done)
             except OSError as error:
                 raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
             if got == 0:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from vfs.dataset import Files
 from vfs.errors import MissingSourceError, SourceError
@@ -16,7 +16,7 @@ from vfs.errors import MissingSourceError, SourceError
 T = TypeVar("T")
 
 # After a fork a lock may be held by a thread that the child does not have: every cache gets a new one.
-_ALIVE: weakref.WeakSet[Handles] = weakref.WeakSet()
+_ALIVE: weakref.WeakSet[Handles[Any]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

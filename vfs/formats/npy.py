@@ -68,7 +68,9 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:
     for path, found in zip(files.paths, files.sizes.tolist(), strict=True):
         here = first if path == files.paths[0] else _header(path)
         if here[:3] != first[:3]:
-            raise FormatError(f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that are stacked must be alike")
+            raise FormatError(
+                f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that are stacked must be alike"
+            )
         if found < here[3] + size:
             raise TruncatedSourceError(f"{path}: the header says {dtype}{list(shape)}, {here[3] + size:,} bytes, the file has {found:,}; it looks truncated")
         offsets.append(here[3])
@@ -97,4 +99,6 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:
     return [Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, dims, nav_ndim, attrs=attrs)]
 
 
-FORMAT = Format("npy", (".npy",), "https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html", "NumPy arrays, one or a stack of files", sniff, open)
+FORMAT = Format(
+    "npy", (".npy",), "https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html", "NumPy arrays, one or a stack of files", sniff, open
+)

@@ -90,8 +90,10 @@ def open(
         layout = FrameLayout.of(sig, counts, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer)
     if layout.stored == 0:
         largest = int(files.sizes.max(initial=0))
-        raise FormatError(f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest file has {largest:,} bytes")
-    nav = (layout.stored,)
+        raise FormatError(
+            f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest file has {largest:,} bytes"
+        )
+    nav: tuple[int, ...] = (layout.stored,)
     if whole is not None:
         nav = whole[:-2]
         layout = layout.arranged(nav)

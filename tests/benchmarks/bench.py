@@ -1,0 +1,261 @@
+"""How fast vfs is, as shares of limits taken in the same run: `scripts/bench`. As a test (`test_bench.py`) the same code runs untimed.
+
+Every row is a ratio. A candidate and its limit take turns, and the best time of each counts: what else the machine does
+then hits both. "memcpy" is `np.copyto` of as many output bytes into warm memory. Sources are in the page cache unless a row says cold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import vfs
+from vfs.testing import writers
+
+
+def write_mib(folder: Path, frames: np.ndarray, **options: Any) -> Path:
+    """A MIB set in a folder of its own."""
+    folder.mkdir()
+    return writers.write_mib(folder, frames, **options)
+
+
+class Row(NamedTuple):
+    """A line of the table: what was measured, its value, in what, and what is aimed at."""
+
+    name: str
+    value: float
+    unit: str
+    aim: str = ""
+
+
+class Size(NamedTuple):
+    """How much to measure: the real thing, or just enough to see that it runs."""
+
+    frames: int  # of 128 KiB, in one file
+    files: int  # of one frame each
+    rounds: int
+    seconds: float  # a measurement goes on for
+
+
+FULL = Size(512, 8192, 7, 0.15)
+TINY = Size(32, 40, 1, 0.0)
+
+
+def against(candidate: Callable[[], object], limit: Callable[[], object], size: Size) -> tuple[float, float]:
+    """Best seconds of (candidate, limit), taken in turns."""
+    best = [float("inf"), float("inf")]
+    for _ in range(size.rounds):
+        for i, call in enumerate((candidate, limit)):
+            call()
+            began = time.perf_counter()
+            n = 0
+            while n == 0 or time.perf_counter() - began < size.seconds:
+                once = time.perf_counter()
+                call()
+                best[i] = min(best[i], time.perf_counter() - once)
+                n += 1
+    return best[0], best[1]
+
+
+def share(name: str, candidate: Callable[[], object], limit: Callable[[], object], size: Size, unit: str = "of memcpy", aim: str = "") -> Row:
+    """How much of the limit's speed the candidate reaches (1 = as fast)."""
+    mine, theirs = against(candidate, limit, size)
+    return Row(name, theirs / mine, unit, aim)
+
+
+def spent(name: str, call: Callable[[], object], size: Size, aim: str = "") -> Row:
+    """Microseconds a call takes."""
+    return Row(name, against(call, lambda: None, size)[0] * 1e6, "µs", aim)
+
+
+def drop_cache(*paths: Path) -> None:
+    """Ask the kernel to forget the pages of these files."""
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def frames_of(count: int, shape: tuple[int, int] = (256, 256), dtype: str = "u2", most: int = 4095) -> np.ndarray:
+    """Frames of noise."""
+    return np.random.default_rng(1).integers(0, most + 1, (count, *shape)).astype(dtype)
+
+
+def decoding(folder: Path, size: Size) -> Iterator[Row]:
+    """Whole-frame reads of 64 frames into warm memory, one thread."""
+    n = min(64, size.frames)
+    u16 = frames_of(size.frames)
+    raw = folder / "plain.raw"
+    u16.tofile(raw)
+    sets: list[tuple[str, Callable[[str], vfs.VirtualArray], str]] = [
+        ("raw u16", lambda b: vfs.open(raw, format="raw", dtype="<u2", sig_shape=(256, 256), backend=b), "≥ 0.8"),
+    ]
+    for name, kind, depth, quad, aim in (
+        ("MIB U16", "U16", 12, False, "≥ 0.6"),
+        ("MIB R64 12 bit", "R64", 12, False, "≥ 0.4"),
+        ("MIB R64 12 bit quad", "R64", 12, True, "≥ 0.4"),
+        ("MIB R64 6 bit", "R64", 6, False, ""),
+        ("MIB R64 1 bit", "R64", 1, False, ""),
+        ("MIB R64 24 bit", "R64", 24, False, ""),
+    ):
+        shape = (512, 512) if quad else (256, 256)
+        some = frames_of(n if not quad else max(1, n // 4), shape, "u4" if depth == 24 else "u2" if depth == 12 else "u1", min(2**depth - 1, 4095))
+        path = write_mib(folder / name.replace(" ", "_"), some, kind=kind, depth=depth, quad=quad)
+        sets.append((name, lambda b, path=path: vfs.open(path, backend=b), aim))
+    straight = sets[0][1]("mmap")
+    yield spent("raw u16, straight view of the whole file", lambda: straight[...], size)
+    for name, opened, aim in sets:
+        for backend in ("mmap", "buffered"):
+            array = opened(backend)
+            count = min(n, array.shape[0]) if array.ndim == 3 else array.shape[0]
+            region = vfs.Region.of((slice(0, count),), array.shape)
+            out = np.zeros(region.shape, array.dtype)
+            warm = np.ones_like(out)
+            yield share(f"{name}, {backend}", lambda a=array, r=region, o=out: a.read(r, o), lambda o=out, w=warm: np.copyto(o, w), size, aim=aim)
+    converted = vfs.open(raw, format="raw", stored_dtype="<u2", dtype="f4", sig_shape=(256, 256))
+    out = np.zeros((n, 256, 256), "f4")
+    warm = np.ones_like(out)
+    region = vfs.Region.of((slice(0, n),), converted.shape)
+    yield share("raw u16 → float32", lambda: converted.read(region, out), lambda: np.copyto(out, warm), size)
+
+
+def random_frames(folder: Path, size: Size) -> Iterator[Row]:
+    """One 128 KiB frame with a header, somewhere."""
+    one = write_mib(folder / "one_file", frames_of(size.frames), kind="U16", depth=12)
+    many = write_mib(folder / "many_files", frames_of(size.files), kind="U16", depth=12, frames_per_file=1)
+    order = np.random.default_rng(2).permutation(min(size.frames, size.files)).tolist()
+    for name, path in (("one file", one), (f"{size.files:,} one-frame files", many)):
+        for backend in ("mmap", "buffered"):
+            array = vfs.open(path, backend=backend)
+            at = [0]
+
+            def frame(array: vfs.VirtualArray = array, at: list[int] = at) -> np.ndarray:
+                at[0] += 1
+                return array[order[at[0] % len(order)]]
+
+            yield spent(f"a random frame of {name}, {backend}", frame, size, "≤ 100 µs")
+    array = vfs.open(one)
+    count = min(16, size.frames)
+    path = array.files[0]
+
+    def by_hand() -> None:
+        with open(path, "rb") as file:
+            data = np.frombuffer(file.read(count * (384 + 131072)), np.uint8).reshape(count, -1)
+        data[:, 384:].copy().view(">u2").astype("u2")
+
+    yield share(f"{count} frames in a chunk", lambda: array[:count], by_hand, size, "of plain numpy")
+    paths = array_files(many)
+
+    def touch_all() -> None:
+        for name in paths:
+            os.stat(name)
+            with open(name, "rb", buffering=0) as file:
+                file.read(1024)
+
+    yield share(f"opening {size.files:,} files", lambda: vfs.open(many), touch_all, size, "of stat + read 1 KiB each")
+
+
+def array_files(path: Path) -> tuple[str, ...]:
+    """The files of the set that a path names."""
+    return vfs.open(path).files
+
+
+def through_zarr(folder: Path, size: Size) -> Iterator[Row]:
+    """The whole array and single frames through zarr-python's default pipeline, against its own stores with the same chunks."""
+    import zarr
+    from zarr.storage import LocalStore, MemoryStore
+
+    frames = frames_of(size.frames)
+    plain = folder / "zarr.raw"
+    frames.tofile(plain)
+    mib = write_mib(folder / "zarr_mib", frames, kind="U16", depth=12)
+    for name, array in (
+        ("raw, 128 KiB chunks", vfs.open(plain, format="raw", dtype="<u2", sig_shape=(256, 256), chunks=(1, 256, 256))),
+        ("raw, 2 MiB chunks", vfs.open(plain, format="raw", dtype="<u2", sig_shape=(256, 256), chunks=(16, 256, 256))),
+        ("MIB U16, 128 KiB chunks", vfs.open(mib, nav_shape=(size.frames,), chunks=(1, 256, 256))),
+        ("MIB U16, 2 MiB chunks", vfs.open(mib, nav_shape=(size.frames,), chunks=(16, 256, 256))),
+    ):
+        mine = array.zarr()
+        others = {}
+        for store_name, store in (("MemoryStore", MemoryStore()), ("LocalStore", LocalStore(folder / f"{name}.zarr"))):
+            others[store_name] = zarr.create_array(store, shape=array.shape, chunks=array.chunks, dtype=array.dtype, compressors=None, filters=None)
+            others[store_name][...] = array[...]
+        yield share(f"zarr, all of {name}", lambda z=mine: z[...], lambda z=others["MemoryStore"]: z[...], size, "of MemoryStore", "≥ 0.9")
+        yield share(f"zarr, all of {name}", lambda z=mine: z[...], lambda z=others["LocalStore"]: z[...], size, "of LocalStore")
+        middle = size.frames // 2
+        yield share(f"zarr, z[i] of {name}", lambda z=mine, i=middle: z[i], lambda z=others["MemoryStore"], i=middle: z[i], size, "of MemoryStore", "≥ 0.9")
+
+
+def through_mount(folder: Path, size: Size) -> Iterator[Row]:
+    """Sequential reads of the .npy face by another process, against reading an ordinary file with the same bytes."""
+    frames = frames_of(size.frames)
+    twin = folder / "twin.npy"
+    np.save(twin, frames)
+    mib = write_mib(folder / "mounted", frames, kind="U16", depth=12)
+    point = folder / "mnt"
+    point.mkdir()
+    with vfs.mount(mib, point, nav_shape=(size.frames,)):
+        face = next(point.glob("*.npy"))
+        for name, cold in (("cold", True), ("warm", False)):
+            yield Row(f"mount, .npy of MIB U16, {name} sequential read", _read_elsewhere(face, twin, cold, size), "of the page cache")
+
+
+_READER = """
+import os, sys, time
+def once(path, cold):
+    fd = os.open(path, os.O_RDONLY)
+    if cold:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    buffer = bytearray(1 << 20)
+    began = time.perf_counter()
+    while os.readv(fd, [buffer]):
+        pass
+    took = time.perf_counter() - began
+    os.close(fd)
+    return took
+face, twin, cold, rounds = sys.argv[1], sys.argv[2], sys.argv[3] == "True", int(sys.argv[4])
+once(face, False), once(twin, False)
+best = [min(pair) for pair in zip(*((once(face, cold), once(twin, False)) for _ in range(rounds)))]
+print(best[1] / best[0])
+"""
+
+
+def _read_elsewhere(face: Path, twin: Path, cold: bool, size: Size) -> float:
+    """A mount is never read by the process that asked for it: the reader is a process of its own."""
+    done = subprocess.run([sys.executable, "-c", _READER, str(face), str(twin), str(cold), str(size.rounds)], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
+    "decode": decoding,
+    "random": random_frames,
+    "zarr": through_zarr,
+    "mount": through_mount,
+}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure; everything by default")
+    parts = parser.parse_args().parts or list(PARTS)
+    for part in parts:
+        with tempfile.TemporaryDirectory(prefix="vfs-bench-") as folder:
+            for row in PARTS[part](Path(folder), FULL):
+                print(f"{row.name:58} {row.value:10.2f} {row.unit:26} {row.aim}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

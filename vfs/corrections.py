@@ -1,0 +1,152 @@
+"""Dark, gain and excluded pixels, applied while reading.
+
+A corrected pixel is `(raw - dark) * gain`, in float32 (float64 where the source has it). Excluded pixels are replaced by the
+mean of the good pixels in the smallest square around them that has any, after dark and gain. That square may reach
+out of the box that is read: `halo` says how much more must be read, so that borders of chunks do not show.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import OptionError
+from vfs.geometry import Region
+from vfs.kernels import correct
+
+
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """What is done to every frame. Made by `of`.
+
+    Attributes:
+        sig_shape: (h, w).
+        dark, gain: float32[h, w]; zeros and ones where not given.
+        pixels, begins, sources: see `vfs.kernels.correct.neighbours`.
+    """
+
+    sig_shape: tuple[int, int]
+    dark: np.ndarray
+    gain: np.ndarray
+    pixels: np.ndarray
+    begins: np.ndarray
+    sources: np.ndarray
+
+    @classmethod
+    def of(cls, sig_shape: tuple[int, ...], stored: np.dtype, dark: Any = None, gain: Any = None, dead: Any = None) -> Corrections | None:
+        """Corrections from arrays; None where there are none.
+
+        Args:
+            sig_shape: shape of a frame, one or two axes; stored: dtype of the frames.
+            dark, gain: numbers [sig_shape].
+            dead: bool[sig_shape], True where a pixel is excluded; or int[n, axes], coordinates of excluded pixels.
+
+        Raises:
+            OptionError: shapes do not fit, there is nothing left that is not excluded, or pixels are complex.
+        """
+        if dark is None and gain is None and dead is None:
+            return None
+        if len(sig_shape) not in (1, 2) or stored.kind == "c":
+            raise OptionError(f"dark, gain and dead apply to frames of one or two axes with real pixels, not to {stored}{list(sig_shape)}")
+        shape = (1, sig_shape[0]) if len(sig_shape) == 1 else (sig_shape[0], sig_shape[1])
+        first = _image(dark, "dark", sig_shape, 0.0)
+        factor = _image(gain, "gain", sig_shape, 1.0)
+        mask = _mask(dead, sig_shape)
+        if mask.all():
+            raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
+        pixels, begins, sources = correct.neighbours(mask.reshape(shape))
+        return cls(shape, first.reshape(shape), factor.reshape(shape), pixels, begins, sources)
+
+    @staticmethod
+    def dtype(stored: np.dtype) -> np.dtype:
+        """What corrected pixels are: float64 for float64 and for integers that float32 cannot tell apart by far (8 bytes), else float32."""
+        return np.dtype(np.float64 if stored.itemsize == 8 else np.float32)
+
+    def _within(self, low: tuple[int, int], high: tuple[int, int]) -> tuple[int, int]:
+        """The excluded pixels in the rows of a box, as positions in `pixels`."""
+        width = self.sig_shape[1]
+        return int(np.searchsorted(self.pixels, low[0] * width)), int(np.searchsorted(self.pixels, high[0] * width))
+
+    def halo(self, low: tuple[int, int], high: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The box that must be read to correct the box `low` to `high` (half-open) of a frame."""
+        if low == (0, 0) and high == self.sig_shape:
+            return low, high
+        first, last = self._within(low, high)
+        width = self.sig_shape[1]
+        x = self.pixels[first:last] % width
+        wanted = np.flatnonzero((x >= low[1]) & (x < high[1])) + first
+        if len(wanted) == 0:
+            return low, high
+        used = np.concatenate([self.sources[self.begins[k] : self.begins[k + 1]] for k in wanted.tolist()])
+        y, x = used // width, used % width
+        return (min(low[0], int(y.min())), min(low[1], int(x.min()))), (max(high[0], int(y.max()) + 1), max(high[1], int(x.max()) + 1))
+
+    def apply(self, raw: np.ndarray, out: np.ndarray, low: tuple[int, int]) -> None:
+        """Correct a cut-out of frames.
+
+        Args:
+            raw: as stored [n, h, w], C-contiguous; its corner is at `low` of the frame.
+            out: float32 or float64 [n, h, w], C-contiguous.
+        """
+        n, h, w = raw.shape
+        cut = (slice(low[0], low[0] + h), slice(low[1], low[1] + w))
+        dark, gain = (np.ascontiguousarray(image[cut]).reshape(-1) for image in (self.dark, self.gain))
+        correct.dark_gain(raw.reshape(n, h * w), dark, gain, out.reshape(n, h * w))
+        if len(self.pixels):
+            first, last = self._within(low, (low[0] + h, 0))
+            correct.patch(out, self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
+
+
+def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
+    """What to read for a tile, where its corner lies in the frame, and where the tile lies in what was read.
+
+    Returns: (region with steps of 1 along the signal axes, (y, x) of its corner, slices into it).
+    """
+    sig = len(tile.start) - nav_ndim
+    low = (0, *tile.start[nav_ndim:])[-2:]
+    high = (1, *tile.stop[nav_ndim:])[-2:]
+    a, b = corrections.halo((low[0], low[1]), (high[0], high[1]))
+    start, stop = tile.start[:nav_ndim] + a[2 - sig :], tile.stop[:nav_ndim] + b[2 - sig :]
+    inner = tuple(
+        slice(o - s, e - s, step) for o, e, step, s in zip(tile.start[nav_ndim:], tile.stop[nav_ndim:], tile.step[nav_ndim:], start[nav_ndim:], strict=True)
+    )
+    return Region(start, stop, tile.step[:nav_ndim] + (1,) * sig), a, (slice(None),) * nav_ndim + inner
+
+
+def _image(given: Any, name: str, shape: tuple[int, ...], blank: float) -> np.ndarray:
+    if given is None:
+        return np.full(shape, blank, np.float32)
+    image = np.asarray(given)
+    if image.dtype.kind not in "biuf":
+        raise OptionError(f"{name} is {image.dtype}: expected numbers")
+    if image.shape[-len(shape) :] != shape or image.ndim > len(shape) + 1:
+        raise OptionError(f"{name} has shape {image.shape}, a frame has {shape}")
+    if image.ndim > len(shape):  # a stack of reference frames
+        image = image.mean(axis=0, dtype=np.float64)
+    return np.ascontiguousarray(image, np.float32)
+
+
+def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if given is None:
+        return np.zeros(shape, bool)
+    mask = np.asarray(given)
+    if mask.shape == shape and mask.dtype.kind in "biuf":
+        return np.ascontiguousarray(mask != 0)
+    if mask.ndim == 2 and mask.shape[1] == len(shape) and mask.dtype.kind in "iu":
+        if len(mask) and (mask.min() < 0 or (mask >= np.array(shape)).any()):
+            raise OptionError(f"dead: coordinates reach {mask.max(axis=0).tolist()}, a frame has {list(shape)}")
+        made = np.zeros(shape, bool)
+        made[tuple(mask.T)] = True
+        return made
+    if mask.size == 0:
+        return np.zeros(shape, bool)
+    raise OptionError(f"dead is {mask.dtype}{list(mask.shape)}: expected a mask of {list(shape)}, or coordinates [n, {len(shape)}]")
+
+
+def frames_of(tile: np.ndarray, sig: int) -> np.ndarray:
+    """Frames [n, h, w] of an array whose last `sig` axes are the frame."""
+    shape = (1, *tile.shape[tile.ndim - sig :])[-2:]
+    return tile.reshape(math.prod(tile.shape[: tile.ndim - sig]), *shape)

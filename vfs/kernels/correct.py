@@ -1,0 +1,93 @@
+"""Corrections of detector frames: dark, gain, and excluded pixels from their neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def dark_gain(raw, dark, gain, out):
+    """out = (raw - dark) * gain.
+
+    Args:
+        raw: any real dtype [n, pixels]; dark, gain: float32[pixels]; out: float32 or float64 [n, pixels].
+    """
+    for f in range(raw.shape[0]):
+        src, dst = raw[f], out[f]
+        for i in range(src.shape[0]):
+            dst[i] = (src[i] - dark[i]) * gain[i]
+
+
+@njit(nogil=True, cache=True)
+def neighbours(excluded):
+    """For every excluded pixel the good pixels it is replaced by: those of the smallest square around it that has any.
+
+    Args:
+        excluded: bool[h, w], at least one of them False.
+
+    Returns:
+        (pixels int64[n] flat, in order; begins int64[n + 1]; sources int64[m] flat): the sources of pixel k are
+        `sources[begins[k] : begins[k + 1]]`.
+    """
+    h, w = excluded.shape
+    n = 0
+    for y in range(h):
+        for x in range(w):
+            n += excluded[y, x]
+    pixels = np.empty(n, np.int64)
+    begins = np.zeros(n + 1, np.int64)
+    sources = np.empty(8 * n + 8, np.int64)
+    k = 0
+    m = 0
+    for y in range(h):
+        for x in range(w):
+            if not excluded[y, x]:
+                continue
+            for r in range(1, max(h, w)):
+                first = m
+                for b in range(max(0, y - r), min(h, y + r + 1)):
+                    edge = b == y - r or b == y + r
+                    a = max(0, x - r) if edge or x - r >= 0 else x + r
+                    while a < min(w, x + r + 1):
+                        if (edge or a == x - r or a == x + r) and not excluded[b, a]:
+                            if m == sources.shape[0]:
+                                more = np.empty(2 * m, np.int64)
+                                more[:m] = sources
+                                sources = more
+                            sources[m] = b * w + a
+                            m += 1
+                        a += 1 if edge or a == x + r else 2 * r
+                if m > first:
+                    break
+            pixels[k] = y * w + x
+            k += 1
+            begins[k] = m
+    return pixels, begins, sources[:m]
+
+
+@njit(nogil=True, cache=True)
+def patch(frames, pixels, begins, sources, first, last, width, top, left):
+    """Replace excluded pixels by the mean of their sources, in place.
+
+    Args:
+        frames: float[n, h, w], a cut-out of whole frames that are `width` pixels wide; its corner is at (top, left).
+        pixels, begins, sources: from `neighbours`; of these the pixels `first` to `last` (half-open) that lie in the cut-out.
+    """
+    n, h, w = frames.shape
+    for k in range(first, last):
+        y = pixels[k] // width - top
+        x = pixels[k] % width - left
+        if not (0 <= y < h and 0 <= x < w):
+            continue
+        inside = True
+        for j in range(begins[k], begins[k + 1]):
+            b, a = sources[j] // width - top, sources[j] % width - left
+            inside &= 0 <= b < h and 0 <= a < w
+        if not inside:  # a pixel of the halo itself
+            continue
+        for f in range(n):
+            total = 0.0
+            for j in range(begins[k], begins[k + 1]):
+                total += frames[f, sources[j] // width - top, sources[j] % width - left]
+            frames[f, y, x] = total / (begins[k + 1] - begins[k])
