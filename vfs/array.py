@@ -104,7 +104,7 @@ class ArrayReader:
         dataset: what the format said.
         backend: how bytes get into memory.
         dtype: elements are converted to it (numpy's rules for casting, any change allowed); None: as stored, native byte order.
-        chunks: see `vfs.tiling.chunk_shape`.
+        chunks: see `vfs.tiling.negotiate`.
         cache: where decoded pieces are kept.
         corrections: applied to every frame; without `dtype` the elements are then floats.
 
@@ -126,13 +126,19 @@ class ArrayReader:
         self.backend = backend
         self.corrections = corrections
         self.dtype = _target_dtype(dataset.dtype if corrections is None else corrections.dtype(dataset.dtype), dtype)
-        self.chunks = tiling.chunk_shape(chunks, dataset.shape, self.dtype.itemsize, dataset.nav_ndim, dataset.block)
+        self.source = _source(dataset, self.dtype.itemsize)
+        self.chunking = tiling.negotiate(chunks, self.source)
         self.cache = ChunkCache() if cache is None else cache
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Elements per axis."""
         return self.dataset.shape
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Elements per axis of a chunk; `chunking` says why, and what it costs."""
+        return self.chunking.shape
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -293,7 +299,7 @@ class ArrayReader:
             OptionError: the shape does not fit.
             SourceError: see `read`.
         """
-        tile = self.chunks if shape is None else tiling.chunk_shape(tuple(shape), self.shape, self.dtype.itemsize, self.dataset.nav_ndim)
+        tile = self.chunks if shape is None else tiling.negotiate(tuple(shape), self.source).shape
         grid = ChunkGrid(self.shape, tile)
         for position in grid.touched(Region.whole(self.shape)):
             region = grid.region(position)
@@ -412,6 +418,14 @@ scratch_none = np.empty(0, np.uint8)
 def _within(tile: Region, region: Region) -> tuple[slice, ...]:
     """Where a tile that `tiling.cut` made of a region lies in the region's elements."""
     return tuple(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in zip(tile.start, tile.stop, region.start, region.step, strict=True))
+
+
+def _source(dataset: Dataset, itemsize: int) -> tiling.Source:
+    decoder = dataset.decoder
+    if decoder.word_bytes == 0:
+        return tiling.Source(dataset.shape, dataset.nav_ndim, itemsize, dataset.dtype.itemsize, dataset.block, whole=True)
+    word = cast(Decoder, decoder).word_pixels
+    return tiling.Source(dataset.shape, dataset.nav_ndim, itemsize, decoder.word_bytes / word, dataset.block, word=word)
 
 
 def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:

@@ -1,7 +1,9 @@
-"""Chunk and tile shapes: what they should be, and cutting a region into them. Pure functions.
+"""Chunk and tile shapes: what they should be, what they cost, and cutting a region into them. Pure functions.
 
-What weighs in: whole frames are the cheapest to read (one range each), a chunk should hold 1 to 4 MiB (below, requests
-cost more than bytes; above, looking at one frame reads too much), and a native block (a compressed tile) is read whole anyway.
+What weighs in: a chunk should hold 1 to 8 MiB (below, requests cost more than bytes; above, a look at one frame reads too
+much), whole frames are the cheapest to read (one range each), a native block that decodes as a whole is best taken whole,
+and storage hands out pages: a run of 8 pixels costs as much as one of 2,000. *Read amplification* says what a shape costs:
+bytes that storage must deliver for each byte that is asked for, for one chunk and for all chunks one after the other.
 """
 
 from __future__ import annotations
@@ -9,53 +11,152 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from vfs.errors import OptionError
 from vfs.geometry import ChunkGrid, Region
 
 ChunkSpec = str | int | Sequence[int]
 
-TARGET = 2 << 20  # bytes of an automatic chunk
+TARGET = 2 << 20  # bytes of an automatic chunk of whole frames
+SCAN_TARGET = 4 << 20  # bytes of a chunk that takes little of every frame
 LIMIT = 8 << 20  # bytes beyond which an automatic chunk cuts frames
+PAGE = 4096  # bytes that storage delivers at least
+COSTLY = 4.0  # amplification worth a warning
+_WORDS = ("auto", "frames", "scan", "balanced")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "kb": 1000, "m": 1 << 20, "mib": 1 << 20, "mb": 10**6, "g": 1 << 30, "gib": 1 << 30, "gb": 10**9}
 
 
-def chunk_shape(spec: ChunkSpec, shape: Sequence[int], itemsize: int, nav_ndim: int, block: Sequence[int] = ()) -> tuple[int, ...]:
-    """The chunk shape of an array.
+@dataclass(frozen=True)
+class Source:
+    """What a chunk shape is weighed against.
+
+    Attributes:
+        shape: of the array; nav_ndim: number of navigation axes, which come first.
+        itemsize: bytes an element has in a chunk; stored: bytes it has in the file (1/8 for 1-bit pixels).
+        block: native block, elements per axis; () where there is none.
+        whole: True where a block decodes only as a whole.
+        word: elements that decode together.
+    """
+
+    shape: tuple[int, ...]
+    nav_ndim: int
+    itemsize: int
+    stored: float
+    block: tuple[int, ...] = ()
+    whole: bool = False
+    word: int = 1
+
+    @property
+    def unit(self) -> tuple[int, ...]:
+        """The native block, else a frame."""
+        unit = self.block or (1,) * self.nav_ndim + self.shape[self.nav_ndim :]
+        return tuple(max(1, min(b, n)) for b, n in zip(unit, self.shape, strict=True))
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """A chunk shape, why it is so, and what it costs.
+
+    Attributes:
+        shape: elements per axis.
+        reason: one sentence.
+        one, full: bytes that storage delivers for each byte asked for: for one chunk alone, for all of them with nothing remembered.
+    """
+
+    shape: tuple[int, ...]
+    reason: str
+    one: float
+    full: float
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence where the shape is costly."""
+        if max(self.one, self.full) <= COSTLY:
+            return None
+        return f"chunks {self.shape} read {max(self.one, self.full):.0f} bytes for each byte asked for; chunks='auto' reads whole frames or blocks"
+
+
+def negotiate(spec: ChunkSpec, source: Source) -> Chunking:
+    """Decide on a chunk shape.
 
     Args:
-        spec: "auto" (whole frames, about 2 MiB), "frames" (one whole frame a chunk), a number of bytes (also as "4MiB"),
-            or elements per axis (also as "1,16,-1,-1"; -1 is the whole axis).
-        shape: of the array; itemsize: bytes an element.
-        nav_ndim: number of navigation axes.
-        block: the native block, () where there is none.
-
-    Returns: elements per axis, each at least 1.
+        spec: "auto" (whole frames or blocks, about 2 MiB), "frames" (one frame a chunk, for looking), "scan" (few detector pixels
+            of much of the scan, for virtual detectors), "balanced" (an equal share of scan and detector), a number of bytes
+            (also as "4MiB": whole frames or blocks of about that size), or elements per axis (also as "1,16,-1,-1"; -1 is the
+            whole axis). What is given as elements is taken as it is.
 
     Raises:
-        OptionError: a word that is not known, a tuple of another length, numbers below 1 other than -1.
+        OptionError: a word that is not known, elements for another number of axes, numbers below 1 other than -1.
     """
     if isinstance(spec, str):
         spec = _parsed(spec)
     if isinstance(spec, str):
-        target = 1 if spec == "frames" else TARGET
+        shape, reason = _named(spec, source)
     elif isinstance(spec, int):
         if spec < 1:
             raise OptionError(f"chunks={spec}: a number of bytes must be at least 1")
-        target = spec
+        shape, reason = _units(source, spec, max(spec, LIMIT)), f"whole {_unit_name(source)} up to {spec:,} bytes, as asked"
     else:
-        return _given(spec, shape)
+        shape, reason = _given(spec, source.shape), "as asked"
+    one = _touched(shape, source) / max(1.0, math.prod(shape) * source.stored)
+    grid = ChunkGrid(source.shape, shape)
+    full = _touched(shape, source) * math.prod(grid.counts) / max(1.0, math.prod(source.shape) * source.stored)
+    return Chunking(shape, reason, one, full)
 
-    limit = max(target, LIMIT)
-    chunk = [max(1, min(b, n)) for b, n in zip(block, shape, strict=True)] if block else [1] * nav_ndim + [max(1, n) for n in shape[nav_ndim:]]
-    if math.prod(chunk) * itemsize > limit and not block:
-        for axis in range(nav_ndim, len(shape)):  # a frame beyond the limit is cut along its slow axes
+
+def _unit_name(source: Source) -> str:
+    return "blocks" if source.block else "frames"
+
+
+def _named(word: str, source: Source) -> tuple[tuple[int, ...], str]:
+    nav, nd = source.nav_ndim, len(source.shape)
+    if word == "frames":
+        frame = (1,) * nav + tuple(max(1, n) for n in source.shape[nav:])
+        return frame, "one whole frame a chunk"
+    if word == "auto" or nav == 0 or nav == nd:
+        return _units(source, TARGET, LIMIT), f"whole {_unit_name(source)}, about {TARGET >> 20} MiB a chunk"
+    positions = math.prod(source.shape[:nav])
+    frame = math.prod(source.shape[nav:]) * source.itemsize
+    if word == "scan":  # the whole scan if that leaves at least one word of pixels, else as much as fits
+        reason = "few pixels of every frame, much of the scan"
+    else:
+        share = math.sqrt(min(1.0, SCAN_TARGET / max(1, positions * frame)))
+        positions = max(1, int(positions * share))
+        reason = "an equal share of the scan and of the detector"
+    chunk = _shrunk(source.shape[nav:], min(1.0, SCAN_TARGET / max(1, positions * frame)), source.word)
+    return _fitted(source.shape[:nav], SCAN_TARGET // (math.prod(chunk) * source.itemsize)) + chunk, reason
+
+
+def _shrunk(shape: Sequence[int], share: float, word: int) -> tuple[int, ...]:
+    """About `share` of a frame, the same share of every axis; the last axis in whole words."""
+    each = share ** (1 / max(1, len(shape)))
+    chunk = [max(1, min(n, int(n * each))) for n in shape]
+    if chunk:
+        chunk[-1] = min(max(1, shape[-1]), -(-chunk[-1] // word) * word)
+    return tuple(chunk)
+
+
+def _fitted(shape: Sequence[int], most: int) -> tuple[int, ...]:
+    """At most `most` positions of a scan, the fast axes first."""
+    chunk = [1] * len(shape)
+    for axis in range(len(shape) - 1, -1, -1):
+        chunk[axis] = _even(max(1, shape[axis]), max(1, min(shape[axis], most)))
+        most //= chunk[axis]
+    return tuple(chunk)
+
+
+def _units(source: Source, target: int, limit: int) -> tuple[int, ...]:
+    """Whole blocks or frames up to `target` bytes; frames beyond `limit` are cut along their slow axes."""
+    shape, itemsize = source.shape, source.itemsize
+    chunk = list(source.unit)
+    if math.prod(chunk) * itemsize > limit and not source.whole:
+        for axis in range(source.nav_ndim, len(shape)):
             rest = math.prod(chunk[:axis] + chunk[axis + 1 :]) * itemsize
-            chunk[axis] = max(1, min(chunk[axis], _even(max(1, shape[axis]), max(1, TARGET // rest))))
+            chunk[axis] = min(chunk[axis], _even(max(1, shape[axis]), max(1, target // rest)))
             if math.prod(chunk) * itemsize <= limit:
                 break
-    order = range(len(shape) - 1, -1, -1) if spec != "frames" else range(0)
-    for axis in order:  # grow along the fast axes first
+    for axis in range(len(shape) - 1, -1, -1):  # grow along the fast axes first
         if chunk[axis] < shape[axis]:
             more = target // (math.prod(chunk) * itemsize)
             if more >= 2:
@@ -65,8 +166,30 @@ def chunk_shape(spec: ChunkSpec, shape: Sequence[int], itemsize: int, nav_ndim: 
     return tuple(chunk)
 
 
+def _touched(chunk: Sequence[int], source: Source) -> float:
+    """Bytes that storage delivers for a chunk in the middle of the array."""
+    if source.whole:
+        return math.prod(-(-c // b) * b for c, b in zip(chunk, source.unit, strict=True)) * source.stored
+    nav = source.nav_ndim
+    frames = math.prod(chunk[:nav])
+    frame = math.prod(source.shape[nav:]) * source.stored
+    run = source.stored
+    lines = 1
+    for axis in range(len(chunk) - 1, nav - 1, -1):  # elements that lie together, then lines of them
+        if lines == 1 and run == math.prod(source.shape[axis + 1 :]) * source.stored:
+            run *= chunk[axis]
+        else:
+            lines *= chunk[axis]
+    if frames == 0 or run == 0:
+        return 0.0
+    whole = run >= frame
+    pitch = frame / max(1, math.prod(source.shape[nav:-1])) if len(chunk) > nav else run
+    line = run if whole else min(max(run, pitch), run + PAGE) if pitch < PAGE else run + PAGE
+    return frames * max(min(frame, PAGE), min(frame, lines * line))
+
+
 def _parsed(word: str) -> str | int | tuple[int, ...]:
-    if word in ("auto", "frames"):
+    if word in _WORDS:
         return word
     sized = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", word)
     if sized and sized[2].lower() in _UNITS:
@@ -74,7 +197,8 @@ def _parsed(word: str) -> str | int | tuple[int, ...]:
     try:
         return tuple(int(part) for part in word.strip("()").split(",") if part.strip())
     except ValueError:
-        raise OptionError(f'chunks={word!r}: expected "auto", "frames", a size such as "4MiB", or elements per axis such as "1,16,-1,-1"') from None
+        known = ", ".join(f'"{w}"' for w in _WORDS)
+        raise OptionError(f'chunks={word!r}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"') from None
 
 
 def _given(spec: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
