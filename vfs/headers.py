@@ -5,9 +5,16 @@ from __future__ import annotations
 import glob
 import os
 import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
-from vfs.errors import MissingSourceError, OptionError, SourceError, TruncatedSourceError
+import numpy as np
+
+from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+
+_MOST_TEXT = 64 << 20  # bytes of a side file that is read whole
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
@@ -88,3 +95,68 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
     if not shape or any(n < 1 for n in shape):
         raise OptionError(f"{name}={value!r}: expected one or more positive numbers such as 256,256")
     return shape
+
+
+def numbered(start: str, ending: str) -> list[tuple[int, str]]:
+    """The files of a numbered series: `start` + digits + `ending`, by number.
+
+    Args:
+        start: path up to the digits; ending: what follows them, in any case.
+
+    Returns: (number, path), empty where there is none.
+
+    Raises:
+        SourceError: the folder cannot be listed.
+        FormatError: two files have the same number (scan_1.x and scan_01.x).
+    """
+    folder, stem = os.path.split(start)
+    pattern = re.compile(re.escape(stem) + r"([0-9]+)" + f"(?i:{re.escape(ending)})")
+    try:
+        names = os.listdir(folder or ".")
+    except OSError as error:
+        raise SourceError(f"{folder or '.'}: the folder cannot be listed: {error.strerror}", error.errno or 5) from None
+    found = sorted((int(hit[1]), name) for name in names if (hit := pattern.fullmatch(name)))
+    for (a, first), (b, second) in pairwise(found):
+        if a == b:
+            raise FormatError(f"{os.path.join(folder, second)}: has the same number in its series as {first}; remove one, or name the files of the set")
+    return [(number, os.path.join(folder, name)) for number, name in found]
+
+
+def parse_xml(text: bytes, path: str) -> ElementTree.Element:
+    """The root of an XML document. Documents that declare entities are refused: a few lines of them can fill any memory.
+
+    Raises:
+        FormatError: it cannot be understood.
+    """
+    if b"<!ENTITY" in text or b"<!DOCTYPE" in text:
+        raise FormatError(f"{path}: expected plain XML, it declares a document type or entities")
+    try:
+        return ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # LookupError: an encoding that python does not know
+        raise FormatError(f"{path}: the XML cannot be understood: {error}") from None
+
+
+def read_side_file(path: str) -> bytes:
+    """All of a text file that goes with a set.
+
+    Raises:
+        MissingSourceError, SourceError: it cannot be read.
+        FormatError: it is far too long to be one.
+    """
+    try:
+        size = os.path.getsize(path)
+    except OSError:
+        size = 0  # read_at says what is wrong
+    if size > _MOST_TEXT:
+        raise FormatError(f"{path}: expected a text file of at most {_MOST_TEXT:,} bytes, found {size:,}")
+    return read_at(path, max(size, 1), short_ok=True)
+
+
+def fields(record: np.void) -> dict[str, Any]:
+    """The fields of a header as attributes: text up to the first NUL, numbers as python's. Names with a leading _ are left out."""
+    found = {}
+    for name in record.dtype.names or ():
+        if not name.startswith("_"):
+            value = record[name]
+            found[name] = value.split(b"\0")[0].decode("latin1").strip() if isinstance(value, bytes) else value.tolist()
+    return found
