@@ -1,6 +1,11 @@
-"""vfs shows scattered detector files as one zarr store and one mounted directory, without converting anything."""
+"""vfs shows scattered detector files as one zarr store and one mounted directory, without converting anything.
 
-from vfs.api import VirtualArray, VirtualGroup, open, open_group
+Names are imported when they are first used: `import vfs` and `vfs --help` load neither numpy nor numba nor zarr.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from vfs.errors import (
     DecodeError,
     DependencyError,
@@ -16,7 +21,10 @@ from vfs.errors import (
     UnknownFormatError,
     VfsError,
 )
-from vfs.geometry import Region
+
+if TYPE_CHECKING:
+    from vfs.api import VirtualArray, VirtualGroup, open, open_group
+    from vfs.geometry import Region
 
 __version__ = "0.1.0"
 
@@ -40,3 +48,16 @@ __all__ = [
     "open",
     "open_group",
 ]
+
+_HOMES = {"Region": "vfs.geometry", "VirtualArray": "vfs.api", "VirtualGroup": "vfs.api", "open": "vfs.api", "open_group": "vfs.api"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'vfs' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
