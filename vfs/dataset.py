@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from vfs.decode import BlockDecoder, Decoder
+from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.headers import nav_dims
-from vfs.layout import BlockLayout, FrameLayout
+from vfs.layout import BlockLayout, FrameLayout, whole_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +88,7 @@ class Dataset:
         attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the root, for the main array).
         conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
         group_attrs: the same at the root group (`ome` of an OME-TIFF).
+        scan, chosen: shape of the scan, and the flat positions of it that are shown (int64[m]), where `arranged` selected some.
         companion: True for what stands beside an array (time stamps), False for an array of its own right.
     """
 
@@ -104,6 +105,8 @@ class Dataset:
     conventions: Mapping[str, Any] = field(default_factory=dict)
     group_attrs: Mapping[str, Any] = field(default_factory=dict)
     companion: bool = False
+    scan: tuple[int, ...] | None = None
+    chosen: np.ndarray | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -116,7 +119,8 @@ class Dataset:
         Args:
             nav_shape: scan shape, slowest axis first. Fewer positions than frames: the rest is left out; more: blank at the end.
             sync_offset: frames to skip at the start (blank frames at the end); negative: so many blank frames first.
-            roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of these, in C order of the mask.
+            roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of these, in C order of the mask. Of an
+                array that already shows a selection it selects again.
 
         Raises:
             OptionError: the data set has no navigation axes, or the mask or the positions do not fit the scan.
@@ -138,12 +142,36 @@ class Dataset:
             chosen = mask.astype(np.int64)
             if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
                 raise OptionError(f"roi selects {len(chosen)} positions; expected at least one, all from 0 to {math.prod(nav) - 1}")
+        if self.chosen is not None and (nav_shape is not None or sync_offset):
+            raise OptionError("nav_shape and sync_offset do not apply to an array that was opened with roi=")
         shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]
+        scan, total = (None, None) if chosen is None else (nav, chosen)
+        if self.chosen is not None and chosen is not None:
+            scan, total = self.scan, self.chosen[chosen]
         if isinstance(self.layout, FrameLayout):
-            layout: FrameLayout | BlockLayout = self.layout.arranged(nav, sync_offset, chosen)
+            layout: FrameLayout | BlockLayout = self.layout.arranged(nav if self.chosen is None else None, sync_offset, total)
         else:
             layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim)
         nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
-        return replace(self, layout=layout, shape=shape, dims=names + self.dims[self.nav_ndim :], nav_ndim=nav_ndim, block=block)
+        return replace(self, layout=layout, shape=shape, dims=names + self.dims[self.nav_ndim :], nav_ndim=nav_ndim, block=block, scan=scan, chosen=total)
+
+
+def per_frame(
+    main: Dataset, path: str, stored: Any, at: int, *, sig_shape: tuple[int, ...] = (), dims: tuple[str, ...] = (), attrs: Mapping[str, Any] | None = None
+) -> Dataset:
+    """A companion that holds a field of every frame's record (a time stamp of its header, rows behind its pixels), in the scan of `main`.
+
+    Args:
+        main: array whose layout is a FrameLayout.
+        stored: dtype of the field in the file.
+        at: byte of the record where the field starts.
+        sig_shape, dims: shape of the field and names of its axes.
+    """
+    dtype = np.dtype(stored)
+    assert isinstance(main.layout, FrameLayout)
+    layout = replace(main.layout, sig_shape=sig_shape, header=at, word_bytes=dtype.itemsize, word_pixels=1, pieces=whole_frame(sig_shape))
+    nav = main.nav_ndim
+    shape, names = main.shape[:nav] + sig_shape, main.dims[:nav] + dims
+    return Dataset(path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True)
