@@ -11,14 +11,14 @@ import math
 import os
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
 import numpy as np
 
-from vfs import tiling
+from vfs import scan, tiling
 from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.corrections import Corrections, corrected_box, frames_of
@@ -129,6 +129,7 @@ class ArrayReader:
         self.source = _source(dataset, self.dtype.itemsize)
         self.chunking = tiling.negotiate(chunks, self.source)
         self.cache = ChunkCache() if cache is None else cache
+        self.together = ChunkGrid(self.shape, tiling.grouped(self.chunking, self.source, self.cache.limit // 4))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -250,6 +251,13 @@ class ArrayReader:
         if not grid.has(position):
             raise RegionError(f"chunk {tuple(position)}: the array has {grid.counts} chunks")
         region = grid.region(position)
+        if self.together.chunks != self.chunks:
+            part = self._from_group(region, self.together)
+            if region.shape == self.chunks:
+                return part
+            out = np.full(self.chunks, self.fill, self.dtype)
+            out[tuple(slice(0, n) for n in region.shape)] = part
+            return out
         if region.shape == self.chunks:
             return self.read(region)
         out = np.full(self.chunks, self.fill, self.dtype)
@@ -287,23 +295,71 @@ class ArrayReader:
             to = tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, box.start, strict=True))
             out[to] = chunk[tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, here.start, strict=True))]
 
-    def tiles(self, shape: Sequence[int] | None = None) -> Iterator[tuple[Region, np.ndarray]]:
-        """The whole array, a tile at a time, in C order of the tiles.
+    def tiles(
+        self, shape: tiling.ChunkSpec | None = None, *, access: str | None = None, roi: Any = None, workers: int | None = None
+    ) -> Iterator[tuple[Region, np.ndarray]]:
+        """The whole array, a tile at a time, navigation axes slowest, with the next tiles being read meanwhile.
+
+        At most `2 * workers` tiles are under way; leaving the loop early ends the reading. Where tiles take a little of every
+        frame, neighbouring ones are read together, so that frames are not read anew for each.
 
         Args:
-            shape: elements per axis, -1 for the whole axis; None: the chunks.
+            shape: elements per axis (-1: the whole axis) or bytes; None: the chunks.
+            access: "frames", "scan" or "balanced" instead of a shape.
+            roi: only these frames: bool mask over the navigation axes, or flat positions; the navigation axes are then one.
+            workers: threads that read; None: one a core, at most four; 0: read in the caller's thread, without reading ahead.
 
-        Yields: (region, elements of that region).
+        Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
 
         Raises:
-            OptionError: the shape does not fit.
+            OptionError: an argument does not fit.
             SourceError: see `read`.
         """
-        tile = self.chunks if shape is None else tiling.negotiate(tuple(shape), self.source).shape
-        grid = ChunkGrid(self.shape, tile)
-        for position in grid.touched(Region.whole(self.shape)):
-            region = grid.region(position)
-            yield region, self.read(region)
+        of = self if roi is None else self._selected(roi)
+        spec = access if shape is None else shape
+        chunking = of.chunking if spec is None else tiling.negotiate(spec if isinstance(spec, str | int) else tuple(spec), of.source)
+        grid = ChunkGrid(of.shape, chunking.shape)
+        group = ChunkGrid(of.shape, tiling.grouped(chunking, of.source, of.cache.limit // 4))
+        regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
+        threads = min(4, os.cpu_count() or 1) if workers is None else workers
+        return _ahead(regions, lambda region: of._from_group(region, group), threads)
+
+    def _selected(self, roi: Any) -> ArrayReader:
+        dataset = self.dataset.arranged(roi=np.asarray(roi))
+        return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
+
+    def _from_group(self, region: Region, group: ChunkGrid) -> np.ndarray:
+        """A box, read together with those beside it where `group` has larger boxes than this."""
+        position = tuple(a // c for a, c in zip(region.start, group.chunks, strict=True))
+        whole = group.region(position)
+        if whole == region:
+            return self.read(region)
+        key = (id(self.dataset), "group", whole)
+        read = self.cache.get(key, lambda: np.array(self.read(whole)))
+        return read[tuple(slice(a - o, b - o) for a, b, o in zip(region.start, region.stop, whole.start, strict=True))].copy()
+
+    @property
+    def valid(self) -> np.ndarray:
+        """bool[navigation shape]: where a frame is stored; elsewhere the array is blank."""
+        return scan.valid(self.dataset)
+
+    @property
+    def valid_slices(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """(the smallest box of the scan that holds all stored frames, the longest run of whole scan rows that are stored)."""
+        return scan.bounding(self.valid), scan.inner(self.valid)
+
+    def unroi(self, result: Any) -> np.ndarray:
+        """Put a result a selected frame back into the scan.
+
+        Args:
+            result: [frames that roi selected, …].
+
+        Returns: [scan shape, …], with NaN, NaT, False, 0, '' or None where nothing was selected.
+
+        Raises:
+            OptionError: the array was opened without roi, or `result` has another length.
+        """
+        return scan.unroi(self.dataset, result)
 
     def _straight(self, region: Region) -> np.ndarray | None:
         """A view of the file, where one range of native bytes is the answer."""
@@ -366,7 +422,7 @@ class ArrayReader:
             part = rows[first:last]
             if not backend.copies:
                 decoder.decode(part, backend.span(file, start, stop, scratch_none), start, flat)
-            elif decoder.straight and last - first == 1 and rows[first, STEP] == 1:
+            elif backend.in_place and decoder.straight and last - first == 1 and rows[first, STEP] == 1:
                 to = int(rows[first, DEST]) * width
                 backend.span(file, start, stop, flat.view(np.uint8)[to : to + stop - start])
             elif stop - start > backend.window:  # a long run that has to be decoded: in pieces that stay in cache
@@ -376,7 +432,7 @@ class ArrayReader:
                 self._decode(part, file, start, stop, part if wanted * 2 < stop - start else None, flat)
 
     def _decode(self, rows: np.ndarray, file: int, start: int, stop: int, wanted: np.ndarray | None, flat: np.ndarray) -> None:
-        with scratch.borrow(stop - start) as memory:
+        with scratch.borrow(stop - start + self.backend.margin) as memory:
             data = self.backend.span(file, start, stop, memory, wanted)
             cast(Decoder, self.dataset.decoder).decode(rows, data, start, flat)
 
@@ -400,7 +456,7 @@ class ArrayReader:
         file, start, size, number = where
 
         def make() -> np.ndarray:
-            with scratch.borrow(size) as memory:
+            with scratch.borrow(size + self.backend.margin) as memory:
                 data = self.backend.span(file, start, start + size, memory)
                 try:
                     made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
@@ -409,6 +465,28 @@ class ArrayReader:
             return made if made.base is None else made.copy()  # never keep a view of scratch
 
         return self.cache.get((id(self.dataset), number), make)
+
+
+def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], workers: int) -> Iterator[tuple[Region, np.ndarray]]:
+    """(region, what was read) in order, with up to `2 * workers` of them under way."""
+    if workers < 1:
+        for region in regions:
+            yield region, read(region)
+        return
+    with ThreadPoolExecutor(workers, "vfs-tiles") as pool:
+        waiting: deque[tuple[Region, Future[np.ndarray]]] = deque()
+        try:
+            for region in regions:
+                waiting.append((region, pool.submit(read, region)))
+                if len(waiting) >= 2 * workers:
+                    done, future = waiting.popleft()
+                    yield done, future.result()
+            while waiting:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
 
 
 scratch_none = np.empty(0, np.uint8)

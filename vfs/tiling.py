@@ -105,6 +105,22 @@ def negotiate(spec: ChunkSpec, source: Source) -> Chunking:
     return Chunking(shape, reason, one, full)
 
 
+def grouped(chunking: Chunking, source: Source, limit: int) -> tuple[int, ...]:
+    """The shape of a box of neighbouring chunks that are best read together; the chunk shape itself where each stands alone.
+
+    Chunks that take a little of every frame need the same pages as those beside them: as many as `limit` bytes hold are read at once.
+    """
+    shape = list(chunking.shape)
+    if chunking.one <= 2 or source.whole:
+        return chunking.shape
+    times = limit // max(1, math.prod(shape) * source.itemsize)
+    for axis in range(len(shape) - 1, source.nav_ndim - 1, -1):
+        take = max(1, min(times, -(-source.shape[axis] // shape[axis])))
+        shape[axis] = min(source.shape[axis], shape[axis] * take) if take * shape[axis] >= source.shape[axis] else shape[axis] * take
+        times //= take
+    return tuple(shape)
+
+
 def _unit_name(source: Source) -> str:
     return "blocks" if source.block else "frames"
 
@@ -112,8 +128,7 @@ def _unit_name(source: Source) -> str:
 def _named(word: str, source: Source) -> tuple[tuple[int, ...], str]:
     nav, nd = source.nav_ndim, len(source.shape)
     if word == "frames":
-        frame = (1,) * nav + tuple(max(1, n) for n in source.shape[nav:])
-        return frame, "one whole frame a chunk"
+        return (1,) * nav + tuple(max(1, n) for n in source.shape[nav:]), "one whole frame a chunk"
     if word == "auto" or nav == 0 or nav == nd:
         return _units(source, TARGET, LIMIT), f"whole {_unit_name(source)}, about {TARGET >> 20} MiB a chunk"
     positions = math.prod(source.shape[:nav])

@@ -2,7 +2,7 @@
 
 `mmap` maps files: views without a copy, for one's own process (a source that shrinks while it is read kills the process that
 reads its map, so sizes are checked first, and what serves others does not use it). `buffered` reads with pread: a short
-read is an error, never a crash. `vfs.testing` has a memory, a counting and a failing one.
+read is an error, never a crash. `direct` reads past the page cache. `vfs.testing` has a memory, a counting and a failing one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ class Backend(Protocol):
     """Bytes of files.
 
     Attributes:
-        copies: True where `span` copies into `scratch`, so that reading straight into the output saves a copy.
+        copies: True where `span` copies into `scratch`, False where it gives views and needs none.
+        in_place: True where `scratch` may be any memory, also the output itself, and exactly as long as the span.
+        margin: bytes that `scratch` must be longer than the span where `in_place` does not hold.
         window: bytes that are best fetched at once.
     """
 
     copies: bool
+    in_place: bool
+    margin: int
     window: int
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
@@ -32,10 +36,11 @@ class Backend(Protocol):
 
         Args:
             file: index into the set's files.
-            scratch: uint8[at least stop - start] that may be used for the answer. It belongs to the caller.
+            scratch: uint8[at least stop - start + margin], page-aligned, that may be used for the answer. It belongs to the caller.
             wanted: int64[n, ≥ 3] read ranges (see `vfs.kernels.ranges`) if only these bytes matter: the others may be anything.
 
-        Returns: uint8[stop - start], valid as long as the caller leaves `scratch` alone. Read-only unless it is `scratch`.
+        Returns: uint8[stop - start], valid as long as the caller leaves `scratch` alone; in `scratch` where the backend copies,
+            at its start where it reads in place.
 
         Raises:
             SourceError: the bytes cannot be had. The message names file and byte range.
@@ -43,15 +48,16 @@ class Backend(Protocol):
 
 
 def make_backend(name: str, files: Files) -> Backend:
-    """The backend of that name: `auto` (mmap), `mmap` or `buffered`.
+    """The backend of that name: `auto` (mmap), `mmap`, `buffered` or `direct`.
 
     Raises:
         OptionError: there is no such backend.
     """
     from vfs.backends.buffered import BufferedBackend
+    from vfs.backends.direct import DirectBackend
     from vfs.backends.mapped import MmapBackend
 
-    known: dict[str, Callable[[Files], Backend]] = {"auto": MmapBackend, "mmap": MmapBackend, "buffered": BufferedBackend}
+    known: dict[str, Callable[[Files], Backend]] = {"auto": MmapBackend, "mmap": MmapBackend, "buffered": BufferedBackend, "direct": DirectBackend}
     if name not in known:
         raise OptionError(f"backend {name!r}: expected one of {', '.join(known)}")
     return known[name](files)

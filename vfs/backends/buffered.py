@@ -20,6 +20,8 @@ class BufferedBackend:
     """
 
     copies = True
+    in_place = True
+    margin = 0
     window = 1 << 19
 
     def __init__(self, files: Files) -> None:

@@ -32,6 +32,8 @@ class MmapBackend:
     """Views of mapped files. For one's own process: see `vfs.backends`."""
 
     copies = False
+    in_place = False
+    margin = 0
     window = 1 << 62
 
     def __init__(self, files: Files) -> None:

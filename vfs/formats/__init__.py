@@ -11,6 +11,7 @@ import difflib
 import inspect
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -74,10 +75,17 @@ class Format:
 
 @cache
 def formats() -> dict[str, Format]:
-    """Every known format by name, from the entry points `vfs.formats`."""
+    """Every known format by name, from the entry points `vfs.formats`.
+
+    Warns:
+        RuntimeWarning: a package's format does not load; the others work.
+    """
     found = {}
     for entry in sorted(entry_points(group="vfs.formats"), key=lambda e: e.name):
-        found[entry.name] = entry.load()
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:  # whatever a stranger's module raises
+            warnings.warn(f"format {entry.name} ({entry.value}) does not load: {error}", RuntimeWarning, stacklevel=2)
     return found
 
 

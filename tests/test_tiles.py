@@ -1,0 +1,152 @@
+"""Streams of tiles, selections of frames, and what a scan shows."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.testing.writers import write_raw
+from vfs.tiling import COSTLY, Source, negotiate
+
+
+@pytest.fixture
+def frames() -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 60000, (30, 64, 64)).astype(">u2")
+
+
+def opened(folder: Path, frames: np.ndarray, **options: Any) -> vfs.VirtualArray:
+    paths = write_raw(folder, frames, frame_header=7, file_header=3, files=3)
+    return vfs.open(paths, format="raw", dtype=">u2", sig_shape=(64, 64), frame_header=7, file_header=3, **options)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3, None])
+@pytest.mark.parametrize("access", [None, "frames", "scan", "balanced"])
+def test_tiles_are_the_array(tmp_path: Path, frames: np.ndarray, workers: int | None, access: str | None) -> None:
+    array = opened(tmp_path, frames, nav_shape=(5, 6))
+    seen = np.zeros((5, 6, 64, 64), int)
+    for region, tile in array.tiles(access=access, workers=workers):
+        assert (tile == frames.reshape(5, 6, 64, 64)[region.slices]).all()
+        seen[region.slices] += 1
+    assert (seen == 1).all()
+
+
+def test_tiles_of_selected_frames(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, nav_shape=(5, 6))
+    mask = np.random.default_rng(0).random((5, 6)) < 0.4
+    got = np.concatenate([tile for _, tile in array.tiles((4, -1, -1), roi=mask)])
+    assert (got == frames.reshape(5, 6, 64, 64)[mask]).all()
+
+
+def test_leaving_early_leaves_no_thread(tmp_path: Path, frames: np.ndarray) -> None:
+    before = threading.active_count()
+    for _ in opened(tmp_path, frames).tiles((1, -1, -1), workers=3):
+        break
+    assert threading.active_count() == before
+
+
+def test_a_failing_read_ends_the_stream_with_its_error(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames)
+    Path(array.files[1]).unlink()
+    with pytest.raises(vfs.SourceError, match="part1"):
+        list(array.tiles((1, -1, -1), workers=2))
+
+
+def test_chunks_that_take_little_of_every_frame_are_read_together(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, chunks=(30, 4, 4))
+    asked: list[vfs.Region] = []
+    read = array.read
+
+    def counted(region: Any = None, out: Any = None) -> np.ndarray:
+        asked.append(region)
+        return read(region, out)
+
+    array.read = counted  # type: ignore[method-assign]
+    for position in array.grid.touched(vfs.Region.whole(array.shape)):
+        assert (array.read_chunk(position) == frames[array.grid.region(position).slices]).all()
+    assert len(asked) == 1  # 256 chunks, one pass over the frames
+
+
+def test_a_selection_goes_back_to_where_it_came_from(tmp_path: Path, frames: np.ndarray) -> None:
+    mask = np.random.default_rng(0).random((5, 6)) < 0.4
+    array = opened(tmp_path, frames, nav_shape=(5, 6), roi=mask)
+    assert array.shape == (int(mask.sum()), 64, 64)
+    sums = array[...].sum(axis=(1, 2))
+    back = array.unroi(sums.astype(float))
+    assert np.array_equal(back[mask], sums)
+    assert np.isnan(back[~mask]).all()
+    assert array.unroi(sums)[~mask].tolist() == [0] * int((~mask).sum())
+    assert not array.unroi(sums > 0)[~mask].any()
+    assert np.isnat(array.unroi(np.full(len(sums), np.datetime64("2020-01-01"))))[~mask].all()
+    assert set(array.unroi(np.full(len(sums), "a"))[~mask]) <= {""}
+    assert all(x is None for x in array.unroi(np.full(len(sums), 1, object))[~mask])
+    with pytest.raises(vfs.OptionError, match="expected \\["):
+        array.unroi(sums[1:])
+    with pytest.raises(vfs.OptionError, match="roi="):
+        opened(tmp_path, frames).unroi(sums)
+
+
+def test_positions_may_come_in_any_order_and_repeat(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, roi=[7, 3, 7, 0])
+    assert (array[...] == frames[[7, 3, 7, 0]]).all()
+
+
+def test_valid_part_of_a_shifted_scan(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, nav_shape=(8, 5), sync_offset=-3)
+    assert array.valid.reshape(-1).tolist() == [False] * 3 + [True] * 30 + [False] * 7
+    outer, inner = array.valid_slices
+    assert outer == (slice(0, 7), slice(0, 5))
+    assert inner == (slice(1, 6), slice(0, 5))
+    assert not array[...][~array.valid].any()
+    assert array[inner].any(axis=(-1, -2)).all()
+
+
+def test_a_missing_file_is_not_valid(tmp_path: Path, frames: np.ndarray) -> None:
+    from vfs.testing.writers import write_mib
+
+    path = write_mib(tmp_path, frames[:9], frames_per_file=3, missing=[1])
+    array = vfs.open(path, nav_shape=(9,))
+    assert array.valid.tolist() == [True] * 3 + [False] * 3 + [True] * 3
+
+
+def test_costly_shapes_say_so() -> None:
+    source = Source((256, 256, 256, 256), 2, 2, 2)
+    assert negotiate("auto", source).warning is None
+    costly = negotiate((-1, -1, 1, 1), source)
+    assert costly.shape == (256, 256, 1, 1)
+    assert costly.full > COSTLY
+    assert costly.warning is not None
+    assert negotiate("scan", source).shape[:2] == (256, 256)
+    assert negotiate("scan", Source((50, 256, 256), 1, 1, 1 / 8, word=64)).shape[-1] % 64 == 0
+
+
+def test_direct_backend_reads_the_same(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, backend="direct")
+    assert (array[...] == frames).all()
+    assert (array[3:29:2, 5:60:3, 7] == frames[3:29:2, 5:60:3, 7]).all()
+    size = Path(array.files[2]).stat().st_size
+    with open(array.files[2], "r+b") as file:
+        file.truncate(size - 1)
+    with pytest.raises(vfs.SourceError, match="part2"):
+        array[-1]
+    assert (array[0] == frames[0]).all()
+
+
+def test_direct_backend_says_where_it_is_refused(tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = os.open
+
+    def refusing(path: str, flags: int, *more: Any, **other: Any) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return really(path, flags, *more, **other)
+
+    array = opened(tmp_path, frames, backend="direct")
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.warns(RuntimeWarning, match="direct I/O is refused"):
+        assert (array[...] == frames).all()

@@ -1,0 +1,82 @@
+"""What a scan shows: which positions hold a stored frame, and putting results of selected frames back into the scan.
+
+A scan position is blank where no frame is stored for it: before the first and after the last one (`sync_offset`, a `nav_shape`
+larger than the data), and where a file of the set is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset
+from vfs.errors import OptionError
+from vfs.layout import FrameLayout
+
+
+def valid(dataset: Dataset) -> np.ndarray:
+    """Where frames are stored.
+
+    Returns: bool[navigation shape of the array]. For data made of blocks, where any block lies.
+    """
+    nav = dataset.shape[: dataset.nav_ndim]
+    layout = dataset.layout
+    if isinstance(layout, FrameLayout):
+        positions = np.arange(math.prod(nav)) if layout.chosen is None else layout.chosen
+        frames = positions + layout.offset
+        begin = frames * layout.stride + layout.header
+        file = np.searchsorted(layout.stream[:, 0], begin, "right") - 1
+        last = layout.stream[np.maximum(file, 0), 1] if len(layout.stream) else np.zeros_like(begin)
+        return np.asarray((frames >= 0) & (frames < layout.stored) & (file >= 0) & (begin < last)).reshape(nav)
+    found = np.zeros(nav, bool)
+    for row in layout.tree[: int(layout.levels[1])]:
+        found[tuple(slice(row[k], row[len(layout.shape) + k]) for k in range(dataset.nav_ndim))] = True
+    return found
+
+
+def bounding(mask: np.ndarray) -> tuple[slice, ...]:
+    """The smallest box of a scan that holds every valid position; empty slices where there is none."""
+    if not mask.any():
+        return (slice(0, 0),) * mask.ndim
+    found = []
+    for axis in range(mask.ndim):
+        hits = np.flatnonzero(mask.any(axis=tuple(k for k in range(mask.ndim) if k != axis)))
+        found.append(slice(int(hits[0]), int(hits[-1]) + 1))
+    return tuple(found)
+
+
+def inner(mask: np.ndarray) -> tuple[slice, ...]:
+    """The longest run of steps along the slowest axis of a scan that are valid as a whole; empty where there is none."""
+    full = mask.reshape(mask.shape[0], -1).all(axis=1) if mask.ndim else np.zeros(0, bool)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], full, [False]]).astype(np.int8)))
+    if not len(edges):
+        return (slice(0, 0),) * mask.ndim
+    runs = edges.reshape(-1, 2)
+    first, last = runs[np.argmax(runs[:, 1] - runs[:, 0])].tolist()
+    return (slice(first, last), *(slice(0, n) for n in mask.shape[1:]))
+
+
+def unroi(dataset: Dataset, result: Any) -> np.ndarray:
+    """Put a result a selected frame back to where these frames lie in the scan.
+
+    Args:
+        result: [frames selected, …], any dtype.
+
+    Returns:
+        [scan shape, …]; where nothing was selected NaN (floats, complex), NaT (times), False, 0, '' or None.
+
+    Raises:
+        OptionError: no frames were selected with roi, or `result` is not one of them each.
+    """
+    if dataset.chosen is None or dataset.scan is None:
+        raise OptionError("unroi needs an array that was opened with roi=")
+    values = np.asarray(result)
+    if values.ndim == 0 or len(values) != len(dataset.chosen):
+        raise OptionError(f"result has shape {values.shape}, expected [{len(dataset.chosen)}, …]: one entry a selected frame")
+    kind = values.dtype.kind
+    blank = {"f": np.nan, "c": np.nan, "M": np.datetime64("NaT"), "m": np.timedelta64("NaT"), "b": False, "U": "", "S": b"", "O": None}.get(kind, 0)
+    out = np.full((math.prod(dataset.scan), *values.shape[1:]), blank, values.dtype)
+    out[dataset.chosen] = values
+    return out.reshape(*dataset.scan, *values.shape[1:])
