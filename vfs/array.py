@@ -1,18 +1,16 @@
 """The engine: plan, fetch, decode. The only object with state.
 
 `ArrayReader` turns a region into elements: the layout says which bytes, the backend fetches them, the decoder puts them into
-place, straight into the caller's memory wherever that is possible. `ChunkCache` keeps decoded pieces for those who come
-back for the rest of one: limited in bytes, and two readers of one piece decode it once.
+place, straight into the caller's memory wherever that is possible. What is decoded for those who come back for the rest of
+it stays in a `ChunkCache`.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import threading
-import weakref
-from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
@@ -21,6 +19,7 @@ import numpy as np
 from vfs import scan, tiling
 from vfs.backends import Backend
 from vfs.buffers import scratch
+from vfs.cache import ChunkCache
 from vfs.corrections import Corrections, corrected_box, frames_of
 from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder
@@ -30,68 +29,6 @@ from vfs.kernels.ranges import DEST, STEP, split, windows
 from vfs.layout import BlockLayout
 
 TILE = 1 << 18  # bytes decoded at once where a conversion follows: stays in a core's cache
-
-
-class ChunkCache:
-    """Decoded pieces, at most `limit` bytes of them, the ones used last.
-
-    Single-flight: while one thread makes a piece, others that want it wait for that one. A piece that could not be made
-    is not kept; whoever waits for it gets the error too.
-    """
-
-    def __init__(self, limit: int = 256 << 20) -> None:
-        self.limit = limit
-        self.held = 0
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
-        self._making: dict[Hashable, Future[np.ndarray]] = {}
-        _CACHES.add(self)
-
-    def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The piece `key`, made by `make` if it is not there. Read-only: it is shared."""
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-                return kept
-            flight = self._making.get(key)
-            mine = flight is None
-            if flight is None:
-                flight = self._making[key] = Future()
-        if not mine:
-            return flight.result()
-        try:
-            made = make()
-            made.flags.writeable = False
-        except BaseException as error:
-            with self._lock:
-                self._making.pop(key, None)
-            flight.set_exception(error)
-            raise
-        with self._lock:
-            self._making.pop(key, None)
-            if made.nbytes <= self.limit:
-                self._kept[key] = made
-                self.held += made.nbytes
-                while self.held > self.limit:
-                    self.held -= self._kept.popitem(last=False)[1].nbytes
-        flight.set_result(made)
-        return made
-
-    def _after_fork(self) -> None:  # the lock, and what was being made, belong to threads that the child does not have
-        self._lock = threading.Lock()
-        self._making = {}
-
-
-_CACHES: weakref.WeakSet[ChunkCache] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for cache in _CACHES:
-        cache._after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class ArrayReader:

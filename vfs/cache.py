@@ -1,0 +1,74 @@
+"""Decoded pieces for those who come back for the rest of one: limited in bytes, and two readers of one piece decode it once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+
+import numpy as np
+
+
+class ChunkCache:
+    """Decoded pieces, at most `limit` bytes of them, the ones used last.
+
+    Single-flight: while one thread makes a piece, others that want it wait for that one. A piece that could not be made
+    is not kept; whoever waits for it gets the error too.
+    """
+
+    def __init__(self, limit: int = 256 << 20) -> None:
+        self.limit = limit
+        self.held = 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
+        self._making: dict[Hashable, Future[np.ndarray]] = {}
+        _CACHES.add(self)
+
+    def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The piece `key`, made by `make` if it is not there. Read-only: it is shared."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                return kept
+            flight = self._making.get(key)
+            mine = flight is None
+            if flight is None:
+                flight = self._making[key] = Future()
+        if not mine:
+            return flight.result()
+        try:
+            made = make()
+            made.flags.writeable = False
+        except BaseException as error:
+            with self._lock:
+                self._making.pop(key, None)
+            flight.set_exception(error)
+            raise
+        with self._lock:
+            self._making.pop(key, None)
+            if made.nbytes <= self.limit:
+                self._kept[key] = made
+                self.held += made.nbytes
+                while self.held > self.limit:
+                    self.held -= self._kept.popitem(last=False)[1].nbytes
+        flight.set_result(made)
+        return made
+
+    def _after_fork(self) -> None:  # the lock, and what was being made, belong to threads that the child does not have
+        self._lock = threading.Lock()
+        self._making = {}
+
+
+_CACHES: weakref.WeakSet[ChunkCache] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in _CACHES:
+        cache._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
