@@ -163,9 +163,9 @@ class ArrayReader:
         box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
         try:
             if out is None:
-                straight = self._straight(box)
+                straight = self.straight(box)
                 if straight is not None:
-                    return straight
+                    return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
                 out = np.empty(box.shape, self.dtype)
             elif out.shape != box.shape or out.dtype != self.dtype:
                 raise OptionError(f"out has shape {out.shape} and dtype {out.dtype}, expected {box.shape} and {self.dtype}")
@@ -298,8 +298,8 @@ class ArrayReader:
         """
         return scan.unroi(self.dataset, result)
 
-    def _straight(self, region: Region) -> np.ndarray | None:
-        """A view of the file, where one range of native bytes is the answer."""
+    def straight(self, region: Region) -> tuple[int, int, int] | None:
+        """(file, first byte, last byte) where one range of native bytes is the answer, so that `read` gives a view of the file; else None."""
         decoder = self.dataset.decoder
         if self.backend.copies or self.corrections or decoder.word_bytes == 0 or decoder.dtype != self.dtype or not cast(Decoder, decoder).straight:
             return None
@@ -309,7 +309,7 @@ class ArrayReader:
         file, start, stop, _, step, *_ = rows[0].tolist()
         if (step != 1 and stop - start > decoder.word_bytes) or stop - start != region.size * self.dtype.itemsize:
             return None
-        return self.backend.span(file, start, stop, scratch_none).view(self.dtype).reshape(region.shape)
+        return file, start, stop
 
     def _read_into(self, region: Region, out: np.ndarray) -> None:
         """Read a non-empty region, corrected and converted where that is asked for."""
