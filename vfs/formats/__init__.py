@@ -51,7 +51,7 @@ class Format:
 
     def help(self, option: str) -> str:
         """What `open`'s docstring says of an option."""
-        found = re.search(rf"^\s+{option}: (.+(?:\n\s{{12,}}.+)*)", inspect.getdoc(self.open) or "", re.M)
+        found = re.search(rf"^\s+{option}: (.+(?:\n {{8,}}.+)*)", inspect.getdoc(self.open) or "", re.M)
         return " ".join(found[1].split()) if found else ""
 
     def check_options(self, given: Mapping[str, Any]) -> None:
