@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from vfs.dataset import Dataset
 from vfs.errors import OptionError, UnknownArrayError
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
-from vfs.tree import Tree
+from vfs.tree import Folder, Tree
 
 if TYPE_CHECKING:
     import zarr
 
+    from vfs.mount import Mount
     from vfs.store import Store
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -111,7 +113,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         """A read-only `zarr.abc.store.Store` over the whole tree; picklable."""
         from vfs.store import Store
 
-        return Store(self.tree.zarr(zarr_format), (_store_again, (self.opening, zarr_format)))
+        return Store(self.tree.zarr(zarr_format), (_store_again, (self.opening, zarr_format)), self.name)
 
     def zarr(self) -> zarr.Group:
         """The whole tree as a zarr.Group."""
@@ -226,6 +228,35 @@ def open_group(
 def open(paths: Paths, **options: Any) -> VirtualArray:
     """Open the main array of a set of files: `open_group(…).main`. Reads headers, no pixels. Takes what `open_group` takes."""
     return open_group(paths, **options).main
+
+
+def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], **options: Any) -> Mount:
+    """Show data sets at a mount point, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, served by another process.
+
+    Use it in a `with` statement, or call `close()`; it also ends with this process.
+
+    Args:
+        paths: one data set as `open` takes it, or a list of them: every item is a data set, a list in the list is one of several files.
+        mountpoint: an existing, empty folder.
+        options: what `open` takes, for every data set. The backend is "buffered" unless said otherwise: a source that shrinks
+            kills the process that reads its map.
+
+    Raises:
+        MountError: mounting cannot work; the message says why and what to do.
+        VfsError: what `open` raises.
+    """
+    from vfs.mount import Mount
+
+    items = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not items:
+        raise OptionError("nothing to mount: expected at least one data set")
+    if options.get("backend", "auto") == "auto":
+        options["backend"] = "buffered"
+    return Mount.start(partial(_folder, [open_group(item, **options).opening for item in items]), mountpoint)
+
+
+def _folder(openings: Sequence[Opening]) -> Folder:
+    return Folder([opening.group().tree for opening in openings])
 
 
 def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:

@@ -178,8 +178,8 @@ class ZarrFace:
             return None
         position = tuple(number(part) for part in parts)
         counts = array.grid.counts or (1,) * (self.zarr_format == 2)
-        if any(not 0 <= p < n for p, n in zip(position, counts, strict=False)):
-            return None
+        if 0 in counts or any(not 0 <= p < n for p, n in zip(position, counts, strict=False)):
+            return None  # an empty array has no chunks and no folders for them
         return array, position[: array.ndim], len(parts) == depth
 
     def node(self, key: str) -> Node | None:
@@ -192,7 +192,7 @@ class ZarrFace:
         if found is None:
             return None
         array, _, chunk = found
-        return Node(False, math.prod(array.chunks) * array.dtype.itemsize) if chunk else FOLDER
+        return Node(False, _chunk_bytes(array)) if chunk else FOLDER
 
     def children(self, key: str, after: int = 0) -> Iterator[str]:
         """Names in a folder, the first `after` left out."""
@@ -202,9 +202,10 @@ class ZarrFace:
         array = self.arrays.get(key)
         if array is not None:
             names = list(known or ())
+            empty = array.size == 0
             if self.zarr_format == 3:
-                return islice([*names, "c"], after, None)
-            more = array.grid.counts[0] if array.ndim else 1
+                return islice(names if empty else [*names, "c"], after, None)
+            more = 0 if empty else array.grid.counts[0] if array.ndim else 1
             return (names[n] if n < len(names) else str(n - len(names)) for n in range(after, len(names) + more))
         found = self._chunk(key)
         if found is None or found[2]:
@@ -220,9 +221,19 @@ class ZarrFace:
         if found is None or not found[2]:
             return None
         array, position, _ = found
-        if start == 0 and (stop is None or stop >= math.prod(array.chunks) * array.dtype.itemsize):
+        if start == 0 and (stop is None or stop >= _chunk_bytes(array)):
             return _bytes(array.read_chunk(position))
         return _bytes(array.cached_chunk(position))[start:stop]
+
+    def total(self, key: str = "") -> int:
+        """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is enumerated but documents."""
+        below = f"{key}/" if key else ""
+        size = sum(len(document) for name, document in self.documents.items() if name.startswith(below))
+        found = self._chunk(key)
+        if found is not None and not found[2]:  # a folder of chunks
+            counts = found[0].grid.counts[len(found[1]) :]
+            return math.prod(counts) * _chunk_bytes(found[0])
+        return size + sum(math.prod(a.grid.counts) * _chunk_bytes(a) for path, a in self.arrays.items() if f"{path}/".startswith(below))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every key that begins with `prefix`, documents and chunks, one at a time."""
@@ -251,6 +262,10 @@ def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
             return
     for n in range(counts[0]):
         yield from _below(f"{root}/{n}", counts[1:], prefix)
+
+
+def _chunk_bytes(array: ArrayReader) -> int:
+    return math.prod(array.chunks) * array.dtype.itemsize
 
 
 def number(part: str) -> int:
