@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from operator import index
+from typing import Any
+
+import numpy as np
 
 from vfs.errors import RegionError
 
@@ -39,7 +42,7 @@ class Region:
         return cls((0,) * len(shape), tuple(shape), (1,) * len(shape))
 
     @classmethod
-    def of(cls, region: Region | Sequence[slice], shape: Sequence[int]) -> Region:
+    def of(cls, region: Region | slice | Sequence[slice], shape: Sequence[int]) -> Region:
         """A region from slices, checked against `shape` and with numpy's rules for slices.
 
         Args:
@@ -50,20 +53,23 @@ class Region:
             RegionError: too many axes, a step below 1, or something that is not a slice.
         """
         if isinstance(region, Region):
-            if len(region.start) != len(shape):
+            if not len(region.start) == len(region.stop) == len(region.step) == len(shape):
                 raise RegionError(f"region has {len(region.start)} axes, the array has {len(shape)}")
             for axis, (a, b, s, n) in enumerate(zip(region.start, region.stop, region.step, shape, strict=True)):
                 if not (0 <= a <= b <= n and s >= 1):
                     raise RegionError(f"region {a}:{b}:{s} does not fit axis {axis} of length {n}")
             return region
-        if len(region) > len(shape):
-            raise RegionError(f"region has {len(region)} axes, the array has {len(shape)}")
+        cuts = [region] if isinstance(region, slice) else region
+        if not isinstance(cuts, Sequence):
+            raise RegionError(f"a region is a tuple of slices or a vfs.Region, not {type(region).__name__}")
+        if len(cuts) > len(shape):
+            raise RegionError(f"region has {len(cuts)} axes, the array has {len(shape)}")
         start, stop, step = [], [], []
         for axis, n in enumerate(shape):
-            cut = region[axis] if axis < len(region) else slice(None)
+            cut = cuts[axis] if axis < len(cuts) else slice(None)
             if not isinstance(cut, slice):
                 raise RegionError(f"axis {axis} of a region must be a slice, not {type(cut).__name__}")
-            a, b, s = cut.indices(n)
+            a, b, s = _indices(cut, n, axis)
             if s < 1:
                 raise RegionError(f"axis {axis} of a region has step {s}; only indexing takes negative steps")
             start.append(a)
@@ -145,17 +151,36 @@ def flat_boxes(shape: Sequence[int], first: int, last: int) -> Iterator[Region]:
         first += rows * inner[axis]
 
 
+def _indices(cut: slice, length: int, axis: int) -> tuple[int, int, int]:
+    """`slice.indices`, with our errors."""
+    try:
+        return cut.indices(length)
+    except (TypeError, ValueError) as error:  # bounds that are no integers, a step of 0
+        raise RegionError(f"axis {axis}: {cut} cannot be used: {error}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What numpy basic indexing asks for, in three steps: read `region`, take `post`, drop the axes that were integers.
+    """What numpy basic indexing asks for, in two steps: read `region`, take `post` of it.
 
     Attributes:
         region: what is read.
-        post: applied to what was read: negative steps, and the steps of the last axis (read in one piece).
+        post: applied to what was read: drops the axes that were integers, takes negative steps and the steps of the last axis
+            (read in one piece). Ends with Ellipsis where the index had one: numpy then gives an array even of no axes.
     """
 
     region: Region
-    post: tuple[int | slice, ...]
+    post: tuple[Any, ...]
+
+
+def _is_integer(part: object) -> bool:
+    if isinstance(part, bool | np.bool_) or getattr(part, "ndim", 0) != 0:
+        return False
+    try:
+        index(part)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
 
 
 def select(key: object, shape: Sequence[int]) -> Selection:
@@ -168,8 +193,8 @@ def select(key: object, shape: Sequence[int]) -> Selection:
     for part in parts:
         if part is None:
             raise RegionError("np.newaxis is not supported: index first, then add axes to the numpy array that comes back")
-        if not (part is Ellipsis or isinstance(part, slice) or (hasattr(part, "__index__") and not isinstance(part, bool) and getattr(part, "ndim", 0) == 0)):
-            kind = type(part).__name__
+        if not (part is Ellipsis or isinstance(part, slice) or _is_integer(part)):
+            kind = f"an array of {part.dtype}" if isinstance(part, np.ndarray) else type(part).__name__
             raise RegionError(f"basic indexing takes integers, slices and Ellipsis, not {kind}; for masks and lists use a.zarr().oindex or read a box first")
     dots = sum(part is Ellipsis for part in parts)
     if dots > 1:
@@ -181,7 +206,7 @@ def select(key: object, shape: Sequence[int]) -> Selection:
     full = parts[:at] + (slice(None),) * (len(shape) - given) + parts[at + 1 :]
 
     start, stop, step = [], [], []
-    post: list[int | slice] = []
+    post: list[Any] = []
     after: int | slice
     for axis, (part, n) in enumerate(zip(full, shape, strict=True)):
         if not isinstance(part, slice):
@@ -190,7 +215,7 @@ def select(key: object, shape: Sequence[int]) -> Selection:
                 raise RegionError(f"index {i} is out of bounds for axis {axis} of length {n}")
             a, b, s, after = i % n, i % n + 1, 1, 0
         else:
-            a, b, s = part.indices(n)
+            a, b, s = _indices(part, n, axis)
             count = max(0, -(-(b - a) // s) if s > 0 else -(-(a - b) // -s))
             reverse = s < 0
             if reverse:
@@ -207,4 +232,6 @@ def select(key: object, shape: Sequence[int]) -> Selection:
         stop.append(b)
         step.append(s)
         post.append(after)
+    if dots:
+        post.append(Ellipsis)
     return Selection(Region(tuple(start), tuple(stop), tuple(step)), tuple(post))
