@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("vfs", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-settings.load_profile("vfs")
+_SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
+settings.register_profile("vfs", deadline=None, suppress_health_check=_SLOW, max_examples=60)
+settings.register_profile("many", deadline=None, suppress_health_check=_SLOW, max_examples=3000)
+settings.load_profile(os.environ.get("VFS_HYPOTHESIS", "vfs"))  # VFS_HYPOTHESIS=many pytest … looks for hours instead of seconds
 
 SHARED = Path(os.environ.get("VFS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 """Real files from instruments with `oracle.json`: beside the checkout, never in it."""

@@ -37,6 +37,11 @@ def _ints(values: Sequence[int]) -> np.ndarray:
     return np.array(values, np.int64)
 
 
+def _payload(sig_shape: Sequence[int], word_bytes: int, word_pixels: int) -> int:
+    """Bytes of a frame: whole words, the last one perhaps with pixels to spare."""
+    return -(-math.prod(sig_shape) // word_pixels) * word_bytes
+
+
 def whole_frame(sig_shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
     """The pieces of a frame that is one box, stored in C order or with other strides (elements)."""
     k = len(sig_shape)
@@ -111,7 +116,7 @@ class FrameLayout:
         n = np.asarray(counts, np.int64)
         begin = np.cumsum(n) - n if first is None else np.asarray(first, np.int64)
         which = np.arange(len(n)) if files is None else np.asarray(files, np.int64)
-        size = math.prod(sig_shape) // word_pixels * word_bytes if payload is None else payload
+        size = _payload(sig_shape, word_bytes, word_pixels) if payload is None else payload
         stride = frame_header + size + frame_footer
         heads = np.broadcast_to(np.asarray(file_header, np.int64), n.shape)
         stream = np.stack([begin * stride, (begin + n) * stride, heads, which], axis=1)
@@ -141,7 +146,7 @@ class FrameLayout:
         n = np.maximum(np.asarray(sizes, np.int64) - file_header, 0)
         end = np.cumsum(n)
         stream = np.stack([end - n, end, np.full_like(n, file_header), np.arange(len(n))], axis=1)
-        size = math.prod(sig_shape) // word_pixels * word_bytes
+        size = _payload(sig_shape, word_bytes, word_pixels)
         stride = frame_header + size + frame_footer
         inside = (end[:-1] % stride) - frame_header
         cut = (inside > 0) & (inside < size) & (inside % word_bytes != 0)
@@ -159,7 +164,7 @@ class FrameLayout:
         """Frames at any place: frame n starts at byte `offsets[n]` of file `files[n]`; a negative offset is a blank frame."""
         at = np.asarray(offsets, np.int64)
         which = np.asarray(files, np.int64)
-        stride = math.prod(sig_shape) // word_pixels * word_bytes
+        stride = _payload(sig_shape, word_bytes, word_pixels)
         n = np.arange(len(at))
         stream = np.stack([n * stride, (n + 1) * stride, at, which], axis=1)[at >= 0]
         return cls._checked(sig_shape, stream, stride, 0, len(at), word_bytes, word_pixels, None)
@@ -177,6 +182,7 @@ class FrameLayout:
         pieces: np.ndarray | None,
     ) -> FrameLayout:
         order = np.argsort(stream[:, 0], kind="stable")
+        order = order[stream[order, 1] > stream[order, 0]]  # an empty file holds nothing, wherever it is said to begin
         stream = np.ascontiguousarray(stream[order])
         clash = np.flatnonzero(stream[1:, 0] < stream[:-1, 1])
         if len(clash):
@@ -255,17 +261,22 @@ class BlockLayout:
             check_overlap: look for blocks that overlap (costs a search a block).
 
         Raises:
-            FormatError: a block lies outside the array, has no size, or overlaps another one.
+            FormatError: a block lies outside the array or before its file, has no size, or overlaps another one.
         """
         nd = len(shape)
-        low = np.asarray(origins, np.int64).reshape(-1, nd)
-        size = np.asarray(shapes, np.int64).reshape(-1, nd)
+        n = len(files)
+        low = np.asarray(origins, np.int64).reshape(n, nd)
+        size = np.asarray(shapes, np.int64).reshape(n, nd)
         high = low + size
-        n = len(low)
         bad = np.flatnonzero(((low < 0) | (size < 1) | (high > _ints(shape)) | (high < low)).any(axis=1))
         if len(bad):
             i = int(bad[0])
             raise FormatError(f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} does not fit an array of shape {list(shape)}")
+        at = np.stack([np.asarray(files, np.int64), np.asarray(offsets, np.int64)], axis=1)
+        bad = np.flatnonzero((at < 0).any(axis=1))
+        if len(bad):
+            i = int(bad[0])
+            raise FormatError(f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} lies at byte {at[i, 1]} of file {at[i, 0]}; expected 0 or more")
         stored = np.zeros(n, np.int64) if nbytes is None else np.asarray(nbytes, np.int64)
         names = np.arange(n) if numbers is None else np.asarray(numbers, np.int64)
         bits = max(1, min(21, 63 // max(1, nd)))
@@ -276,7 +287,7 @@ class BlockLayout:
             levels.append(levels[-1] - (levels[-2] - levels[-1]) // blocks.FAN)
         steps = _ints(levels)
         tree = blocks.pack(low[order], high[order], steps)
-        place = np.stack([np.asarray(files, np.int64), np.asarray(offsets, np.int64), stored, names], axis=1)[order]
+        place = np.stack([*at.T, stored, names], axis=1)[order]
         if check_overlap and n:
             a, b = blocks.first_overlap(tree, steps)
             if a >= 0:

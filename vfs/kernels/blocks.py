@@ -101,14 +101,38 @@ def find(tree, levels, start, stop):
 
 
 @njit(nogil=True, cache=True)
+def _meet(a, b, nd):
+    meets = True
+    for k in range(nd):
+        meets &= a[k] < b[nd + k] and b[k] < a[nd + k]
+    return meets
+
+
+@njit(nogil=True, cache=True)
 def first_overlap(tree, levels):
-    """Two boxes that overlap, as indices in curve order; (-1, -1) where there are none."""
+    """Two boxes that overlap, as indices in curve order; (-1, -1) where there are none.
+
+    Node by node: neighbours in the tree have the same neighbours, so the tree is searched once for `FAN` boxes.
+    """
     nd = tree.shape[1] // 2
-    for i in range(levels[1]):
-        hits = find(tree, levels, tree[i, :nd], tree[i, nd:])
-        for h in hits:
-            if h != i:
-                return i, h
+    n = levels[1]
+    if len(levels) == 2:
+        for i in range(n):
+            for j in range(i + 1, n):
+                if _meet(tree[i], tree[j], nd):
+                    return i, j
+        return -1, -1
+    nodes = tree[n:]
+    above = levels[1:] - n
+    for node in range(above[1]):
+        near = find(nodes, above, nodes[node, :nd], nodes[node, nd:])
+        for i in range(node * FAN, min((node + 1) * FAN, n)):
+            for other in near:
+                if other < node or not _meet(tree[i], nodes[other], nd):
+                    continue
+                for j in range(max(i + 1, other * FAN), min((other + 1) * FAN, n)):
+                    if _meet(tree[i], tree[j], nd):
+                        return i, j
     return -1, -1
 
 
