@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vfs import tiling
-from vfs.array import ArrayReader, ChunkCache
+from vfs.array import ArrayReader
 from vfs.backends import make_backend
+from vfs.cache import ChunkCache
 from vfs.corrections import Corrections
 from vfs.dataset import Dataset
 from vfs.errors import OptionError, UnknownArrayError
@@ -61,10 +62,13 @@ class VirtualArray(ArrayReader):
         return self.group.store(zarr_format)
 
     def zarr(self) -> zarr.Array[Any]:
-        """This array as a zarr.Array, through `store()`."""
+        """This array as a zarr.Array, through `store()` and the codec pipeline of `vfs.pipeline`."""
         import zarr
 
-        return zarr.open_array(self.store(), path=self.dataset.path, mode="r")
+        from vfs.pipeline import NAME
+
+        with zarr.config.set({"codec_pipeline.path": NAME}):  # the pipeline stays with the array
+            return zarr.open_array(self.store(), path=self.dataset.path, mode="r")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _array_again, (self.group.opening, self.dataset.path)

@@ -158,7 +158,7 @@ class ZarrFace:
         written = {key: _document(value) for key, value in docs.items()}
         return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written
 
-    def _chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
+    def chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
         """The array a key lies in, its chunk coordinates, and whether these name a chunk (else a folder of chunks)."""
         path = key
         while path not in self.arrays:
@@ -188,7 +188,7 @@ class ZarrFace:
             return Node(False, len(document))
         if key in self._folders:
             return FOLDER
-        found = self._chunk(key)
+        found = self.chunk(key)
         if found is None:
             return None
         array, _, chunk = found
@@ -207,7 +207,7 @@ class ZarrFace:
                 return islice(names if empty else [*names, "c"], after, None)
             more = 0 if empty else array.grid.counts[0] if array.ndim else 1
             return (names[n] if n < len(names) else str(n - len(names)) for n in range(after, len(names) + more))
-        found = self._chunk(key)
+        found = self.chunk(key)
         if found is None or found[2]:
             return iter(())
         counts = found[0].grid.counts
@@ -217,7 +217,7 @@ class ZarrFace:
         document = self.documents.get(key)
         if document is not None:
             return memoryview(document)[start:stop]
-        found = self._chunk(key)
+        found = self.chunk(key)
         if found is None or not found[2]:
             return None
         array, position, _ = found
@@ -229,7 +229,7 @@ class ZarrFace:
         """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is enumerated but documents."""
         below = f"{key}/" if key else ""
         size = sum(len(document) for name, document in self.documents.items() if name.startswith(below))
-        found = self._chunk(key)
+        found = self.chunk(key)
         if found is not None and not found[2]:  # a folder of chunks
             counts = found[0].grid.counts[len(found[1]) :]
             return math.prod(counts) * _chunk_bytes(found[0])
