@@ -1,0 +1,96 @@
+"""Planning of frames that are made of pieces, and grouping of ranges: what the layouts' tests cannot see in the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vfs.geometry import Region
+from vfs.kernels.ranges import COUNT, DEST, FILE, PLANE, SKIP, START, STEP, STOP, _merged, windows
+from vfs.layout import FrameLayout
+
+
+def quad(h: int, w: int) -> np.ndarray:
+    """A frame of 2h rows of 2w elements: two sectors side by side above, one turned box below, stored interleaved row by row."""
+    row = 4 * w
+    return np.array(
+        [(h, 0, h, 2 * w, -row, -1, (h - 1) * row + 2 * w - 1, 0), (0, w, h, w, row, 1, 2 * w, 0), (0, 0, h, w, row, 1, 3 * w, 0)],
+        np.int64,
+    )
+
+
+def places(rows: np.ndarray, word_bytes: int, word_pixels: int) -> dict[int, tuple[int, int, int]]:
+    """Output element -> (file, first byte of its word, pixel within the word, plane 0 only)."""
+    found = {}
+    for row in rows[rows[:, PLANE] == 0]:
+        for i in range(row[COUNT]):
+            q = row[SKIP] + i
+            at = int(row[DEST] + i * row[STEP])
+            assert at not in found
+            found[at] = (int(row[FILE]), int(row[START] + q // word_pixels * word_bytes), int(q % word_pixels))
+            assert found[at][1] + word_bytes <= row[STOP]
+    return found
+
+
+@given(st.data())
+def test_interleaved_pieces_are_read_in_file_order(data: st.DataObject) -> None:
+    h, w, n = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([4, 8])), data.draw(st.integers(1, 4))
+    counts = data.draw(st.lists(st.integers(1, 2), min_size=n, max_size=n))
+    gaps = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    first = np.cumsum(np.array(counts) + gaps) - counts
+    size = 4 * h * w
+    layout = FrameLayout.of((2 * h, 2 * w), counts, word_bytes=8, word_pixels=4, frame_header=5, first=first, pieces=quad(h, w))
+    stored = np.full((layout.stored, size), -1)
+    for file, (a, count) in enumerate(zip(first, counts, strict=True)):
+        for k in range(count):
+            stored[a + k] = file * 1_000_000 + k * (5 + 2 * size) + 5 + np.arange(size) // 4 * 8
+    pixel = np.where(stored >= 0, np.arange(size) % 4, -1)
+    raw = np.stack([stored, pixel], -1).reshape(-1, h, 4, w, 2)  # the twin: sectors cut out and turned
+    lower = raw[:, ::-1, :2].reshape(-1, h, 2 * w, 2)[:, :, ::-1]
+    upper = np.concatenate([raw[:, :, 3], raw[:, :, 2]], axis=2)
+    image = np.concatenate([upper, lower], axis=1)
+    np.testing.assert_array_equal(lower[:, -1, -1], raw[:, 0, 0, 0])
+
+    start = [data.draw(st.integers(0, m - 1)) for m in layout.shape]
+    stop = [data.draw(st.integers(a + 1, m)) for a, m in zip(start, layout.shape, strict=True)]
+    region = Region(tuple(start), tuple(stop), tuple(data.draw(st.integers(1, 3)) for _ in start))
+    rows, covered = layout.read_ranges(region)
+    wanted = image[region.slices].reshape(-1, 2)
+    found = places(rows, 8, 4)
+    assert covered == len(found) == int((wanted[:, 0] >= 0).sum())
+    for at, (file, byte, within) in found.items():
+        assert wanted[at].tolist() == [file * 1_000_000 + byte, within]
+    for file in np.unique(rows[:, FILE]):
+        assert (np.diff(rows[rows[:, FILE] == file, START]) >= 0).all()
+
+
+def test_equal_neighbours_join() -> None:
+    """Frames without headers between them are one range, and a frame of 2 rows that go on in file and output too."""
+    layout = FrameLayout.of((2, 8), [3, 2], word_bytes=2)
+    rows, covered = layout.read_ranges(Region.whole(layout.shape))
+    assert rows[:, [FILE, START, STOP, COUNT]].tolist() == [[0, 0, 96, 48], [1, 0, 64, 32]]
+    assert covered == 80
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=8), min_size=1, max_size=9))
+def test_merged_runs_are_sorted(runs: list[list[int]]) -> None:
+    keys = np.array([k for run in runs for k in sorted(run)], np.int64)
+    ends = np.cumsum([len(run) for run in runs])
+    np.testing.assert_array_equal(_merged(keys, ends.astype(np.int64), len(runs)), np.argsort(keys, kind="stable"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(1, 9)), max_size=20), st.integers(1, 40))
+def test_windows_group_what_lies_within_the_limit(rows: list[tuple[int, int, int]], limit: int) -> None:
+    ranges = np.zeros((len(rows), 8), np.int64)
+    for row, (file, start, size) in zip(ranges, rows, strict=True):
+        row[[FILE, START, STOP]] = file, start, start + size
+    expected: list[list[int]] = []
+    for r, (file, a, size) in enumerate(rows):
+        b = a + size
+        if expected and expected[-1][0] == file and max(b, expected[-1][2]) - min(a, expected[-1][1]) <= limit:
+            last = expected[-1]
+            last[1:] = [min(a, last[1]), max(b, last[2]), last[3], r + 1, last[5] + size]
+        else:
+            expected.append([file, a, b, r, r + 1, size])
+    assert windows(ranges, limit).tolist() == expected

@@ -1,0 +1,106 @@
+"""Kernels for 64-bit words of pixels against twins of a few lines: every skip, count, step and place within a word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vfs.kernels.ranges import COUNT, DEST, PLANE, SKIP, START, STEP
+from vfs.kernels.unpack import add_halves, place_bits, place_lanes
+
+KERNELS = {1: place_bits, 6: place_lanes, 12: place_lanes, 24: add_halves}
+LANES = {1: 64, 6: 8, 12: 4, 24: 4}
+DTYPES = {1: np.uint8, 6: np.uint8, 12: np.uint16, 24: np.uint32}
+
+
+def pixels(stored: np.ndarray, depth: int) -> np.ndarray:
+    """uint8[8 * n] -> the pixels of n words."""
+    words = stored.view(">u8").astype("<u8").view(np.uint8)
+    return np.unpackbits(words, bitorder="little") if depth == 1 else words.view(np.uint8 if depth == 6 else "<u2")
+
+
+def twin(ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray, depth: int) -> None:
+    for row in ranges:
+        words = -(-(row[SKIP] + row[COUNT]) // LANES[depth])
+        a = row[START] - base
+        found = pixels(data[a : a + 8 * words], depth)[row[SKIP] : row[SKIP] + row[COUNT]]
+        places = row[DEST] + row[STEP] * np.arange(row[COUNT])
+        if depth == 24:
+            out[places] += found.astype(np.uint32) << (12 if row[PLANE] == 0 else 0)
+        else:
+            out[places] = found
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[int, np.ndarray, int, int]:
+    """(depth, ranges, bytes of data, base); some ranges are short, some hold many whole words, in either direction."""
+    depth = draw(st.sampled_from([1, 6, 12, 24]))
+    base = draw(st.integers(0, 20))
+    rows = []
+    for _ in range(draw(st.integers(1, 5))):
+        skip = draw(st.integers(0, LANES[depth] - 1))
+        count = draw(st.integers(1, draw(st.sampled_from([3, LANES[depth] * 3, LANES[depth] * 40]))))
+        step = draw(st.sampled_from([1, 1, -1, -1, 2, -3]))
+        start = base + draw(st.integers(0, 30))
+        dest = draw(st.integers(0, 40)) + (0 if step > 0 else -step * (count - 1))
+        words = -(-(skip + count) // LANES[depth])
+        rows.append([0, start, start + 8 * words, dest, step, skip, count, draw(st.integers(0, 1)) if depth == 24 else 0])
+    return depth, np.array(rows, np.int64), 8 * 50 + 40, base
+
+
+@given(cases())
+def test_any_range_equals_its_twin(case: tuple[int, np.ndarray, int, int]) -> None:
+    depth, ranges, size, base = case
+    data = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
+    places = int((ranges[:, DEST] + np.maximum(ranges[:, STEP], 0) * ranges[:, COUNT]).max()) + 1
+    out = np.full(places, 7, DTYPES[depth])
+    expected = out.copy()
+    twin(ranges, data, base, expected, depth)
+    KERNELS[depth](ranges, data, base, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("depth", [1, 6, 12, 24])
+@pytest.mark.parametrize("step", [1, -1])
+def test_long_ranges_leave_their_neighbours_alone(depth: int, step: int) -> None:
+    count = LANES[depth] * 100 + 3
+    data = np.random.default_rng(depth).integers(0, 256, 8 * 101 + 5, dtype=np.uint8)
+    data.flags.writeable = False  # as a map of a file is
+    for at in range(8):
+        out = np.zeros(count + 16, DTYPES[depth])
+        dest = at if step == 1 else at + count - 1
+        ranges = np.array([[0, 105, 105 + 8 * 101, dest, step, 0, count, 0]])
+        KERNELS[depth](ranges, data, 100, out)
+        expected = np.zeros_like(out)
+        twin(ranges, data, 100, expected, depth)
+        np.testing.assert_array_equal(out, expected)
+        assert not out[:at].any()
+        assert not out[at + count :].any()
+
+
+def test_words_by_hand() -> None:
+    """One word of every depth, written out."""
+    data = np.frombuffer(bytes([0x80, 0, 0, 0, 0, 0, 0, 0x05]), np.uint8)
+    row = np.array([[0, 0, 8, 0, 1, 0, 64, 0]])
+    bits = np.zeros(64, np.uint8)
+    place_bits(row, data, 0, bits)
+    assert np.flatnonzero(bits).tolist() == [0, 2, 63]
+
+    data = np.arange(1, 9, dtype=np.uint8)
+    row[0, COUNT] = 8
+    lanes = np.zeros(8, np.uint8)
+    place_lanes(row, data, 0, lanes)
+    assert lanes.tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
+
+    row[0, COUNT] = 4
+    wide = np.zeros(4, np.uint16)
+    place_lanes(row, data, 0, wide)
+    assert wide.tolist() == [0x0708, 0x0506, 0x0304, 0x0102]
+
+    data = np.array([0, 0, 0, 0, 0, 0, 0x0A, 0xBC, 0, 0, 0, 0, 0, 0, 0x01, 0x23], np.uint8)
+    both = np.array([[0, 0, 8, 0, 1, 0, 4, 0], [0, 8, 16, 0, 1, 0, 4, 1]])
+    sums = np.zeros(4, np.uint32)
+    add_halves(both, data, 0, sums)
+    assert sums.tolist() == [0xABC123, 0, 0, 0]
