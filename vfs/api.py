@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from vfs.backends import make_backend
 from vfs.cache import ChunkCache
 from vfs.corrections import Corrections
 from vfs.dataset import Dataset
-from vfs.errors import OptionError, UnknownArrayError
+from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
 from vfs.tree import Folder, Tree
@@ -39,10 +40,18 @@ class Opening:
     array: str | None
     settings: Mapping[str, Any]
     options: Mapping[str, Any]
+    sources: bytes
 
     def group(self) -> VirtualGroup:
-        """Open the set again."""
-        return open_group(list(self.paths), format=self.format, array=self.array, **self.settings, **self.options)
+        """Open the set again.
+
+        Raises:
+            SourceChangedError: other files are found than were opened, or files of other sizes or times: they hold other data.
+        """
+        group = open_group(list(self.paths), format=self.format, array=self.array, **self.settings, **self.options)
+        if group.opening.sources != self.sources:
+            raise SourceChangedError(f"{self.paths[0]}: files of the set came, went or changed (size or time) after it was opened; open it again")
+        return group
 
 
 class VirtualArray(ArrayReader):
@@ -224,7 +233,8 @@ def open_group(
         "chunks": chunks,
         "backend": backend,
     }
-    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, {k: v for k, v in settings.items() if v is not None}, options)
+    given = {k: v for k, v in settings.items() if v is not None}
+    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, given, options, _digest(datasets))
     VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs), opening)
     return group
 
@@ -261,6 +271,14 @@ def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], **
 
 def _folder(openings: Sequence[Opening]) -> Folder:
     return Folder([opening.group().tree for opening in openings])
+
+
+def _digest(datasets: Sequence[Dataset]) -> bytes:
+    """Stands for the sizes and times of all files of a set."""
+    found = blake2b(digest_size=16)
+    for files in {id(dataset.files): dataset.files for dataset in datasets}.values():
+        found.update(files.sizes.tobytes() + files.times.tobytes())
+    return found.digest()
 
 
 def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
