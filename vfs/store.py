@@ -78,7 +78,7 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def _slow(self) -> tuple[str, ...]:
-        """How the keys begin whose bytes are made in a thread."""
+        """How the keys of chunks begin that are made in a thread."""
         return tuple(f"{path}/" for path, array in self.face.arrays.items() if _is_slow(array))
 
     def with_read_only(self, read_only: bool = False) -> Store:
@@ -120,7 +120,7 @@ class Store(zarr.abc.store.Store):
 
     async def get(self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
         """`get_sync`, in a thread where that is worth it."""
-        if key not in self.face.documents and key.startswith(self._slow):
+        if key[-1:].isdecimal() and key.startswith(self._slow):
             return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
         return self.get_sync(key, prototype=prototype, byte_range=byte_range)
 
