@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from vfs.array import ArrayReader
 from vfs.backends import make_backend
 from vfs.cache import ChunkCache
 from vfs.corrections import Corrections
-from vfs.dataset import Dataset
+from vfs.dataset import Dataset, Saved
 from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
@@ -41,6 +41,7 @@ class Opening:
     settings: Mapping[str, Any]
     options: Mapping[str, Any]
     sources: bytes
+    name: str
 
     def group(self) -> VirtualGroup:
         """Open the set again.
@@ -51,7 +52,7 @@ class Opening:
         group = open_group(list(self.paths), format=self.format, array=self.array, **self.settings, **self.options)
         if group.opening.sources != self.sources:
             raise SourceChangedError(f"{self.paths[0]}: files of the set came, went or changed (size or time) after it was opened; open it again")
-        return group
+        return group.called(self.name)
 
 
 class VirtualArray(ArrayReader):
@@ -118,6 +119,12 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
     def __len__(self) -> int:
         return len(self.tree.arrays)
+
+    def called(self, name: str) -> VirtualGroup:
+        """This group under another name."""
+        self.tree.name = name
+        self.opening = replace(self.opening, name=name)
+        return self
 
     def __repr__(self) -> str:
         return f"<vfs.VirtualGroup {self.name}: {', '.join(self)}>"
@@ -196,6 +203,11 @@ def open_group(
         options["stored_dtype"], dtype = dtype, None  # headerless data: `dtype` says what the pixels are, there is nothing to convert
     kind.check_options(options)
     datasets = kind.open(names, **options)
+    if isinstance(datasets, Saved):
+        asked = {"array": array, "nav_shape": nav_shape, "roi": roi, "dtype": dtype, "dark": dark, "gain": gain, "dead": dead}
+        asked |= {"sync_offset": sync_offset or None, "chunks": None if chunks == "auto" else chunks, "backend": None if backend == "auto" else backend}
+        again = {**datasets.options, **{name: value for name, value in asked.items() if value is not None}}
+        return open_group(list(datasets.paths), format=datasets.format, **again).called(kind.label(names[0]))
     if array is not None:
         if array not in {d.path for d in datasets}:
             raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {', '.join(d.path for d in datasets)}")
@@ -234,7 +246,7 @@ def open_group(
         "backend": backend,
     }
     given = {k: v for k, v in settings.items() if v is not None}
-    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, given, options, _digest(datasets))
+    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, given, options, _digest(datasets), kind.label(names[0]))
     VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs), opening)
     return group
 

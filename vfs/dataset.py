@@ -175,3 +175,18 @@ def per_frame(
     nav = main.nav_ndim
     shape, names = main.shape[:nav] + sig_shape, main.dims[:nav] + dims
     return Dataset(path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """How another set is opened: what a format answers with where its files only say that.
+
+    Attributes:
+        paths: absolute paths.
+        format: name of the format.
+        options: what `vfs.open` takes besides, for every format and for this one.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    options: Mapping[str, Any]

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from vfs.dataset import Dataset
+from vfs.dataset import Dataset, Saved
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, UnknownFormatError
 
 HEAD = 4096  # bytes of a file that `sniff` gets to see
@@ -34,7 +34,8 @@ class Format:
         url: where it is specified, or who makes it.
         summary: one line.
         sniff: (path, first bytes) -> True where the file is of this format. "First bytes" are at most `HEAD`. Cheap; it may not raise.
-        open: (paths, *, options) -> data sets, the main one first. One path names its set; several are the set.
+        open: (paths, *, options) -> data sets, the main one first. One path names its set; several are the set. Where the files only
+            keep how another set is opened, it answers with that.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Format:
     url: str
     summary: str
     sniff: Callable[[str, bytes], bool]
-    open: Callable[..., Sequence[Dataset]]
+    open: Callable[..., Sequence[Dataset] | Saved]
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
