@@ -7,8 +7,17 @@ means whole blocks.
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import json
+import lzma
+import math
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -114,41 +123,103 @@ class PlainDecoder:
 
 @dataclass(frozen=True)
 class CodecDecoder:
-    """Blocks compressed with a numcodecs codec.
+    """Blocks compressed with numcodecs codecs.
+
+    A block decodes to as many bytes as it should, or not at all: what would unpack to more is given up on.
 
     Args:
         stored: dtype of the decoded bytes, either byte order.
-        codec: numcodecs configuration, `{"id": "zlib", …}`.
+        codec: a numcodecs configuration, `{"id": "zlib", …}`, or several in the order of encoding; none for plain bytes.
 
     Raises:
-        OptionError: numcodecs does not know the codec.
+        OptionError: numcodecs does not know a codec, or it does not decode to plain bytes.
     """
 
     stored: np.dtype
-    codec: Any
+    codec: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     word_bytes: int = 0
 
     def __post_init__(self) -> None:
-        from numcodecs import get_codec
-
         object.__setattr__(self, "stored", np.dtype(self.stored))
-        try:
-            get_codec(dict(self.codec))
-        except Exception as error:
-            raise OptionError(f"codec {dict(self.codec)}: numcodecs cannot make it: {error}") from None
+        chain = [self.codec] if isinstance(self.codec, Mapping) else self.codec
+        object.__setattr__(self, "codec", tuple(dict(codec) for codec in chain))
+        for codec in self._chain:
+            _codec(codec)
+
+    @property
+    def _chain(self) -> tuple[str, ...]:
+        return tuple(json.dumps(codec, sort_keys=True) for codec in cast(Sequence[Mapping[str, Any]], self.codec))
 
     @property
     def dtype(self) -> np.dtype:
         return self.stored.newbyteorder("=")
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        from numcodecs import get_codec
-
-        want = int(np.prod(shape)) * self.stored.itemsize
+        want = math.prod(shape) * self.stored.itemsize
+        chain = self._chain
         try:
-            got = np.frombuffer(get_codec(dict(self.codec)).decode(data), np.uint8)
-        except Exception as error:
-            raise DecodeError(f"block {block}: does not decode with {dict(self.codec)}: {error}") from None
+            made = np.empty(shape, self.dtype)
+            flat = made.reshape(-1).view(np.uint8)
+            got: Any = data
+            for k, codec in enumerate(reversed(chain)):
+                last = k == len(chain) - 1
+                got = _decoded(_codec(codec), got, want if last else 16 * want + (1 << 16), flat if last else None)
+        except Exception as error:  # a codec may fail in any way
+            raise DecodeError(f"block {block}: does not decode with {', '.join(chain)}: {str(error) or type(error).__name__}") from None
         if got.size != want:
             raise DecodeError(f"block {block}: expected {want:,} bytes after decoding, found {got.size:,}")
-        return got.view(self.stored).reshape(shape).astype(self.dtype, copy=False)
+        if got is not flat:
+            flat[:] = got
+        if not self.stored.isnative:
+            made.byteswap(inplace=True)
+        return made
+
+
+_OBJECTS = ("pickle", "json2", "msgpack2", "categorize", "vlen-array", "vlen-bytes", "vlen-utf8")
+"""Codecs that make Python objects: no elements of fixed size, and unsafe with bytes that somebody else wrote."""
+
+
+@cache
+def _codec(config: str) -> Any:
+    """A codec of numcodecs from its configuration in JSON.
+
+    Raises:
+        OptionError: there is none.
+    """
+    from numcodecs import get_codec
+
+    given = json.loads(config)
+    if given.get("id") in _OBJECTS:
+        raise OptionError(f"codec {config}: makes Python objects, expected one that makes bytes")
+    try:
+        return get_codec(given)
+    except Exception as error:
+        raise OptionError(f"codec {config}: numcodecs cannot make it: {error}") from None
+
+
+def _unpacked(codec: Any, packed: io.BytesIO) -> gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
+    if codec.codec_id == "gzip":
+        return gzip.GzipFile(fileobj=packed)
+    if codec.codec_id == "bz2":
+        return bz2.BZ2File(packed)
+    return lzma.LZMAFile(packed, format=codec.format, filters=codec.filters)
+
+
+def _decoded(codec: Any, data: Any, most: int, out: np.ndarray | None) -> np.ndarray:
+    """What `data` decodes to as uint8[n]: `out` where that can be written to; where there is more than `most` bytes, an error or a piece that is longer."""
+    name = codec.codec_id
+    if name == "zlib":
+        inflate = zlib.decompressobj()
+        got: Any = inflate.decompress(data, most + 1)
+        if not inflate.eof and len(got) <= most:
+            raise EOFError("the compressed data end too early")
+    elif name in ("gzip", "bz2", "lzma"):
+        with _unpacked(codec, io.BytesIO(data)) as stream:
+            got = stream.read(most + 1)
+    elif name in ("blosc", "lz4", "zstd") and out is not None:  # these check the size of what they write to; not all codecs do
+        return out if len(np.frombuffer(codec.decode(data, out=out), np.uint8)) == out.size else out[:0]
+    else:
+        got = codec.decode(data)
+    if isinstance(got, np.ndarray) and got.dtype.hasobject:
+        raise TypeError("it makes Python objects, expected bytes")
+    return np.frombuffer(got, np.uint8)
