@@ -66,6 +66,7 @@ class ArrayReader:
         self.source = _source(dataset, self.dtype.itemsize)
         self.chunking = tiling.negotiate(chunks, self.source)
         self.cache = ChunkCache() if cache is None else cache
+        self.token = object()  # ours in the cache, which others may share: unlike an id it is never given out again
         self.together = ChunkGrid(self.shape, tiling.grouped(self.chunking, self.source, self.cache.limit // 4))
 
     @property
@@ -111,7 +112,8 @@ class ArrayReader:
     @property
     def fill(self) -> Any:
         """What blank places read as."""
-        return self.dtype.type(self.dataset.fill)
+        with np.errstate(all="ignore"):
+            return np.asarray(self.dataset.fill).astype(self.dataset.dtype).astype(self.dtype)[()]
 
     @property
     def grid(self) -> ChunkGrid:
@@ -127,6 +129,9 @@ class ArrayReader:
         if not self.shape:
             raise TypeError("len() of an array without axes")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[n] for n in range(len(self)))
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
@@ -144,7 +149,9 @@ class ArrayReader:
         if copy is False:
             raise ValueError("a virtual array is read from files: it cannot become a numpy array without a copy")
         got = self.read()
-        return got if dtype is None else got.astype(dtype, copy=False)
+        if dtype is not None:
+            got = got.astype(dtype, copy=False)
+        return got if got.flags.writeable or not copy else got.copy()
 
     def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:
         """Read a box.
@@ -157,7 +164,7 @@ class ArrayReader:
 
         Raises:
             RegionError: the region does not fit the array.
-            OptionError: `out` does not fit the region.
+            OptionError: `out` does not fit the region, or cannot be written to.
             SourceError: bytes are missing, truncated or unreadable; the message names file, bytes and region.
         """
         box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
@@ -167,8 +174,8 @@ class ArrayReader:
                 if straight is not None:
                     return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
                 out = np.empty(box.shape, self.dtype)
-            elif out.shape != box.shape or out.dtype != self.dtype:
-                raise OptionError(f"out has shape {out.shape} and dtype {out.dtype}, expected {box.shape} and {self.dtype}")
+            else:
+                _check_out(out, box.shape, self.dtype)
             if box.size:
                 self._read_into(box, out)
         except SourceError as error:
@@ -203,7 +210,7 @@ class ArrayReader:
 
     def cached_chunk(self, position: tuple[int, ...]) -> np.ndarray:
         """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only."""
-        return self.cache.get((id(self.dataset), position), lambda: np.array(self.read_chunk(position)))
+        return self.cache.get((self.token, position), lambda: np.array(self.read_chunk(position)))
 
     def read_flat(self, first: int, last: int) -> np.ndarray:
         """The elements `first` to `last` (half-open) of the array in C order, as one axis.
@@ -271,7 +278,7 @@ class ArrayReader:
         whole = group.region(position)
         if whole == region:
             return self.read(region)
-        key = (id(self.dataset), "group", whole)
+        key = (self.token, "group", whole)
         read = self.cache.get(key, lambda: np.array(self.read(whole)))
         return read[tuple(slice(a - o, b - o) for a, b, o in zip(region.start, region.stop, whole.start, strict=True))].copy()
 
@@ -315,6 +322,10 @@ class ArrayReader:
         """Read a non-empty region, corrected and converted where that is asked for."""
         if self.corrections:
             self._correct_into(region, out, self.corrections)
+            return
+        if self.decodes_whole:  # not in tiles: a block is taken apart once, whatever it is cast to and wherever it goes
+            with np.errstate(all="ignore"):
+                self._gather_blocks(region, out)
             return
         if self.dtype == self.dataset.dtype and out.flags.c_contiguous:
             self._gather(region, out)
@@ -374,11 +385,11 @@ class ArrayReader:
             cast(Decoder, self.dataset.decoder).decode(rows, data, start, flat)
 
     def _gather_blocks(self, region: Region, out: np.ndarray) -> None:
-        """Read blocks that decode only as a whole, each once as long as it stays in the cache."""
+        """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
         layout = cast(BlockLayout, self.dataset.layout)
         _, covered = layout.read_ranges(region)
         if covered < out.size:
-            out.fill(self.dataset.fill)
+            out[...] = np.asarray(self.dataset.fill).astype(self.dataset.dtype)
         for box, shape, where in layout.touched(region):
             to, of = [], []
             for lo, hi, start, stop, step in zip(box.start, box.stop, region.start, region.stop, region.step, strict=True):
@@ -399,9 +410,9 @@ class ArrayReader:
                     made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
                 except DecodeError as error:
                     raise DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}") from None
-            return made if made.base is None else made.copy()  # never keep a view of scratch
+                return made if made.base is None else made.copy()  # it may be a view of the scratch memory, which is ours only here
 
-        return self.cache.get((id(self.dataset), number), make)
+        return self.cache.get((self.token, number), make)
 
 
 def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], workers: int) -> Iterator[tuple[Region, np.ndarray]]:
@@ -430,6 +441,15 @@ scratch_none = np.empty(0, np.uint8)
 """For backends that give views and use no scratch."""
 
 
+def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if not isinstance(out, np.ndarray):
+        raise OptionError(f"out is {type(out).__name__}, expected a numpy array of shape {shape} and dtype {dtype}")
+    if out.shape != shape or out.dtype != dtype:
+        raise OptionError(f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {dtype}")
+    if not out.flags.writeable:
+        raise OptionError("out is read-only")
+
+
 def _within(tile: Region, region: Region) -> tuple[slice, ...]:
     """Where a tile that `tiling.cut` made of a region lies in the region's elements."""
     return tuple(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in zip(tile.start, tile.stop, region.start, region.step, strict=True))
@@ -450,6 +470,6 @@ def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
         target: np.dtype = np.dtype(asked).newbyteorder("=")
     except TypeError:
         raise OptionError(f"dtype={asked!r}: not a numpy dtype") from None
-    if target.kind not in "biufc" or (stored.kind == "c" and target.kind != "c"):
+    if target.kind not in "biufc" or target.itemsize > (16 if target.kind == "c" else 8) or (stored.kind == "c" and target.kind != "c"):
         raise OptionError(f"dtype={target}: cannot convert {stored} to it")
     return target

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+KEPT = 64 << 20  # bytes: longer buffers are rare (a huge compressed block) and not worth keeping
+
 
 class Pool:
     """Page-aligned buffers for reuse, at most `keep` of them between uses. Safe from many threads (a deque's ends are)."""
@@ -28,11 +30,14 @@ class Pool:
         except IndexError:
             buffer = np.empty(0, np.uint8)
         if buffer.size < size:  # fresh pages cost a fault each: grow in powers of two, so that it happens once
-            buffer = np.frombuffer(mmap.mmap(-1, max(1 << 16, 1 << (size - 1).bit_length())), np.uint8)
+            length = max(1 << 16, 1 << (size - 1).bit_length()) if size <= KEPT else size
+            # private: python's default would share the memory with forked processes, which borrow the same buffers
+            buffer = np.frombuffer(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
         try:
             yield buffer
         finally:
-            self._free.append(buffer)
+            if buffer.size <= KEPT:
+                self._free.append(buffer)
 
 
 scratch = Pool()

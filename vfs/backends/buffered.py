@@ -28,7 +28,7 @@ class BufferedBackend:
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
-        opened = self.handles.get(file)
+        opened = self.handles.get(file, start, stop)
         out = scratch[: stop - start]
         if wanted is None:
             self._fill(opened, start, out)

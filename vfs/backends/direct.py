@@ -82,7 +82,7 @@ class DirectBackend:
         self.handles: Handles[_Direct] = Handles(files, _Direct)
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
-        opened = self.handles.get(file)
+        opened = self.handles.get(file, start, stop)
         step = opened.step
         skip = -scratch.ctypes.data % _SAFE
         first = start // step * step

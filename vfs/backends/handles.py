@@ -1,4 +1,9 @@
-"""Open files: at most `limit` at a time, the ones used last. Safe from many threads and after a fork."""
+"""Open files: as many as this process may well have, the ones used last. Safe from many threads and after a fork.
+
+All sets of a process share one budget of descriptors: a mount of many sets, or a set whose arrays each have a backend, must
+not run out of them. A handle is asked for its file's state each time it is used: a file that was changed after its set was
+opened is an error, never other data.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +13,48 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from itertools import count
+from typing import Any, Generic, Protocol, TypeVar
 
 from vfs.dataset import Files
-from vfs.errors import MissingSourceError, SourceError
-
-T = TypeVar("T")
-
-# After a fork a lock may be held by a thread that the child does not have: every cache gets a new one.
-_ALIVE: weakref.WeakSet[Handles[Any]] = weakref.WeakSet()
+from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
 
 
-def _after_fork() -> None:
-    for handles in _ALIVE:
-        handles.lock = threading.Lock()
+class Handle(Protocol):
+    """An open file, closed when the last reference to it goes."""
+
+    fd: int
+    path: str
+
+
+T = TypeVar("T", bound=Handle)
+
+_kept: OrderedDict[tuple[int, int], Any] = OrderedDict()
+"""(number of a `Handles`, file) -> handle, the one used last at the end."""
+
+_numbers = count()
+_lock = threading.RLock()  # reentrant: what it guards may be interrupted by the garbage collector, which comes to `_forget`
+
+
+def _after_fork() -> None:  # the lock may be held by a thread that the child does not have
+    global _lock
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def default_limit() -> int:
-    """A quarter of the descriptors this process may have, at most 1,024: several sets may be open at once."""
+def limit() -> int:
+    """How many files are kept open: half of the descriptors this process may have, at most 1,024."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1024 if soft == resource.RLIM_INFINITY else max(8, min(1024, soft // 4))
+    return 1024 if soft == resource.RLIM_INFINITY else max(8, min(1024, soft // 2))
+
+
+def _forget(number: int) -> None:
+    with _lock:
+        for key in list(_kept):
+            if key[0] == number:
+                _kept.pop(key, None)
 
 
 class Descriptor:
@@ -59,28 +83,47 @@ class Handles(Generic[T]):
     A dropped handle stays usable for whoever still holds it: it is closed when the last reference goes.
     """
 
-    def __init__(self, files: Files, make: Callable[[str], T], limit: int | None = None) -> None:
+    def __init__(self, files: Files, make: Callable[[str], T]) -> None:
         self.files = files
         self.make = make
-        self.limit = limit or default_limit()
-        self.lock = threading.Lock()
-        self.kept: OrderedDict[int, T] = OrderedDict()
-        _ALIVE.add(self)
+        self.number = next(_numbers)
+        self.known = list(zip(files.sizes.tolist(), files.times.tolist(), strict=True))
+        weakref.finalize(self, _forget, self.number).atexit = False
 
-    def get(self, file: int) -> T:
-        """The handle of a file.
+    def get(self, file: int, start: int, stop: int) -> T:
+        """The handle of a file that has the bytes `start` to `stop` and is the one that was opened.
 
         Raises:
-            SourceError: it cannot be opened.
+            MissingSourceError, SourceError: it cannot be opened.
+            TruncatedSourceError: it ends before `stop`.
+            SourceChangedError: its size or time is not what it was when the set was opened.
         """
-        with self.lock:
-            kept = self.kept.get(file)
-            if kept is not None:
-                self.kept.move_to_end(file)
-                return kept
-        made = self.make(self.files.paths[file])
-        with self.lock:
-            kept = self.kept.setdefault(file, made)
-            while len(self.kept) > self.limit:
-                self.kept.popitem(last=False)
-        return kept
+        key = self.number, file
+        with _lock:
+            found: T | None = _kept.get(key)
+            if found is not None:
+                _kept.move_to_end(key)
+        if found is None:
+            found = self._opened(file, start, stop)
+        now = os.fstat(found.fd)
+        size, time = self.known[file]
+        if (now.st_size == size and now.st_mtime_ns == time and stop <= size) or (size < 0 and stop <= now.st_size):
+            return found
+        with _lock:  # next time look again: it may be put right
+            _kept.pop(key, None)
+        wanted = f"{found.path}: expected bytes {start:,} to {stop:,}, "
+        if now.st_size < stop:
+            raise TruncatedSourceError(f"{wanted}the file has {now.st_size:,}; it looks truncated")
+        raise SourceChangedError(f"{wanted}but the file was changed after it was opened (it had {size:,} bytes, now {now.st_size:,}); open it again")
+
+    def _opened(self, file: int, start: int, stop: int) -> T:
+        try:
+            made = self.make(self.files.paths[file])
+        except SourceError as error:
+            raise type(error)(f"{error} (bytes {start:,} to {stop:,} are needed)", error.errno or 5) from None
+        most = limit()
+        with _lock:
+            found: T = _kept.setdefault((self.number, file), made)
+            while len(_kept) > most:
+                _kept.popitem(last=False)
+        return found

@@ -1,0 +1,180 @@
+"""Backends: the shipped suite for each, and what is peculiar to one."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vfs.backends import Backend, make_backend
+from vfs.backends.buffered import BufferedBackend
+from vfs.backends.mapped import MmapBackend
+from vfs.dataset import Files
+from vfs.errors import MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, memory_files
+from vfs.testing.suites import BackendTests
+
+
+class TestMmap(BackendTests):
+    def make(self, files: Files) -> Backend:
+        return make_backend("mmap", files)
+
+
+class TestBuffered(BackendTests):
+    def make(self, files: Files) -> Backend:
+        return make_backend("buffered", files)
+
+
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
+class TestDirect(BackendTests):
+    def make(self, files: Files) -> Backend:
+        return make_backend("direct", files)
+
+
+class TestCounting(BackendTests):
+    def make(self, files: Files) -> Backend:
+        return CountingBackend(make_backend("buffered", files))
+
+
+class TestSlowly(BackendTests):
+    def make(self, files: Files) -> Backend:
+        return SlowBackend(FailingBackend(make_backend("buffered", files), lambda file, start, stop: False), 0)
+
+
+def test_names() -> None:
+    files = memory_files([])
+    assert isinstance(make_backend("auto", files), MmapBackend)
+    assert isinstance(make_backend("buffered", files), BufferedBackend)
+    with pytest.raises(OptionError, match=r"backend 'fast': expected one of auto, mmap, buffered, direct"):
+        make_backend("fast", files)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(MissingSourceError, match=r"nothing.bin: no such file"):
+        Files.stat([tmp_path / "nothing.bin"])
+    with pytest.raises(SourceError, match="found something else"):
+        Files.stat([tmp_path])
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(SourceError, match="cannot be opened"):
+        Files.stat([tmp_path / "file" / "below"])
+
+
+def test_memory_answers_as_files_do() -> None:
+    for copies in (False, True):
+        backend = MemoryBackend([b"0123456789", b""], copies=copies)
+        assert backend.span(0, 2, 5, np.empty(3, np.uint8)).tobytes() == b"234"
+        with pytest.raises(TruncatedSourceError, match="memory:1: expected bytes 0 to 1, the file has 0"):
+            backend.span(1, 0, 1, np.empty(3, np.uint8))
+    junk = MemoryBackend([b"0123456789"], copies=True).span(0, 0, 10, np.empty(10, np.uint8), np.array([[0, 1, 3], [0, 9, 10]]))
+    assert junk.tobytes() == b"\xa512\xa5\xa5\xa5\xa5\xa5\xa59"
+
+
+def test_counting_counts_what_would_be_read() -> None:
+    backend = CountingBackend(MemoryBackend([bytes(100_000)], copies=True))
+    memory = np.empty(100_000, np.uint8)
+    backend.span(0, 10, 30, memory)
+    assert backend.nbytes == 20
+    backend.span(0, 0, 90_000, memory, np.array([[0, 0, 100], [0, 200, 300], [0, 50_000, 50_100]]))
+    assert backend.nbytes == 20 + 300 + 100  # the gap of 100 bytes is read, the long one is not
+    assert [(read.file, read.start, read.stop) for read in backend.reads] == [(0, 10, 30), (0, 0, 90_000)]
+
+
+def test_failing_fails_as_told() -> None:
+    backend = FailingBackend(MemoryBackend([bytes(100)], copies=True), lambda file, start, stop: start <= 50 < stop)
+    memory = np.empty(100, np.uint8)
+    backend.span(0, 0, 50, memory)
+    with pytest.raises(SourceError, match="file 0: bytes 50 to 51"):
+        backend.span(0, 50, 51, memory)
+    backend.span(0, 0, 100, memory, np.array([[0, 0, 50], [0, 51, 100]]))
+
+
+def test_a_short_read_in_the_sparse_path_says_which_bytes(tmp_path: Path) -> None:
+    """The kernel that reads many ranges only says that something failed; what exactly is found out in Python."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(50_000))
+    files = Files.stat([path])
+    wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_010]])
+    files.sizes[0] = 60_000  # as if it had been longer: the check before the read lets it pass
+    backend = BufferedBackend(files)
+    backend.handles.known[0] = (60_000, files.times[0])
+    with pytest.raises(TruncatedSourceError, match=r"a.bin: expected bytes 0 to 50,010, the file has 50,000"):
+        backend.span(0, 0, 50_010, np.empty(50_010, np.uint8), wanted)
+
+
+def test_views_outlive_backend_and_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"abcdefgh" * 1000)
+    backend = MmapBackend(Files.stat([path]))
+    view = backend.span(0, 8, 16, np.empty(0, np.uint8))
+    assert np.shares_memory(view, backend.span(0, 0, 100, np.empty(0, np.uint8)))
+    del backend
+    path.unlink()
+    gc.collect()
+    assert view.tobytes() == b"abcdefgh"
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 0
+
+
+MANY = """
+    import os, resource, sys
+    import numpy as np
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    sys.path.insert(0, {here!r})
+    from vfs.array import ArrayReader
+    from vfs.backends import make_backend
+    from vfs.dataset import Dataset, Files
+    from vfs.decode import PlainDecoder
+    from vfs.layout import FrameLayout
+
+    folder, n, most = {folder!r}, {n}, 0
+    files = Files.stat([f"{{folder}}/{{k:05d}}.bin" for k in range(n)])
+    layout = FrameLayout.of((4, 2), [1] * n, word_bytes=2, file_header=3)
+    sets = []
+    for name in ("mmap", "buffered"):
+        for _ in range(3):  # several arrays of one set, each with its own backend
+            dataset = Dataset("data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, ("frame", "y", "x"), 1)
+            sets.append(ArrayReader(dataset, make_backend(name, files)))
+    twin = np.arange(n, dtype=np.uint16)[:, None, None] + np.zeros((4, 2), np.uint16)
+    for array in sets:
+        assert np.array_equal(array[:600], twin[:600])
+        most = max(most, len(os.listdir("/proc/self/fd")))
+    frames = [sets[0][k] for k in range(n)]  # every one a view of another file
+    most = max(most, len(os.listdir("/proc/self/fd")))
+    assert np.array_equal(np.stack(frames), twin)
+    assert np.array_equal(sets[0].read(), twin) and np.array_equal(sets[3].read(), twin)
+    assert np.shares_memory(frames[7], frames[7].base)
+    most = max(most, len(os.listdir("/proc/self/fd")))
+    assert most <= 140, most
+    print("read", n, "files")
+"""
+
+
+def test_five_thousand_files_under_a_limit_of_256_descriptors(tmp_path: Path) -> None:
+    n = 5000
+    for k in range(n):
+        (tmp_path / f"{k:05d}.bin").write_bytes(b"hdr" + np.full(8, k, "<u2").tobytes())
+    script = textwrap.dedent(MANY).format(here=str(Path(__file__).parents[1]), folder=str(tmp_path), n=n)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"read {n} files\n"
+
+
+def test_a_fork_reads_on(tmp_path: Path) -> None:
+    """Handles, maps and scratch memory are there in the child, and what it does with them is not seen by the parent."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(range(256)) * 100)
+    for name in ("mmap", "buffered"):
+        backend = make_backend(name, Files.stat([path]))
+        assert backend.span(0, 0, 5, np.empty(5, np.uint8)).tobytes() == bytes(range(5))
+        child = os.fork()
+        if child == 0:
+            good = backend.span(0, 256, 261, np.empty(5, np.uint8)).tobytes() == bytes(range(5))
+            os._exit(0 if good else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert backend.span(0, 1, 5, np.empty(5, np.uint8)).tobytes() == bytes(range(1, 5))
