@@ -302,8 +302,8 @@ def block_cases(draw: st.DrawFn) -> Case:
     twin = np.full(shape, dtype.newbyteorder("=").type(fill))
     files = draw(st.integers(1, 3))
     contents = [GARBAGE * draw(st.integers(0, 5)) for _ in range(files)]
-    codec = CodecDecoder(dtype, draw(st.sampled_from([{"id": "zlib"}, {"id": "bitround", "keepbits": 23} if dtype == np.dtype("f4") else {"id": "gzip"}])))
-    decoder: Decoder | BlockDecoder = codec if whole else PlainDecoder(dtype)
+    codec = draw(st.sampled_from([{"id": "zlib"}, {"id": "bitround", "keepbits": 23} if dtype == np.dtype("f4") else {"id": "gzip"}]))
+    decoder: Decoder | BlockDecoder = CodecDecoder(dtype, codec) if whole else PlainDecoder(dtype)
     origins, sizes, which, offsets, lengths = [], [], [], [], []
     for a, b in draw(st.permutations(boxes)):
         if draw(st.integers(0, 5)) == 0:
@@ -317,7 +317,7 @@ def block_cases(draw: st.DrawFn) -> Case:
         if whole:
             from numcodecs import get_codec
 
-            stored = bytes(get_codec(dict(codec.codec)).encode(np.frombuffer(stored, dtype)))
+            stored = bytes(get_codec(codec).encode(np.frombuffer(stored, dtype)))
         file = draw(st.integers(0, files - 1))
         origins.append(a)
         sizes.append(np.subtract(b, a))

@@ -85,7 +85,7 @@ class PlainDecoder:
     """Elements as numpy knows them, in either byte order.
 
     Args:
-        stored: dtype in the file: bool, integers, floats or complex of 1 to 16 bytes.
+        stored: dtype in the file: bool, integers or floats of up to 8 bytes, complex of up to 16.
 
     Raises:
         OptionError: a dtype of another kind.
@@ -97,8 +97,8 @@ class PlainDecoder:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))
-        if self.stored.kind not in "biufc" or self.stored.itemsize > 16:
-            raise OptionError(f"dtype {self.stored}: expected bool, integer, float or complex of at most 16 bytes")
+        if self.stored.kind not in "biufc" or self.stored.itemsize > (16 if self.stored.kind == "c" else 8):
+            raise OptionError(f"dtype {self.stored}: expected bool, integers or floats of at most 8 bytes, or complex of at most 16")
 
     @property
     def dtype(self) -> np.dtype:
