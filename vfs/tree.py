@@ -75,7 +75,15 @@ def _document(value: Mapping[str, Any]) -> bytes:
 
 def _fill(array: ArrayReader) -> Any:
     fill = array.fill
-    return [float(fill.real), float(fill.imag)] if array.dtype.kind == "c" else fill.item()
+    return [_number(fill.real), _number(fill.imag)] if array.dtype.kind == "c" else _number(fill)
+
+
+def _number(value: Any) -> Any:
+    """A number as zarr v3 writes fill values: what JSON does not have, as text."""
+    plain = value.item()
+    if not isinstance(plain, float) or math.isfinite(plain):
+        return plain
+    return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
 
 
 def _v3_array(array: ArrayReader) -> dict[str, Any]:
