@@ -198,3 +198,16 @@ def test_flat_boxes_are_the_flat_elements(data: st.DataObject) -> None:
     assert len(boxes) <= max(1, 2 * len(shape) - 1)
     flat = np.concatenate([whole[box.slices].reshape(-1) for box in boxes]) if boxes else np.empty(0, int)
     np.testing.assert_array_equal(flat, np.arange(first, last))
+
+
+@given(st.data())
+def test_halves_are_the_whole(data: st.DataObject) -> None:
+    shape = data.draw(shapes)
+    region = data.draw(regions(shape))
+    if region.size < 2:
+        return
+    whole = numbers(shape)
+    first, second = region.halves()
+    axis = next(k for k, n in enumerate(region.shape) if n > 1)
+    assert min(first.size, second.size) > 0
+    np.testing.assert_array_equal(np.concatenate([whole[first.slices], whole[second.slices]], axis), whole[region.slices])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import tracemalloc
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -376,6 +377,17 @@ def test_any_layout_is_its_twin(case: Case, data: st.DataObject) -> None:
 
 
 @given(cases, st.data())
+def test_any_layout_planned_in_small_pieces(case: Case, data: st.DataObject) -> None:
+    """A plan may have only so many rows; what needs more is read in halves, and these in halves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vfs.array.ROWS", data.draw(st.sampled_from([2, 3, 7, 20])))
+        array = case.memory(copies=data.draw(st.booleans()))
+        same(array.read(), case.twin)
+        region = data.draw(regions(array.shape))
+        same(array.read(region), case.twin[region.slices])
+
+
+@given(cases, st.data())
 def test_any_layout_under_real_backends(case: Case, data: st.DataObject) -> None:
     region = data.draw(regions(case.twin.shape))
     with tempfile.TemporaryDirectory() as folder:
@@ -433,6 +445,19 @@ def test_planning_covers_every_element_once(case: Case, data: st.DataObject) -> 
         assert touched.max(initial=0) <= 1
         assert touched.sum() == covered
     assert covered <= region.size
+
+
+@given(cases, st.data())
+def test_a_plan_has_as_many_rows_as_it_may_or_says_so(case: Case, data: st.DataObject) -> None:
+    layout, region = case.dataset.layout, data.draw(regions(case.twin.shape))
+    rows, covered = layout.read_ranges(region)
+    again, same_covered = layout.read_ranges(region, 2 * region.size)  # two planes: as many as there can be
+    np.testing.assert_array_equal(rows, again)
+    assert covered == same_covered
+    if case.dataset.decoder.word_bytes and len(rows):
+        few, none = layout.read_ranges(region, data.draw(st.integers(0, len(rows) - 1)))
+        assert len(few) == 0
+        assert none == -1
 
 
 # ranges, windows, merging
@@ -671,6 +696,21 @@ def test_a_million_blocks_plan_no_more_rows_than_needed(million: BlockLayout) ->
     rows, covered = million.read_ranges(Region.box((100, 500, 500), (101, 508, 508)))
     assert covered == 64
     assert len(rows) <= 16
+
+
+def test_reading_one_pixel_of_each_of_a_million_frames_plans_little_at_once() -> None:
+    layout = FrameLayout.of((3, 4), [1 << 20], word_bytes=1, frame_header=1)
+    assert layout.read_ranges(Region.box((0, 1, 1), (1 << 20, 2, 2)), 1 << 17)[1] == -1
+    content = np.zeros((1 << 20, 13), np.uint8)
+    content[:, 6] = np.arange(1 << 20) % 251
+    array = ArrayReader(Dataset("data", memory_files([b""]), layout, PlainDecoder(np.dtype("u1")), layout.shape, ("f", "y", "x"), 1), MemoryBackend([content]))
+    array[:10, 1, 1]
+    tracemalloc.start()
+    got = array[:, 1, 1]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(got, content[:, 6])
+    assert peak < 32 << 20  # a plan of it all has 64 bytes a row
 
 
 def test_looking_does_not_grow_with_what_there_is() -> None:

@@ -28,6 +28,7 @@ from vfs.geometry import ChunkGrid, Region, flat_boxes, select
 from vfs.kernels.ranges import DEST, STEP, split, windows
 from vfs.layout import BlockLayout
 
+ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
 TILE = 1 << 18  # bytes decoded at once where a conversion follows: stays in a core's cache
 
 
@@ -310,7 +311,7 @@ class ArrayReader:
         decoder = self.dataset.decoder
         if self.backend.copies or self.corrections or decoder.word_bytes == 0 or decoder.dtype != self.dtype or not cast(Decoder, decoder).straight:
             return None
-        rows, _ = self.dataset.layout.read_ranges(region)
+        rows, _ = self.dataset.layout.read_ranges(region, 1)
         if len(rows) != 1:
             return None
         file, start, stop, _, step, *_ = rows[0].tolist()
@@ -361,7 +362,11 @@ class ArrayReader:
             return
         decoder = cast(Decoder, decoder)
         backend = self.backend
-        rows, covered = self.dataset.layout.read_ranges(region)
+        rows, covered = self.dataset.layout.read_ranges(region, ROWS)
+        if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
+            for half in region.halves():
+                self._gather(half, out[_within(half, region)])
+            return
         flat = out.reshape(-1)
         if covered < flat.size or decoder.accumulates:
             flat.fill(self.dataset.fill)

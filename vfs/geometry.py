@@ -92,6 +92,14 @@ class Region:
         """The same region for numpy."""
         return tuple(slice(a, b, s) for a, b, s in zip(self.start, self.stop, self.step, strict=True))
 
+    def halves(self) -> tuple[Region, Region]:
+        """Two regions, the first half of the slowest axis that has more than one element, and the rest."""
+        axis = next(k for k, n in enumerate(self.shape) if n > 1)
+        middle = self.start[axis] + self.shape[axis] // 2 * self.step[axis]
+        stop = (*self.stop[:axis], middle, *self.stop[axis + 1 :])
+        start = (*self.start[:axis], middle, *self.start[axis + 1 :])
+        return Region(self.start, stop, self.step), Region(start, self.stop, self.step)
+
     def __str__(self) -> str:
         return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in zip(self.start, self.stop, self.step, strict=True)) + "]"
 

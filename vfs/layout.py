@@ -22,6 +22,7 @@ from vfs.geometry import Region
 from vfs.kernels import blocks, ranges
 
 _NONE = np.empty(0, np.int64)
+_ANY = 1 << 62
 
 
 class Layout(Protocol):
@@ -29,8 +30,8 @@ class Layout(Protocol):
 
     shape: tuple[int, ...]
 
-    def read_ranges(self, region: Region) -> tuple[np.ndarray, int]:
-        """Returns (int64[n, 8] read ranges, number of elements they cover)."""
+    def read_ranges(self, region: Region, most: int = ...) -> tuple[np.ndarray, int]:
+        """Returns (int64[n, 8] read ranges, number of elements they cover), -1 elements where there would be more than `most` ranges."""
 
 
 def _ints(values: Sequence[int]) -> np.ndarray:
@@ -195,7 +196,7 @@ class FrameLayout:
         nav = self.nav_shape if nav_shape is None else tuple(nav_shape)
         return replace(self, nav_shape=nav, offset=self.offset + sync_offset, chosen=chosen)
 
-    def read_ranges(self, region: Region) -> tuple[np.ndarray, int]:
+    def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
         found: tuple[np.ndarray, int] = ranges.plan_frames(
             _ints(region.start),
             _ints(region.stop),
@@ -211,6 +212,7 @@ class FrameLayout:
             _NONE if self.chosen is None else self.chosen,
             self.word_bytes,
             self.word_pixels,
+            most,
         )
         return found
 
@@ -356,7 +358,7 @@ class BlockLayout:
             found.append((Region.box(row[:nd].tolist(), row[nd:].tolist()), self.stored_shape(row), (file, first, size, number)))
         return found
 
-    def read_ranges(self, region: Region) -> tuple[np.ndarray, int]:
+    def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
         found: tuple[np.ndarray, int] = blocks.plan_blocks(
             _ints(region.start),
             _ints(region.stop),
@@ -367,6 +369,7 @@ class BlockLayout:
             _ints(self.pitch),
             self.whole,
             self.word_bytes,
+            most,
         )
         return found
 

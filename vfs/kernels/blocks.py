@@ -102,7 +102,7 @@ def find(tree, levels, start, stop):
 
 @njit(nogil=True, cache=True)
 def _meet(tree, a, b, nd):
-    for k in range(nd):
+    for k in range(nd):  # noqa: SIM110 (numba does not compile the generator)
         if tree[a, k] >= tree[b, nd + k] or tree[b, k] >= tree[a, nd + k]:
             return False
     return True
@@ -154,7 +154,7 @@ def first_overlap(tree, levels):
 
 
 @njit(nogil=True, cache=True)
-def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes):
+def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes, most):
     """Read ranges of the blocks that a region touches.
 
     Args:
@@ -164,8 +164,10 @@ def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes
         pitch: int64[nd], shape in which every block is stored (it may be larger than what is shown of it), or empty: its own.
         whole: True where a block decodes only as a whole: one row a block, with the block's number in PLANE.
         word_bytes: bytes an element.
+        most: rows at most.
 
-    Returns: (ranges int64[n, 8] sorted by file and place, number of elements that they cover).
+    Returns: (ranges int64[n, 8] sorted by file and place, number of elements that they cover); -1 elements where it would be more than
+        `most` ranges.
     """
     nd = len(start)
     out = np.empty(nd, np.int64)
@@ -205,7 +207,9 @@ def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes
             rows, n = _push(rows, n, file, first, first + place[h, 2], 0, 1, 0, here, -1, 1, 1)
             rows[n - 1, 7] = place[h, 3]
             continue
-        runs, m = _runs(box[:nd], shape, strides, 0, start, stop, step, out, runs)
+        runs, m = _runs(box[:nd], shape, strides, 0, start, stop, step, out, runs, most - n)
+        if m < 0:
+            return np.empty((0, COLUMNS), np.int64), -1
         for r in range(m):
             a = first + runs[r, 0] * word_bytes
             rows, n = _push(rows, n, file, a, a + runs[r, 1] * word_bytes, runs[r, 2], runs[r, 3], 0, runs[r, 1], 0, word_bytes, 1)

@@ -39,13 +39,13 @@ def _grown(table):
 
 
 @njit(nogil=True, cache=True)
-def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs):
+def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, most):
     """Cut the part of a stored box that a region wants into runs of neighbouring elements, in stored order.
 
     The box lies at `origin` of the array and is `shape` long; neighbours along axis k lie `strides[k]` elements apart
     in the file, the element at `origin` is element `first`. `runs` is a table that may be replaced by a longer one.
 
-    Returns (runs, number of rows).
+    Returns (runs, number of rows), -1 rows where there are more than `most`.
     """
     nd = len(origin)
     n = np.empty(nd, np.int64)
@@ -90,6 +90,8 @@ def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs):
     rows = 1
     for k in range(axes):
         rows *= n[k]
+    if rows > most:
+        return runs, -1
     while runs.shape[0] < rows:
         runs = _grown(runs)
     index = np.zeros(nd, np.int64)
@@ -171,11 +173,13 @@ def _merged(keys, ends, m):
 
 
 @njit(nogil=True, cache=True)
-def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels):
+def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels, most):
     """Rows of the part of a frame that a region wants; bytes and places count from the frame's first ones.
 
     In file order: pieces that lie interleaved (detector sectors side by side) are read from front to back once, not once
     each, and R64 of four chips decodes 1.4 to 1.9 times as fast.
+
+    Returns (rows, True), or False where there are more than `most`.
     """
     k = len(start)
     runs = np.empty((16, 4), np.int64)
@@ -184,7 +188,9 @@ def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels)
     n = 0
     for p in range(pieces.shape[0]):
         piece = pieces[p]
-        runs, m = _runs(piece[:k], piece[k : 2 * k], piece[2 * k : 3 * k], piece[3 * k], start, stop, step, out_strides, runs)
+        runs, m = _runs(piece[:k], piece[k : 2 * k], piece[2 * k : 3 * k], piece[3 * k], start, stop, step, out_strides, runs, most - n)
+        if m < 0:
+            return np.empty((0, COLUMNS), np.int64), False
         while rows.shape[0] < n + m:
             rows = _grown(rows)
         for r in range(m):
@@ -196,17 +202,17 @@ def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels)
             n += 1
         ends[p] = n
     if pieces.shape[0] < 2:
-        return rows[:n]
+        return rows[:n], True
     order = _merged(rows[:n, START].copy(), ends, pieces.shape[0])
     table = np.empty((n, COLUMNS), np.int64)
     for r in range(n):
         for c in range(COLUMNS):
             table[r, c] = rows[order[r], c]
-    return table
+    return table, True
 
 
 @njit(nogil=True, cache=True)
-def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, header, stored, offset, chosen, word_bytes, word_pixels):
+def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, header, stored, offset, chosen, word_bytes, word_pixels, most):
     """Read ranges of a region of an array of frames.
 
     Args:
@@ -222,9 +228,10 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
         offset: stored frame = scan position + offset.
         chosen: int64[m] scan positions that the (flat) navigation axis shows, or empty: all.
         word_bytes, word_pixels: see the module.
+        most: rows at most.
 
     Returns:
-        (ranges int64[n, 8], number of elements of plane 0 that the ranges cover).
+        (ranges int64[n, 8], number of elements of plane 0 that the ranges cover); -1 elements where it would be more than `most` ranges.
     """
     nd = len(start)
     nav_ndim = nd - sig_ndim
@@ -238,7 +245,9 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
         return rows[:0], 0
 
     # what every frame gives, once: rows with bytes from the frame's first one and places from its first element, in file order
-    table = _frame_rows(start[nav_ndim:], stop[nav_ndim:], step[nav_ndim:], out[nav_ndim:], pieces, word_bytes, word_pixels)
+    table, fits = _frame_rows(start[nav_ndim:], stop[nav_ndim:], step[nav_ndim:], out[nav_ndim:], pieces, word_bytes, word_pixels, most)
+    if not fits:
+        return np.empty((0, COLUMNS), np.int64), -1
     t = table.shape[0]
     low, high, full = 0, 0, 0
     for r in range(t):
@@ -256,7 +265,7 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
     dest = 0
     frame_size = size // frames
     if t > 1:  # many rows: make room at once
-        rows = np.empty((min(frames * t, 1 << 17) + 16, COLUMNS), np.int64)
+        rows = np.empty((min(frames * t, most, 1 << 17) + 16, COLUMNS), np.int64)
     for _ in range(frames):
         position = 0
         for k in range(nav_ndim):
@@ -315,6 +324,8 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
                     count -= here
                     skip = 0
                     a = end
+        if n > most:
+            return np.empty((0, COLUMNS), np.int64), -1
         dest += frame_size
         for k in range(nav_ndim - 1, -1, -1):
             index[k] += step[k]
