@@ -85,11 +85,11 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
         OptionError: not a shape.
     """
     if isinstance(value, str):
-        parts: Sequence[object] = re.split(r"[x,]", value.strip("() "))
+        parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","))
     else:
         parts = [value] if isinstance(value, int) else list(value)
     try:
-        shape = tuple(int(str(part)) for part in parts if str(part).strip())
+        shape = tuple(int(str(part)) for part in parts)
     except ValueError:
         shape = ()
     if not shape or any(n < 1 for n in shape):

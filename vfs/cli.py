@@ -1,0 +1,405 @@
+"""The commands. Each opens data through `vfs.open_group` and shows what it finds; nothing is decided here.
+
+What the user did wrong, and what cannot be read, is one line on stderr, `vfs: …`, and exit status 2; Ctrl-C is 130, a bug 1
+with a hint at VFS_DEBUG=1, which shows tracebacks, and a reader of our output who ends (`vfs info … | head`) a quiet 1. Programs
+get JSON with `--json` on stdout, notes go to stderr. Everything heavy is imported inside the commands: help comes at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from io import TextIOWrapper
+from types import FrameType, NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+
+from vfs.errors import OptionError, VfsError
+
+if TYPE_CHECKING:
+    from vfs.api import VirtualGroup
+    from vfs.formats import Format
+
+app = typer.Typer(
+    name="vfs",
+    help="Scattered detector files as one zarr store and one mounted directory, without converting anything.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Datasets = Annotated[
+    list[str],
+    typer.Argument(metavar="DATASET", help="A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a *.vfs.json description."),
+]
+Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How data is to be opened: arguments of `vfs.open_group`, and the text of `-o KEY=VALUE`."""
+
+    format: str | None
+    options: Mapping[str, str]
+    zarr_format: int | None
+    common: Mapping[str, Any]
+
+
+def _settings(
+    *,
+    format: Annotated[str | None, typer.Option(metavar="NAME", help="Format of the files; by default their first bytes tell.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="Option of the format (see `vfs formats`); any number.")
+    ] = None,
+    array: Annotated[str | None, typer.Option(metavar="NAME", help="Only this array of a container, as the main one.")] = None,
+    chunks: Annotated[str, typer.Option(metavar="SPEC", help="auto, frames, scan, balanced, a size (4MiB), or elements per axis (1,16,-1,-1).")] = "auto",
+    nav_shape: Annotated[str | None, typer.Option(metavar="A,B", help="Shape of the scan, slowest axis first.")] = None,
+    sync_offset: Annotated[int, typer.Option(metavar="N", help="Skip N frames at the start; negative: N blank frames first.")] = 0,
+    roi: Annotated[str | None, typer.Option(metavar="FILE.npy", help="Mask over the scan, or list of positions: only these frames.")] = None,
+    dtype: Annotated[str | None, typer.Option(metavar="T", help="Convert pixels to it (f4, u2, ...).")] = None,
+    dark: Annotated[str | None, typer.Option(metavar="F", help="File or array of the set that is subtracted from every frame.")] = None,
+    gain: Annotated[str | None, typer.Option(metavar="F", help="File or array of the set that every frame is multiplied with.")] = None,
+    dead: Annotated[str | None, typer.Option(metavar="F", help="Mask or coordinates of pixels that are replaced by their neighbours.")] = None,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, mmap, buffered or direct.")] = "auto",
+    zarr_format: Annotated[int | None, typer.Option(metavar="3|2", help="Only this version of zarr (info: show what it says of the data).")] = None,
+) -> Settings:
+    """The options that every command has that opens data."""
+    if zarr_format not in (None, 2, 3):
+        raise OptionError(f"--zarr-format {zarr_format}: expected 3 or 2")
+    given: dict[str, str] = {}
+    for pair in option or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise OptionError(f"-o {pair}: expected KEY=VALUE")
+        if key in given:
+            raise OptionError(f"-o {key}: given twice, as {given[key]} and as {value}")
+        given[key.replace("-", "_")] = value
+    common = {
+        "array": array,
+        "chunks": chunks,
+        "nav_shape": nav_shape,
+        "sync_offset": sync_offset,
+        "roi": roi,
+        "dtype": dtype,
+        "dark": dark,
+        "gain": gain,
+        "dead": dead,
+        "backend": backend,
+    }
+    return Settings(format, given, zarr_format, common)
+
+
+def _opens(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `_settings`, which it gets as its argument `settings`."""
+    shared = inspect.signature(_settings, eval_str=True).parameters
+
+    def run(**given: Any) -> None:
+        common = {name: given.pop(name) for name in shared}
+        command(**given, settings=_settings(**common))
+
+    own = [p.replace(kind=p.KEYWORD_ONLY) for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "settings"]
+    parameters = [*own, *shared.values()]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from vfs import __version__
+
+        print(__version__)
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+@_opens
+def info(
+    datasets: Datasets,
+    json_: Json = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Metadata, files, and why the chunks are what they are.")] = False,
+    describe: Annotated[bool, typer.Option("--describe", help="Print a *.vfs.json description instead: it opens as the same arrays.")] = False,
+    explicit: Annotated[bool, typer.Option("--explicit", help="With --describe: say where every pixel is, for readers without the format.")] = False,
+    *,
+    settings: Settings,
+) -> None:
+    """Print what data sets are: format, arrays, shape, dtype, axes, chunks, files, scale."""
+    from vfs import report
+
+    groups = _open_all(datasets, settings)
+    version = settings.zarr_format
+    if describe:
+        if len(groups) > 1:
+            raise OptionError(f"--describe takes one data set, found {len(groups)}")
+        print(_document(_description(groups[0], explicit)))
+    elif json_:
+        print(_document([report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]))
+    else:
+        for group in groups:
+            print("\n".join(report.as_text(group, verbose)))
+            if version:
+                print(_document(_zarr_metadata(group, version)))
+
+
+@app.command()
+def formats(json_: Json = False) -> None:
+    """List the formats, their extensions and options."""
+    from vfs import report
+    from vfs.formats import formats as known
+
+    if json_:
+        print(_document(report.formats_json(known())))
+    else:
+        print("\n".join(report.formats_text(known())))
+
+
+@app.command()
+@_opens
+def mount(datasets: Datasets, mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")], *, settings: Settings) -> None:
+    """Show data sets as folders and files (NAME.zarr, NAME.v2.zarr, NAME.npy) until Ctrl-C or `vfs unmount`."""
+    from vfs.mount import serve
+    from vfs.report import count
+    from vfs.tree import Folder
+
+    backend = "buffered" if settings.common["backend"] == "auto" else settings.common["backend"]  # a mapped source that shrinks would kill the server
+    groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend}))
+    folder = Folder([group.tree for group in groups])
+    if version := settings.zarr_format:
+        folder.faces = {name: face for name, face in folder.faces.items() if getattr(face, "zarr_format", version) == version}
+    line = f"{count(len(groups), 'data set')} at {mountpoint}; Ctrl-C or `vfs unmount {mountpoint}` ends it"
+    serve(folder, mountpoint, ready=lambda: _say(line))
+
+
+@app.command()
+def unmount(mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="Where it is mounted.")]) -> None:
+    """End a mount."""
+    from vfs.mount import unmount as end
+
+    end(mountpoint)
+
+
+@app.command()
+@_opens
+def export(
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="As for info; several files are one set here.")],
+    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="The folder to be made.")],
+    *,
+    settings: Settings,
+) -> None:
+    """Write a data set as a real zarr store, with a progress bar."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from vfs.export import export as write
+    from vfs.report import count, size
+
+    group = _open(datasets, settings)
+    total = sum(array.nbytes for array in group.values())
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(os.path.basename(target), total=total)
+        write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
+    print(f"{target}: {count(len(group), 'array')}, {size(total)}")
+
+
+@app.command()
+def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help="Leave the files in this new folder.")] = None) -> None:
+    """Write a small scan of several files, mount it, read it back through zarr, and show the result."""
+    from vfs.demo import demo as run
+
+    run(keep)
+
+
+def _say(line: str) -> None:
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)  # names may hold anything
+    print(f"vfs: {text}", file=sys.stderr, flush=True)
+
+
+def _open(paths: Sequence[str], settings: Settings) -> VirtualGroup:
+    """Open the paths as one set.
+
+    Raises:
+        OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
+    """
+    from vfs.api import open_group
+    from vfs.formats import by_name, detect
+    from vfs.headers import expand
+
+    names = expand(paths)
+    kind = by_name(settings.format) if settings.format else detect(names[0])
+    return open_group(names, format=kind.name, **settings.common, **_converted(kind, settings.options))
+
+
+def _open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup]:
+    """Open each argument as a set, but not what belongs to the set of another argument: `scan_*.mib` unquoted is one scan."""
+    groups: dict[str, VirtualGroup] = {}
+    files: dict[str, set[str]] = {}
+    shown: dict[str, list[str]] = {}
+    for argument in arguments:
+        path = os.path.realpath(argument)
+        owner = next((name for name in groups if path in files[name]), None)
+        if owner is not None:
+            shown.setdefault(owner, []).append(argument)
+            continue
+        group = _open([argument], settings)
+        here = {os.path.realpath(name) for array in group.values() for name in array.files}
+        for name in [name for name in groups if os.path.realpath(name) in here]:  # named before the file that names the set
+            shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
+            del groups[name], files[name]
+        groups[argument], files[argument] = group, here | {path}
+    for owner, names in shown.items():
+        _say(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: in the set of {owner}, shown once")
+    if len(groups) > 1 and len({_series(name) for name in groups}) == 1:
+        _say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({_series(argument)!r}) opens them as one")
+    return list(groups.values())
+
+
+def _series(path: str) -> str:
+    """A glob for names that differ in their numbers only."""
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    return os.path.join(folder, re.sub(r"\d+", "*", stem) + ending)
+
+
+def _converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
+    """The texts of `-o` as the types that the format's options have.
+
+    `-o dtype` of headerless data is what its pixels are, not what they are to be converted to.
+    """
+    texts = {"stored_dtype" if key == "dtype" and "stored_dtype" in kind.options else key: text for key, text in given.items()}
+    kind.check_options(texts)
+    found = {}
+    for name, text in texts.items():
+        annotation = kind.options[name].annotation
+        try:
+            found[name] = _value(text, annotation)
+        except ValueError:
+            wanted = [_NAMES.get(kind_, str(kind_)) for kind_ in _kinds(annotation)]
+            raise OptionError(f"-o {name}={text}: expected {' or '.join(wanted)}") from None
+    return found
+
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    """The types that an option may have, those first that take the fewest texts; for `Literal` its values."""
+    if get_origin(annotation) in (Union, UnionType):
+        members = [kind for member in get_args(annotation) if member is not NoneType for kind in _kinds(member)]
+    else:
+        members = [annotation] if get_origin(annotation) is not Literal else list(get_args(annotation))
+    order = [bool, int, float]
+    return sorted(members, key=lambda kind: order.index(kind) if kind in order else len(order) + (kind is str))
+
+
+def _value(text: str, annotation: Any) -> Any:
+    """The text of an option as one of its types. Raises ValueError where it is none of them."""
+    for kind in _kinds(annotation):
+        try:
+            if kind is bool:
+                return _WORDS[text.lower()]
+            if kind is int:
+                return int(text, 0)
+            if kind is float:
+                return float(text)
+            if not isinstance(kind, type) and get_origin(kind) is None:  # a value of a Literal
+                if text == str(kind):
+                    return kind
+                continue
+            return text  # formats parse texts of their own kind: shapes, names
+        except (KeyError, ValueError):
+            continue
+    raise ValueError(text)
+
+
+def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:
+    """A description whose names are relative to the current folder, where the set lies in it, else to the folder of the set."""
+    from vfs.describe import describe
+
+    here = os.getcwd()
+    named = [os.path.dirname(os.path.realpath(name)) for name in group.opening.paths]
+    folder = here if os.path.commonpath([here, *named]) == here else os.path.commonpath(named)
+    made = describe(group, folder, explicit=explicit)
+    _say(f"save it in {folder}, as {group.name}.vfs.json: its names are relative to that folder")
+    return made
+
+
+def _zarr_metadata(group: VirtualGroup, version: int) -> Any:
+    """The document that zarr clients open the tree by."""
+    return json.loads(group.tree.zarr(version).documents["zarr.json" if version == 3 else ".zmetadata"])
+
+
+def _document(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def _terminated(signum: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + signum)  # lets `finally` clean up
+
+
+@contextmanager
+def _process() -> Iterator[None]:
+    """What a process of our own needs: it cleans up when it is ended, warns in one line, and prints whatever names files have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    numbers = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, _terminated) for number in numbers}
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *where: _say(f"warning: {message}")
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status; see the module."""
+    debug = bool(os.environ.get("VFS_DEBUG"))
+    try:
+        with _process():
+            status = app(list(sys.argv[1:] if arguments is None else arguments), prog_name="vfs", standalone_mode=False)
+            sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody listens: the interpreter's last flush must not complain
+        return 1  # as typer does, where it is the one to notice
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except VfsError as error:
+        if debug:
+            raise
+        return _failed(str(error), 2)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # of click, which newer typers bring along under another name
+        if usage is not None:
+            where = getattr(getattr(error, "ctx", None), "command_path", "vfs")
+            return _failed(f"{usage().rstrip('.')} (see {where} --help)", 2)
+        if debug:
+            raise
+        return _failed(f"{type(error).__name__}: {error} (this is a bug in vfs; VFS_DEBUG=1 shows where)", 1)
+
+
+def _failed(message: str, status: int) -> int:
+    _say(" ".join(message.split()))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""What vfs does, shown on a small scan: `vfs demo`.
+
+Writes a scan as an instrument would, several files with a header before every frame, mounts it, lets a second process that knows
+nothing of vfs read it through zarr, compares every pixel, shows the mounted tree and one frame, and leaves nothing behind. Where
+FUSE is missing it says so and reads through the store in this process instead.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
+from rich.tree import Tree
+
+from vfs.api import mount, open_group
+from vfs.errors import MountError, OptionError, VfsError
+from vfs.testing.writers import write_mib
+
+SCAN = (12, 16)
+SIZE = 64
+CHUNKS = (1, -1, -1, -1)  # a scan line each; files end in the middle of lines
+READER = """
+import sys, numpy, zarr
+data = zarr.open_group(sys.argv[1], mode="r")["data"]
+numpy.save(sys.argv[2], data[:])
+"""
+
+
+def diffraction(scan: tuple[int, int] = SCAN, size: int = SIZE) -> np.ndarray:
+    """Spots of a crystal whose lattice turns and stretches from place to place, with the noise of counting.
+
+    Returns: uint16[scan_y, scan_x, size, size], always the same.
+    """
+    v, u = np.mgrid[-1 : 1 : scan[0] * 1j, -1 : 1 : scan[1] * 1j][..., None, None]
+    y, x = np.mgrid[:size, :size] - (size - 1) / 2
+    angle, stretch = 0.3 + 0.12 * u, size / 5.2 * (1 + 0.06 * v)
+    image = 2.0 + 30 * np.exp(-(x**2 + y**2) / (0.12 * size**2)) + 0 * (u + v)
+    for h in range(-2, 3):
+        for k in range(-2, 3):
+            a, b = h + k / 2, k * 0.866  # hexagonal
+            at_x, at_y = stretch * (a * np.cos(angle) - b * np.sin(angle)), stretch * (a * np.sin(angle) + b * np.cos(angle))
+            distance = np.hypot(x - at_x, y - at_y)
+            image += 900 * np.exp(-0.5 * (a * a + b * b)) / (1 + np.exp((distance - size / 22) * 3))
+    frames: np.ndarray = np.random.default_rng(7).poisson(image).astype(np.uint16)
+    return frames
+
+
+def demo(keep: str | None = None, console: Console | None = None) -> None:
+    """Run it.
+
+    Args:
+        keep: a folder, new or empty, where the written files stay.
+
+    Raises:
+        OptionError: `keep` is something else.
+        VfsError: what was read is not what was written.
+    """
+    out = Console(highlight=False) if console is None else console
+    with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary:
+        folder = _new_folder(keep) if keep else temporary
+        written = diffraction()
+        naming = write_mib(folder, written.reshape(-1, SIZE, SIZE), frames_per_file=50, scan=SCAN)
+        group = open_group(naming, chunks=CHUNKS)
+        out.print(f"[bold]written[/]  a scan of {SCAN[0]} x {SCAN[1]} frames in {len(group.main.files)} files, with a header before every frame")
+        _list(out, folder)
+        mountpoint = os.path.join(temporary, "mount")
+        os.mkdir(mountpoint)
+        try:
+            with mount([naming], mountpoint, chunks=CHUNKS):
+                out.print("[bold]mounted[/]  nothing is converted: what these files hold is computed when it is read")
+                out.print(Padding(_tree(mountpoint), (0, 0, 0, 9)))
+                read = _second_process(os.path.join(mountpoint, f"{group.name}.zarr"), os.path.join(temporary, "read.npy"))
+                reader = "a second process, zarr-python through the mount"
+        except MountError as error:
+            out.print(f"[bold]not mounted[/]  {escape(str(error))}")
+            read = np.asarray(group.zarr()["data"])
+            reader = "this process, zarr-python through vfs's store"
+        if not np.array_equal(read, written):
+            raise VfsError(f"demo: read {read.dtype}{list(read.shape)} that is not what was written, {written.dtype}{list(written.shape)}")
+        axes = ", ".join(f"{dim}: {n}" for dim, n in zip(group.main.dims, read.shape, strict=True))
+        out.print(f"[bold]read[/]     by {reader}\n         {read.dtype} ({axes})")
+        out.print(f"         all {read.size:,} pixels are what was written; this is the frame at [6, 8]")
+        out.print(picture(read[6, 8], out.color_system is not None))
+    if keep:
+        out.print(f"[bold]kept[/]     the files in {escape(keep)}; try: vfs info {escape(str(naming))}")
+    else:
+        out.print("[bold]removed[/]  everything; now yours: vfs info FILE, vfs mount FILE FOLDER")
+
+
+def _new_folder(path: str) -> str:
+    try:
+        os.makedirs(path, exist_ok=True)
+        if os.listdir(path):
+            raise OptionError(f"--keep {path}: is not empty; give a new folder")
+    except OSError as error:
+        raise OptionError(f"--keep {path}: cannot be used: {error.strerror}") from None
+    return path
+
+
+def _list(out: Console, folder: str) -> None:
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            out.print(f"         {escape(name):<14}{os.path.getsize(path):>10,} bytes")
+
+
+def _tree(mountpoint: str) -> Tree:
+    """What is mounted, the first of every folder of chunks."""
+    tree = Tree("mount", guide_style="dim")
+    _branch(tree, mountpoint)
+    return tree
+
+
+def _branch(tree: Tree, folder: str) -> None:
+    names = sorted(os.listdir(folder))
+    numbers = [name for name in names if name.isdecimal()]
+    for name in [name for name in names if name not in numbers] + numbers[:1]:
+        path = os.path.join(folder, name)
+        label = name
+        while os.path.isdir(path) and len(below := os.listdir(path)) == 1:
+            label, path = f"{label}/{below[0]}", os.path.join(path, below[0])
+        more = f", and {len(numbers) - 1} more" if name in numbers and len(numbers) > 1 else ""
+        if os.path.isdir(path):
+            _branch(tree.add(escape(label)), path)
+        else:
+            tree.add(f"{escape(label)}  [dim]{os.path.getsize(path):,} bytes{more}[/]")
+
+
+def _second_process(store: str, answer: str) -> np.ndarray:
+    """What zarr reads in a process of its own."""
+    done = subprocess.run([sys.executable, "-P", "-c", READER, store, answer], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise VfsError(f"demo: zarr could not read {store}: {done.stderr.strip().splitlines()[-1:]}")
+    return np.asarray(np.load(answer))
+
+
+def picture(frame: np.ndarray, colours: bool = True) -> Text:
+    """A frame in half-block characters, two rows a line; without colours in black and white."""
+    shade = np.sqrt(frame / max(1, frame.max()))
+    text = Text()
+    for top, bottom in zip(shade[::2], shade[1::2], strict=True):
+        text.append("         ")
+        for a, b in zip(top.tolist(), bottom.tolist(), strict=True):
+            if colours:
+                text.append("▀", style=f"{_colour(a)} on {_colour(b)}")
+            else:
+                text.append(" ▀▄█"[(a > 0.3) + 2 * (b > 0.3)])
+        text.append("\n")
+    return text
+
+
+def _colour(shade: float) -> str:
+    """Black, red, yellow, white."""
+    red, green, blue = (round(255 * min(1.0, max(0.0, 3 * shade - start))) for start in (0, 1, 2))
+    return f"#{red:02x}{green:02x}{blue:02x}"

@@ -1,0 +1,87 @@
+"""A real zarr store of a tree: the same groups, arrays, chunks, names and attributes, compressed as zarr does by default.
+
+It is written beside its final name and renamed when it is whole: what has the name is complete. Chunks of nothing but the
+fill value are not written in zarr v3, where readers fill them in by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
+
+from vfs.errors import OptionError, SourceError
+from vfs.tree import Tree
+
+BATCH = 8 << 20  # bytes written at once, whole chunks: zarr compresses the chunks of a batch in several threads, and several batches are read ahead
+
+
+def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, progress: Callable[[int], None] | None = None) -> None:
+    """Write a tree as a zarr store in a folder. Memory stays in the order of `BATCH`, or of a chunk if that is more.
+
+    Args:
+        target: the folder to be made; its parent exists, it does not.
+        zarr_format: 3 or 2.
+        progress: called with the bytes of the arrays that have been written since it was called last.
+
+    Raises:
+        OptionError: there is something at `target` already, it cannot be written, or there is no such zarr format.
+        SourceError: bytes cannot be read; nothing is left behind.
+    """
+    target = os.path.abspath(target)
+    if os.path.lexists(target):
+        raise OptionError(f"{target}: is there already; remove it, or give another name")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise OptionError(f"{target}: there is no folder {os.path.dirname(target)}")
+    documents = {key: json.loads(text) for key, text in tree.zarr(zarr_format).documents.items()}
+    partial = f"{target}.{os.getpid()}.part"
+    try:
+        with ThreadPoolExecutor(1) as writer:  # who interrupts us waits until zarr has ended what it was writing
+            _write(tree, partial, documents, zarr_format, writer, progress or (lambda done: None))
+        os.rename(partial, target)
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, SourceError):
+            raise OptionError(f"{target}: cannot be written: {error.strerror or error}") from None
+        raise
+
+
+def _write(tree: Tree, folder: str, documents: dict[str, Any], zarr_format: int, writer: Executor, progress: Callable[[int], None]) -> None:
+    import zarr
+    from zarr.storage import LocalStore
+
+    v3 = zarr_format == 3
+    store = LocalStore(folder)
+    root = zarr.create_group(store, zarr_format=3 if v3 else 2, attributes=documents["zarr.json"]["attributes"] if v3 else documents[".zattrs"])
+    for path, array in sorted(tree.arrays.items()):
+        about: dict[str, Any]
+        if v3:
+            document = documents[f"{path}/zarr.json"]
+            about = {"attributes": document["attributes"], "dimension_names": document["dimension_names"], "fill_value": array.fill}
+        else:  # no fill value, so every chunk is written
+            about = {"attributes": documents[f"{path}/.zattrs"], "fill_value": None, "chunk_key_encoding": {"name": "v2", "separator": "/"}}
+        made = root.create_array(path, shape=array.shape, dtype=array.dtype, chunks=array.chunks, config={"write_empty_chunks": not v3}, **about)
+        for region, part in array.tiles(_batch(array.shape, array.chunks, array.dtype.itemsize)):
+            writer.submit(made.__setitem__, region.slices, part).result()
+            progress(part.nbytes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zarr warns that its consolidated metadata of v3 is not in the specification yet
+        zarr.consolidate_metadata(store)
+
+
+def _batch(shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Whole chunks, grown along the fast axes first, of at most `BATCH` bytes."""
+    batch = list(chunks)
+    for axis in reversed(range(len(shape))):
+        times = BATCH // (math.prod(batch) * itemsize)
+        if times < 2:
+            break
+        batch[axis] = min(max(1, shape[axis]), batch[axis] * times)
+        if batch[axis] < shape[axis]:
+            break
+    return tuple(batch)
