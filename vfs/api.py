@@ -207,7 +207,10 @@ def open_group(
         asked = {"array": array, "nav_shape": nav_shape, "roi": roi, "dtype": dtype, "dark": dark, "gain": gain, "dead": dead}
         asked |= {"sync_offset": sync_offset or None, "chunks": None if chunks == "auto" else chunks, "backend": None if backend == "auto" else backend}
         again = {**datasets.options, **{name: value for name, value in asked.items() if value is not None}}
-        return open_group(list(datasets.paths), format=datasets.format, **again).called(kind.label(names[0]))
+        try:
+            return open_group(list(datasets.paths), format=datasets.format, **again).called(kind.label(names[0]))
+        except OptionError as error:
+            raise OptionError(f"{names[0]}: {error}") from None
     if array is not None:
         if array not in {d.path for d in datasets}:
             raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {', '.join(d.path for d in datasets)}")

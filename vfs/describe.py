@@ -1,0 +1,254 @@
+"""Writing descriptions (`*.vfs.json`, see `vfs.formats.description`) of what is open.
+
+Two forms. The short one keeps how the set was opened: format, files, options. The explicit one says where every element is, so
+that the set can be read without knowing its format: it is there for elements that are plain numbers or numcodecs blocks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.api import Opening, VirtualArray, VirtualGroup
+from vfs.dataset import Dataset
+from vfs.decode import CodecDecoder, PlainDecoder
+from vfs.errors import OptionError
+from vfs.formats.description import VERSION
+from vfs.formats.description.blocks import MixedDecoder
+from vfs.formats.description.sources import Folder
+from vfs.layout import BlockLayout, FrameLayout, whole_frame
+from vfs.tree import plain_json
+
+MOST_ENTRIES = 100_000  # blocks, or runs of frames: more of them belong into a table
+MOST_NUMBERS = 1 << 16  # of a correction that was given as an array
+
+
+def describe(group: VirtualGroup, folder: str | os.PathLike[str] | None = None, *, explicit: bool = False, follow_outside: bool = False) -> dict[str, Any]:
+    """A description of a set: as JSON in a file `NAME.vfs.json` in `folder` it opens as the same arrays.
+
+    Args:
+        folder: where the description will lie; None: the deepest folder that holds all files of the set.
+        explicit: say where every element is, and leave out companions of which that cannot be said.
+        follow_outside: files may lie outside of `folder`; the description then opens with `follow_outside=True`.
+
+    Returns: JSON-able.
+
+    Raises:
+        OptionError: a file lies outside of `folder`; or what was opened cannot be written down in the form that is asked for.
+    """
+    names = [name for array in group.values() for name in array.files] if explicit else list(group.opening.paths)
+    here = os.path.abspath(folder) if folder is not None else os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
+    within = _Names(here, follow_outside)
+    return _explicit(group, within) if explicit else _short(group.opening, within)
+
+
+class _Names:
+    """Names of files as a description in `folder` has them."""
+
+    def __init__(self, folder: str, follow_outside: bool) -> None:
+        self.folder = Folder(folder)
+        self.follow_outside = follow_outside
+
+    def of(self, path: str) -> str:
+        """Raises:
+        OptionError: the file lies outside of the folder, or its name cannot be written as JSON.
+        """
+        name = os.path.relpath(path, self.folder.path)
+        if not self.follow_outside and not self.folder.holds(os.path.join(self.folder.path, name), name):
+            raise OptionError(f"{path} lies outside of {self.folder.path}: write the description beside its files, or with follow_outside=True")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise OptionError(f"{path!r}: a name that is no UTF-8 cannot stand in a description") from None
+        return name
+
+
+def _short(opening: Opening, names: _Names) -> dict[str, Any]:
+    usual = {"sync_offset": 0, "chunks": "auto", "backend": "auto"}
+    options = {"array": opening.array, **opening.settings, **opening.options}
+    kept = {name: _option(name, value, names) for name, value in options.items() if value is not None}
+    kept = {name: value for name, value in kept.items() if name not in usual or value != usual[name]}
+    made: dict[str, Any] = {"vfs": VERSION, "format": opening.format, "files": [names.of(path) for path in opening.paths]}
+    return made | ({"options": kept} if kept else {})
+
+
+def _option(name: str, value: Any, names: _Names) -> Any:
+    if name in ("dtype", "stored_dtype"):
+        return np.dtype(value).str if np.dtype(value).itemsize > 1 else np.dtype(value).name
+    if name in ("dark", "gain", "dead") and isinstance(value, str | os.PathLike):
+        return names.of(os.fspath(value)) if os.path.isabs(value) else os.fspath(value)  # else an array of the set
+    if name == "roi":
+        mask = np.asarray(value)
+        return (np.flatnonzero(mask) if mask.dtype == bool else mask).tolist()
+    if isinstance(value, np.ndarray | np.generic | list | tuple) and np.size(value) > MOST_NUMBERS:
+        raise OptionError(
+            f"{name}: {np.size(value):,} numbers are too many for a description; save them beside the files (numpy.save) and open with the file's name"
+        )
+    return plain_json(value)
+
+
+def _explicit(group: VirtualGroup, names: _Names) -> dict[str, Any]:
+    found: dict[str, dict[str, Any]] = {}
+    for path, array in group.items():
+        try:
+            found[path] = _array(array, names)
+        except OptionError:
+            if not array.dataset.companion:
+                raise
+    files = next(iter(found.values()))["files"]
+    top: dict[str, Any] = {"vfs": VERSION}
+    attributes = plain_json(group.main.dataset.group_attrs)
+    if list(found) == ["data"]:
+        return top | ({"group_attributes": attributes} if attributes else {}) | found["data"]
+    if all(made["files"] == files for made in found.values()):
+        top["files"] = files
+        for made in found.values():
+            del made["files"]
+    return top | ({"group_attributes": attributes} if attributes else {}) | {"arrays": found}
+
+
+def _array(array: VirtualArray, names: _Names) -> dict[str, Any]:
+    """An array with its place in the files.
+
+    Raises:
+        OptionError: it is converted or corrected, its elements are no plain numbers, or it has too many pieces.
+    """
+    dataset = array.dataset
+    if array.dtype != dataset.dtype or array.corrections is not None:
+        raise OptionError(f"{dataset.path}: what is converted (dtype) or corrected while reading has no explicit description; open it without")
+    layout, decoder = dataset.layout, dataset.decoder
+    if isinstance(layout, FrameLayout) and isinstance(decoder, PlainDecoder):
+        stored, place, used = decoder.stored, *_frames(dataset, layout)
+    elif isinstance(layout, BlockLayout) and isinstance(decoder, PlainDecoder | CodecDecoder | MixedDecoder):
+        stored = decoder.decoders[0].stored if isinstance(decoder, MixedDecoder) else decoder.stored
+        place, used = _blocks(dataset, layout, _encodings(decoder, stored))
+    else:
+        raise OptionError(f"{dataset.path}: its elements are no plain numbers ({type(decoder).__name__}); only the short description can be written")
+    made = {
+        "dtype": stored.str if stored.itemsize > 1 else stored.name,
+        "shape": list(dataset.shape),
+        "dims": list(dataset.dims),
+        "sig_ndim": len(dataset.shape) - dataset.nav_ndim,
+        "fill_value": _fill(dataset, stored),
+        "attributes": plain_json(dataset.attrs),
+        "conventions": plain_json(dataset.conventions),
+        "companion": dataset.companion,
+        "files": [names.of(dataset.files.paths[k]) for k in used],
+    }
+    return {name: value for name, value in made.items() if value or name not in ("fill_value", "attributes", "conventions", "companion")} | place
+
+
+def _fill(dataset: Dataset, stored: np.dtype) -> Any:
+    fill = np.asarray(dataset.fill).astype(stored)[()].item()
+    if isinstance(fill, complex):
+        return [_number(fill.real), _number(fill.imag)] if fill else 0
+    return _number(fill) if isinstance(fill, float) else fill
+
+
+def _number(value: float) -> Any:
+    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _frames(dataset: Dataset, layout: FrameLayout) -> tuple[dict[str, Any], list[int]]:
+    """Returns ({"frames": …}, the files that it names, as indices into those of the data set)."""
+    stream, stride = layout.stream, layout.stride
+    size = math.prod(layout.sig_shape) * layout.word_bytes
+    payload = min(max(size, _reach(layout) * layout.word_bytes), stride - layout.header)
+    made: dict[str, Any] = {"header": layout.header, "footer": stride - layout.header - payload}
+    if payload != size:
+        made["payload"] = payload
+    if not np.array_equal(layout.pieces, whole_frame(layout.sig_shape)):
+        made["pieces"] = [_piece(row.tolist(), len(layout.sig_shape)) for row in layout.pieces]
+    whole = not (stream[:, :2] % stride).any()
+    if layout.chosen is None and not whole:
+        ends = stream[:, 1]
+        follow = len(stream) > 0 and stream[0, 0] == 0 and np.array_equal(stream[1:, 0], ends[:-1]) and len(set(stream[:, 2].tolist())) == 1
+        if not follow or "pieces" in made or "payload" in made or not np.array_equal(dataset.files.sizes[stream[:, 3]], stream[:, 2] + ends - stream[:, 0]):
+            raise OptionError(f"{dataset.path}: frames that run across files in this way have no explicit description; only the short one can be written")
+        made |= {"first": int(stream[0, 2]), "running_on": True, "sync_offset": layout.offset}
+        return {"frames": _short_numbers(made)}, stream[:, 3].tolist()
+
+    entries = np.stack([stream[:, 3], stream[:, 2], (stream[:, 1] - stream[:, 0]) // stride, stream[:, 0] // stride], axis=1)
+    if layout.chosen is not None:
+        entries = _one_by_one(dataset, layout)
+    if len(entries) > MOST_ENTRIES:
+        raise OptionError(f"{dataset.path}: frames in {len(entries):,} places are too many for an explicit description; only the short one can be written")
+    used, which = np.unique(entries[:, 0], return_inverse=True)
+    counts = entries[:, 2]
+    made |= {"first": _one_or_all(entries[:, 1]), "per_file": counts.tolist(), "sync_offset": 0 if layout.chosen is not None else layout.offset}
+    if not np.array_equal(entries[:, 3], np.cumsum(counts) - counts):
+        made["first_frame"] = entries[:, 3].tolist()
+    if not np.array_equal(which, np.arange(len(used))):
+        made["file"] = which.tolist()
+    return {"frames": _short_numbers(made)}, used.tolist()
+
+
+def _reach(layout: FrameLayout) -> int:
+    """How many elements a frame takes in the file."""
+    k = len(layout.sig_shape)
+    shape, strides = layout.pieces[:, k : 2 * k], layout.pieces[:, 2 * k : 3 * k]
+    return int((layout.pieces[:, 3 * k] + np.maximum((shape - 1) * strides, 0).sum(axis=1)).max(initial=0)) + 1
+
+
+def _piece(row: Sequence[int], k: int) -> dict[str, Any]:
+    return {"origin": row[:k], "shape": row[k : 2 * k], "strides": row[2 * k : 3 * k], "first": row[3 * k]}
+
+
+def _one_by_one(dataset: Dataset, layout: FrameLayout) -> np.ndarray:
+    """Entries (file, first byte, 1, position) of frames that were chosen singly; blank ones have none."""
+    assert layout.chosen is not None
+    stored = layout.chosen + layout.offset
+    at = stored * layout.stride
+    k = np.searchsorted(layout.stream[:, 0], at, "right") - 1
+    shown = (stored >= 0) & (stored < layout.stored) & (k >= 0)
+    position, at, k = np.flatnonzero(shown), at[shown], k[shown]
+    row = layout.stream[k]
+    full = row[:, 1] >= at + layout.stride
+    if (~full & (row[:, 1] > at)).any():
+        raise OptionError(f"{dataset.path}: chosen frames that run across files have no explicit description; only the short one can be written")
+    row, at, position = row[full], at[full], position[full]
+    return np.stack([row[:, 3], row[:, 2] + at - row[:, 0], np.ones_like(at), position], axis=1)
+
+
+def _one_or_all(values: np.ndarray) -> int | list[int]:
+    return int(values[0]) if len(values) and (values == values[0]).all() else values.tolist()
+
+
+def _short_numbers(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is 0 anyway."""
+    return {name: value for name, value in made.items() if isinstance(value, list) or value}
+
+
+def _encodings(decoder: PlainDecoder | CodecDecoder | MixedDecoder, stored: np.dtype) -> Callable[[int], dict[str, Any]]:
+    """Number of a block -> what it says of its codec and byte order."""
+    if isinstance(decoder, PlainDecoder):
+        return lambda number: {}
+    kinds = decoder.decoders if isinstance(decoder, MixedDecoder) else (decoder,)
+    said = []
+    for kind in kinds:
+        order = {} if kind.stored == stored else {"byte_order": "big" if kind.stored.newbyteorder(">") == kind.stored else "little"}
+        said.append(({"codec": list(kind.codec)} if kind.codec else {}) | order)
+    if isinstance(decoder, MixedDecoder):
+        which = decoder.which
+        return lambda number: said[int(which[number])]
+    return lambda number: said[0]
+
+
+def _blocks(dataset: Dataset, layout: BlockLayout, encoding: Callable[[int], dict[str, Any]]) -> tuple[dict[str, Any], list[int]]:
+    """Returns ({"blocks": …}, the files that they name, as indices into those of the data set)."""
+    n = int(layout.levels[1])
+    if n > MOST_ENTRIES:
+        raise OptionError(f"{dataset.path}: {n:,} blocks are too many for an explicit description; only the short one can be written")
+    used, which = np.unique(layout.place[:, 0], return_inverse=True)
+    nd = len(layout.shape)
+    made = []
+    for i in np.argsort(layout.place[:, 3], kind="stable").tolist():
+        low, high = layout.tree[i, :nd], layout.tree[i, nd:]
+        _, offset, nbytes, number = layout.place[i].tolist()
+        block: dict[str, Any] = {"file": int(which[i]), "offset": offset, "origin": low.tolist(), "shape": (high - low).tolist(), **encoding(number)}
+        made.append(block | ({"nbytes": nbytes} if layout.whole else {}))
+    return ({"stored_shape": list(layout.pitch)} if layout.pitch else {}) | {"blocks": made}, used.tolist() or [0]

@@ -1,3 +1,0 @@
-from vfs.formats import Format
-
-FORMAT = Format("description", (".vfs.json",), "", "", lambda path, head: False, lambda paths: [])

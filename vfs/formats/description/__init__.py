@@ -1,0 +1,147 @@
+"""Descriptions, `*.vfs.json`: where the elements are, said by a person. There is no specification but this one.
+
+A description is one JSON object. It names its version (`"vfs": 1`) and is of one of five kinds::
+
+    {"vfs": 1, "dtype": "<u2", "shape": [40, 300, 600], "dims": ["t", "y", "x"], "files": ["part0.bin", "part1.bin"],
+     "blocks": [{"file": 0, "offset": 4096, "origin": [0, 0, 0], "shape": [1, 100, 200]}, …]}
+    {…, "table": "blocks.npz"}                                      the same blocks as columns: see `tables`
+    {…, "frames": {"header": 256, "first": 4096}}                   equal frames one after the other
+    {"vfs": 1, "format": "mib", "files": ["scan.hdr"], "options": {"nav_shape": [256, 256]}}     how a set is opened
+    {"vfs": 1, "files": […], "arrays": {"data": {"dtype": …, "frames": …}, "time": {…, "companion": true}}}
+
+Every array (of the first three kinds, and each of `arrays`):
+
+- `dtype`, with its byte order; `shape`, slowest axis first, navigation axes before those of a frame; `files`, counted from 0.
+- `dims`: a name per axis. `sig_ndim`: how many of the last axes are a frame (two of three or more, else all).
+- `fill_value`: what places without data read as, 0 by default ("NaN", "Infinity", "-Infinity"; [real, imaginary]).
+- `attributes`: any metadata, shown as the attribute `vfs`; `conventions`: attributes that stand beside it (`units`).
+- `companion`: true for what stands beside an array, such as time stamps; only within `arrays`.
+
+`blocks`: boxes of elements in C order, each with `file`, `offset` (bytes), `origin` and `shape` (elements). They may have any shape
+and place and need not form a grid, but may not overlap. A block may have a `byte_order` ("little", "big") of its own, a `codec`
+(a numcodecs configuration such as `{"id": "zlib"}`, a list of them in the order of encoding, or null), and `nbytes`, what it
+has in the file (by default, with a codec, all up to the end of the file). For all blocks of an array: `codec`;
+`stored_shape`, if all are stored in this shape and those at the edges stick out of the array; `encodings`, see `tables`.
+
+`frames`: each is `header` bytes, the elements of the last `sig_ndim` axes in C order, `footer` bytes; the first one begins at byte `first`
+of its file. `per_file`: how many a file has (by default as many as it has room for); `first_frame`: the number of the first one in
+each file, where some are missing; `file`: the file of each entry, if not one entry a file. `first` and `per_file` are one number or a
+list, an entry each. `running_on`: frames run on across the borders of files. `payload`: bytes of a frame, if it has more
+than its elements; `pieces`: boxes of the frame with `origin`, `shape`, `strides` and `first` (elements), where it is not stored in C
+order. `sync_offset`: frames to skip, negative: blank ones first.
+
+`format`: `options` are those of the format and what `vfs.open` takes for every format. What is asked for on opening the description
+has precedence over what it says.
+
+Names of files are relative to the folder of the description and may not leave it, unless it is opened with `follow_outside=True`.
+Mistakes are told with file and place: `x.vfs.json: blocks[17].shape: …`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files, Saved
+from vfs.errors import OptionError
+from vfs.formats import Format
+from vfs.formats.description import arrays, blocks
+from vfs.formats.description.blocks import blocks_array
+from vfs.formats.description.frames import frames_array
+from vfs.formats.description.saved import saved
+from vfs.formats.description.schema import Value, load
+from vfs.formats.description.sources import Folder
+
+VERSION = 1
+
+_KINDS = ("blocks", "table", "frames", "format", "arrays")
+_OWN = {"blocks": blocks.OPTIONAL, "table": blocks.OPTIONAL, "frames": ()}
+_RESERVED = ("zarr.json", "c")
+
+
+def sniff(path: str, head: bytes) -> bool:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', head) is not None)
+
+
+def open(paths: Sequence[str], *, follow_outside: bool = False) -> list[Dataset] | Saved:
+    """Open a description.
+
+    Args:
+        follow_outside: files may lie outside of the folder of the description
+
+    Raises:
+        FormatError: it is not what a description should be; the message names the place.
+        SourceError: it or a file that it names is missing or cannot be read.
+        OptionError: several descriptions at once.
+    """
+    if len(paths) != 1:
+        raise OptionError(f"{paths[0]}: expected one description, found {len(paths)}")
+    whole = load(paths[0])
+    folder = Folder(os.path.dirname(os.path.abspath(paths[0])), follow_outside)
+    kind = _kind(whole, _KINDS)
+    if kind == "format":
+        return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
+    if kind == "arrays":
+        return _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)
+    members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.OPTIONAL[:-1], *_OWN[kind], "group_attributes"))
+    group = members["group_attributes"].metadata() if "group_attributes" in members else {}
+    return [_array("data", kind, members, folder, folder.files(members["files"]), group)]
+
+
+def _kind(value: Value, kinds: Sequence[str]) -> str:
+    """Which of `kinds` a description or an array is; the version is checked where there is one."""
+    if not isinstance(value.value, dict):
+        value.expected("an object {…}")
+    if "vfs" in value.value and kinds is _KINDS:
+        number = value.inside("vfs", value.value["vfs"]).integer(1)
+        if number != VERSION:
+            value.inside("vfs", number).fail(f"version {number} of descriptions is not known, only {VERSION}; a newer vfs may know it")
+    found = [name for name in kinds if name in value.value]
+    if len(found) != 1:
+        value.fail(f"expected one of {', '.join(kinds)}; found {' and '.join(found) or 'none'}")
+    return found[0]
+
+
+def _several(members: Mapping[str, Value], folder: Folder) -> list[Dataset]:
+    """Arrays under their paths."""
+    group = members["group_attributes"].metadata() if "group_attributes" in members else {}
+    shared = folder.files(members["files"]) if "files" in members else None
+    if not members["arrays"].metadata():
+        members["arrays"].expected("at least one array")
+    found = []
+    for path, array in members["arrays"].value.items():
+        value = members["arrays"].inside(path, array)
+        _check_path(value, path, members["arrays"].value)
+        kind = _kind(value, tuple(_OWN))
+        own = value.members((*arrays.REQUIRED, kind, *(("files",) if shared is None else ())), (*arrays.OPTIONAL, *_OWN[kind], "files"))
+        files = folder.files(own["files"]) if "files" in own else shared
+        assert files is not None
+        found.append(_array(path, kind, own, folder, files, group))
+    if all(dataset.companion for dataset in found):
+        members["arrays"].fail("expected at least one array that is no companion")
+    return found
+
+
+def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
+    for part in path.split("/"):
+        if not part or part.startswith((".", "__")) or part in _RESERVED or not part.isprintable() or len(part.encode()) > 200:
+            value.fail(f"expected a path such as data or entry/data, found {path[:60]!r}")
+    above = next((other for other in others if path.startswith(f"{other}/")), None)
+    if above is not None:
+        value.fail(f"an array cannot lie within an array ({above})")
+
+
+def _array(path: str, kind: str, members: Mapping[str, Value], folder: Folder, files: Files, group: Mapping[str, Any]) -> Dataset:
+    common = arrays.common(members)
+    made = frames_array(path, common, members, files, group) if kind == "frames" else blocks_array(path, common, members, folder, files, group)
+    sources = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
+    said = Files.stat(sources)  # where these change, the data are others
+    return replace(made, files=Files(files.paths + said.paths, np.append(files.sizes, said.sizes), np.append(files.times, said.times)))
+
+
+FORMAT = Format("description", (".vfs.json",), "", "where the elements are, said by a person: blocks, frames, or how a set is opened", sniff, open)

@@ -1,0 +1,147 @@
+"""What every array of a description says, however its elements lie: dtype, shape, names, fill value, metadata."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.decode import BlockDecoder, Decoder
+from vfs.formats.description.schema import MOST, Value
+from vfs.headers import nav_dims
+from vfs.layout import BlockLayout, FrameLayout
+
+REQUIRED = ("dtype", "shape")
+OPTIONAL = ("dims", "sig_ndim", "fill_value", "attributes", "conventions", "companion")
+MOST_AXES = 32  # what the oldest numpy that we support has
+_OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the tree writes itself
+
+
+@dataclass(frozen=True)
+class Common:
+    """The checked part that all kinds of arrays share.
+
+    Attributes:
+        dtype: in the files, with byte order.
+        shape: elements per axis; dims: a name per axis; sig_ndim: how many of the last axes are a frame.
+        fill: what places without data read as, a Python number that `dtype` holds.
+        attributes, conventions: see `vfs.dataset.Dataset`.
+    """
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+    sig_ndim: int
+    fill: Any
+    attributes: Mapping[str, Any]
+    conventions: Mapping[str, Any]
+    companion: bool
+
+    def dataset(
+        self,
+        path: str,
+        files: Files,
+        layout: FrameLayout | BlockLayout,
+        decoder: Decoder | BlockDecoder,
+        group: Mapping[str, Any],
+        block: tuple[int, ...] = (),
+    ) -> Dataset:
+        """The array as the engine wants it; `group` are attributes of the root group."""
+        return Dataset(
+            path,
+            files,
+            layout,
+            decoder,
+            self.shape,
+            self.dims,
+            len(self.shape) - self.sig_ndim,
+            fill=self.fill,
+            block=block,
+            attrs=self.attributes,
+            conventions=self.conventions,
+            group_attrs=group,
+            companion=self.companion,
+        )
+
+
+def common(members: Mapping[str, Value]) -> Common:
+    """Check what all kinds of arrays share.
+
+    Raises:
+        FormatError: a member is not what it should be.
+    """
+    stored = dtype(members["dtype"])
+    sizes = members["shape"].integers()
+    shape = tuple(sizes.tolist())
+    if not 1 <= len(shape) <= MOST_AXES:
+        members["shape"].fail(f"expected 1 to {MOST_AXES} axes, found {len(shape)}")
+    if math.prod(max(1, n) for n in shape) * stored.itemsize > MOST:
+        members["shape"].fail(f"an array of {list(shape)} {stored} has more than 2^63 bytes")
+    sig_ndim = members["sig_ndim"].integer(0, len(shape)) if "sig_ndim" in members else min(2, len(shape))
+    conventions = members["conventions"].metadata() if "conventions" in members else {}
+    for name in _OURS:
+        if name in conventions:
+            members["conventions"].fail(f"the attribute {name!r} is written by vfs")
+    return Common(
+        stored,
+        shape,
+        _dims(members, len(shape), sig_ndim),
+        sig_ndim,
+        _fill(members["fill_value"], stored) if "fill_value" in members else 0,
+        members["attributes"].metadata() if "attributes" in members else {},
+        conventions,
+        "companion" in members and members["companion"].flag(),
+    )
+
+
+def dtype(value: Value) -> np.dtype:
+    """A dtype of numbers from its name: "<u2", ">f4", "uint16", …"""
+    name = value.text()
+    if re.fullmatch(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)|bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)", name) is None:
+        value.expected("a dtype such as <u2, >i4, <f4, uint8, bool or complex64")
+    return np.dtype(name)
+
+
+def _dims(members: Mapping[str, Value], ndim: int, sig_ndim: int) -> tuple[str, ...]:
+    if "dims" not in members:
+        sig = ("y", "x")[2 - sig_ndim :] if sig_ndim <= 2 else tuple(f"sig_{k}" for k in range(sig_ndim))
+        return nav_dims(ndim - sig_ndim) + sig
+    given = members["dims"].items()
+    names = tuple(name.text() for name in given)
+    if len(names) != ndim:
+        members["dims"].fail(f"expected {ndim} names, as many as `shape` has axes, found {len(names)}")
+    for k, name in enumerate(names):
+        if name in names[:k]:
+            given[k].fail(f"two axes are called {name!r}")
+    return names
+
+
+def _fill(value: Value, stored: np.dtype) -> Any:
+    """A fill value: a number that the dtype holds; "NaN", "Infinity" and "-Infinity" for floats, [real, imaginary] for complex."""
+    if stored.kind == "c":
+        parts = value.items() if isinstance(value.value, list) else [value, value.inside("imaginary", 0)]
+        if len(parts) != 2:
+            value.expected("a number or [real, imaginary]")
+        return complex(_float(parts[0]), _float(parts[1]))
+    if stored.kind == "f":
+        return _float(value)
+    if stored.kind == "b":
+        return value.flag()
+    limits = np.iinfo(stored)
+    return value.integer(int(limits.min), int(limits.max))
+
+
+def _float(value: Value) -> float:
+    special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+    if isinstance(value.value, str) and value.value in special:
+        return special[value.value]
+    if type(value.value) is int and abs(value.value) <= MOST:
+        return float(value.value)
+    if type(value.value) is not float:
+        value.expected('a number, "NaN", "Infinity" or "-Infinity"')
+    return float(value.value)

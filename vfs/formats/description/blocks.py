@@ -1,0 +1,253 @@
+"""Blocks of any shape at any place: from a list in the description or from a table to a `BlockLayout`.
+
+Blocks in plain bytes of one byte order are read as ranges, any part of one for itself. As soon as one block has a codec or another
+byte order, all are decoded as wholes, each by its own decoder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.formats.description.arrays import Common
+from vfs.formats.description.schema import Value
+from vfs.formats.description.sources import Folder
+from vfs.formats.description.tables import place, read_table
+from vfs.layout import BlockLayout
+
+OPTIONAL = ("codec", "stored_shape", "encodings")
+_REQUIRED = ("file", "offset", "origin", "shape")
+_KEYS = (*_REQUIRED, "codec", "byte_order", "nbytes")
+
+
+@dataclass(frozen=True, eq=False)
+class MixedDecoder:
+    """Blocks that do not all decode alike.
+
+    Attributes:
+        decoders: one for each kind of block, all of one dtype but for the byte order.
+        which: int64[n], the decoder of block n.
+    """
+
+    decoders: tuple[CodecDecoder, ...]
+    which: np.ndarray
+    word_bytes: int = 0
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.decoders[0].dtype
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        return self.decoders[int(self.which[block])].decode_block(data, block, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Blocks as columns, and where a message finds them.
+
+    Attributes:
+        file, offset, nbytes, encoding: int64[n]; nbytes is -1 where nothing is said.
+        origin, shape: int64[n, ndim].
+        source: the list, or the name of the table, as it stands in the description.
+        table: path of the table, or None.
+        decoders: what `encoding` counts.
+    """
+
+    file: np.ndarray
+    offset: np.ndarray
+    nbytes: np.ndarray
+    encoding: np.ndarray
+    origin: np.ndarray
+    shape: np.ndarray
+    source: Value
+    table: str | None
+    decoders: tuple[CodecDecoder, ...]
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+    def refuse(self, bad: np.ndarray, column: str, message: str, kind: type[FormatError | TruncatedSourceError] = FormatError) -> None:
+        """Raise for the first block where `bad` (bool[n] or bool[n, ndim]) is True; `{…}` in the message are columns of that block."""
+        rows = bad.any(axis=1) if bad.ndim == 2 else bad
+        if not rows.any():
+            return
+        i = int(np.argmax(rows))
+        axis = f"_{int(np.argmax(bad[i]))}" if bad.ndim == 2 and self.table else ""
+        values = {name: getattr(self, name)[i].tolist() for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")}
+        where = f"{self.table}: {place(self.table, i, column + axis)}" if self.table else f"{self.source.place}[{i}].{column}"
+        raise kind(f"{self.source.file}: {where}: {message.format(**values)}")
+
+
+def blocks_array(path: str, common: Common, members: Mapping[str, Value], folder: Folder, files: Files, group: Mapping[str, Any]) -> Dataset:
+    """The array of a description with `blocks` or a `table`.
+
+    Raises:
+        FormatError: a block is not what it should be, or lies outside of the array, or overlaps another one.
+        TruncatedSourceError: a file ends before a block does.
+        SourceError: a table cannot be read.
+    """
+    pitch = _pitch(members, common)
+    blocks = _listed(members, common) if "blocks" in members else _tabled(members, common, folder)
+    found = _checked(blocks, common, files, pitch)
+    used = np.unique(found.encoding)
+    plain = all(not found.decoders[k].codec and found.decoders[k].stored == found.decoders[used[0]].stored for k in used.tolist())
+    try:
+        layout = BlockLayout.of(
+            common.shape,
+            found.origin,
+            found.shape,
+            found.file,
+            found.offset,
+            found.nbytes,
+            word_bytes=common.dtype.itemsize if plain else 0,
+            whole=not plain,
+            pitch=pitch,
+            check_overlap=True,
+        )
+    except FormatError as error:
+        raise FormatError(f"{found.source.file}: {found.table or found.source.place}: {error}") from None
+    if plain:
+        stored = found.decoders[used[0]].stored if len(used) else common.dtype
+        return common.dataset(path, files, layout, PlainDecoder(stored), group)
+    decoder: Decoder | BlockDecoder = found.decoders[used[0]] if len(used) == 1 else MixedDecoder(found.decoders, found.encoding)
+    typical = pitch or tuple(int(n) for n in np.median(found.shape, axis=0))
+    return common.dataset(path, files, layout, decoder, group, typical)
+
+
+def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
+    if "stored_shape" not in members:
+        return ()
+    value = members["stored_shape"]
+    pitch = tuple(value.integers(1, len(common.shape)).tolist())
+    if math.prod(pitch) * common.dtype.itemsize >= 1 << 63:
+        value.fail(f"a block of {list(pitch)} {common.dtype} has more than 2^63 bytes")
+    return pitch
+
+
+def _checked(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]) -> _Blocks:
+    """The same blocks with `nbytes` filled in."""
+    blocks.refuse((blocks.file < 0) | (blocks.file >= len(files)), "file", f"there are {len(files)} files, counted from 0; found {{file}}")
+    blocks.refuse(blocks.offset < 0, "offset", "expected a number of bytes, 0 or more, found {offset}")
+    blocks.refuse(blocks.origin < 0, "origin", "expected elements from the start of the array, 0 or more, found {origin}")
+    blocks.refuse(blocks.shape < 1, "shape", "expected 1 element or more along every axis, found {shape}")
+    room = np.array(common.shape) - blocks.origin
+    blocks.refuse(blocks.shape > room, "shape", f"a block at {{origin}} of shape {{shape}} does not fit into an array of {list(common.shape)}")
+    if pitch:
+        blocks.refuse(blocks.shape > np.array(pitch), "shape", f"a block of shape {{shape}} is larger than stored_shape {list(pitch)}")
+    size = np.full(len(blocks), math.prod(pitch), np.int64) if pitch else blocks.shape.prod(axis=1)
+    size = size * common.dtype.itemsize
+    coded = np.array([bool(decoder.codec) for decoder in blocks.decoders], bool)[blocks.encoding]
+    given = blocks.nbytes
+    held = files.sizes[blocks.file] - blocks.offset
+    blocks.refuse(held < 0, "offset", "the file ends before byte {offset}; it looks truncated", TruncatedSourceError)
+    stored = str(list(pitch)) if pitch else "{shape}"
+    blocks.refuse(~coded & (given >= 0) & (given != size), "nbytes", f"found {{nbytes}}, another size than plain {common.dtype} of shape {stored} has")
+    nbytes = np.where(given >= 0, given, np.where(coded, held, size))
+    full = replace(blocks, nbytes=nbytes)
+    full.refuse(nbytes < 1, "nbytes", "expected a number of bytes, 1 or more, found {nbytes}")
+    message = "a block of {nbytes} bytes at byte {offset} reaches beyond the end of the file; it looks truncated"
+    full.refuse(nbytes > held, "offset", message, TruncatedSourceError)
+    return full
+
+
+def _listed(members: Mapping[str, Value], common: Common) -> _Blocks:
+    """Blocks from the list in the description."""
+    source = members["blocks"]
+    given = source.value
+    if not isinstance(given, list):
+        source.expected("a list of blocks")
+    ndim = len(common.shape)
+    numbers = _numbers(given, ndim)
+    if numbers is None:  # slowly, to say what is wrong
+        numbers = np.array([_one(block, ndim) for block in source.items()], np.int64).reshape(-1, 3 + 2 * ndim)
+    if "encodings" in members:
+        members["encodings"].fail("encodings belong to a table; blocks say their codec and byte_order themselves")
+    default = _codec(members.get("codec"))
+    kinds: dict[str, int] = {}
+    decoders: list[CodecDecoder] = []
+    encoding = np.zeros(len(given), np.int64)
+    for i, block in enumerate(given):
+        key = "" if "codec" not in block and "byte_order" not in block else json.dumps([block.get("codec", 0), block.get("byte_order")], sort_keys=True)
+        if key not in kinds:
+            at = source.inside(i, block).members(_REQUIRED, _KEYS[len(_REQUIRED) :])
+            kinds[key] = len(decoders)
+            decoders.append(_decoder(at, common.dtype, default))
+        encoding[i] = kinds[key]
+    columns = numbers.T
+    return _Blocks(columns[0], columns[1], columns[2], encoding, numbers[:, 3 : 3 + ndim], numbers[:, 3 + ndim :], source, None, tuple(decoders))
+
+
+def _numbers(blocks: list[Any], ndim: int) -> np.ndarray | None:
+    """int64[n, 3 + 2 * ndim] of (file, offset, nbytes, origin, shape), or None where a block is not as it should be."""
+    keys = set(_KEYS)
+    try:
+        if not all(type(b) is dict and keys.issuperset(b) and len(b["origin"]) == ndim == len(b["shape"]) and b.get("nbytes", 0) >= 0 for b in blocks):
+            return None
+        flat = [n for b in blocks for n in (b["file"], b["offset"], b.get("nbytes", -1), *b["origin"], *b["shape"])]
+        return np.array(flat, np.int64).reshape(-1, 3 + 2 * ndim) if set(map(type, flat)) <= {int} else None
+    except (KeyError, TypeError, OverflowError):
+        return None
+
+
+def _one(block: Value, ndim: int) -> list[int]:
+    members = block.members(_REQUIRED, _KEYS[len(_REQUIRED) :])
+    nbytes = members["nbytes"].integer() if "nbytes" in members else -1
+    places = members["origin"].integers(0, ndim).tolist() + members["shape"].integers(1, ndim).tolist()
+    return [members["file"].integer(), members["offset"].integer(), nbytes, *places]
+
+
+def _tabled(members: Mapping[str, Value], common: Common, folder: Folder) -> _Blocks:
+    """Blocks from a table."""
+    source = members["table"]
+    path = folder.existing(source)
+    ndim = len(common.shape)
+    try:
+        table = read_table(path, ndim)
+    except FormatError as error:
+        raise FormatError(f"{source.file}: {source.place}: {error}") from None
+    default = _codec(members.get("codec"))
+    kinds = [kind.members((), ("codec", "byte_order")) for kind in members["encodings"].items()] if "encodings" in members else [{}]
+    decoders = tuple(_decoder(kind, common.dtype, default) for kind in kinds)
+    n = len(table["file"])
+    encoding = table.get("encoding", np.zeros(n, np.int64))
+    if not decoders or ("encodings" in members and "encoding" not in table):
+        members["encodings"].fail("expected a column `encoding` in the table that says which one a block has, and at least one encoding")
+    origin, shape = (np.stack([table[f"{name}_{k}"] for k in range(ndim)], axis=1) for name in ("origin", "shape"))
+    made = _Blocks(table["file"], table["offset"], table.get("nbytes", np.full(n, -1)), encoding, origin, shape, source, path, decoders)
+    made.refuse((encoding < 0) | (encoding >= len(decoders)), "encoding", f"there are {len(decoders)} encodings, counted from 0; found {{encoding}}")
+    if "nbytes" in table:
+        made.refuse(made.nbytes < 0, "nbytes", "expected a number of bytes, 1 or more, found {nbytes}")
+    return made
+
+
+def _decoder(members: Mapping[str, Value], dtype: np.dtype, default: tuple[Any, ...]) -> CodecDecoder:
+    """The decoder of blocks that name a `codec` and a `byte_order`, or do not."""
+    if "byte_order" in members:
+        order = members["byte_order"]
+        if order.value not in ("little", "big", "<", ">"):
+            order.expected("little or big")
+        dtype = dtype.newbyteorder("<" if order.value in ("little", "<") else ">")
+    return CodecDecoder(dtype, _codec(members["codec"]) if "codec" in members else default)
+
+
+def _codec(value: Value | None) -> tuple[Any, ...]:
+    """numcodecs configurations in the order of encoding: one object, a list of them, or null for plain bytes."""
+    if value is None or value.value is None:
+        return ()
+    given = value.items() if isinstance(value.value, list) else [value]
+    for codec in given:
+        if not isinstance(codec.metadata().get("id"), str):
+            codec.fail('expected a codec of numcodecs such as {"id": "zlib"}')
+        try:
+            CodecDecoder(np.dtype("u1"), (codec.value,))
+        except OptionError as error:
+            codec.fail(str(error))
+    return tuple(codec.value for codec in given)

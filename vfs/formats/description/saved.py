@@ -1,0 +1,128 @@
+"""How a set of another format is opened, kept in a file: `"format"`, `"files"`, `"options"`."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Saved
+from vfs.errors import OptionError
+from vfs.formats import Format, by_name
+from vfs.formats.description.schema import MOST, Value, load
+from vfs.formats.description.sources import Folder
+
+_MOST_IMAGE = 1 << 20  # numbers a correction may have that stands in the description itself
+
+
+def saved(members: Mapping[str, Value], folder: Folder) -> Saved:
+    """What a description with a `format` says.
+
+    Raises:
+        FormatError: a member is not what it should be, or a file leaves the folder.
+        MissingSourceError: a file is not there.
+    """
+    name = members["format"]
+    try:
+        kind = by_name(name.text())
+    except OptionError as error:
+        name.fail(str(error))
+    names = members["files"].items()
+    if not names:
+        members["files"].expected("at least one file")
+    paths = tuple(folder.existing(file) for file in names)
+    if kind.name == "description":  # one may keep how another one is opened, but there must be an end to it
+        inner = load(paths[0]).value
+        if isinstance(inner, dict) and "format" in inner:
+            names[0].fail(f"{paths[0]} is itself a description with a format; name what that one names")
+    options: dict[str, Any] = {}
+    for key, value in members["options"].metadata().items() if "options" in members else ():
+        at = members["options"].inside(key, value)
+        if key in _SETTINGS:
+            options[key] = _SETTINGS[key](at, folder)
+        else:
+            options[key] = _option(at, key, kind)
+    if "stored_dtype" in kind.options and "dtype" in options:  # headerless data, where dtype says what the pixels are
+        options.setdefault("stored_dtype", options.pop("dtype"))
+    return Saved(paths, kind.name, options)
+
+
+def _option(value: Value, name: str, kind: Format) -> Any:
+    """An option of the format, of the type that the format declares."""
+    try:
+        kind.check_options({name: None})
+    except OptionError as error:
+        value.fail(f"{error}; for every format: {', '.join(_SETTINGS)}")
+    declared = kind.options[name].annotation
+    accepted = _types(declared)
+    given = value.value
+    if type(given) is int and float in accepted:
+        return float(given)
+    if str in accepted and isinstance(given, list) and given and {type(item) for item in given} <= {int, str}:
+        return ",".join(map(str, given))  # a shape, as it is written on a command line
+    if accepted and type(given) not in accepted:
+        value.expected(f"what the option takes ({inspect.formatannotation(declared)})")
+    return given
+
+
+def _types(declared: Any) -> set[type]:
+    """The plain types of an annotation; none where it has others, too."""
+    parts = typing.get_args(declared) if typing.get_origin(declared) in (types.UnionType, typing.Union) else (declared,)
+    plain = {bool, int, float, str, types.NoneType}
+    return set(parts) if set(parts) <= plain else set()
+
+
+def _numbers(value: Value, folder: Folder) -> Any:
+    if isinstance(value.value, list):
+        return [item.integer(-1) for item in value.items()]
+    return value.text() if isinstance(value.value, str) else value.integer(1)
+
+
+def _text(value: Value, folder: Folder) -> str:
+    return value.text()
+
+
+def _offset(value: Value, folder: Folder) -> int:
+    return value.integer(-MOST)
+
+
+def _image(value: Value, folder: Folder) -> Any:
+    """Numbers, or the name of a file beside the description."""
+    if isinstance(value.value, str):
+        return folder.existing(value)
+    if not isinstance(value.value, list):
+        value.expected("a list of numbers or the name of a file")
+    try:
+        array = np.array(value.value)
+    except (ValueError, OverflowError):  # rows of different lengths
+        value.expected("numbers in rows of equal length")
+    if array.dtype.kind not in "biuf" or array.size > _MOST_IMAGE:
+        value.expected(f"a list of at most {_MOST_IMAGE:,} numbers or the name of a file")
+    return array
+
+
+def _image_or_array(value: Value, folder: Folder) -> Any:
+    """The same, or the name of an array of the set."""
+    if isinstance(value.value, str):
+        path = folder.resolve(value)
+        return folder.existing(value) if folder.is_there(path) else value.text()
+    return _image(value, folder)
+
+
+_SETTINGS: dict[str, Callable[[Value, Folder], Any]] = {
+    "array": _text,
+    "nav_shape": _numbers,
+    "sync_offset": _offset,
+    "roi": _image,
+    "dtype": _text,
+    "chunks": _numbers,
+    "dark": _image_or_array,
+    "gain": _image_or_array,
+    "dead": _image_or_array,
+    "backend": _text,
+}
+"""What `vfs.open` takes for every format: name -> how it is read."""
