@@ -8,8 +8,8 @@ It translates `vfs.tree.ZarrFace` and nothing else:
   request: there is no further copy on the way. Bytes shared with the file or with the chunk cache are read-only;
 - sizes and listings are arithmetic: no source is touched, and only what is listed takes time;
 - writing of any kind raises zarr's own error for read-only stores, a ValueError;
-- equal stores show the same: the same documents, from the same files with the same sizes and times, opened the same way.
-  They hash alike. A pickled store is how it was opened, not what it holds.
+- equal stores show the same: the same documents, opened the same way from files of the same sizes and times. They hash
+  alike. A pickled store is how it was opened, not what it holds; where the files changed meanwhile it does not open.
 
 The event loop answers cheap requests itself; only what takes longer than the way to a thread and back goes there
 (`WORTH_A_THREAD`). `get_sync` is the same without an event loop, for zarr's fused codec pipeline (zarr 3.3 and later).
@@ -73,8 +73,7 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def _identity(self) -> Hashable:
-        sources = [(path, a.files, a.dataset.files.sizes, a.dataset.files.times) for path, a in self.face.arrays.items()]
-        return _frozen((self.face.documents, sources, self.again))
+        return _frozen((self.face.documents, self.again))
 
     @cached_property
     def _slow(self) -> tuple[str, ...]:
