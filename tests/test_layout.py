@@ -646,6 +646,19 @@ def test_blocks_of_several_positions_cannot_be_arranged() -> None:
         layout.arranged((5, 2), 0, None, 1)
 
 
+def test_a_block_stored_longer_than_it_is_can_be_arranged() -> None:
+    """One frame in a compressed block for two, as the last one of an odd number is."""
+    import zlib
+
+    frames = np.arange(12, dtype="u1").reshape(2, 2, 3)
+    content = zlib.compress(frames.tobytes())
+    layout = BlockLayout.of((1, 2, 3), np.zeros((1, 3)), np.array([[1, 2, 3]]), np.zeros(1), np.zeros(1), np.array([len(content)]), whole=True, pitch=(2, 2, 3))
+    dataset = Dataset("data", memory_files([content]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (1, 2, 3), tuple("tyx"), 1)
+    for shown in (dataset, dataset.arranged((1, 1)), dataset.arranged(roi=np.array([0, 0]))):
+        for frame in ArrayReader(shown, MemoryBackend([content])).read().reshape(-1, 2, 3):
+            np.testing.assert_array_equal(frame, frames[0])
+
+
 class Counted:
     """An array that counts how often an element is looked at: what a plan costs, in looks and not in time."""
 

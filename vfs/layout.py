@@ -327,7 +327,8 @@ class BlockLayout:
             nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
         origins = np.concatenate([nav, low[keep, nav_ndim:]], axis=1)
         shapes = np.concatenate([np.ones_like(nav), (high - low)[keep, nav_ndim:]], axis=1)
-        pitch = (1,) * len(shape) + self.pitch[nav_ndim:] if self.pitch else ()
+        # a block of one position may be stored longer (the last one of an odd number of frames, two a block): it comes first there
+        pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:]) if self.pitch else ()
         place = self.place[keep]
         return BlockLayout.of(
             shape + self.shape[nav_ndim:],

@@ -1,0 +1,141 @@
+"""The chunk cache: limited in bytes, one maker for many askers, errors are not kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from vfs.cache import ChunkCache
+from vfs.errors import SourceError
+
+
+def piece(n: int, fill: int = 0) -> np.ndarray:
+    return np.full(n, fill, np.uint8)
+
+
+def test_what_was_made_is_kept_and_read_only() -> None:
+    cache = ChunkCache(100)
+    first = cache.get("a", lambda: piece(10, 1))
+    assert cache.get("a", lambda: pytest.fail("made again")) is first
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 2
+    assert cache.held == 10
+
+
+def test_the_ones_not_used_for_longest_go_first() -> None:
+    cache = ChunkCache(100)
+    for name in "abc":
+        cache.get(name, lambda: piece(30))
+    cache.get("a", lambda: pytest.fail("a was dropped"))
+    cache.get("d", lambda: piece(30))
+    assert cache.held == 90
+    cache.get("a", lambda: pytest.fail("a was dropped"))
+    made = []
+    cache.get("b", lambda: made.append("b") or piece(30))  # type: ignore[func-returns-value]
+    assert made == ["b"]
+
+
+def test_never_more_bytes_than_the_limit() -> None:
+    cache = ChunkCache(1000)
+    rng = np.random.default_rng(0)
+    for k in range(500):
+        size = int(rng.integers(0, 400))
+        assert cache.get(k % 37, lambda size=size: piece(size)).dtype == np.uint8
+        assert cache.held == sum(a.nbytes for a in cache._kept.values()) <= 1000
+
+
+def test_what_is_larger_than_the_limit_is_not_kept() -> None:
+    cache = ChunkCache(100)
+    cache.get("small", lambda: piece(60))
+    assert cache.get("large", lambda: piece(101)).size == 101
+    assert cache.held == 60
+    cache.get("small", lambda: pytest.fail("small made room for nothing"))
+    nothing = ChunkCache(0)
+    assert nothing.get("a", lambda: piece(1)).size == 1
+    assert nothing.held == 0
+
+
+def together(cache: ChunkCache, make: object, n: int = 8) -> list[Future[np.ndarray]]:
+    """`n` threads that ask for the same piece while the first of them is making it."""
+    with ThreadPoolExecutor(n) as pool:
+        return [pool.submit(cache.get, "a", make) for _ in range(n)]  # type: ignore[arg-type]
+
+
+class Maker:
+    """Makes a piece once all threads must be waiting for it."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.calls = 0
+        self.error = error
+        self.lock = threading.Lock()
+
+    def __call__(self) -> np.ndarray:
+        with self.lock:
+            self.calls += 1
+        threading.Event().wait(0.2)  # the others come meanwhile; if they do not, the test is weaker, not wrong
+        if self.error:
+            raise self.error
+        return piece(10, 5)
+
+
+def test_one_makes_eight_get() -> None:
+    cache, make = ChunkCache(), Maker()
+    got = [future.result() for future in together(cache, make)]
+    assert make.calls == 1
+    assert all(one is got[0] for one in got)
+    assert cache._making == {}
+
+
+def test_who_waits_gets_the_error_and_it_is_not_kept() -> None:
+    cache, make = ChunkCache(), Maker(SourceError("a.bin: gone"))
+    for future in together(cache, make):
+        with pytest.raises(SourceError, match=r"a.bin: gone"):
+            future.result()
+    assert make.calls == 1
+    assert cache.held == 0
+    assert cache._making == {}
+    assert cache.get("a", lambda: piece(3)).size == 3
+
+
+def test_different_pieces_do_not_wait_for_each_other() -> None:
+    cache = ChunkCache()
+    meeting = threading.Barrier(2, timeout=20)
+
+    def make() -> np.ndarray:
+        meeting.wait()
+        return piece(1)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [f.result().size for f in [pool.submit(cache.get, name, make) for name in "ab"]] == [1, 1]
+
+
+def test_a_fork_while_something_is_made() -> None:
+    """The child has no thread that would finish it: it makes it itself."""
+    cache = ChunkCache()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> np.ndarray:
+        begun.set()
+        go_on.wait(20)
+        return piece(1, 1)
+
+    thread = threading.Thread(target=cache.get, args=("a", slow))
+    thread.start()
+    begun.wait(20)
+    try:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what is tested
+            child = os.fork()
+        if child == 0:
+            os._exit(0 if cache.get("a", lambda: piece(1, 2))[0] == 2 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        go_on.set()
+        thread.join()
+    assert cache.get("a", lambda: piece(1, 3))[0] == 1
