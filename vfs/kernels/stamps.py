@@ -1,0 +1,160 @@
+"""Times and exposures out of Merlin's text headers (fields: see `vfs.formats.mib`), many headers at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from vfs.kernels.ranges import COUNT, DEST, START, STEP
+
+NONE = np.iinfo(np.int64).min
+"""What `time_at` answers where there is no time."""
+
+_COMMA, _POINT, _ZERO = 44, 46, 48
+
+
+@njit(nogil=True, cache=True)
+def _number(text, a, b):
+    """The digits `a` to `b` (half-open) of a text as a number, -1 where they are not digits."""
+    value = -1
+    if b <= text.shape[0]:
+        for i in range(a, b):
+            digit = np.int64(text[i]) - _ZERO
+            if digit < 0 or digit > 9:
+                return -1
+            value = max(value, 0) * 10 + digit
+    return value
+
+
+@njit(nogil=True, cache=True)
+def time_at(text, a):
+    """The time `2020-05-18T14:51:49.971626178` at byte `a` of a text; any character between day and hour, 0 to 9 digits of a second.
+
+    Args:
+        text: uint8[n].
+
+    Returns: nanoseconds since 1970, `NONE` where there is no such time.
+    """
+    if a < 0:
+        return NONE
+    year, month, day = _number(text, a, a + 4), _number(text, a + 5, a + 7), _number(text, a + 8, a + 10)
+    hour, minute, second = _number(text, a + 11, a + 13), _number(text, a + 14, a + 16), _number(text, a + 17, a + 19)
+    if year < 1970 or year > 2200 or month < 1 or month > 12 or day < 1 or day > 31 or hour < 0 or hour > 23 or minute < 0 or minute > 59:
+        return NONE
+    if second < 0 or second > 60:
+        return NONE
+    fraction, unit = 0, 1_000_000_000
+    i = a + 20
+    if i <= text.shape[0] and text[i - 1] == _POINT:
+        while i < text.shape[0] and unit > 1:
+            digit = np.int64(text[i]) - _ZERO
+            if digit < 0 or digit > 9:
+                break
+            unit //= 10
+            fraction += digit * unit
+            i += 1
+    y = year - 1 if month <= 2 else year  # years that begin in March: the leap day is their last
+    days = y * 365 + y // 4 - y // 100 + y // 400 + ((month + 9) % 12 * 153 + 2) // 5 + day - 1 - 719_468
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction
+
+
+@njit(nogil=True, cache=True)
+def decimal_at(text, a):
+    """The number `0.000555`, `5.55E-4` or `555000` at byte `a` of a text, NaN where there is none."""
+    n = text.shape[0]
+    i = a
+    while 0 <= i < n and text[i] == 32:
+        i += 1
+    value, digits, scale, point = 0.0, 0, 0, False
+    while 0 <= i < n:
+        digit = np.int64(text[i]) - _ZERO
+        if 0 <= digit <= 9:
+            value = value * 10 + digit
+            digits += 1
+            scale -= point
+        elif text[i] == _POINT and not point:
+            point = True
+        else:
+            break
+        i += 1
+    if digits == 0 or digits > 30:
+        return np.nan
+    if i + 1 < n and (text[i] == 69 or text[i] == 101):
+        sign = -1 if text[i + 1] == 45 else 1
+        i += 2 if text[i + 1] == 45 or text[i + 1] == 43 else 1
+        power = 0
+        while i < n and 48 <= text[i] <= 57 and power < 1000:
+            power = power * 10 + text[i] - _ZERO
+            i += 1
+        scale += sign * power
+    return value / 10.0**-scale if scale < 0 else value * 10.0**scale
+
+
+@njit(nogil=True, cache=True)
+def _fields(header):
+    """Where the time and the exposure stand in a header.
+
+    Returns: (byte of the time, byte of the exposure, how many of its units are a second); -1 where they are missing.
+    """
+    comma = 0
+    time, exposure = -1, -1
+    for i in range(header.shape[0]):
+        if header[i] == 0:
+            break
+        if header[i] == _COMMA:
+            comma += 1
+            if comma == 9:
+                time = i + 1
+            elif comma == 10:
+                exposure = i + 1
+            if (
+                i + 6 < header.shape[0]
+                and header[i + 1] == 77
+                and header[i + 2] == 81
+                and header[i + 3] == 49
+                and header[i + 4] == 65
+                and header[i + 5] == _COMMA
+            ):
+                time = i + 6  # newer software: to the nanosecond, in UTC
+                for j in range(time, header.shape[0]):
+                    if header[j] == _COMMA:
+                        return time, j + 1, 1e9
+                return time, -1, 1e9
+    return time, exposure, 1.0
+
+
+@njit(nogil=True, cache=True)
+def place_times(ranges, data, base, width, out):
+    """Time stamps of headers.
+
+    Args:
+        ranges: int64[n, 8], an element a header; data: uint8[m], a file's bytes from `base` on.
+        width: bytes a header.
+        out: int64, nanoseconds since 1970.
+
+    Returns: first byte in the file of a header without a time, -1 where all have one.
+    """
+    for r in range(ranges.shape[0]):
+        for i in range(ranges[r, COUNT]):
+            a = ranges[r, START] - base + i * width
+            header = data[a : a + width]
+            value = time_at(header, _fields(header)[0])
+            if value == NONE:
+                return a + base
+            out[ranges[r, DEST] + i * ranges[r, STEP]] = value
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def place_exposures(ranges, data, base, width, out):
+    """The same for exposures, float64 seconds."""
+    for r in range(ranges.shape[0]):
+        for i in range(ranges[r, COUNT]):
+            a = ranges[r, START] - base + i * width
+            header = data[a : a + width]
+            _, at, unit = _fields(header)
+            value = decimal_at(header, at) if at >= 0 else np.nan
+            if np.isnan(value):
+                return a + base
+            out[ranges[r, DEST] + i * ranges[r, STEP]] = value / unit
+    return -1
