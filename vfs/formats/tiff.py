@@ -1,3 +1,312 @@
-from vfs.formats import Format
+"""TIFF and BigTIFF: https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf, https://www.awaresystems.be/imaging/tiff/bigtiff.html
 
-FORMAT = Format("tiff", (".tif",), "", "", lambda path, head: False, lambda paths: [])
+Pages that are stored alike are one array, with a leading axis where there are several; a file with several kinds of pages has
+several arrays (`series_0/data`, `series_1/data`, …; `data` where there is one), smaller versions of an array stand beside it
+(`level_1/data`, …). ImageJ, tifffile, Zeiss LSM, MetaMorph STK, FluoView and ScanImage say more about their dimensions: that is
+read by tifffile, and `plain=True` ignores it. Pixels are shown as they are stored: palettes as indices, 1-bit pixels as uint8,
+separate samples (planar RGB) as a first axis `s`, samples in a pixel as a last one.
+
+Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages of all follow on each other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
+from vfs.formats import Format
+from vfs.tiffheaders import Kind, Reader, described_as_ome, header_of, quiet, tifffile
+from vfs.tiffpages import PageTable, Planes, Structure, arrange, complaint_of
+
+_TOLD = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")  # whose metadata tifffile turns into dimensions, in its order
+_MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
+_TEXTS = {"make": 271, "model": 272, "software": 305, "date_time": 306, "artist": 315}
+_LONGEST = 1 << 16  # characters of a text that is shown as an attribute
+_AXES = {"I": "frame", "Q": "frame"}  # tifffile's letters for pages and for what is not known; others are names already
+
+
+def sniff(path: str, head: bytes) -> bool:
+    if header_of(head) is None:
+        return False
+    try:
+        return not described_as_ome(path)
+    except VfsError:
+        return True  # a TIFF, if a garbled one: opening says what is wrong
+
+
+@dataclass(frozen=True, eq=False)
+class _Series:
+    """Pages that make up one array in one file.
+
+    Attributes:
+        axes, shape: of the array, tifffile's letters; the first `nav` count pages.
+        shown: which axes of a page the others are, see `vfs.tiffpages.arrange`.
+        rows: the pages in the table; or `planes` where tifffile said where they are.
+        told: by whose metadata; "" where pages were just counted.
+        levels: smaller versions.
+    """
+
+    kind: Kind
+    axes: str
+    shape: tuple[int, ...]
+    nav: int
+    shown: tuple[int, ...]
+    rows: tuple[int, ...] = ()
+    planes: Planes | None = None
+    told: str = ""
+    levels: list[_Series] = field(default_factory=list)
+
+
+def _counted(table: PageTable, found: Structure) -> tuple[list[_Series], list[str]]:
+    """The series of a file whose pages say nothing of each other. Returns (series, what is left out and why)."""
+    groups: dict[int, list[int]] = {}
+    for row in found.rows:
+        groups.setdefault(table.kind[row], []).append(row)
+        for sub in found.subs.get(row, ()):
+            if sub >= 0:
+                groups.setdefault(table.kind[sub], []).append(sub)
+    out: list[_Series] = []
+    without: list[str] = []
+    for number, rows in groups.items():
+        kind = table.kinds[number]
+        if isinstance(kind, str):
+            if rows[0] == found.rows[0]:
+                raise FormatError(f"{found.path}: the page at byte {table.at[rows[0]]:,} cannot be read: {kind}")
+            without.append(f"the page at byte {table.at[rows[0]]:,}: {kind}")
+            continue
+        lead = (len(rows),) if len(rows) > 1 else ()
+        out.append(_Series(kind, "I" * len(lead) + kind.axes, lead + kind.shape, len(lead), kind.shown, tuple(rows)))
+    main = set(found.rows)
+    return _pyramids(out, [s for s in out if s.rows[0] in main]), without
+
+
+def _pyramids(series: list[_Series], tops: Sequence[_Series]) -> list[_Series]:
+    """Put series that are smaller versions of another one (half, a third or a quarter as long along x, y and z) below it."""
+    left = list(series)
+    for top in tops:
+        if top not in left:
+            continue
+        last, factor = top, 0
+        for other in left[left.index(top) + 1 :]:
+            fits = [f for f in ((factor,) if factor else (2, 3, 4)) if _smaller(last, other, f)]
+            if fits:
+                factor, last = fits[0], other
+                top.levels.append(other)
+                left.remove(other)
+    return left
+
+
+def _smaller(a: _Series, b: _Series, factor: int) -> bool:
+    def fits(axis: str, n: int, m: int) -> bool:
+        return n >= factor and m in (n // factor, -(-n // factor)) if axis in "XYZ" else n == m
+
+    return a.axes == b.axes and a.kind.dtype == b.kind.dtype and all(map(fits, a.axes, a.shape, b.shape))
+
+
+def _has_told(table: PageTable, found: Structure) -> bool:
+    """True where the file's metadata say more of its dimensions than counting its pages does."""
+    if _MARKS & set(found.tags):
+        return True
+    text = found.description
+    kind = table.kinds[table.kind[found.rows[0]]]
+    if text.startswith("ImageJ="):
+        return len(found.rows) > 1 or re.search(r"^images=0*[2-9]|^images=0*1\d", text, re.M) is not None
+    if text.startswith("shape=(") or (text.startswith("{") and '"shape"' in text):
+        shape = tuple(int(n) for n in re.findall(r"\d+", text.partition("]" if text[0] == "{" else ")")[0].partition("shape")[2]))
+        return isinstance(kind, str) or len(found.rows) > 1 or shape != kind.shape or '"axes"' in text
+    return found.text(305, 256).startswith("SI.") or text.startswith("state.") or "scanimage.SI" in text[-256:]
+
+
+def _told(table: PageTable, found: Structure) -> list[_Series]:
+    """The series of a file as tifffile understands its metadata.
+
+    Raises:
+        FormatError: the metadata do not fit the pages.
+    """
+    hint = "open with plain=True to see the pages alone (-o plain=true)"
+    try:
+        with quiet(), np.errstate(all="ignore"), tifffile().TiffFile(found.path, is_ome=False, is_mmstack=False, is_ndtiff=False) as file:
+            marks = [kind for kind in _TOLD if getattr(file, f"is_{kind}")]
+            series = file.series
+            if not marks:
+                return []
+            if series[0].kind not in marks:
+                raise TruncatedSourceError(f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {hint}")
+            return [replace(_from_tifffile(table, found, s), levels=[_from_tifffile(table, found, level) for level in s.levels[1:]]) for s in series]
+    except (VfsError, MemoryError):
+        raise
+    except Exception as error:
+        raise FormatError(f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {hint}") from None
+
+
+def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _Series:
+    key = series.keyframe
+    with Reader(found.path) as reader:
+        data, first, _ = reader.directory(key.offset)
+        number = table.kind_of_entries(reader, reader.entries(data, first), t317=int(key.predictor))
+    kind = table.kinds[number]
+    if isinstance(kind, str) or kind.shaped != tuple(key.shaped) or kind.stored.itemsize != series.dtype.itemsize:
+        raise FormatError(f"the page at byte {key.offset:,} cannot be read: {kind if isinstance(kind, str) else kind.facts}")
+    shape = tuple(int(n) for n in series.shape)
+    count, rest = divmod(math.prod(shape), math.prod(kind.shape))
+    nav, shown = _split(shape, kind, count)
+    if rest or nav < 0 or not count:
+        raise FormatError(f"an array of {shape} cannot be made of pages of {kind.shape}")
+    pages = list(series.pages)
+    if kind.plain and series.dataoffset is not None:
+        if series.dataoffset + count * kind.nbytes > found.size:
+            raise TruncatedSourceError(f"{found.path}: its metadata say {count:,} planes of {kind.nbytes:,} bytes, the file ends before; it looks truncated")
+        offsets = series.dataoffset + np.arange(count, dtype=np.int64)[:, None] * kind.nbytes
+        sizes = np.full_like(offsets, kind.nbytes)
+    elif len(pages) != count:
+        raise FormatError(f"its metadata say {count:,} pages, the file has {len(pages):,}")
+    else:
+        segments = math.prod(kind.grid)
+        offsets, sizes = np.zeros((count, segments), np.int64), np.zeros((count, segments), np.int64)
+        for i, page in enumerate(pages):
+            if page is not None:
+                offsets[i], sizes[i] = page.dataoffsets[:segments], page.databytecounts[:segments]
+    wrong = complaint_of(kind, offsets, sizes, np.full(count, found.size, np.int64))
+    if wrong is not None:
+        raise wrong[1](f"{found.path}: page {wrong[0]} {wrong[2]}")
+    if kind.plain and offsets.shape[1] > 1 and kind.in_one_piece(offsets, sizes):
+        offsets, sizes = offsets[:, :1], np.full((count, 1), kind.nbytes, np.int64)
+    planes = Planes(kind, np.full(count, found.index, np.int64), offsets, sizes)
+    return _Series(kind, series.axes, shape, nav, shown, planes=planes, told=series.kind)
+
+
+def _split(shape: tuple[int, ...], kind: Kind, count: int) -> tuple[int, tuple[int, ...]]:
+    """How many axes of an array count pages, and which axes of a page the others are; (-1, ()) where it cannot be told."""
+    long = [k for k in kind.shown if kind.shaped[k] > 1]
+    for nav in sorted(range(len(shape) + 1), key=lambda n: (abs(len(shape) - n - len(kind.shape)), n)):
+        rest = shape[nav:]
+        if math.prod(shape[:nav]) == count and [n for n in rest if n > 1] == [kind.shaped[k] for k in long]:
+            if rest == kind.shape:
+                return nav, kind.shown
+            left = iter(long)
+            return nav, tuple(next(left) if n > 1 else -1 for n in rest)
+    return -1, ()
+
+
+def _names(axes: str) -> tuple[str, ...]:
+    """Names of axes from tifffile's letters; what comes twice is numbered."""
+    names = [_AXES.get(letter, letter.lower()) for letter in axes]
+    return tuple(f"{name}_{names[:k].count(name)}" if name in names[:k] else name for k, name in enumerate(names))
+
+
+def _attrs(found: Structure, series: _Series, without: Sequence[str]) -> dict[str, Any]:
+    attrs: dict[str, Any] = {"axes": series.axes, "pages": len(found.rows), "byte_order": "little" if found.order == "<" else "big", "bigtiff": found.big}
+    attrs |= series.kind.facts
+    if series.told:
+        attrs["metadata_of"] = series.told
+    for name, text in [("description", found.description)] + [(name, found.text(tag, _LONGEST)) for name, tag in _TEXTS.items()]:
+        if text.strip() and len(text) <= _LONGEST:
+            attrs[name] = text.strip()
+    resolution = {axis: found.ratio(tag) for axis, tag in (("x", 282), ("y", 283))}
+    if all(resolution.values()):
+        attrs["resolution"] = {**resolution, "unit": {2: "1/inch", 3: "1/cm"}.get(found.number(296), "1")}
+    if without:
+        attrs["left_out"] = list(without)
+    return attrs
+
+
+def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False) -> list[Dataset]:
+    """Open TIFF files.
+
+    Args:
+        plain: ignore what ImageJ, tifffile and others say of the dimensions: just the pages
+        concatenate: the pages of several files follow on each other along one axis, however many each has, instead of one axis for files
+
+    Raises:
+        FormatError: a file is garbled, pages cannot be read, files differ.
+        TruncatedSourceError: a file is shorter than its pages.
+        OptionError: several files that cannot be joined.
+        MissingSourceError, SourceError: a file cannot be opened.
+    """
+    files = Files.stat(paths)
+    table = PageTable()
+    members: list[list[_Series]] = []
+    first: Structure | None = None
+    without: list[str] = []
+    for path in files.paths:
+        found = table.add(path)
+        left_out: list[str] = []
+        series = [] if plain or not _has_told(table, found) else _told(table, found)
+        if not series:
+            series, left_out = _counted(table, found)
+        if first is None:
+            first, without = found, left_out
+        elif [s.axes for s in series] != [s.axes for s in members[0]]:
+            raise FormatError(
+                f"{path}: holds {_described(series)}, expected {_described(members[0])} as in {files.paths[0]}; files of a sequence must be alike"
+            )
+        members.append(series)
+    assert first is not None
+    out = []
+    for k, main in enumerate(members[0]):
+        above = f"series_{k}/" if len(members[0]) > 1 else ""
+        attrs = _attrs(first, main, without)
+        for level, one in enumerate([main, *main.levels]):
+            parts = [m[k] if level == 0 else m[k].levels[level - 1] for m in members if level <= len(m[k].levels)]
+            if len(parts) != len(members):
+                continue  # not every file has this smaller version
+            path = above + ("data" if level == 0 else f"level_{level}/data")
+            out.append(_dataset(table, files, path, parts, concatenate, attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}))
+    if not out:
+        raise FormatError(f"{files.paths[0]}: no page can be read")
+    return sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
+
+
+def _described(series: Sequence[_Series]) -> str:
+    return " and ".join(f"{s.kind.dtype}{list(s.shape)}" for s in series) or "nothing"
+
+
+def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_Series], concatenate: bool, attrs: dict[str, Any]) -> Dataset:
+    """One array of all files' parts of it."""
+    one = parts[0]
+    for part, name in zip(parts, files.paths, strict=True):
+        alike = part.shape == one.shape or (concatenate and part.kind.shape == one.kind.shape)
+        if not (alike and part.kind.same(one.kind)):
+            hint = "; with concatenate=True the pages of all files follow on each other" if part.kind.same(one.kind) else ""
+            raise FormatError(
+                f"{name}: holds {_described([part])}, expected {_described([one])} as in {files.paths[0]}; files of a sequence must be alike{hint}"
+            )
+    lead, nav_axes = one.shape[: one.nav], one.axes[: one.nav]
+    counts = [math.prod(p.shape[: p.nav]) for p in parts]
+    names = _names(one.axes)
+    if concatenate:
+        lead, names = (sum(counts),), ("frame", *_names(one.axes[one.nav :]))
+    elif len(parts) > 1:
+        lead, names = (len(parts), *lead), ("file" if nav_axes else "frame", *names)
+    planes = _joined(table, parts)
+    layout, decoder, block = arrange(planes, np.arange(sum(counts)), lead, one.shown)
+    shape = lead + one.shape[one.nav :]
+    return Dataset(path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs)
+
+
+def _joined(table: PageTable, parts: Sequence[_Series]) -> Planes:
+    """Where the planes of all parts are."""
+    if all(p.planes is None for p in parts):
+        return table.planes([row for p in parts for row in p.rows])
+    every = [p.planes or table.planes(p.rows) for p in parts]
+    if len({p.offsets.shape[1] for p in every}) > 1:
+        raise OptionError("the files of the sequence are cut into strips differently")
+    columns = [np.concatenate([getattr(p, name) for p in every]) for name in ("file", "offsets", "sizes")]
+    return Planes(every[0].kind, *columns)
+
+
+FORMAT = Format(
+    "tiff",
+    (".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk"),
+    "https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf",
+    "TIFF and BigTIFF, stacks and sequences",
+    sniff,
+    open,
+)

@@ -1,0 +1,277 @@
+"""OME-TIFF: https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html
+
+The description of a file's first page is an XML document that says which page of which file holds which plane of which image. It
+may stand in every file of a set, in one of them (`BinaryOnly` files name it), or in a file of its own (`companion.ome`).
+
+Every image is an array `t, c, z, y, x`, however long these are, with a last axis `s` where pixels have several samples; smaller
+versions of it (in sub-directories) stand beside it as `level_1/data`, …. One image is `data`, several are `image_0/data`, ….
+Planes that the document gives to no page are blank. Planes of a missing file, or of a page that a file does not have, cannot be
+read: opening works and lists them in the attributes, reading is an error.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, OptionError, VfsError
+from vfs.formats import Format
+from vfs.formats.ome_tiff.document import Image, dtype_of
+from vfs.formats.ome_tiff.members import document_at, members
+from vfs.layout import FrameLayout
+from vfs.tiffheaders import Kind, described_as_ome, header_of
+from vfs.tiffpages import MISSING, PageTable, Planes, Structure, arrange
+
+_DIMS = ("t", "c", "z", "y", "x")
+_BLANKS = 1_000_000  # planes that may be blank where few are stored: more is a garbled document
+_UNITS = {"µm": "micrometer", "um": "micrometer", "nm": "nanometer", "mm": "millimeter", "cm": "centimeter", "m": "meter", "pm": "picometer", "Å": "angstrom"}
+_UNITS |= {"s": "second", "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "min": "minute", "h": "hour"}
+
+
+def sniff(path: str, head: bytes) -> bool:
+    if header_of(head) is None:
+        text = head.decode("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "ignore")
+        return text.lstrip("\ufeff \t\r\n").startswith("<") and ("<OME " in text or ":OME " in text) and "openmicroscopy.org" in text
+    try:
+        return described_as_ome(path)
+    except VfsError:
+        return False
+
+
+class _Set:
+    """The files of a set and the pages of those that are there."""
+
+    def __init__(self, places: dict[tuple[str, str], str]) -> None:
+        self.paths = tuple(dict.fromkeys(os.path.abspath(p) for p in places.values()))
+        number = {path: i for i, path in enumerate(self.paths)}
+        self.number = {key: number[os.path.abspath(path)] for key, path in places.items()}
+        self.files = Files.stat(self.paths, missing_ok=True)
+        self.table = PageTable()
+        self.of_table: list[int] = []  # number of a file in the table -> in the set
+        self.structures: dict[int, Structure] = {}
+        for i, path in enumerate(self.paths):
+            if self.files.sizes[i] >= 0:
+                self.structures[i] = self.table.add(path)
+                self.of_table.append(i)
+
+    def planes(self, rows: Sequence[int] | np.ndarray, one_piece: bool) -> Planes:
+        found = self.table.planes(rows, one_piece)
+        return Planes(found.kind, np.array(self.of_table, np.int64)[found.file], found.offsets, found.sizes)
+
+    def kind(self, row: int) -> Kind:
+        kind = self.table.kinds[self.table.kind[row]]
+        if isinstance(kind, str):
+            raise FormatError(f"{self.table.paths[self.table.file[row]]}: the page at byte {self.table.at[row]:,} cannot be read: {kind}")
+        return kind
+
+
+def open(paths: Sequence[str]) -> list[Dataset]:
+    """Open an OME-TIFF set by one of its files, or by its companion file.
+
+    Raises:
+        FormatError: a file or the document is garbled, or planes of an image are stored differently.
+        TruncatedSourceError: a file is shorter than its pages.
+        MissingSourceError: the named file, or the one that describes the set, is not there.
+        OptionError: files that are not of one set.
+    """
+    named = [os.path.abspath(path) for path in paths]
+    document, holder = document_at(named[0])
+    found = _Set(members(document, holder))
+    for path in named[1:]:
+        if path not in found.paths and path != holder:
+            raise OptionError(f"{path}: is not of the set that {holder} describes ({len(found.paths)} files); open sets one by one")
+    out = []
+    for k, image in enumerate(document.images):
+        if image.runs:
+            above = f"image_{k}/" if len(document.images) > 1 else ""
+            out += _arrays(found, image, above, holder)
+    if not out:
+        raise FormatError(f"{holder}: its OME-XML says of no image where its planes are")
+    return sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
+
+
+def _arrays(found: _Set, image: Image, above: str, holder: str) -> list[Dataset]:
+    """The array of an image, and its smaller versions."""
+    kind = _kind(found, image)
+    samples = image.samples if kind is None else kind.shaped[0] * kind.shaped[4]
+    if image.sizes["C"] % samples:
+        raise FormatError(f"{holder}: its OME-XML says SizeC={image.sizes['C']}, its pages have {samples} samples a pixel")
+    nav = image.sizes["T"], image.sizes["C"] // samples, image.sizes["Z"]
+    size = image.sizes["Y"], image.sizes["X"]
+    if kind is not None and (kind.shaped[1] != 1 or kind.shaped[2:4] != size):
+        raise FormatError(f"{holder}: its OME-XML says an image of {size}, its pages are {kind.shape}; open with format='tiff' to see the pages")
+    dtype = dtype_of(image.type)
+    if kind is not None and (kind.signed or dtype is None or dtype.itemsize != kind.dtype.itemsize):
+        dtype = kind.dtype  # only where pages leave open what their numbers are, the document decides
+    if dtype is None:
+        raise FormatError(f"{holder}: its OME-XML says pixels of type {image.type[:40]!r}, and no page of the image is there")
+    if math.prod(nav) * math.prod(size) * samples * dtype.itemsize >= 1 << 62:
+        raise FormatError(f"{holder}: its OME-XML says an image of {image.sizes}, which is absurd")
+    placed = _placed(found, image, nav, samples, holder)
+    attrs = {**image.attrs, **placed.attrs(found, math.prod(nav)), **({} if kind is None else kind.facts)}
+    if kind is None:
+        sig = size + ((samples,) if samples > 1 else ())
+        layout = FrameLayout.of(
+            sig,
+            np.ones(len(placed.index), np.int64),
+            word_bytes=dtype.itemsize,
+            file_header=np.full(len(placed.index), MISSING),
+            first=placed.index,
+            files=placed.file,
+        ).arranged(nav)
+        return [Dataset(above + "data", found.files, layout, PlainDecoder(dtype), nav + sig, _DIMS + ("s",) * (samples > 1), 3, attrs=attrs)]
+    out = [_array(found, above + "data", placed, placed.row, nav, dtype, attrs)]
+    for level, rows in enumerate(_smaller(found, placed), 1):
+        out.append(_array(found, f"{above}level_{level}/data", placed, rows, nav, dtype, {"level": level}))
+    if not above and samples == 1:
+        out[0] = replace(out[0], group_attrs={"ome": _multiscales(image, out)})
+    return out
+
+
+def _kind(found: _Set, image: Image) -> Kind | None:
+    """How the pages of an image are stored; None: none is there."""
+    for run in image.runs:
+        structure = found.structures.get(found.number[run.file])
+        if structure is not None and run.ifd < len(structure.rows):
+            return found.kind(structure.rows[run.ifd])
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Where the planes of an image are.
+
+    Attributes:
+        index: int64[p], position in C order of t, c, z; ascending.
+        file: int64[p], number in the set. row: int64[p], of the table of pages; -1 where the file or the page is missing.
+        ignored: how many runs begin outside of the image.
+    """
+
+    index: np.ndarray
+    file: np.ndarray
+    row: np.ndarray
+    ignored: int
+
+    def attrs(self, found: _Set, total: int) -> dict[str, Any]:
+        """What is to be said of planes that are not there."""
+        gone = [f for f in np.unique(self.file).tolist() if f not in found.structures]
+        facts = {
+            "files_missing": [os.path.basename(found.paths[f]) for f in gone],
+            "pages_missing": int(np.count_nonzero((self.row < 0) & ~np.isin(self.file, gone))),
+            "planes_blank": total - len(self.index),
+            "runs_ignored": self.ignored,
+        }
+        return {name: value for name, value in facts.items() if value}
+
+
+def _placed(found: _Set, image: Image, nav: tuple[int, int, int], samples: int, holder: str) -> _Placed:
+    size = dict(zip("TCZ", nav, strict=True))
+    a, b, c = tuple(image.order[2:])  # the fastest first
+    total = math.prod(nav)
+    pages = 1 + sum(len(s.rows) for s in found.structures.values())
+    runs: list[tuple[int, int, int, int]] = []  # first plane in the dimension order, planes, file, first page
+    ignored = claimed = typical = 0
+    for run in image.runs:
+        at = dict(zip("ZCT", run.first, strict=True))
+        if at["C"] >= size["C"]:
+            at["C"] //= samples  # some count samples here
+        start = at[a] + size[a] * (at[b] + size[b] * at[c])
+        file = found.number[run.file]
+        structure = found.structures.get(file)
+        count = run.count
+        if count is None:
+            count = max(1, typical) if structure is None else max(0, len(structure.rows) - run.ifd)
+            typical = max(typical, count)
+        count = min(count, total - start)
+        if any(at[axis] >= size[axis] for axis in "ZCT") or count < 1:
+            ignored += 1
+            continue
+        claimed += count
+        if claimed > _BLANKS and claimed > 1000 * pages:
+            raise FormatError(f"{holder}: its OME-XML says where {claimed:,} planes are, the files have {pages - 1:,} pages; it is garbled")
+        runs.append((start, count, file, run.ifd))
+    if not runs:
+        raise FormatError(f"{holder}: its OME-XML puts every plane outside of its image of {image.sizes}")
+    if total > _BLANKS and total > 1000 * claimed:
+        raise FormatError(f"{holder}: its OME-XML says an image of {total:,} planes and where {claimed:,} of them are; it is garbled")
+
+    starts, counts, files, ifds = np.array(runs, np.int64).T
+    within = np.arange(claimed) - np.repeat(np.cumsum(counts) - counts, counts)
+    plane, file_of, page = np.repeat(starts, counts) + within, np.repeat(files, counts), np.repeat(ifds, counts) + within
+    along = {a: plane % size[a], b: plane // size[a] % size[b], c: plane // (size[a] * size[b])}
+    index = (along["T"] * size["C"] + along["C"]) * size["Z"] + along["Z"]
+    begin, length = np.zeros(len(found.paths), np.int64), np.zeros(len(found.paths), np.int64)
+    for k, structure in found.structures.items():
+        begin[k], length[k] = structure.rows.start, len(structure.rows)
+    row = np.where(page < length[file_of], begin[file_of] + page, -1)
+    _, last = np.unique(index[::-1], return_index=True)  # what is said last counts
+    keep = claimed - 1 - last
+    return _Placed(index[keep], file_of[keep], row[keep], ignored)
+
+
+def _array(found: _Set, path: str, placed: _Placed, rows: np.ndarray, nav: tuple[int, ...], dtype: np.dtype, attrs: dict[str, Any]) -> Dataset:
+    """The array of pages, one for each of the planes of `placed`."""
+    there = rows >= 0
+    kind = found.kind(int(rows[there][0]))
+    shown = (2, 3, 0) if kind.shaped[0] > 1 else (2, 3, 4) if kind.shaped[4] > 1 else (2, 3)
+    planes = found.planes(rows[there], one_piece=kind.shaped[0] == 1)
+    if not there.all():
+        offsets = np.full((len(rows), planes.offsets.shape[1]), MISSING)
+        sizes = np.ones_like(offsets)
+        offsets[there], sizes[there] = planes.offsets, planes.sizes
+        planes = Planes(planes.kind, placed.file, offsets, sizes)
+    layout, decoder, block = arrange(planes, placed.index, nav, shown, dtype)
+    shape = nav + tuple(kind.shaped[k] for k in shown)
+    return Dataset(path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs)
+
+
+def _smaller(found: _Set, placed: _Placed) -> Iterator[np.ndarray]:
+    """The pages of smaller versions, as `_Placed.row`: those that every page that is there has."""
+    there = placed.row >= 0
+    pairs = list(zip(placed.file[there].tolist(), placed.row[there].tolist(), strict=True))
+    levels = len(found.structures[pairs[0][0]].subs.get(pairs[0][1], ())) if pairs else 0
+    if not levels:
+        return
+    subs = [found.structures[file].subs.get(row, []) for file, row in pairs]
+    for level in range(levels):
+        rows = np.full(len(placed.row), -1)
+        rows[there] = [s[level] if level < len(s) else -1 for s in subs]
+        if (rows[there] >= 0).all():
+            yield rows
+
+
+def _multiscales(image: Image, arrays: Sequence[Dataset]) -> dict[str, Any]:
+    """The image as NGFF describes it: https://ngff.openmicroscopy.org/0.5/"""
+    steps = {axis: image.attrs.get("physical_size", {}).get(axis) for axis in "zyx"} | {"t": image.attrs.get("time_increment")}
+    axes: list[dict[str, Any]] = []
+    scale: list[float] = []
+    for name, kind in zip(_DIMS, ("time", "channel", "space", "space", "space"), strict=True):
+        step = steps.get(name)
+        good = step is not None and isinstance(step["value"], int | float) and step["value"] > 0 and math.isfinite(step["value"])
+        unit = _UNITS.get(step["unit"]) if good and step is not None else None
+        axes.append({"name": name, "type": kind, **({"unit": unit} if unit else {})})
+        scale.append(float(step["value"]) if good and step is not None else 1.0)
+    base = arrays[0].shape
+    sets = [
+        {"path": d.path, "coordinateTransformations": [{"type": "scale", "scale": [s * n / m for s, n, m in zip(scale, base, d.shape, strict=True)]}]}
+        for d in arrays
+    ]
+    title = image.attrs.get("name")
+    return {"version": "0.5", "multiscales": [{**({"name": title} if title else {}), "axes": axes, "datasets": sets}]}
+
+
+FORMAT = Format(
+    "ome_tiff",
+    (".ome.tif", ".ome.tiff", ".ome.btf", ".ome.tf2", ".ome.tf8", ".companion.ome", ".ome"),
+    "https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html",
+    "OME-TIFF: one or many files, planes in any order",
+    sniff,
+    open,
+)

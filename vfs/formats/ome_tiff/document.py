@@ -1,0 +1,195 @@
+"""OME-XML: which images a set has, and which page of which file holds which plane.
+
+Schema: https://www.openmicroscopy.org/Schemas/Documentation/Generated/OME-2016-06/ome.html, and back to 2003-FC, whose names for
+the same things are understood. Namespaces are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from vfs.errors import FormatError
+from vfs.headers import parse_xml
+
+TYPES = {
+    "bit": "u1",
+    "int8": "i1",
+    "int16": "i2",
+    "int32": "i4",
+    "uint8": "u1",
+    "uint16": "u2",
+    "uint32": "u4",
+    "float": "f4",
+    "double": "f8",
+    "complex": "c8",
+    "double-complex": "c16",
+}
+"""Pixel type -> numpy dtype as vfs shows it."""
+
+_ORDERS = {"XYZCT", "XYZTC", "XYCZT", "XYCTZ", "XYTZC", "XYTCZ"}
+_MOST = 1 << 31
+
+
+@dataclass(frozen=True)
+class Run:
+    """A TiffData element: pages that follow on each other hold planes that follow on each other in the dimension order.
+
+    Attributes:
+        ifd: number of the first page in its file.
+        count: how many; None: not said.
+        first: z, c, t of the first plane.
+        uuid, name: of the file; "" where not said: the file that holds the XML.
+    """
+
+    ifd: int
+    count: int | None
+    first: tuple[int, int, int]
+    uuid: str
+    name: str
+
+    @property
+    def file(self) -> tuple[str, str]:
+        return self.uuid, self.name
+
+
+@dataclass(frozen=True)
+class Image:
+    """An Image with its Pixels.
+
+    Attributes:
+        sizes: of x, y, z, c, t; c counts samples.
+        order: dimension order, the fastest axis first.
+        type: pixel type.
+        samples: of the first channel, 1 where not said.
+        runs: where its planes are.
+        attrs: name, physical sizes, channels, …
+    """
+
+    sizes: dict[str, int]
+    order: str
+    type: str
+    samples: int
+    runs: tuple[Run, ...]
+    attrs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Document:
+    """An OME-XML document.
+
+    Attributes:
+        uuid: of the file that holds it, "" where not said.
+        elsewhere: the file that holds the metadata, where this one has only pixels; else "".
+    """
+
+    uuid: str
+    elsewhere: str
+    images: tuple[Image, ...]
+
+
+def parse(text: str, path: str) -> Document:
+    """Understand a document.
+
+    Raises:
+        FormatError: it is no OME-XML, or says what cannot be.
+    """
+    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)  # it may name another encoding than the one we hand on
+    root = parse_xml(plain.encode("utf-8", "replace"), path)
+    if _local(root) != "OME":
+        raise FormatError(f"{path}: expected OME-XML, found an XML document of <{_local(root)}>")
+    only = next(_children(root, "BinaryOnly"), None)
+    if only is not None:
+        return Document(root.get("UUID", ""), only.get("MetadataFile", ""), ())
+    images = tuple(_image(image, pixels, path) for image in _children(root, "Image") for pixels in _children(image, "Pixels"))
+    if not images:
+        raise FormatError(f"{path}: its OME-XML describes no image")
+    return Document(root.get("UUID", ""), "", images)
+
+
+def _local(element: Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _children(element: Element, name: str) -> Iterator[Element]:
+    return (child for child in element if _local(child) == name)
+
+
+def _number(element: Element, path: str, *names: str) -> int | None:
+    """The first of these attributes that an element has, as a number from 0 on; None: it has none."""
+    for name in names:
+        value = element.get(name)
+        if value is not None:
+            if not re.fullmatch(r"\s*\+?[0-9]{1,15}\s*", value):
+                raise FormatError(f"{path}: its OME-XML says {name}={value[:40]!r} of a {_local(element)}, expected a number from 0 on")
+            return int(value)
+    return None
+
+
+def _image(image: Element, pixels: Element, path: str) -> Image:
+    sizes = {}
+    for axis in "XYZCT":
+        size = _number(pixels, path, f"Size{axis}")
+        if size is None or not 1 <= size < _MOST:
+            raise FormatError(f"{path}: its OME-XML says Size{axis}={size} of an image, expected 1 to {_MOST - 1:,}")
+        sizes[axis] = size
+    order = pixels.get("DimensionOrder", "XYCZT").upper()
+    if order not in _ORDERS:
+        raise FormatError(f"{path}: its OME-XML says DimensionOrder={order[:40]!r}, expected one of {', '.join(sorted(_ORDERS))}")
+    channels = list(_children(pixels, "Channel"))
+    samples = _number(channels[0], path, "SamplesPerPixel") if channels else 1
+    runs = tuple(_run(data, path) for data in _children(pixels, "TiffData"))
+    kind = pixels.get("Type", pixels.get("PixelType", "")).lower()
+    return Image(sizes, order, kind, max(1, samples or 1), runs, _attrs(image, pixels, channels))
+
+
+def _run(data: Element, path: str) -> Run:
+    ifd = _number(data, path, "IFD")
+    count = _number(data, path, "PlaneCount", "NumPlanes")
+    if count is None and ifd is not None:
+        count = 1
+    z, c, t = (_number(data, path, f"First{axis}") or 0 for axis in "ZCT")
+    uuid = next(_children(data, "UUID"), None)
+    return Run(ifd or 0, count, (z, c, t), "" if uuid is None else (uuid.text or "").strip(), "" if uuid is None else uuid.get("FileName", ""))
+
+
+def _value(text: str) -> Any:
+    try:
+        return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else float(text)
+    except ValueError:
+        return text
+
+
+def _attrs(image: Element, pixels: Element, channels: list[Element]) -> dict[str, Any]:
+    attrs: dict[str, Any] = {}
+    for name, value in (("id", image.get("ID")), ("name", image.get("Name")), ("dimension_order", pixels.get("DimensionOrder"))):
+        if value:
+            attrs[name] = value
+    for key, names in (("acquired", ("AcquisitionDate", "AcquiredDate", "CreationDate")), ("description", ("Description",))):
+        text = next(((child.text or "").strip() for name in names for child in _children(image, name)), "")
+        if text:
+            attrs[key] = text
+    sizes = {}
+    for axis in "XYZ":
+        size = pixels.get(f"PhysicalSize{axis}")
+        if size:
+            sizes[axis.lower()] = {"value": _value(size), "unit": pixels.get(f"PhysicalSize{axis}Unit", "µm")}
+    if sizes:
+        attrs["physical_size"] = sizes
+    if pixels.get("TimeIncrement"):
+        attrs["time_increment"] = {"value": _value(pixels.get("TimeIncrement", "")), "unit": pixels.get("TimeIncrementUnit", "s")}
+    if pixels.get("SignificantBits"):
+        attrs["significant_bits"] = _value(pixels.get("SignificantBits", ""))
+    if channels:
+        attrs["channels"] = [{re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", k).lower(): _value(v) for k, v in channel.attrib.items()} for channel in channels[:1000]]
+    return attrs
+
+
+def dtype_of(kind: str) -> np.dtype | None:
+    """The dtype of a pixel type; None: not known."""
+    return np.dtype(TYPES[kind]) if kind in TYPES else None

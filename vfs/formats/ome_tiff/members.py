@@ -1,0 +1,144 @@
+"""The files of an OME-TIFF set: by the names in the XML, and by UUID where files were renamed.
+
+A name may not lead out of the folder of the file that says it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from vfs.errors import FormatError, MissingSourceError, SourceError, VfsError
+from vfs.formats.ome_tiff.document import Document, parse
+from vfs.headers import read_side_file
+from vfs.tiffheaders import DESCRIPTION, Reader, header_of
+
+_SCANNED = 10_000  # files of a folder that are looked at for a UUID
+_START = 1 << 16  # bytes of a description in which the UUID stands
+
+
+def inside(folder: str, name: str, path: str) -> str:
+    """The path of a file named by another one.
+
+    Raises:
+        FormatError: it is outside of that one's folder.
+    """
+    found = os.path.normpath(os.path.join(folder, name))
+    if os.path.commonpath([folder, found]) != folder:
+        raise FormatError(f"{path}: its OME-XML names a file outside of its folder, {name[:200]!r}; the files of a set must lie in one folder")
+    return found
+
+
+def document_at(path: str) -> tuple[Document, str]:
+    """The document that describes the set of a file. Returns (document, file that holds it).
+
+    Raises:
+        MissingSourceError: the file holds only pixels, and the one that describes them is not there.
+        FormatError: there is no OME-XML, or it is garbled.
+    """
+    found = _own(path)
+    if not found.elsewhere:
+        return found, path
+    target = inside(os.path.dirname(path), found.elsewhere, path)
+    try:
+        there = _own(target)
+    except MissingSourceError:
+        raise MissingSourceError(
+            f"{path}: holds only pixels; {target}, which describes the set, is missing; open with format='tiff' to see the pages of this file alone"
+        ) from None
+    if there.elsewhere:
+        raise FormatError(f"{path}: says that {target} describes the set, which says the same of {there.elsewhere!r}")
+    return there, target
+
+
+def _own(path: str) -> Document:
+    if is_tiff(path):
+        with Reader(path) as reader:
+            text = description(reader, 1 << 62)
+        if not text:
+            raise FormatError(f"{path}: expected OME-XML in the description of the first page, found none; open with format='tiff'")
+        return parse(text, path)
+    data = read_side_file(path)
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return parse(text, path)
+
+
+def is_tiff(path: str) -> bool:
+    """Raises:
+    MissingSourceError, SourceError: the file cannot be read.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return header_of(file.read(16)) is not None
+    except FileNotFoundError:
+        raise MissingSourceError(f"{path}: no such file") from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
+
+
+def description(reader: Reader, most: int) -> str:
+    """The first `most` bytes of the first page's description, "" where it has none."""
+    data, at, _ = reader.directory(reader.first)
+    for tag, field, _ in reader.entries(data, at):
+        if tag == DESCRIPTION:
+            return reader.text(field._replace(length=min(field.length, most)))
+    return ""
+
+
+def _uuid(path: str) -> str:
+    try:
+        with Reader(path) as reader:
+            found = re.search(r"<(?:\w+:)?OME\b[^>]*\bUUID\s*=\s*[\"']([^\"']+)", description(reader, _START))
+    except VfsError:
+        return ""
+    return found[1] if found else ""
+
+
+def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
+    """(UUID, name) of every file that the document names -> path, which may be missing.
+
+    Args:
+        holder: the file that holds the document.
+
+    Raises:
+        FormatError: a name leads out of the folder, or pixels have neither.
+    """
+    folder = os.path.dirname(holder)
+    tiff = is_tiff(holder)
+    wanted = list(dict.fromkeys(run.file for image in document.images for run in image.runs))
+    found: dict[tuple[str, str], str] = {}
+    for uuid, name in wanted:
+        target = inside(folder, name, holder) if name else ""
+        if tiff and (not (uuid or name) or (uuid and uuid == document.uuid)):
+            found[uuid, name] = holder
+        elif not (uuid or name):
+            raise FormatError(f"{holder}: its OME-XML does not say which file holds the pixels")
+        elif target and os.path.lexists(target):
+            found[uuid, name] = target
+        elif tiff and len(wanted) == 1:
+            found[uuid, name] = holder  # a file that was renamed
+    missing = [key for key in wanted if key not in found]
+    if missing:
+        renamed = _by_uuid(folder, {uuid for uuid, _ in missing if uuid}, set(found.values()))
+        for uuid, name in missing:
+            found[uuid, name] = renamed.get(uuid) or (os.path.normpath(os.path.join(folder, name)) if name else os.path.join(folder, uuid.replace("/", "_")))
+    return found
+
+
+def _by_uuid(folder: str, uuids: set[str], known: Iterable[str]) -> dict[str, str]:
+    """UUID -> path of the other TIFF files in a folder that have one of these."""
+    found: dict[str, str] = {}
+    with os.scandir(folder or ".") as entries:
+        for _, entry in zip(range(_SCANNED), entries, strict=False):
+            if len(found) == len(uuids):
+                break
+            if entry.name.lower().endswith((".tif", ".tiff", ".btf", ".tf2", ".tf8")) and entry.path not in known:
+                uuid = _uuid(entry.path)
+                if uuid in uuids:
+                    found.setdefault(uuid, entry.path)
+    return found
