@@ -68,10 +68,10 @@ environment() {
     fresh && return 0
     find_python
     mkdir -p "$env" || fail "cannot make $env"
+    say "preparing $env (once; takes a minute or two)"
     exec 9>"$env/.lock"
     "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'  # the lock stays with this shell's descriptor
     if ! fresh; then
-        say "preparing $env (once; takes a minute or two)"
         rm -f "$env/.stamp"
         if ! [ "$(cat "$env/.root" 2>/dev/null)" = "$root" ] || ! "$env/bin/python" -I -c 'import pip' 2>/dev/null; then
             find "$env" -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +  # half-made, moved, or its Python is gone

@@ -1,0 +1,243 @@
+"""scripts/run and scripts/test as they behave around an environment that takes no time: Python, pip and apt are stand-ins."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+TOOLS = ("sh", "env", "cat", "chmod", "cksum", "dirname", "find", "grep", "head", "ldconfig", "mkdir", "printf", "readlink", "rm", "sleep", "tail", "true")
+
+PYTHON = """#!/bin/sh
+# runs what it is given, except that environments and installations are only written down
+here=$(readlink -f "$0")
+case "$*" in
+    "-I -m venv "*)
+        echo "venv" >>"$LOG"
+        mkdir -p "$4/bin" && cat "$here" >"$4/bin/python" && chmod +x "$4/bin/python" ;;
+    "-I -m pip install"*)
+        for last; do :; done
+        echo "install $last" >>"$LOG"
+        sleep 0.2
+        [ ! -e "$LOG.broken" ] || { echo "no such package: numba"; exit 1; }
+        printf '#!/bin/sh\\necho "vfs in $(pwd):" "$@"\\n' >"${0%python}vfs" && chmod +x "${0%python}vfs" ;;
+    "-I -c import pip") ;;
+    *ensurepip*) REAL "$@" >/dev/null && echo "$here" ;;
+    "-m pytest"*) echo "pytest in $(pwd): $*" ;;
+    *) exec REAL "$@" ;;
+esac
+"""
+OLD = "#!/bin/sh\nexit 1\n"
+LAME = '#!/bin/sh\n[ -e "$LOG.apt" ] && exec GOOD "$@"\ncase "$*" in *ensurepip*) echo 3.11; exit 3;; *) exec REAL "$@";; esac\n'
+
+
+class Checkout:
+    """A checkout of nothing but the scripts, and a PATH of stand-ins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "a checkout"
+        self.tools = folder / "tools"
+        self.log = folder / "log"
+        (self.root / "scripts").mkdir(parents=True)
+        for name in ("run", "test", "env.sh"):
+            shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
+        (self.root / "pyproject.toml").write_text("[project]\n")
+        self.tools.mkdir()
+        for name in TOOLS:
+            if found := shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
+                (self.tools / name).symlink_to(found)
+        self.tool("id", "#!/bin/sh\necho 1000\n")
+        self.tool("fusermount3", "#!/bin/sh\n")
+
+    def tool(self, name: str, text: str) -> Path:
+        path = self.tools / name
+        path.unlink(missing_ok=True)
+        path.write_text(text.replace("REAL", sys.executable).replace("GOOD", str(self.tools / "good")))
+        path.chmod(0o755)
+        return path
+
+    def start(self, script: str | Path, *arguments: str, cwd: Path | str = "/", **variables: str) -> subprocess.Popen[str]:
+        script = self.root / "scripts" / script if isinstance(script, str) else script
+        environment = {"PATH": str(self.tools), "HOME": str(self.root.parent), "LOG": str(self.log), **variables}
+        return subprocess.Popen(["sh", str(script), *arguments], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def call(self, script: str | Path, *arguments: str, cwd: Path | str = "/", **variables: str) -> tuple[int, str, str]:
+        with self.start(script, *arguments, cwd=cwd, **variables) as process:
+            out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    @property
+    def did(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    made = Checkout(tmp_path)
+    made.tool("python3", PYTHON)
+    return made
+
+
+def test_run_makes_its_environment_once_and_passes_everything_on(checkout: Checkout, tmp_path: Path) -> None:
+    status, out, err = checkout.call("run", "info", "a b.mib", "-v", cwd=tmp_path)
+    assert (status, out) == (0, f"vfs in {tmp_path}: info a b.mib -v\n")
+    assert re.fullmatch(r"vfs: preparing .*a checkout/\.venv \(once.*\)\n", err)
+    assert checkout.did == ["venv", "install .[tiff,hdf5]"]
+    status, out, err = checkout.call("run", "info")
+    assert (status, out, err) == (0, "vfs in /: info\n", "")
+    assert len(checkout.did) == 2
+
+
+def test_run_without_arguments_is_the_demo(checkout: Checkout) -> None:
+    assert checkout.call("run")[1] == "vfs in /: demo\n"
+
+
+def test_run_through_a_link_from_anywhere(checkout: Checkout, tmp_path: Path) -> None:
+    link = tmp_path / "my vfs"
+    link.symlink_to(checkout.root / "scripts" / "run")
+    assert checkout.call(link, "formats", cwd=tmp_path, CDPATH=str(tmp_path))[:2] == (0, f"vfs in {tmp_path}: formats\n")
+    relative = tmp_path / "second"
+    relative.symlink_to("my vfs")
+    assert checkout.call(relative, "formats")[0] == 0
+    assert (checkout.root / ".venv" / ".stamp").exists()
+    assert len(checkout.did) == 2
+
+
+def test_a_changed_pyproject_is_installed_anew(checkout: Checkout) -> None:
+    checkout.call("run")
+    (checkout.root / "pyproject.toml").touch()
+    checkout.call("run")
+    assert len(checkout.did) == 2, "the same text"
+    (checkout.root / "pyproject.toml").write_text("[project]\nname = 'vfs'\n")
+    checkout.call("run")
+    assert checkout.did[2:] == ["install .[tiff,hdf5]"]
+
+
+def test_a_moved_checkout_and_a_vanished_python_start_over(checkout: Checkout) -> None:
+    checkout.call("run")
+    (checkout.root / ".venv" / "bin" / "python").unlink()
+    assert checkout.call("run")[0] == 0
+    assert checkout.did[2:] == ["venv", "install .[tiff,hdf5]"]
+    moved = checkout.root.with_name("elsewhere")
+    checkout.root = checkout.root.rename(moved)
+    assert checkout.call("run")[:2] == (0, "vfs in /: demo\n")
+    assert checkout.did[4:] == ["venv", "install .[tiff,hdf5]"]
+
+
+def test_two_at_once_install_once(checkout: Checkout) -> None:
+    both = [checkout.start("run", "formats") for _ in range(4)]
+    for process in both:
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "vfs in /: formats\n")
+    assert checkout.did == ["venv", "install .[tiff,hdf5]"]
+
+
+def test_a_failed_installation_says_why_and_is_tried_again(checkout: Checkout) -> None:
+    broken = checkout.log.with_name("log.broken")
+    broken.touch()
+    status, out, err = checkout.call("run")
+    assert (status, out) == (1, "")
+    assert "no such package: numba" in err
+    assert re.search(r"vfs: installing into .*\.venv failed, .*install\.log\n$", err)
+    broken.unlink()
+    assert checkout.call("run")[:2] == (0, "vfs in /: demo\n")
+
+
+def test_without_a_python_it_says_what_is_needed(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
+    checkout.tool("python3", OLD)
+    status, out, err = checkout.call("run")
+    assert (status, out) == (1, "")
+    assert err.startswith("vfs: needs Python 3.11 or newer")
+    assert err.count("\n") == 1
+
+
+def test_a_python_of_pyenv_is_found(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
+    home = tmp_path / ".pyenv" / "versions" / "3.12.1" / "bin"
+    home.mkdir(parents=True)
+    checkout.tool("made", PYTHON).rename(home / "python")
+    assert checkout.call("run")[0] == 0
+
+
+def test_a_python_without_venv_is_passed_over(checkout: Checkout) -> None:
+    checkout.tool("python3.12", LAME)
+    assert checkout.call("run")[0] == 0
+
+
+def test_a_python_without_venv_alone_names_the_package(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
+    checkout.tool("python3", LAME)
+    status, _, err = checkout.call("run")
+    assert status == 1
+    assert "sudo apt install python3.11-venv" in err
+    assert err.count("\n") == 1
+
+
+def test_root_on_debian_installs_venv(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
+    checkout.tool("python3", LAME)
+    checkout.tool("good", PYTHON)
+    checkout.tool("id", "#!/bin/sh\necho 0\n")
+    checkout.tool("apt-get", '#!/bin/sh\necho "$@" >>"$LOG.apt"\n')
+    status, out, err = checkout.call("run", "formats")
+    assert (status, out) == (0, "vfs in /: formats\n"), err
+    assert (tmp_path / "log.apt").read_text().splitlines()[-1].endswith("python3.11-venv")
+
+
+@pytest.mark.parametrize(("choice", "status"), [("{tools}/python3", 0), ("python3", 0), ("{major}.{minor}", 0), ("3.99", 1), ("no-such-python", 1)])
+def test_the_python_can_be_chosen(checkout: Checkout, choice: str, status: int) -> None:
+    text = choice.format(tools=checkout.tools, major=sys.version_info[0], minor=sys.version_info[1])
+    got, _, err = checkout.call("run", VFS_PYTHON=text)
+    assert got == status
+    assert ("no Python" in err) is (status != 0)
+
+
+def test_test_runs_pytest_at_the_top_of_the_checkout(checkout: Checkout, tmp_path: Path) -> None:
+    status, out, _ = checkout.call("test", "-k", "a b", cwd=tmp_path)
+    assert (status, out) == (0, f"pytest in {checkout.root}: -m pytest -n 2 -k a b\n")
+    assert checkout.did == ["venv", "install .[dev]"]
+    assert (checkout.root / ".venv-test" / ".stamp").exists()
+
+
+def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for _ in range(2):
+        status, out, _ = checkout.call("test", "--python", version, "-x")
+        assert (status, out) == (0, f"pytest in {checkout.root}: -m pytest -n 2 -x\n")
+    assert checkout.did == ["venv", "install .[dev]"]
+    assert (checkout.root / f".venv-test-{version}" / ".stamp").exists()
+    assert checkout.call("test", "--python", "3.99")[0] == 1
+
+
+def test_test_ends_as_pytest_ends(checkout: Checkout) -> None:
+    checkout.tool("python3", PYTHON.replace('echo "pytest', 'exit 5; echo "pytest'))
+    assert checkout.call("test")[0] == 5
+
+
+def test_test_only_prepares_when_asked(checkout: Checkout) -> None:
+    assert checkout.call("test", VFS_BOOTSTRAP_ONLY="1")[:2] == (0, "")
+    assert checkout.did == ["venv", "install .[dev]"]
+
+
+def test_test_says_loudly_that_there_is_no_libfuse(checkout: Checkout) -> None:
+    checkout.tool("ldconfig", "#!/bin/sh\n")
+    status, _, err = checkout.call("test")
+    assert status == 0
+    assert [line for line in err.splitlines() if "apt install fuse3" in line] == err.splitlines()[-2:]
+    assert err.splitlines()[-1].startswith("vfs: THE MOUNT WAS NOT TESTED")
+
+
+def test_root_on_debian_installs_libfuse(checkout: Checkout) -> None:
+    checkout.tool("ldconfig", "#!/bin/sh\n[ ! -e \"$LOG.apt\" ] || echo 'libfuse3.so.3 libfuse.so.2'\n")
+    checkout.tool("id", "#!/bin/sh\necho 0\n")
+    checkout.tool("apt-get", '#!/bin/sh\necho "$@" >>"$LOG.apt"\n')
+    _, _, err = checkout.call("test")
+    assert "libfuse2" in checkout.log.with_name("log.apt").read_text()
+    assert "no libfuse" not in err
