@@ -214,3 +214,18 @@ def add_halves(ranges, data, base, out):
             out[to + i * by] += np.uint32(_pixel(src, a, skip + i, 2) << shift)
         for i in range(tail, count):
             out[to + i * by] += np.uint32(_pixel(src, a, skip + i, 2) << shift)
+
+
+@njit(nogil=True, cache=True)
+def place_nibbles(ranges, data, base, out):
+    """Pixels of 4 bits, two a byte, the low half first.
+
+    Args:
+        ranges: int64[n, 8], words of one byte and two pixels; data: uint8[m], a file's bytes from `base` on; out: uint8.
+    """
+    for r in range(ranges.shape[0]):
+        first = (ranges[r, START] - base) * 2 + ranges[r, SKIP]
+        to, by = ranges[r, DEST], ranges[r, STEP]
+        for i in range(ranges[r, COUNT]):
+            p = first + i
+            out[to + i * by] = (data[p >> 1] >> ((p & 1) << 2)) & 15

@@ -1,0 +1,185 @@
+"""MRC: what is peculiar to it. Modes, byte orders, extended headers, packed files, side files of movies."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs.testing.stack_writers import write_mrc
+
+MODES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    twin = frames_of((6, 5, 7), "i2")
+    return write_mrc(folder, twin, 1, extended=1024), twin, {}
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_mrc(folder, frames_of((3, 4, 5), "f4"), 2, fei=True), {"format": "mrc"}
+
+
+def _nibbles(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_mrc(folder, frames_of((3, 4, 5), "u1") & 15, 101), {"format": "mrc"}
+
+
+def _packed(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_mrc(folder, frames_of((3, 4, 5), "u2"), 6, name="set.mrc.gz"), {"format": "mrc"}
+
+
+SETS = [_set, _nibbles, _packed]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("mode", MODES)
+def test_modes(tmp_path: Path, mode: int, order: str) -> None:
+    twin = frames_of((3, 4, 5), "i2" if mode == 4 else MODES[mode]).astype(MODES[mode])
+    path = write_mrc(tmp_path, twin, mode, order=order, extended=40)
+    check_boxes(path, twin, count=15)
+    array = vfs.open(path)
+    assert array.dims == ("frame", "y", "x")
+    assert array.attrs["labels"] == ["a label"]
+    assert array.attrs["calibration"] == {"x": {"scale": 2.0, "offset": 0.0, "unit": "Å"}, "y": {"scale": 3.0, "offset": 0.0, "unit": "Å"}}
+
+
+def test_bytes_of_mode_0_are_signed_unless_told(tmp_path: Path) -> None:
+    twin = frames_of((2, 4, 5), "u1")
+    path = write_mrc(tmp_path, twin, 0)
+    same(vfs.open(path)[...], twin.view("i1"))
+    same(vfs.open(path, mode0="unsigned")[...], twin)
+    refuses(path, "signed or unsigned", kind=vfs.OptionError, mode0="maybe")
+
+
+@pytest.mark.parametrize("width", [5, 8])
+def test_pixels_of_4_bits(tmp_path: Path, width: int) -> None:
+    twin = frames_of((3, 4, width), "u1") & 15
+    path = write_mrc(tmp_path, twin, 101)
+    check_boxes(path, twin)
+    check_arranged(path, twin)
+
+
+def test_pairs_of_integers_have_an_axis(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5, 2), "i2")
+    path = write_mrc(tmp_path, twin, 3)
+    check_boxes(path, twin)
+    assert vfs.open(path).dims == ("frame", "y", "x", "component")
+
+
+def test_volumes_images_and_stacks(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5), "u2")
+    assert vfs.open(write_mrc(tmp_path, twin, 6, ispg=1)).dims == ("z", "y", "x")
+    assert vfs.open(write_mrc(tmp_path, twin, 6, ispg=1), sections="tilt").dims == ("tilt", "y", "x")
+    assert vfs.open(write_mrc(tmp_path, twin, 6, ispg=1, name="set.mrcs")).dims == ("frame", "y", "x")
+    same(vfs.open(write_mrc(tmp_path, twin[:1], 6, name="one.mrc"))[...], twin[0])
+    same(vfs.open(write_mrc(tmp_path, twin[:1], 6, ispg=1, name="thin.mrc"))[...], twin[:1])
+
+
+def test_old_files_without_a_mark_are_told_by_their_name(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5), "i2")
+    for order in "<>":
+        same(vfs.open(write_mrc(tmp_path, twin, 1, order=order, mark=False))[...], twin)
+        nameless = write_mrc(tmp_path, twin, 1, order=order, mark=False, name="set.dat")
+        refuses(nameless, "no format recognises", kind=vfs.UnknownFormatError)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_records_of_an_extended_header_are_companions(tmp_path: Path, order: str) -> None:
+    twin = frames_of((6, 4, 5), "u2")
+    group = vfs.open_group(write_mrc(tmp_path, twin, 6, fei=True, order=order), nav_shape=(2, 3))
+    same(group.main[...], twin.reshape(2, 3, 4, 5))
+    same(group["timestamp"][...], (44000.5 + np.arange(6)).reshape(2, 3))
+    same(group["alpha_tilt"][...], (0.1 * np.arange(6)).reshape(2, 3))
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_packed(tmp_path: Path, ending: str, order: str) -> None:
+    twin = frames_of((4, 5, 6), "i2")
+    path = write_mrc(tmp_path, twin, 1, order=order, extended=200, name=f"set.mrc.{ending}")
+    check_boxes(path, twin)
+    group = vfs.open_group(path)
+    assert group.name == "set"
+    assert "unpack" in group.main.attrs["note"]
+    same(vfs.open(write_mrc(tmp_path, twin[:1], 1, name=f"one.mrc.{ending}"))[...], twin[0])
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 9):  # also in the sum at the end
+        path.write_bytes(whole[:size])
+        with pytest.raises(vfs.VfsError, match="set.mrc"):
+            vfs.open(path, format="mrc")[...]
+
+
+def test_movies_know_their_scan(tmp_path: Path) -> None:
+    twin = frames_of((6, 4, 5), "u2")
+    path = write_mrc(tmp_path, twin, 6, ispg=1, name="run_movie.mrc")
+    info = tmp_path / "run_info.txt"
+    info.write_text("Scan - Size X   = 3\nScan - Size Y   = 2\nCamera Name = DESim\n")
+    array = vfs.open(path)
+    same(array[...], twin.reshape(2, 3, 4, 5))
+    assert array.attrs["info"]["Camera Name"] == "DESim"
+    info.write_text("Scan - Size X = 30\nScan - Size Y = 20\nScan - ROI Size X = 2\nScan - ROI Size Y = 3\n")
+    assert vfs.open(path).shape == (3, 2, 4, 5)
+    info.write_text("Scan - Size X = 7\nScan - Size Y = 7\n")
+    (tmp_path / "run_scan_coordinates.csv").write_text("0,0\n0,2\n5,5\n")
+    group = vfs.open_group(path)
+    assert group.main.dims == ("frame", "y", "x")
+    assert group["scan_coordinates"][...].tolist() == [[0, 0], [0, 2], [5, 5]]
+    (tmp_path / "run_scan_coordinates.csv").write_text("0,0\nx,2\n5,5\n")
+    with pytest.raises(vfs.SourceError, match="two numbers"):
+        vfs.open_group(path)["scan_coordinates"][...]
+
+
+def test_truncated(tmp_path: Path) -> None:
+    path, twin, _ = row(tmp_path)
+    check_truncated(path, path, twin, format="mrc")
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "word"),
+    [
+        (0, struct.pack("<i", 1 << 30), "make no sense"),
+        (8, struct.pack("<i", -1), "make no sense"),
+        (8, struct.pack("<i", 1 << 25), "truncated"),
+        (12, struct.pack("<i", 7), "make no sense"),
+        (92, struct.pack("<i", 1 << 29), "truncated"),
+    ],
+)
+def test_garbled(tmp_path: Path, at: int, value: bytes, word: str) -> None:
+    path = write_mrc(tmp_path, frames_of((3, 4, 5), "u2"), 6)
+    data = bytearray(path.read_bytes())
+    data[at : at + len(value)] = value
+    path.write_bytes(data)
+    refuses(path, word, format="mrc")
+
+
+def test_refused(tmp_path: Path) -> None:
+    path = write_mrc(tmp_path, frames_of((3, 4, 5), "u1") & 15, 101, name="set.mrc.gz")
+    refuses(path, "4 bits")
+    refuses([path, path], "one file", kind=vfs.OptionError, format="mrc")
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_mutations(tmp_path: Path, make: Any) -> None:
+    path, options = make(tmp_path)
+    assert fuzz(tmp_path, path, 300, **options)["opened"]
+
+
+def test_real_files(oracle: dict[str, Any]) -> None:
+    seen = 0
+    for name, entry in oracle.items():
+        if entry["format"] != "mrc":
+            continue
+        for file, array in entry["arrays"].items():
+            path = next(SHARED / f for f in entry["files"] if f.endswith(file))
+            for backend in ("mmap", "buffered"):
+                assert same_values(vfs.open(path, backend=backend)[...].reshape(array["shape"]), array), (name, file)
+            seen += 1
+    assert seen

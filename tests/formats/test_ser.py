@@ -1,0 +1,155 @@
+"""SER and EMI: what is peculiar to them. Offsets of both widths, spectra, stopped scans, rows that are turned over, several signals."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, fuzz, refuses, same
+from vfs.testing.stack_writers import write_emi, write_ser
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    twin = frames_of((3, 4, 5, 7), "i4")
+    return write_ser(folder, twin), twin, {}
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_ser(folder, frames_of((2, 3, 4, 5), "u2")), {"format": "ser"}
+
+
+def _old(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    write_ser(folder, frames_of((3, 9), "f4"), sig_ndim=1, version=0x0210)
+    return write_emi(folder), {"format": "ser"}
+
+
+SETS = [_set, _old]
+
+
+@pytest.mark.parametrize("version", [0x0210, 0x0220])
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i1", "i2", "i4", "f4", "f8"])
+def test_images(tmp_path: Path, version: int, dtype: str) -> None:
+    twin = frames_of((2, 3, 4, 5), dtype)
+    path = write_ser(tmp_path, twin, version=version)
+    check_boxes(path, twin, count=10)
+    array = vfs.open(path)
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    assert array.attrs["rows_flipped"] is True
+    assert array.attrs["calibration"]["scan_x"] == {"name": "Position", "scale": 0.5, "offset": 9.0, "unit": "meters"}
+    assert array.attrs["calibration"]["y"] == {"scale": 0.25, "offset": 1.0, "unit": ""}
+
+
+def test_complex_images(tmp_path: Path) -> None:
+    twin = (frames_of((3, 4, 5), "f4") + 1j * frames_of((3, 4, 5), "f4", 2)).astype("c8")
+    check_boxes(write_ser(tmp_path, twin), twin)
+
+
+def test_spectra_and_arrangements(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 11), "u4")
+    path = write_ser(tmp_path, twin, sig_ndim=1)
+    check_boxes(path, twin)
+    assert vfs.open(path).dims == ("scan_y", "scan_x", "energy")
+    frames = frames_of((7, 4, 5), "u2")
+    check_arranged(write_ser(tmp_path, frames, name="series_1"), frames)
+
+
+def test_one_image_has_no_scan(tmp_path: Path) -> None:
+    twin = frames_of((1, 4, 5), "u2")
+    same(vfs.open(write_ser(tmp_path, twin))[...], twin[0])
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_stopped_scans_keep_their_shape_and_stopped_series_do_not(tmp_path: Path, short: bool) -> None:
+    twin = frames_of((3, 4, 5, 6), "u2")
+    group = vfs.open_group(write_ser(tmp_path, twin, valid=7, short_tables=short))
+    want = twin.copy().reshape(12, 5, 6)
+    want[7:] = 0
+    same(group.main[...], want.reshape(twin.shape))
+    assert group.main.valid.sum() == 7
+    assert group["timestamp"][...].reshape(-1).tolist() == [1_600_000_000 + k for k in range(7)] + [0] * 5
+    series = vfs.open(write_ser(tmp_path, twin[0], valid=3, short_tables=short, name="series"))
+    same(series[...], twin[0, :3])
+
+
+def test_emi_names_the_signals_beside_it(tmp_path: Path) -> None:
+    first, second = frames_of((2, 4, 5), "u2"), frames_of((3, 9), "f4")
+    write_ser(tmp_path, first)
+    path = write_emi(tmp_path)
+    assert list(vfs.open_group(path)) == ["data", "timestamp"]
+    write_ser(tmp_path, second, sig_ndim=1, name="set_2")
+    group = vfs.open_group(path)
+    assert list(group) == ["1/data", "1/timestamp", "2/data", "2/timestamp"]
+    same(group["1/data"][...], first)
+    same(group["2/data"][...], second)
+    assert group.main.attrs["emi"]["object_1"] == {"High tension": "200 kV", "AcceleratingVoltage": "200000"}
+    (tmp_path / "alone.emi").write_bytes(path.read_bytes())
+    refuses(tmp_path / "alone.emi", "alone_1.ser", kind=vfs.MissingSourceError)
+
+
+def test_truncated_anywhere(tmp_path: Path) -> None:
+    path = write_ser(tmp_path, frames_of((2, 3, 4, 5), "u2"))
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 48, 5):  # the last bytes are offsets of tags: the pixels do not need them
+        path.write_bytes(whole[:size])
+        refuses(path, str(path), format="ser")
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "word"),
+    [
+        (0, b"xx", "expected set_1_1.ser"),
+        (6, struct.pack("<I", 0x4121), "0x4121"),
+        (14, struct.pack("<I", 1 << 31), "elements"),
+        (18, struct.pack("<I", 0), "valid"),
+        (22, struct.pack("<q", 1 << 60), "truncated"),
+        (22, struct.pack("<q", -5), "truncated"),
+        (30, struct.pack("<i", 99), "dimensions"),
+        (34, struct.pack("<i", -4), "scan axis"),
+        (58, struct.pack("<i", 1 << 30), "name of a scan axis"),
+    ],
+)
+def test_garbled(tmp_path: Path, at: int, value: bytes, word: str) -> None:
+    path = write_ser(tmp_path, frames_of((2, 3, 4, 5), "u2"))
+    data = bytearray(path.read_bytes())
+    data[at : at + len(value)] = value
+    path.write_bytes(data)
+    refuses(path, word, format="ser")
+
+
+def test_elements_of_several_kinds_are_no_array(tmp_path: Path) -> None:
+    path = write_ser(tmp_path, frames_of((3, 4, 5), "u2"))
+    data = path.read_bytes()
+    kind = struct.pack("<hii", 2, 5, 4)
+    second = data.index(kind, data.index(kind) + 1)
+    path.write_bytes(data[:second] + struct.pack("<hii", 2, 4, 5) + data[second + 10 :])
+    refuses(path, "element 1", "another dtype or shape")
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_mutations(tmp_path: Path, make: Any) -> None:
+    path, options = make(tmp_path)
+    assert fuzz(tmp_path, path, 300, **options)["opened"]
+
+
+def test_real_files(oracle: dict[str, Any]) -> None:
+    seen = 0
+    for name, entry in oracle.items():
+        if entry["format"] not in ("ser", "ser_emi"):
+            continue
+        for file, array in entry["arrays"].items():
+            path = next(SHARED / f for f in entry["files"] if f.endswith(file))
+            for backend in ("mmap", "buffered"):
+                assert same_values(vfs.open(path, backend=backend)[...], array), (name, file)
+            seen += 1
+        emi = next((SHARED / f for f in entry["files"] if f.endswith(".emi")), None)
+        if emi is not None:
+            assert vfs.open_group(emi).main.attrs["emi"]
+    assert seen

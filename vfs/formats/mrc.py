@@ -1,0 +1,355 @@
+"""MRC and MRC2014, images and volumes of electron microscopes: https://www.ccpem.ac.uk/mrc_format/mrc2014.php
+
+    1024 bytes header | NSYMBT bytes extended header | section 0 | section 1 | …
+    section: NX × NY pixels, x fastest
+
+The sections are the first axis (left out for a single image with ISPG 0). Old files have no `MAP ` mark: they are told by
+their name and a header that makes sense. The byte order is that of the machine stamp, or the one in which the header makes
+sense. Extended headers of type FEI1 and FEI2 hold a record a section: its fields are companions. Movies of Direct Electron's
+server (`NAME_movie.mrc` beside `NAME_info.txt`) know their scan, and list its positions in `NAME_scan_coordinates.csv`.
+
+`.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of anything unpacks everything before and after it (kept in the
+cache while it fits), so unpack large ones once with gunzip.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.headers import fields, nav_dims, read_at, read_side_file
+from vfs.kernels import unpack
+from vfs.layout import BlockLayout, FrameLayout, whole_frame
+
+HEADER = np.dtype(
+    [
+        ("nx", "<i4"),  # columns, rows, sections
+        ("ny", "<i4"),
+        ("nz", "<i4"),
+        ("mode", "<i4"),  # see MODES
+        ("nstart", "<i4", 3),  # first column, row, section in the unit cell
+        ("m", "<i4", 3),  # samples along the unit cell
+        ("cell", "<f4", 3),  # size of the unit cell, Å
+        ("angles", "<f4", 3),  # degrees
+        ("map_axes", "<i4", 3),  # which axis (1 x, 2 y, 3 z) are columns, rows, sections
+        ("min", "<f4"),
+        ("max", "<f4"),
+        ("mean", "<f4"),
+        ("ispg", "<i4"),  # 0 images, 1 a volume, 401 a stack of volumes
+        ("nsymbt", "<i4"),  # bytes of the extended header
+        ("_extra", "V8"),
+        ("exttyp", "S4"),  # what the extended header is
+        ("nversion", "<i4"),
+        ("_more", "V84"),
+        ("origin", "<f4", 3),
+        ("_map", "S4"),  # "MAP "
+        ("_stamp", "V4"),  # 44 44 or 44 41: little endian, 11 11: big endian
+        ("rms", "<f4"),
+        ("nlabl", "<i4"),
+        ("_labels", "V800"),  # ten of 80 characters
+    ]
+)
+MODES = {0: "i1", 1: "i2", 2: "f4", 3: "i2", 4: "c8", 6: "u2", 12: "f2"}  # 3: pairs (re, im); 101: two pixels of 4 bits a byte
+_FEI = np.dtype(
+    {  # a record of an extended header FEI1 or FEI2, as far as it is a companion here; bytes from its start
+        "names": ["timestamp", "high_tension", "alpha_tilt", "beta_tilt", "stage_x", "stage_y", "stage_z", "pixel_size_x", "pixel_size_y", "defocus"],
+        "formats": ["f8"] * 10,
+        "offsets": [12, 84, 100, 108, 116, 124, 132, 156, 164, 220],
+        "itemsize": 768,
+    }
+)
+_UNITS = {
+    "timestamp": "days since 1899-12-30",
+    "high_tension": "V",
+    "alpha_tilt": "degrees",
+    "beta_tilt": "degrees",
+    "stage_x": "m",
+    "stage_y": "m",
+    "stage_z": "m",
+    "pixel_size_x": "m",
+    "pixel_size_y": "m",
+    "defocus": "m",
+}
+_MOST_AXIS = 1 << 26  # pixels or sections: beyond it a header is garbage
+_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
+_ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".rec")
+_PACKED = tuple(e + z for e in (".mrc", ".map", ".mrcs") for z in (".gz", ".bz2"))
+
+
+def sniff(path: str, head: bytes) -> bool:
+    if len(head) >= 1024 and head[208:212] in (b"MAP ", b"MAP\0"):
+        return _order(head) is not None
+    named = path.lower()
+    if named.endswith(_PACKED):
+        return head.startswith(tuple(_OPENERS))
+    return named.endswith(_ENDINGS) and len(head) >= 1024 and _order(head) is not None
+
+
+def _order(head: bytes) -> Literal["<", ">"] | None:
+    """The byte order in which a header makes sense; the machine stamp's first."""
+    orders: tuple[Literal["<", ">"], ...] = (">", "<") if head[212:214] == b"\x11\x11" else ("<", ">")
+    for order in orders:
+        header = np.frombuffer(head[:1024], HEADER.newbyteorder(order))[0]
+        sizes = [int(header[name]) for name in ("nx", "ny", "nz")]
+        if all(1 <= n <= _MOST_AXIS for n in sizes) and int(header["mode"]) in (*MODES, 101) and 0 <= header["nsymbt"] < 1 << 30:
+            return order
+    return None
+
+
+def _opener(path: str) -> Callable[..., Any] | None:
+    """What unpacks the file, None where it is not packed."""
+    start = read_at(path, 3, short_ok=True)
+    return next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
+
+
+def _first(path: str, size: int, at: int, opener: Any) -> bytes:
+    """Bytes of a file, packed or not.
+
+    Raises:
+        TruncatedSourceError, FormatError: there are fewer, or they do not unpack.
+    """
+    if opener is None:
+        return read_at(path, size, at)
+    try:
+        with opener(path) as stream:
+            stream.read(at)
+            got: bytes = stream.read(size)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise FormatError(f"{path}: does not unpack: {error}") from None
+    if len(got) < size:
+        raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header, found {len(got):,} after unpacking; the file looks truncated")
+    return got
+
+
+@dataclass(frozen=True)
+class _Unpacked:
+    """A packed file as one block: `skip` bytes of headers, then the pixels."""
+
+    stored: np.dtype
+    packing: str
+    skip: int
+    word_bytes: int = 0
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.stored.newbyteorder("=")
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        made = np.empty(shape, self.stored)
+        memory = memoryview(made.reshape(-1).view(np.uint8).data)
+        done = 0
+        try:
+            with _OPENERS[self.packing.encode("latin1")](io.BytesIO(data.data)) as stream:
+                stream.read(self.skip)
+                while done < len(memory) and (got := stream.readinto(memory[done:])):
+                    done += got
+                stream.read(1)  # checks the sum at the end
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise DecodeError(f"does not unpack: {error}") from None
+        if done < len(memory):
+            raise DecodeError(f"expected {len(memory):,} bytes of pixels after unpacking, found {done:,}; the file looks truncated")
+        return made.astype(self.dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class NibbleDecoder:
+    """Pixels of 4 bits, two a byte, the low half first (mode 101); every row starts with a byte of its own."""
+
+    word_bytes: int = 1
+    word_pixels: int = 2
+    accumulates: bool = False
+    straight: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.uint8)
+
+    def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+        unpack.place_nibbles(ranges, data, base, out)
+
+
+def _layout(header: np.void, files: Files, stored: np.dtype | None, start: int, opener: Any) -> tuple[FrameLayout | BlockLayout, Decoder | BlockDecoder]:
+    """Where the pixels are, as sections [nz, ny, nx] (pairs: [nz, ny, nx, 2])."""
+    nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
+    path, size = files.paths[0], int(files.sizes[0])
+    sig = (ny, nx, 2) if mode == 3 else (ny, nx)
+    if opener is not None:
+        if stored is None:
+            raise FormatError(f"{path}: packed files with pixels of 4 bits are not supported; unpack it first")
+        mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
+        whole = (nz, *sig)
+        nd = len(whole)
+        block = BlockLayout.of(whole, np.zeros((1, nd), int), np.array([whole]), np.zeros(1, int), np.zeros(1, int), np.array([size]), whole=True)
+        return block, _Unpacked(stored, mark, start)
+    nbytes = ny * -(-nx // 2) if stored is None else math.prod(sig) * stored.itemsize
+    if start + nz * nbytes > size:
+        raise TruncatedSourceError(
+            f"{path}: {nz:,} sections of {nx:,} × {ny:,} pixels (mode {mode}) end at byte {start + nz * nbytes:,}, the file has {size:,}; it looks truncated"
+        )
+    if stored is None:
+        layout = FrameLayout.of(sig, [nz], word_bytes=1, word_pixels=2, payload=nbytes, file_header=start, pieces=whole_frame(sig, [-(-nx // 2) * 2, 1]))
+        return layout, NibbleDecoder()
+    return FrameLayout.of(sig, [nz], word_bytes=stored.itemsize, file_header=start), PlainDecoder(stored)
+
+
+def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
+    files = Files.stat([path])
+    path = files.paths[0]
+    opener = _opener(path)
+    raw = _first(path, 1024, 0, opener)
+    order = _order(raw)
+    if order is None:
+        values = np.frombuffer(raw, "<i4", 4).tolist()
+        raise FormatError(f"{path}: expected an MRC header; sizes and mode {values} make no sense in either byte order")
+    header = np.frombuffer(raw, HEADER.newbyteorder(order))[0]
+    mode, start, nz = int(header["mode"]), 1024 + int(header["nsymbt"]), int(header["nz"])
+    kind = "u1" if mode == 0 and mode0 == "unsigned" else MODES.get(mode)
+    stored = None if kind is None else np.dtype(kind).newbyteorder(order)
+    layout, decoder = _layout(header, files, stored, start, opener)
+    info = _de_info(path)
+    volume = int(header["ispg"]) != 0 and not info and not path.lower().endswith((".mrcs", ".mrcs.gz", ".mrcs.bz2"))
+    names: tuple[str, ...] = (sections or ("z" if volume else "frame"),)
+    nav: tuple[int, ...] = (nz,)
+    if nz == 1 and int(header["ispg"]) == 0:
+        nav, names = (), ()
+    elif info and math.prod(scan := _de_scan(info)) == nz:
+        nav, names = scan, nav_dims(len(scan))
+    if isinstance(layout, FrameLayout):
+        layout = layout.arranged(nav)
+    elif nav != (nz,):
+        layout = replace(layout, shape=layout.shape[1:]) if not nav else layout.arranged(nav)
+        layout = (
+            layout if nav else BlockLayout.of(layout.shape, np.zeros((1, len(layout.shape)), int), np.array([layout.shape]), *layout.place[:, :3].T, whole=True)
+        )
+    dims = (*names, "y", "x") + (("component",) if mode == 3 else ())
+    labels = [raw[224 + 80 * n : 304 + 80 * n].decode("latin1").strip("\0 ") for n in range(10)]
+    attrs = {**fields(header), "byte_order": "big" if order == ">" else "little", "labels": [x for x in labels if x]}
+    if opener is not None:
+        attrs["note"] = "packed: the first read of anything unpacks the whole file; unpack it once if you read it often"
+    attrs["calibration"] = {axis: known for axis, known in _scales(header).items() if axis in dims}
+    if info:
+        attrs["info"] = info
+    shape = nav + layout.shape[len(layout.shape) - (3 if mode == 3 else 2) :]
+    main = Dataset("data", files, layout, decoder, shape, dims, len(nav), attrs=attrs)
+    return [main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz)]
+
+
+def _scales(header: np.void) -> dict[str, dict[str, Any]]:
+    """Scale of x (columns), y (rows) and z (sections): the unit cell's, along the axis that the header says each one is."""
+    found = {}
+    for dim, axis in zip(("x", "y", "z"), header["map_axes"].tolist(), strict=True):
+        k = axis - 1 if 1 <= axis <= 3 else ("x", "y", "z").index(dim)
+        length, samples = float(header["cell"][k]), int(header["m"][k])
+        if samples > 0 and 0 < length < math.inf:
+            found[dim] = {"scale": length / samples, "offset": 0.0, "unit": "Å"}
+    return found
+
+
+def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any) -> list[Dataset]:
+    """Companions from the records of an extended header FEI1 or FEI2."""
+    nz, room = int(header["nz"]), int(header["nsymbt"])
+    if bytes(header["exttyp"]) not in (b"FEI1", b"FEI2") or opener is not None or room < nz * _FEI.itemsize:
+        return []
+    size = int.from_bytes(read_at(files.paths[0], 4, 1024), "little" if order == "<" else "big")
+    if not _FEI.itemsize <= size <= room // nz:
+        return []
+    found = []
+    for name in _FEI.names or ():
+        at = _FEI.fields[name][1] if _FEI.fields else 0
+        layout = FrameLayout.of((), [nz], word_bytes=8, file_header=1024, frame_header=at, frame_footer=size - at - 8).arranged(nav)
+        units = {"units": _UNITS[name]}
+        found.append(Dataset(name, files, layout, PlainDecoder(np.dtype(f"{order}f8")), nav, names, len(nav), conventions=units, companion=True))
+    return found
+
+
+def _de_base(path: str) -> str | None:
+    """What the side files of a Direct Electron movie begin with."""
+    hit = re.fullmatch(r"(.*)_movie\.mrcs?", path, re.I)
+    return hit[1] if hit else None
+
+
+def _de_info(path: str) -> dict[str, str]:
+    """`key = value` lines of the `_info.txt` beside a movie; empty where there is none."""
+    base = _de_base(path)
+    if base is None or not os.path.isfile(f"{base}_info.txt"):
+        return {}
+    lines = read_side_file(f"{base}_info.txt").decode("utf-8", "replace").splitlines()
+    return {key.strip(): value.strip() for key, mark, value in (line.partition("=") for line in lines) if mark}
+
+
+def _de_scan(info: dict[str, str]) -> tuple[int, ...]:
+    """(rows, columns) of the scan, the part of it that was recorded where there is one; (0,) where the file says nothing of a raster."""
+    for size in ("Scan - ROI Size", "Scan - Size"):
+        found = [info.get(f"{size} {axis}", "") for axis in "YX"]
+        if all(text.isdecimal() and 0 < int(text) < _MOST_AXIS for text in found):
+            return int(found[0]), int(found[1])
+    return (0,)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The positions of a scan from lines "y,x", as one block."""
+
+    word_bytes: int = 0
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.int64)
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            rows = [[int(float(cell)) for cell in line.split(",")] for line in data.tobytes().decode("ascii").split()]
+            return np.array(rows, np.int64).reshape(shape)
+        except (ValueError, OverflowError) as error:
+            raise DecodeError(f"expected {shape[0]:,} lines of two numbers: {error}") from None
+
+
+def _coordinates(path: str, frames: int) -> list[Dataset]:
+    """Companion with the scan position of every frame, where a movie was not taken on a raster."""
+    base = _de_base(path)
+    name = f"{base}_scan_coordinates.csv"
+    if base is None or not os.path.isfile(name):
+        return []
+    files = Files.stat([name])
+    rows = len(read_side_file(name).split())
+    if rows == 0:
+        return []
+    shape = (rows, 2)
+    one = np.zeros(1, int)
+    layout = BlockLayout.of(shape, np.zeros((1, 2), int), np.array([shape]), one, one, files.sizes, whole=True)
+    return [Dataset("scan_coordinates", files, layout, _Table(), shape, ("point", "axis"), 0, attrs={"frames": frames}, companion=True)]
+
+
+def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = None) -> list[Dataset]:
+    """Open an MRC file.
+
+    Args:
+        mode0: signed (MRC2014) or unsigned: what bytes of mode 0 are
+        sections: name of the first axis; by default z for volumes, frame for images
+
+    Raises:
+        FormatError, TruncatedSourceError: the file is not what it should be.
+        OptionError: `mode0` is something else, or several files are named.
+    """
+    if mode0 not in ("signed", "unsigned"):
+        raise OptionError(f"mode0={mode0!r}: expected signed or unsigned")
+    if len(paths) > 1:
+        raise OptionError(f"{paths[1]}: an MRC set is one file; open each by itself, or stack them with a description (*.vfs.json)")
+    return _sections(paths[0], mode0, sections)
+
+
+FORMAT = Format("mrc", (*_ENDINGS, *_PACKED), "https://www.ccpem.ac.uk/mrc_format/mrc2014.php", "MRC2014 images, stacks and volumes, also packed", sniff, open)

@@ -1,0 +1,233 @@
+"""SER and EMI, files of FEI/Thermo Fisher TIA. There is no public specification; the layout is known from its readers.
+
+A `.ser` file holds one signal: elements (images or spectra) of one shape and dtype, at the places that a table says::
+
+    header | dimensions of the scan | … elements and tags … | offsets of elements [total], offsets of tags [total]
+    element: calibrations | dtype | shape | values, the rows of an image bottom-up
+    tag:     id | 0 | seconds since 1970 | [x, y of the beam]
+
+Both tables are as long as elements were allocated (real files; some writers make them as long as there are valid ones).
+All readers turn the rows over, and so does this one (`rows_flipped` in the attributes). Elements that were allocated and
+never written (valid < total) read as 0. Time stamps are the companion `timestamp`.
+
+An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts; it names the set.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.headers import fields, nav_dims, numbered, parse_xml, read_at, read_side_file
+from vfs.layout import FrameLayout, whole_frame
+
+HEADER = np.dtype(
+    [
+        ("_byte_order", "<u2"),  # 0x4949, little endian
+        ("_series", "<u2"),  # 0x0197
+        ("version", "<u2"),  # 0x0210: offsets of 4 bytes; from 0x0220 on of 8 bytes
+        ("_data_type", "<u4"),  # 0x4120 spectra, 0x4122 images
+        ("_tag_type", "<u4"),  # 0x4152 time, 0x4142 time and position
+        ("total_elements", "<u4"),
+        ("valid_elements", "<u4"),
+    ]
+)
+CALIBRATION = np.dtype([("offset", "<f8"), ("delta", "<f8"), ("element", "<i4")])  # value of that element, units an element
+DTYPES = {1: "<u1", 2: "<u2", 3: "<u4", 4: "<i1", 5: "<i2", 6: "<i4", 7: "<f4", 8: "<f8", 9: "<c8", 10: "<c16"}
+_MARK = b"\x49\x49\x97\x01"
+_SPECTRA, _IMAGES = 0x4120, 0x4122
+_MOST = 1 << 28  # elements: beyond it a header is garbage
+
+
+def sniff(path: str, head: bytes) -> bool:
+    return head.startswith(_MARK) or (head.startswith(b"JK\0\2") and path.lower().endswith(".emi"))
+
+
+@dataclass(frozen=True)
+class _Series:
+    """What the header of a .ser file says: scan shape, slowest axis first, with its calibrations, and where everything is."""
+
+    header: np.void
+    nav: tuple[int, ...]
+    axes: list[dict[str, Any]]
+    offsets: np.ndarray  # int64[valid], bytes
+    tags: np.ndarray  # int64[valid], bytes; empty where there are none
+
+
+def _series(path: str, size: int) -> _Series:
+    raw = read_at(path, HEADER.itemsize)
+    header = np.frombuffer(raw, HEADER)[0]
+    if not raw.startswith(_MARK):
+        raise FormatError(f"{path}: expected a .ser file, it begins with {raw[:4]!r}")
+    if header["_data_type"] not in (_SPECTRA, _IMAGES):
+        raise FormatError(f"{path}: expected spectra (0x4120) or images (0x4122), found data type {int(header['_data_type']):#x}")
+    width = 8 if header["version"] >= 0x0220 else 4
+    table = int.from_bytes(read_at(path, width, HEADER.itemsize), "little")
+    count, valid = int(header["total_elements"]), int(header["valid_elements"])
+    ndim = int.from_bytes(read_at(path, 4, HEADER.itemsize + width), "little")
+    if valid > count or count > _MOST or valid < 1 or ndim > 16:
+        raise FormatError(f"{path}: expected at least one valid element and a sane scan, the header says {valid:,} of {count:,} elements in {ndim} dimensions")
+    nav, axes = _scan(path, HEADER.itemsize + width + 4, ndim)
+    if int(np.prod(nav, dtype=object)) != count:  # a scan that TIA describes otherwise: one axis of all elements
+        nav, axes = (count,), axes[-1:] if ndim == 1 else []
+    if len(nav) == 1:  # a series that was stopped is shorter; a scan that was stopped keeps its shape
+        nav = (valid,) if valid > 1 else ()
+    if table < HEADER.itemsize or table + width * valid > size:
+        raise TruncatedSourceError(
+            f"{path}: the offsets of {valid:,} elements should end at byte {table + width * valid:,}, the file has {size:,}; it looks truncated"
+        )
+    raw = read_at(path, min(2 * count, (size - table) // width) * width, table)
+    places = np.frombuffer(raw, f"<i{width}").astype(np.int64)
+    tags = next((t for t in (places[count : count + valid], places[valid : 2 * valid]) if _are_tags(path, t, valid, size)), places[:0])
+    return _Series(header, nav, axes, places[:valid], tags)
+
+
+def _are_tags(path: str, offsets: np.ndarray, count: int, size: int) -> bool:
+    """True where time tags lie at these offsets."""
+    if len(offsets) != count or int(offsets.min()) < HEADER.itemsize or int(offsets.max()) + 8 > size:
+        return False
+    return int.from_bytes(read_at(path, 2, int(offsets[0])), "little") in (0x4152, 0x4142)
+
+
+def _scan(path: str, at: int, ndim: int) -> tuple[tuple[int, ...], list[dict[str, Any]]]:
+    """Shape and calibrations of the scan; in the file its fast axis comes first."""
+    sizes, axes = [], []
+    for _ in range(ndim):
+        raw = read_at(path, 24, at)
+        size = int.from_bytes(raw[:4], "little", signed=True)
+        calibration = np.frombuffer(raw[4:], CALIBRATION)[0]
+        texts = []
+        at += 24
+        for _ in range(2):
+            length = int.from_bytes(read_at(path, 4, at), "little")
+            if length > 4096:
+                raise FormatError(f"{path}: expected the name of a scan axis, found one of {length:,} bytes")
+            texts.append(read_at(path, length, at + 4).decode("latin1").strip("\0 "))
+            at += 4 + length
+        if not 1 <= size <= _MOST:
+            raise FormatError(f"{path}: the header says that a scan axis has {size:,} elements")
+        sizes.append(size)
+        axes.append({"name": texts[0], **_calibrated(calibration, texts[1])})
+    return tuple(sizes[::-1]), axes[::-1]
+
+
+def _calibrated(calibration: np.void, units: str) -> dict[str, Any]:
+    """Scale, offset of element 0 and units of an axis."""
+    scale = float(calibration["delta"])
+    return {"scale": scale, "offset": float(calibration["offset"]) - scale * int(calibration["element"]), "unit": units}
+
+
+def _elements(path: str, series: _Series, size: int) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
+    """What every element is, after a look at all of them.
+
+    Returns: (dtype, shape, calibrations of its axes, bytes before its values).
+
+    Raises:
+        FormatError: an element is of another kind than the first one.
+        TruncatedSourceError: it lies beyond the end of the file.
+    """
+    axes = 2 if series.header["_data_type"] == _IMAGES else 1
+    lead = axes * CALIBRATION.itemsize
+    before = lead + 2 + 4 * axes
+    first = read_at(path, before, int(max(0, series.offsets[0])))
+    code = int.from_bytes(first[lead : lead + 2], "little")
+    shape = tuple(np.frombuffer(first[lead + 2 :], "<i4").tolist()[::-1])
+    if code not in DTYPES or min(shape) < 1:
+        raise FormatError(f"{path}: element 0 says dtype code {code} and shape {shape}; expected a code from 1 to 10 and positive lengths")
+    dtype = np.dtype(DTYPES[code])
+    nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    low, high = int(series.offsets.min()), int(series.offsets.max())
+    if low < HEADER.itemsize or high + before + nbytes > size:
+        raise TruncatedSourceError(
+            f"{path}: elements of {before + nbytes:,} bytes lie from byte {low:,} to {high + before + nbytes:,}, the file has {size:,}; it looks truncated"
+        )
+    kind = first[lead:]
+    with io.FileIO(path) as file:
+        for n, at in enumerate(series.offsets.tolist()):
+            found = os.pread(file.fileno(), len(kind), at + lead)
+            if found != kind:
+                raise FormatError(f"{path}: element {n} at byte {at:,} has another dtype or shape than element 0; they cannot be one array")
+    return dtype, shape, [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0], "") for k in range(axes)][::-1], before
+
+
+def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[Dataset]:
+    files = Files.stat([path])
+    size = int(files.sizes[0])
+    path = files.paths[0]
+    series = _series(path, size)
+    dtype, sig, calibrations, before = _elements(path, series, size)
+    which = np.zeros(len(series.offsets), np.int64)
+    layout = FrameLayout.planes(sig, which, series.offsets + before, word_bytes=dtype.itemsize)
+    if len(sig) == 2:  # the first row of the array is the last one of the file
+        pieces = whole_frame(sig, [-sig[1], 1])
+        pieces[0, 6] = (sig[0] - 1) * sig[1]
+        layout = replace(layout, pieces=pieces)
+    nav = series.nav
+    dims = ("y", "x") if len(sig) == 2 else ("energy",)
+    attrs = {
+        **fields(series.header),
+        "rows_flipped": len(sig) == 2,
+        "calibration": dict(zip(nav_dims(len(nav)) + dims, [*(series.axes[-len(nav) :] if nav else []), *calibrations], strict=False)),
+        **extra,
+    }
+    if nav and len(series.axes) != len(nav):
+        attrs["calibration"] = dict(zip(dims, calibrations, strict=True))
+    main = Dataset(f"{prefix}data", files, layout.arranged(nav), PlainDecoder(dtype), nav + sig, nav_dims(len(nav)) + dims, len(nav), attrs=attrs)
+    found = [main]
+    if len(series.tags):
+        times = FrameLayout.planes((), which, series.tags + 4, word_bytes=4).arranged(nav)
+        units = {"units": "seconds since 1970-01-01"}
+        stamps = Dataset(
+            f"{prefix}timestamp", files, times, PlainDecoder(np.dtype("<u4")), nav, nav_dims(len(nav)), len(nav), conventions=units, companion=True
+        )
+        found.append(stamps)
+    return found
+
+
+def _metadata(path: str) -> dict[str, Any]:
+    """What the XML of an .emi file says of the microscope."""
+    text = read_side_file(path)
+    found: dict[str, Any] = {}
+    for n, part in enumerate(re.findall(rb"<ObjectInfo>.*?</ObjectInfo>", text, re.S)):
+        root = parse_xml(part, path)
+        entries = {}
+        for item in root.iter("Data"):
+            label, value, unit = (item.findtext(tag, "").strip() for tag in ("Label", "Value", "Unit"))
+            entries[label] = f"{value} {unit}".strip()
+        entries.update({item.tag: item.text for item in root.iter() if len(item) == 0 and item.text and item.tag not in ("Label", "Value", "Unit", "Uuid")})
+        found[f"object_{n + 1}"] = entries
+    return found
+
+
+def open(paths: Sequence[str]) -> list[Dataset]:
+    """Open a .ser file, or all that an .emi file names (`1/data`, `2/data` … where there are several).
+
+    Raises:
+        FormatError, TruncatedSourceError: a file is not what it should be.
+        MissingSourceError: an .emi file has no .ser beside it.
+    """
+    if len(paths) > 1:
+        members = [(n + 1, path) for n, path in enumerate(paths)]
+        extra: dict[str, Any] = {}
+    elif read_at(paths[0], 4, short_ok=True) == _MARK:
+        members, extra = [(1, paths[0])], {}
+    else:
+        stem = os.path.splitext(paths[0])[0]
+        members = numbered(f"{stem}_", ".ser")
+        if not members:
+            raise MissingSourceError(f"{paths[0]}: expected {os.path.basename(stem)}_1.ser beside it, found none; the pixels are in the .ser files")
+        extra = {"emi": _metadata(paths[0])}
+    return [dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)]
+
+
+FORMAT = Format("ser", (".ser", ".emi"), "https://www.thermofisher.com", "FEI/Thermo Fisher TIA images and spectra", sniff, open)
