@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,7 +114,7 @@ def test_packed(tmp_path: Path, ending: str, order: str) -> None:
     whole = path.read_bytes()
     for size in range(0, len(whole), 9):  # also in the sum at the end
         path.write_bytes(whole[:size])
-        with pytest.raises(vfs.VfsError, match="set.mrc"):
+        with pytest.raises(vfs.VfsError, match=r"set\.mrc"):
             vfs.open(path, format="mrc")[...]
 
 
@@ -163,6 +164,10 @@ def test_garbled(tmp_path: Path, at: int, value: bytes, word: str) -> None:
 def test_refused(tmp_path: Path) -> None:
     path = write_mrc(tmp_path, frames_of((3, 4, 5), "u1") & 15, 101, name="set.mrc.gz")
     refuses(path, "4 bits")
+    raw = bytearray(gzip.decompress(write_mrc(tmp_path, frames_of((3, 4, 5), "u2"), 6, name="set.mrc.gz").read_bytes()))
+    raw[:8] = struct.pack("<2i", 1 << 20, 1 << 20)
+    path.write_bytes(gzip.compress(raw))
+    refuses(path, "cannot hold", format="mrc")
     refuses([path, path], "one file", kind=vfs.OptionError, format="mrc")
 
 

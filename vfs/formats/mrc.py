@@ -84,6 +84,7 @@ _UNITS = {
     "pixel_size_y": "m",
     "defocus": "m",
 }
+_MOST_RATIO = 2000  # gzip packs at most 1,032 times; bzip2 more, but no real image
 _MOST_AXIS = 1 << 26  # pixels or sections: beyond it a header is garbage
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 _ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".rec")
@@ -192,6 +193,9 @@ def _layout(header: np.void, files: Files, stored: np.dtype | None, start: int, 
             raise FormatError(f"{path}: packed files with pixels of 4 bits are not supported; unpack it first")
         mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
         whole = (nz, *sig)
+        nbytes = math.prod(whole) * stored.itemsize
+        if nbytes > _MOST_RATIO * size:
+            raise FormatError(f"{path}: the header says {nbytes:,} bytes of pixels, which {size:,} packed bytes cannot hold; it looks garbled or truncated")
         nd = len(whole)
         block = BlockLayout.of(whole, np.zeros((1, nd), int), np.array([whole]), np.zeros(1, int), np.zeros(1, int), np.array([size]), whole=True)
         return block, _Unpacked(stored, mark, start)
