@@ -126,7 +126,8 @@ def _image(given: Any, name: str, shape: tuple[int, ...], blank: float) -> np.nd
         raise OptionError(f"{name} has shape {image.shape}, a frame has {shape}")
     if image.ndim > len(shape):  # a stack of reference frames
         image = image.mean(axis=0, dtype=np.float64)
-    return np.ascontiguousarray(image, np.float32)
+    with np.errstate(over="ignore"):  # beyond float32 is infinity
+        return np.ascontiguousarray(image, np.float32)
 
 
 def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:

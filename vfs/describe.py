@@ -170,13 +170,15 @@ def _frames(dataset: Dataset, layout: FrameLayout) -> tuple[dict[str, Any], list
         if not follow or "pieces" in made or "payload" in made or not np.array_equal(dataset.files.sizes[stream[:, 3]], stream[:, 2] + ends - stream[:, 0]):
             raise OptionError(f"{dataset.path}: frames that run across files in this way have no explicit description; only the short one can be written")
         made |= {"first": int(stream[0, 2]), "running_on": True, "sync_offset": layout.offset}
-        return {"frames": _short_numbers(made)}, stream[:, 3].tolist()
+        return {"frames": _short_numbers(made) | _stored(layout, layout.stored)}, stream[:, 3].tolist()
 
     entries = np.stack([stream[:, 3], stream[:, 2], (stream[:, 1] - stream[:, 0]) // stride, stream[:, 0] // stride], axis=1)
     if layout.chosen is not None:
         entries = _one_by_one(dataset, layout)
     if len(entries) > MOST_ENTRIES:
         raise OptionError(f"{dataset.path}: frames in {len(entries):,} places are too many for an explicit description; only the short one can be written")
+    if len(entries) == 0:  # all blank
+        entries = np.zeros((1, 4), np.int64)
     used, which = np.unique(entries[:, 0], return_inverse=True)
     counts = entries[:, 2]
     made |= {"first": _one_or_all(entries[:, 1]), "per_file": counts.tolist(), "sync_offset": 0 if layout.chosen is not None else layout.offset}
@@ -184,7 +186,12 @@ def _frames(dataset: Dataset, layout: FrameLayout) -> tuple[dict[str, Any], list
         made["first_frame"] = entries[:, 3].tolist()
     if not np.array_equal(which, np.arange(len(used))):
         made["file"] = which.tolist()
-    return {"frames": _short_numbers(made)}, used.tolist()
+    return {"frames": _short_numbers(made) | _stored(layout, int((entries[:, 3] + counts).max()))}, used.tolist()
+
+
+def _stored(layout: FrameLayout, stored: int) -> dict[str, int]:
+    shown = math.prod(layout.shape[: len(layout.shape) - len(layout.sig_shape)])
+    return {"stored": stored} if stored < shown else {}
 
 
 def _reach(layout: FrameLayout) -> int:

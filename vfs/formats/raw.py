@@ -22,6 +22,8 @@ from vfs.formats import Format
 from vfs.headers import nav_dims, shape_option
 from vfs.layout import FrameLayout
 
+_FAR = 1 << 60  # bytes: more than any file has, and far from where sums overflow
+
 
 def sniff(path: str, head: bytes) -> bool:
     """Raw data has no mark: it is never detected, only asked for by name."""
@@ -70,17 +72,21 @@ def open(
             raise OptionError(f"byte_order={byte_order!r}: expected little or big")
         dtype = dtype.newbyteorder(">" if byte_order in ("big", ">") else "<")
     for name, value in (("file_header", file_header), ("frame_header", frame_header), ("frame_footer", frame_footer)):
-        if value < 0:
-            raise OptionError(f"{name}={value}: expected a number of bytes, 0 or more")
+        if not 0 <= value < _FAR:
+            raise OptionError(f"{name}={value}: expected a number of bytes, 0 or more, and fewer than any file has")
     decoder = PlainDecoder(dtype)
     whole = None if shape is None else shape_option(shape, "shape")
     sig = shape_option(sig_shape or "", "sig_shape") if whole is None else whole[-2:]
+    if whole is not None and math.prod(whole) * dtype.itemsize >= 1 << 63:
+        raise OptionError(f"shape={shape!r}: an array of {dtype} has more than 2^63 bytes")
     if len(sig) > 8:
         raise OptionError(f"sig_shape has {len(sig)} axes, expected at most 8")
 
     files = Files.stat(paths)
     size = math.prod(sig) * dtype.itemsize
     record = frame_header + size + frame_footer
+    if record >= _FAR:
+        raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file")
     if running_on:
         layout = FrameLayout.running_on(
             sig, files.sizes, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer

@@ -26,9 +26,10 @@ has in the file (by default, with a codec, all up to the end of the file). For a
 `frames`: each is `header` bytes, the elements of the last `sig_ndim` axes in C order, `footer` bytes; the first one begins at byte `first`
 of its file. `per_file`: how many a file has (by default as many as it has room for); `first_frame`: the number of the first one in
 each file, where some are missing; `file`: the file of each entry, if not one entry a file. `first` and `per_file` are one number or a
-list, an entry each. `running_on`: frames run on across the borders of files. `payload`: bytes of a frame, if it has more
-than its elements; `pieces`: boxes of the frame with `origin`, `shape`, `strides` and `first` (elements), where it is not stored in C
-order. `sync_offset`: frames to skip, negative: blank ones first.
+list, an entry each. `stored`: how many frames there are in all, if fewer than in `shape` (the others are blank). `running_on`:
+frames run on across the borders of files. `sync_offset`: frames to skip, negative: blank ones first. `payload`: bytes of a frame, if
+it has more than its elements; `pieces`: boxes of the frame with `origin`, `shape`, `strides` and `first` (elements), where it is
+not stored in C order.
 
 `format`: `options` are those of the format and what `vfs.open` takes for every format. What is asked for on opening the description
 has precedence over what it says.

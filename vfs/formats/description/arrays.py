@@ -78,8 +78,8 @@ def common(members: Mapping[str, Value]) -> Common:
     stored = dtype(members["dtype"])
     sizes = members["shape"].integers()
     shape = tuple(sizes.tolist())
-    if not 1 <= len(shape) <= MOST_AXES:
-        members["shape"].fail(f"expected 1 to {MOST_AXES} axes, found {len(shape)}")
+    if len(shape) > MOST_AXES:
+        members["shape"].fail(f"expected at most {MOST_AXES} axes, found {len(shape)}")
     if math.prod(max(1, n) for n in shape) * stored.itemsize > MOST:
         members["shape"].fail(f"an array of {list(shape)} {stored} has more than 2^63 bytes")
     sig_ndim = members["sig_ndim"].integer(0, len(shape)) if "sig_ndim" in members else min(2, len(shape))
@@ -127,21 +127,21 @@ def _fill(value: Value, stored: np.dtype) -> Any:
         parts = value.items() if isinstance(value.value, list) else [value, value.inside("imaginary", 0)]
         if len(parts) != 2:
             value.expected("a number or [real, imaginary]")
-        return complex(_float(parts[0]), _float(parts[1]))
+        return complex(_float(parts[0], stored), _float(parts[1], stored))
     if stored.kind == "f":
-        return _float(value)
+        return _float(value, stored)
     if stored.kind == "b":
         return value.flag()
     limits = np.iinfo(stored)
     return value.integer(int(limits.min), int(limits.max))
 
 
-def _float(value: Value) -> float:
+def _float(value: Value, stored: np.dtype) -> float:
     special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     if isinstance(value.value, str) and value.value in special:
         return special[value.value]
-    if type(value.value) is int and abs(value.value) <= MOST:
-        return float(value.value)
-    if type(value.value) is not float:
+    if type(value.value) is not float and not (type(value.value) is int and abs(value.value) <= MOST):
         value.expected('a number, "NaN", "Infinity" or "-Infinity"')
+    if math.isfinite(value.value) and abs(value.value) > float(np.finfo(stored).max):
+        value.expected(f"a number that {stored} can hold")
     return float(value.value)

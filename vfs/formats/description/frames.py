@@ -15,7 +15,7 @@ from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import MOST, Value
 from vfs.layout import BlockLayout, FrameLayout
 
-_OPTIONAL = ("header", "footer", "first", "per_file", "first_frame", "file", "payload", "pieces", "running_on", "sync_offset")
+_OPTIONAL = ("header", "footer", "first", "per_file", "first_frame", "file", "payload", "pieces", "running_on", "stored", "sync_offset")
 _NOT_RUNNING_ON = ("per_file", "first_frame", "file", "payload", "pieces")
 _MOST_PIECES = 1 << 16
 _FAR = 1 << 48  # bytes: more than any file has, and far from where sums overflow
@@ -45,11 +45,11 @@ def frames_array(path: str, common: Common, members: Mapping[str, Value], files:
         if str(error).startswith(whole.file):
             raise
         raise FormatError(f"{whole.file}: frames: {error}") from None
-    stated = "per_file" in given and isinstance(given["per_file"].value, list)
-    if layout.stored < math.prod(nav) and not stated:
+    wanted = given["stored"].integer() if "stored" in given else math.prod(nav)
+    if layout.stored < wanted:
         kind = TruncatedSourceError if layout.stored else FormatError
-        message = f"{math.prod(nav):,} frames, the files have {layout.stored:,}; where some are missing, say in a list frames.per_file how many each file has"
-        members["shape"].fail(f"expected {message}", kind)
+        place = given.get("stored", members["shape"])
+        place.fail(f"expected {wanted:,} frames, the files have {layout.stored:,}; where not all of them are there, say in frames.stored how many", kind)
     offset = given["sync_offset"].integer(-_FAR, _FAR) if "sync_offset" in given else 0
     return common.dataset(path, files, layout.arranged(nav, offset), PlainDecoder(common.dtype), group)
 

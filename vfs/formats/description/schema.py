@@ -57,8 +57,10 @@ class Value:
 
     def inside(self, key: str | int, value: Any) -> Value:
         """A value in this one."""
-        place = f"{self.place}[{key}]" if isinstance(key, int) else f"{self.place}.{key}" if self.place else key
-        return Value(self.file, place, value)
+        if isinstance(key, int):
+            return Value(self.file, f"{self.place}[{key}]", value)
+        name = key if key and key.isprintable() and len(key) <= 60 else _shown(key)
+        return Value(self.file, f"{self.place}.{name}" if self.place else name, value)
 
     def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Value]:
         """The members of an object that has all `required` keys and none beyond the `optional` ones."""
