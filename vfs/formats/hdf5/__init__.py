@@ -59,7 +59,7 @@ def open(paths: Sequence[str], *, follow_outside: bool = False) -> list[Dataset]
             found = _masters(path, found, left)
             attrs = {**_attributes(file.attrs), **({"left_out": left} if left else {})}
             datasets = [_dataset(path, name, entry, attrs, book) for name, entry in found.items()]
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         if isinstance(error, SourceError | FormatError | OptionError):
             raise
         raise FormatError(f"{path}: the HDF5 file cannot be understood: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None

@@ -162,7 +162,6 @@ FILTERS: dict[int, tuple[str, Undo]] = {
     32004: ("lz4", _image_codec("lz4h5")),
     32008: ("bitshuffle", _bitshuffle),
     32015: ("zstd", _image_codec("zstd")),
-    32026: ("blosc2", _image_codec("blosc2")),
 }
 
 

@@ -1,0 +1,307 @@
+"""HDF5: what is peculiar to it. Layouts, filters, links, virtual data sets, Dectris masters, what is left out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import check_boxes, check_truncated, frames_of, refuses, same
+
+h5py = pytest.importorskip("h5py")
+hdf5plugin = pytest.importorskip("hdf5plugin")
+
+FILTERS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "gzip": {"compression": "gzip"},
+    "gzip shuffle": {"compression": "gzip", "shuffle": True},
+    "gzip shuffle fletcher32": {"compression": "gzip", "shuffle": True, "fletcher32": True},
+    "fletcher32": {"fletcher32": True},
+    "lzf": {"compression": "lzf", "shuffle": True},
+    "szip": {"compression": "szip"},
+    "bitshuffle": {**hdf5plugin.Bitshuffle(cname="none")},
+    "bitshuffle lz4": {**hdf5plugin.Bitshuffle(cname="lz4")},
+    "bitshuffle zstd": {**hdf5plugin.Bitshuffle(cname="zstd")},
+    "bitshuffle lz4, small blocks": {**hdf5plugin.Bitshuffle(nelems=16, cname="lz4")},
+    "blosc": {**hdf5plugin.Blosc(cname="lz4", shuffle=1)},
+    "blosc bitshuffle zstd": {**hdf5plugin.Blosc(cname="zstd", shuffle=2)},
+    "lz4": {**hdf5plugin.LZ4()},
+    "zstd": {**hdf5plugin.Zstd()},
+    "bzip2": {**hdf5plugin.BZip2()},
+}
+
+
+def written(folder: Path, name: str = "set.h5", **datasets: Any) -> Path:
+    with h5py.File(folder / name, "w") as file:
+        for path, (values, options) in datasets.items():
+            file.create_dataset(path.replace("__", "/"), data=values, **options)
+    return folder / name
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    twin = frames_of((3, 4, 5, 7), "u2")
+    return written(folder, entry__data=(twin, {"chunks": (1, 2, 5, 4)})), twin, {}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("dtype", ["u1", "<u2", ">i4", "<f4", ">f8"])
+def test_filters(tmp_path: Path, name: str, dtype: str) -> None:
+    twin = (frames_of((7, 33, 21), "u1") % 17).astype(dtype)
+    path = written(tmp_path, data=(twin, {"chunks": (3, 16, 11), **FILTERS[name]}))
+    check_boxes(path, twin, count=8)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u8", "f2", "c8", "c16", "?"])
+def test_types(tmp_path: Path, dtype: str) -> None:
+    twin = frames_of((4, 6, 5), "u1").astype(dtype)
+    check_boxes(written(tmp_path, data=(twin, {})), twin)
+    check_boxes(written(tmp_path, data=(twin, {"chunks": (2, 4, 3), "compression": "gzip"})), twin)
+
+
+def test_the_tree_of_the_file_is_the_tree_of_arrays(tmp_path: Path) -> None:
+    image, line = frames_of((5, 8, 9), "u2"), frames_of((12,), "f8")
+    with h5py.File(tmp_path / "set.nxs", "w") as file:
+        file.attrs["creator"] = "test"
+        data = file.create_dataset("entry/data/image", data=image)
+        data.attrs["units"] = "counts"
+        for axis, label in zip(data.dims, ("frame", "row", "column"), strict=True):
+            axis.label = label
+        file["entry/x/line"] = line
+        file["entry/scalar"] = 2.5
+        file["entry/again"] = h5py.SoftLink("/entry/data")
+        file["entry/loop"] = h5py.SoftLink("/entry")
+        file["entry/nowhere"] = h5py.SoftLink("/gone")
+        file["entry/text"] = "words"
+        file["entry/table"] = np.zeros(3, [("a", "i4"), ("b", "f8")])
+        file["entry/empty"] = h5py.Empty("f8")
+        file.create_dataset("entry/never", shape=(4, 5), dtype="i2", chunks=(2, 2), fillvalue=7)
+        file.create_dataset("entry/none", shape=(0, 5), dtype="i2")
+    group = vfs.open_group(tmp_path / "set.nxs")
+    assert group.name == "set"
+    assert set(group) == {"entry/data/image", "entry/again/image", "entry/x/line", "entry/scalar", "entry/never", "entry/none"}
+    same(group["entry/data/image"][...], image)
+    assert group.main.dims == ("frame", "row", "column")
+    assert group.main.attrs["units"] == "counts"
+    same(group["entry/x/line"][...], line)
+    assert group["entry/scalar"][...] == 2.5
+    assert (group["entry/never"][...] == 7).all()
+    assert group["entry/none"].shape == (0, 5)
+    left = group.main.attrs["root"]["left_out"]
+    assert group.main.attrs["root"]["creator"] == "test"
+    assert set(left) == {"entry/loop", "entry/nowhere", "entry/text", "entry/table", "entry/empty"}
+    assert "text" in left["entry/text"]
+    store = group.zarr()
+    assert (store["entry/data/image"][2] == image[2]).all()
+
+
+def test_some_chunks_were_never_written(tmp_path: Path) -> None:
+    twin = np.full((6, 10), -1, "i4")
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        data = file.create_dataset("data", shape=(6, 10), dtype="i4", chunks=(2, 3), fillvalue=-1, compression="gzip")
+        data[2:4, 4] = twin[2:4, 4] = 9
+    check_boxes(tmp_path / "set.h5", twin)
+
+
+def test_chunks_that_went_round_a_filter(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        data = file.create_dataset("data", shape=(4, 6), dtype="<u2", chunks=(2, 6), compression="gzip", shuffle=True)
+        data[:2] = 5
+        data.id.write_direct_chunk((2, 0), np.arange(12, dtype="<u2").tobytes(), filter_mask=3)
+    want = np.concatenate([np.full((2, 6), 5), np.arange(12).reshape(2, 6)]).astype("u2")
+    check_boxes(tmp_path / "set.h5", want)
+
+
+def test_a_compact_data_set_and_a_user_block(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "set.h5", "w", userblock_size=512) as file:
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_layout(h5py.h5d.COMPACT)
+        small = h5py.h5d.create(file.id, b"small", h5py.h5t.STD_I32BE, h5py.h5s.create_simple((3, 4)), plan)
+        small.write(h5py.h5s.ALL, h5py.h5s.ALL, np.arange(12, dtype="i4").reshape(3, 4))
+        file["large"] = np.arange(1000.0)
+        file.create_dataset("chunked", data=np.arange(60).reshape(6, 10), chunks=(4, 4))
+    group = vfs.open_group(tmp_path / "set.h5")
+    assert (group["small"][1:, ::2] == np.arange(12).reshape(3, 4)[1:, ::2]).all()
+    assert (group["large"][...] == np.arange(1000)).all()
+    assert (group["chunked"][...] == np.arange(60).reshape(6, 10)).all()
+
+
+def dectris(folder: Path, frames: np.ndarray, per_file: int, **options: Any) -> Path:
+    with h5py.File(folder / "scan_master.h5", "w") as master:
+        group = master.create_group("entry/data")
+        for k in range(0, len(frames), per_file):
+            name = f"data_{k // per_file + 1:06d}"
+            with h5py.File(folder / f"scan_{name}.h5", "w") as file:
+                file.create_dataset("entry/data/data", data=frames[k : k + per_file], **options)
+            group[name] = h5py.ExternalLink(f"scan_{name}.h5", "/entry/data/data")
+    return folder / "scan_master.h5"
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (1, 16, 12), **hdf5plugin.Bitshuffle(cname="lz4")}, {"chunks": (1, 8, 5)}])
+def test_dectris_masters_are_one_array(tmp_path: Path, options: dict[str, Any]) -> None:
+    frames = frames_of((11, 16, 12), "u4") % 1000
+    path = dectris(tmp_path, frames, 4, **options)
+    group = vfs.open_group(path)
+    assert list(group) == ["entry/data/data"]
+    check_boxes(path, frames, path="entry/data/data")
+    assert len(group.main.files) == 3
+    if options.get("chunks") == (1, 16, 12):
+        same(vfs.open(path, nav_shape=(3, 4))[...].reshape(12, 16, 12)[:11], frames)
+        same(vfs.open(path, sync_offset=2, nav_shape=(9,))[...], frames[2:])
+    (tmp_path / "scan_data_000002.h5").unlink()
+    refuses(path, "data_000002", "missing", kind=vfs.MissingSourceError)
+
+
+def test_virtual_data_sets(tmp_path: Path) -> None:
+    parts = frames_of((3, 5, 6, 7), "i4")
+    layout = h5py.VirtualLayout((3, 5, 6, 7), "i4")
+    for k, part in enumerate(parts):
+        written(tmp_path, f"part{k}.h5", data=(part, {"chunks": (2, 3, 7), "compression": "gzip"}))
+        layout[k] = h5py.VirtualSource(f"part{k}.h5", "data", (5, 6, 7))
+    rows = h5py.VirtualLayout((10, 6, 7), "i4", maxshape=None)
+    for k in range(2):
+        rows[5 * k : 5 * k + 5] = h5py.VirtualSource(f"part{k}.h5", "data", (5, 6, 7))
+    some = h5py.VirtualLayout((2, 6, 7), "i4")
+    some[...] = h5py.VirtualSource("part0.h5", "data", (5, 6, 7))[1:3]
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        file.create_virtual_dataset("stack", layout)
+        file.create_virtual_dataset("rows", rows)
+        file.create_virtual_dataset("some", some)
+    check_boxes(tmp_path / "set.h5", parts, path="stack", count=15)
+    check_boxes(tmp_path / "set.h5", parts[:2].reshape(10, 6, 7), path="rows", count=15)
+    group = vfs.open_group(tmp_path / "set.h5")
+    assert "some" not in group
+    assert "parts of its sources" in group.main.attrs["root"]["left_out"]["some"]
+
+
+def test_links_stay_in_the_folder_unless_told(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    image = frames_of((4, 5), "u2")
+    written(outside, "secret.h5", data=(image, {}))
+    with h5py.File(inside / "set.h5", "w") as file:
+        file["own"] = image[:2]
+        file["other"] = h5py.ExternalLink("../outside/secret.h5", "/data")
+        file["gone"] = h5py.ExternalLink("missing.h5", "/data")
+    group = vfs.open_group(inside / "set.h5")
+    assert list(group) == ["own"]
+    assert "outside the folder" in group.main.attrs["root"]["left_out"]["other"]
+    assert "missing" in group.main.attrs["root"]["left_out"]["gone"]
+    same(vfs.open_group(inside / "set.h5", follow_outside=True)["other"][...], image)
+
+
+@pytest.mark.parametrize("name", [n for n in FILTERS if n not in ("plain", "bitshuffle")])
+def test_damaged_chunks_are_errors_or_other_numbers_never_crashes(tmp_path: Path, name: str) -> None:
+    twin = (frames_of((4, 64, 64), "u2") % 50).astype("u2")
+    path = written(tmp_path, data=(twin, {"chunks": (1, 64, 64), **FILTERS[name]}))
+    with h5py.File(path) as file:
+        info = file["data"].id.get_chunk_info(1)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    errors = 0
+    for _ in range(60):
+        data = bytearray(whole)
+        for at in rng.integers(info.byte_offset, info.byte_offset + min(info.size, 200), rng.integers(1, 5)):
+            data[at] = rng.integers(256)
+        path.write_bytes(data)
+        array = vfs.open(path)
+        same(array[0], twin[0])
+        try:
+            array[1]
+        except vfs.DecodeError as error:
+            errors += str(path) in str(error)
+    assert errors, name
+
+
+def test_truncated(tmp_path: Path) -> None:
+    path, twin, _ = row(tmp_path)
+    check_truncated(path, path, twin, format="hdf5")
+
+
+def test_refused(tmp_path: Path) -> None:
+    (tmp_path / "foreign.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(500))
+    refuses(tmp_path / "foreign.h5", "cannot be understood")
+    with h5py.File(tmp_path / "words.h5", "w") as file:
+        file["text"] = "words"
+    refuses(tmp_path / "words.h5", "expected at least one array", "text")
+    path, _, _ = row(tmp_path)
+    refuses([path, path], "one file", kind=vfs.OptionError, format="hdf5")
+
+
+_FUZZ = """
+import random, sys
+from pathlib import Path
+import vfs
+from tests.formats.frame_checks import mutate, one_line
+path, seed, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+whole = path.read_bytes()
+rng = random.Random(seed)
+opened = 0
+for n in range(count):
+    data = mutate(whole, rng, len(whole) if n % 2 else 3000)
+    path.write_bytes(data)
+    print(n, flush=True)
+    try:
+        for array in vfs.open_group(path, format="hdf5").values():
+            if array.size and array.nbytes < 1 << 24:
+                array.read_chunk((0,) * array.ndim)
+        opened += 1
+    except vfs.VfsError as error:
+        one_line(error)
+print("opened", opened)
+"""
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    with h5py.File(folder / "set.h5", "w") as file:
+        file.create_dataset("entry/data", data=frames_of((3, 16, 16), "u2"), chunks=(1, 8, 8), compression="gzip", shuffle=True)
+        file["entry/line"] = np.arange(20.0)
+        file["entry/line"].attrs["units"] = "m"
+        file.attrs["creator"] = "test"
+    return folder / "set.h5", {"format": "hdf5"}
+
+
+SETS = [_set]
+
+
+def test_mutations(tmp_path: Path) -> None:
+    """In a process of its own: libhdf5 parses these bytes in C."""
+    path, _ = _set(tmp_path)
+    top = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", _FUZZ, str(path), "3", "300"], cwd=top, env={**os.environ, "PYTHONPATH": top}, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout[-200:], done.stderr[-2000:])
+    assert int(done.stdout.split()[-1]) > 0
+
+
+NOT_HDF5 = "nexus_ex_SLS_Sample_Stack_2021-03-16_128.hdf5"  # its signature reads \x89HMP: no HDF5 reader that checks it opens it
+
+
+def test_real_files(oracle: dict[str, Any]) -> None:
+    seen = 0
+    for name, entry in oracle.items():
+        if entry["format"] != "hdf5" or name.endswith(NOT_HDF5):
+            continue
+        groups: dict[str, Any] = {}
+        for key, array in entry["arrays"].items():
+            file, _, path = key.partition(":")
+            found = [f for f in entry["files"] if f.endswith(file)]
+            if not found:
+                continue  # "assembled": what readers make of several files
+            group = groups.setdefault(file, vfs.open_group(SHARED / found[0]))
+            path = path.strip("/")
+            if path not in group:
+                left = group.main.attrs["root"]["left_out"][path]
+                assert "no array of numbers" in left, (name, key)
+                continue
+            assert same_values(group[path][...], array), (name, key)
+            seen += 1
+    assert seen > 400
