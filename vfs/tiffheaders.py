@@ -39,6 +39,7 @@ _STRIPS, _STRIP_SIZES = 273, 279
 
 _BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}  # a value of each TIFF type
 _UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+_JPEG_2000 = {33003, 33004, 33005, 34712}
 _LONGEST = 1 << 20  # bytes that one tag about storage may have
 
 
@@ -401,6 +402,16 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
     return Kind(header, order, shaped, segment, bool(page.is_tiled), plain, dtype.newbyteorder(order), shown, 339 in tags, facts)  # type: ignore[arg-type]
 
 
+def _jpeg_2000_size(data: np.ndarray) -> int:
+    """Samples that a JPEG 2000 codestream says it has (ITU-T T.800, A.5.1), 0 where it is garbled: its decoder allocates whatever is said."""
+    head = data[:4096].tobytes()
+    at = head.find(b"\xff\x4f\xff\x51") + 8
+    if at < 8 or len(head) < at + 34:
+        return 0
+    width, height, left, top = struct.unpack_from(">4I", head, at)
+    return int((width - left) * (height - top) * struct.unpack_from(">H", head, at + 32)[0])
+
+
 @dataclass(frozen=True)
 class SegmentDecoder:
     """Strips or tiles that decode as a whole.
@@ -418,6 +429,8 @@ class SegmentDecoder:
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         page = _page(self.header)
+        if page.compression in _JPEG_2000 and _jpeg_2000_size(data) > 4 * math.prod(shape):
+            raise DecodeError(f"segment {block % self.segments}: expected {shape}, its JPEG 2000 header says {_jpeg_2000_size(data):,} samples")
         try:
             with quiet(), np.errstate(all="ignore"):
                 made, _, full = page.decode(data.tobytes(), block % self.segments, jpegtables=page.jpegtables)

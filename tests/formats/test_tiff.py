@@ -8,6 +8,7 @@ import pickle
 import struct
 import sys
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from vfs.backends.buffered import BufferedBackend
 from vfs.formats import detect
 from vfs.testing.backends import CountingBackend
 from vfs.testing.tiff_writers import LONG, LONG8, SHORT, write_tiff
+from vfs.tiffheaders import _page
 from vfs.tiffpages import PageTable
 
 tifffile = pytest.importorskip("tifffile", reason="reading TIFF needs tifffile")
@@ -241,6 +243,9 @@ def test_directories_in_any_form(tmp_path: Path) -> None:
     first = write_tiff(tmp_path / "a.tif", list(twin[:2]), description="only the first page has one")
     second = write_tiff(tmp_path / "b.tif", list(twin[2:]), tags={305: (2, b"vfs\0", 0)})
     check_boxes([first, second], twin.reshape(2, 2, 6, 5), count=5)
+    cut = write_tiff(tmp_path / "d.tif", list(twin[2:]), strip=4)
+    check_boxes([first, cut, second], np.concatenate([twin[:2], twin[2:], twin[2:]]).reshape(3, 2, 6, 5), count=5)
+    refuses([first, write_tiff(cut, list(twin[2:]), strip=4, gap=2)], "cut differently", kind=vfs.FormatError)
     other = write_tiff(tmp_path / "c.tif", list(twin[2:]), order=">")
     refuses([first, other], "alike", kind=vfs.FormatError)
 
@@ -318,6 +323,43 @@ def test_written_by_tifffile(tmp_path: Path) -> None:
     assert vfs.open(tmp_path / "b.tif").dims == ("frame", "frame_1", "y", "x")
     tifffile.imwrite(tmp_path / "e.tif", np.arange(12, dtype="u2"))
     same(vfs.open(tmp_path / "e.tif")[...].ravel(), np.arange(12, dtype="u2"))
+
+
+def test_pyramids_written_by_tifffile(tmp_path: Path) -> None:
+    twin = frames_of((3, 32, 40), "u2")
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        how = {"photometric": "minisblack", "tile": (16, 16), "compression": "zlib", "metadata": {"axes": "TYX"}}
+        file.write(twin, subifds=2, **how)
+        for step in (2, 4):
+            file.write(twin[:, ::step, ::step], subfiletype=1, **how)
+    assert vfs.open(tmp_path / "a.tif").dims == ("t", "y", "x")
+    for name, step in (("data", 1), ("level_1/data", 2), ("level_2/data", 4)):
+        check_boxes(tmp_path / "a.tif", twin[:, ::step, ::step], name, count=5)
+
+
+def test_scanimage(tmp_path: Path) -> None:
+    twin = frames_of((4, 6, 5), "i2")
+    array = vfs.open(write_tiff(tmp_path / "a.tif", list(twin), tags={305: (2, b"SI.5.2.3\0", 0)}))
+    assert (array.attrs["metadata_of"], array.attrs["software"]) == ("scanimage", "SI.5.2.3")
+    same(array[...], twin)
+
+
+def test_metadata_that_do_not_fit(tmp_path: Path) -> None:
+    """One line that names the file and the way round them, for metadata of every vendor."""
+    twin = frames_of((4, 6, 5), "u2")
+    for k, options in enumerate(
+        (
+            {"tags": {34362: (7, b"abc\0" * 300, 0), 34361: (7, b"x" * 500, 0)}},
+            {"tags": {34412: (7, b"\x4c\x49\x04\0" + bytes(500), 0)}},
+            {"tags": {33628: (LONG, [1, 2], 0), 33629: (5, bytes(range(96)), 4)}},
+            {"description": '{"shape": [7, 6, 5]}'},
+            {"description": '{"shape": [2, 5, 5], "axes": "TYX"}'},
+            {"description": "ImageJ=1.53\nimages=12\nslices=4\nframes=3\nhyperstack=true\n"},
+        )
+    ):
+        path = write_tiff(tmp_path / f"{k}.tif", list(twin), **options)  # type: ignore[arg-type]
+        refuses(path, f"{k}.tif", "plain=True")
+        same(vfs.open(path, plain=True)[...], twin)
 
 
 def test_metamorph(tmp_path: Path) -> None:
@@ -496,6 +538,16 @@ def test_a_segment_that_does_not_decode(tmp_path: Path) -> None:
         assert "a.tif" in one_line(caught.value)
 
 
+def test_many_threads(tmp_path: Path) -> None:
+    twin = frames_of((40, 20, 18), "u2")
+    path = write_tiff(tmp_path / "a.tif", list(twin), compression=8, encode=zlib.compress, strip=7)
+    array = vfs.open(path)
+    _page.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        for k, got in enumerate(pool.map(lambda k: array[k], range(40))):
+            same(got, twin[k])
+
+
 def test_detected_by_content(tmp_path: Path) -> None:
     for k, (order, big) in enumerate(itertools.product("<>", (False, True))):
         path = write_tiff(tmp_path / f"{k}.dat", [frames_of((4, 4), "u1")], order=order, big=big)
@@ -534,6 +586,18 @@ def test_mutations(tmp_path: Path, how: dict[str, Any]) -> None:
     outcomes = fuzz(tmp_path, path, 150, head=2500, format="tiff")
     assert outcomes["opened"]
     assert outcomes["FormatError"]
+
+
+def test_a_picture_larger_than_its_page_is_not_decoded(tmp_path: Path) -> None:
+    """The decoder of JPEG 2000 allocates what the codestream says: that is compared with the page first."""
+    data = bytearray(imagecodecs.jpeg2k_encode(frames_of((16, 16), "u1")))
+    at = data.index(b"\xff\x4f\xff\x51") + 8
+    path = write_tiff(tmp_path / "a.tif", [frames_of((16, 16), "u1")], compression=34712, encode=lambda _: bytes(data))
+    assert vfs.open(path)[...].shape == (16, 16)
+    data[at : at + 8] = struct.pack(">2I", 60_000, 60_000)
+    write_tiff(path, [frames_of((16, 16), "u1")], compression=34712, encode=lambda _: bytes(data))
+    with pytest.raises(vfs.DecodeError, match="3,600,000,000 samples"):
+        vfs.open(path)[...]
 
 
 def test_pickled(tmp_path: Path) -> None:

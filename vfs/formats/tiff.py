@@ -22,13 +22,14 @@ import numpy as np
 from vfs.dataset import Dataset, Files
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
-from vfs.tiffheaders import Kind, Reader, described_as_ome, header_of, quiet, tifffile
+from vfs.tiffheaders import DESCRIPTION, Kind, Reader, described_as_ome, header_of, quiet, tifffile
 from vfs.tiffpages import PageTable, Planes, Structure, arrange, complaint_of
 
 _TOLD = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")  # whose metadata tifffile turns into dimensions, in its order
 _MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
-_TEXTS = {"make": 271, "model": 272, "software": 305, "date_time": 306, "artist": 315}
+_TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": 305, "date_time": 306, "artist": 315}
 _LONGEST = 1 << 16  # characters of a text that is shown as an attribute
+_HINT = "open with plain=True to see the pages alone (-o plain=true)"
 _AXES = {"I": "frame", "Q": "frame"}  # tifffile's letters for pages and for what is not known; others are names already
 
 
@@ -114,7 +115,7 @@ def _has_told(table: PageTable, found: Structure) -> bool:
     """True where the file's metadata say more of its dimensions than counting its pages does."""
     if _MARKS & set(found.tags):
         return True
-    text = found.description
+    text = found.text(DESCRIPTION)
     kind = table.kinds[table.kind[found.rows[0]]]
     if text.startswith("ImageJ="):
         return len(found.rows) > 1 or re.search(r"^images=0*[2-9]|^images=0*1\d", text, re.M) is not None
@@ -130,7 +131,6 @@ def _told(table: PageTable, found: Structure) -> list[_Series]:
     Raises:
         FormatError: the metadata do not fit the pages.
     """
-    hint = "open with plain=True to see the pages alone (-o plain=true)"
     try:
         with quiet(), np.errstate(all="ignore"), tifffile().TiffFile(found.path, is_ome=False, is_mmstack=False, is_ndtiff=False) as file:
             marks = [kind for kind in _TOLD if getattr(file, f"is_{kind}")]
@@ -138,12 +138,12 @@ def _told(table: PageTable, found: Structure) -> list[_Series]:
             if not marks:
                 return []
             if series[0].kind not in marks:
-                raise TruncatedSourceError(f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {hint}")
+                raise TruncatedSourceError(f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {_HINT}")
             return [replace(_from_tifffile(table, found, s), levels=[_from_tifffile(table, found, level) for level in s.levels[1:]]) for s in series]
     except (VfsError, MemoryError):
         raise
     except Exception as error:
-        raise FormatError(f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {hint}") from None
+        raise FormatError(f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {_HINT}") from None
 
 
 def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _Series:
@@ -153,20 +153,25 @@ def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _Series:
         number = table.kind_of_entries(reader, reader.entries(data, first), t317=int(key.predictor))
     kind = table.kinds[number]
     if isinstance(kind, str) or kind.shaped != tuple(key.shaped) or kind.stored.itemsize != series.dtype.itemsize:
-        raise FormatError(f"the page at byte {key.offset:,} cannot be read: {kind if isinstance(kind, str) else kind.facts}")
+        raise FormatError(f"{found.path}: the page at byte {key.offset:,} cannot be read: {kind if isinstance(kind, str) else kind.facts}; {_HINT}")
     shape = tuple(int(n) for n in series.shape)
     count, rest = divmod(math.prod(shape), math.prod(kind.shape))
     nav, shown = _split(shape, kind, count)
     if rest or nav < 0 or not count:
-        raise FormatError(f"an array of {shape} cannot be made of pages of {kind.shape}")
+        raise FormatError(f"{found.path}: its {series.kind} metadata say an array of {shape}, its pages are {kind.shape}; {_HINT}")
     pages = list(series.pages)
     if kind.plain and series.dataoffset is not None:
         if series.dataoffset + count * kind.nbytes > found.size:
-            raise TruncatedSourceError(f"{found.path}: its metadata say {count:,} planes of {kind.nbytes:,} bytes, the file ends before; it looks truncated")
+            raise TruncatedSourceError(
+                f"{found.path}: its {series.kind} metadata say {count:,} planes of {kind.nbytes:,} bytes, the file ends before; it looks truncated; {_HINT}"
+            )
+        at = np.array(table.at[found.rows.start : found.rows.stop])
+        if ((at > series.dataoffset) & (at < series.dataoffset + count * kind.nbytes)).any():
+            raise FormatError(f"{found.path}: its {series.kind} metadata say {count:,} planes in one piece, in which there are directories; {_HINT}")
         offsets = series.dataoffset + np.arange(count, dtype=np.int64)[:, None] * kind.nbytes
         sizes = np.full_like(offsets, kind.nbytes)
     elif len(pages) != count:
-        raise FormatError(f"its metadata say {count:,} pages, the file has {len(pages):,}")
+        raise FormatError(f"{found.path}: its {series.kind} metadata say {count:,} pages, the file has {len(pages):,}; {_HINT}")
     else:
         segments = math.prod(kind.grid)
         offsets, sizes = np.zeros((count, segments), np.int64), np.zeros((count, segments), np.int64)
@@ -206,9 +211,10 @@ def _attrs(found: Structure, series: _Series, without: Sequence[str]) -> dict[st
     attrs |= series.kind.facts
     if series.told:
         attrs["metadata_of"] = series.told
-    for name, text in [("description", found.description)] + [(name, found.text(tag, _LONGEST)) for name, tag in _TEXTS.items()]:
-        if text.strip() and len(text) <= _LONGEST:
-            attrs[name] = text.strip()
+    for name, tag in _TEXTS.items():
+        text = found.text(tag, _LONGEST).strip()
+        if text:
+            attrs[name] = text
     resolution = {axis: found.ratio(tag) for axis, tag in (("x", 282), ("y", 283))}
     if all(resolution.values()):
         attrs["resolution"] = {**resolution, "unit": {2: "1/inch", 3: "1/cm"}.get(found.number(296), "1")}

@@ -34,6 +34,7 @@ TYPES = {
 
 _ORDERS = {"XYZCT", "XYZTC", "XYCZT", "XYCTZ", "XYTZC", "XYTCZ"}
 _MOST = 1 << 31
+_NUMBER = re.compile(r"\s*\+?[0-9]{1,15}\s*").fullmatch
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _number(element: Element, path: str, *names: str) -> int | None:
     for name in names:
         value = element.get(name)
         if value is not None:
-            if not re.fullmatch(r"\s*\+?[0-9]{1,15}\s*", value):
+            if not _NUMBER(value):
                 raise FormatError(f"{path}: its OME-XML says {name}={value[:40]!r} of a {_local(element)}, expected a number from 0 on")
             return int(value)
     return None
