@@ -18,7 +18,7 @@ import pytest
 import zarr
 
 import vfs
-from vfs import cli, export
+from vfs import cli, export, report
 from vfs.formats import formats
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
@@ -100,8 +100,8 @@ def test_info_says_what_a_scan_is(scan: Path, capsys: pytest.CaptureFixture[str]
     assert "scan_y: 4, scan_x: 6, y: 8, x: 16" in lines[1]
     assert "uint16" in lines[1]
     assert "chunks 4 x 6 x 8 x 16 (6.0 KiB)" in lines[1]
-    assert any(line.split()[:1] == ["timestamp"] for line in lines)
-    assert "    units: s" in lines
+    (timestamp,) = (line for line in lines if line.split()[0] == "timestamp")
+    assert timestamp.endswith("  nanoseconds since 1970-01-01")
 
 
 def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +124,20 @@ def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.Capture
         assert said["nbytes"] == array.nbytes
         assert said["companion"] is (path != "data")
     assert entry["arrays"]["exposure"]["scale"] == {"units": "s"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"x": {"scale": 0.5, "offset": 1, "unit": "nm"}, "y": {"scale": 1 / 3, "offset": 0, "unit": ""}}, "x 0.5 nm from 1, y 0.333333"),
+        ({"x": {"value": 2.0, "unit": "µm"}}, "x 2 µm"),
+        ({"x": 72.0, "unit": "1/inch"}, '{"x": 72.0, "unit": "1/inch"}'),
+        (12, "12"),
+        ("a\nb", "a b"),
+    ],
+)
+def test_a_calibration_is_a_line(value: object, text: str) -> None:
+    assert report._axes(value) == text
 
 
 def test_info_verbose_says_why_and_from_where(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:

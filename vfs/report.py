@@ -13,6 +13,7 @@ from vfs.tree import plain_json
 
 SHOWN = 12  # files and metadata entries that people get to see of each list
 WIDE = 110  # characters of a metadata value
+_UNIT = ("unit", "units")
 _SCALE = re.compile(r"scale|calibration|pixel_?size|physical_?size|resolution|spacing|units?$", re.IGNORECASE)
 
 
@@ -83,8 +84,8 @@ def as_text(group: VirtualGroup, verbose: bool = False) -> Iterator[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     for row, array in zip(rows, group.values(), strict=True):
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        if said := scale(array):
-            yield "    " + "; ".join(f"{key}: {_short(value)}" for key, value in said.items())
+        if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
+            yield "    " + "; ".join(f"{key}: {_axes(value)}" for key, value in said.items())
         if verbose:
             chunking = array.chunking
             yield f"    chunks: {chunking.reason}; storage delivers {chunking.one:.1f} bytes for each one asked for (one chunk), {chunking.full:.1f} (all)"
@@ -101,7 +102,23 @@ def _row(path: str, array: VirtualArray) -> tuple[str, ...]:
     nbytes = array.dtype.itemsize
     for n in array.chunks:
         nbytes *= n
-    return path, axes, array.dtype.name, size(array.nbytes), f"chunks {' x '.join(map(str, array.chunks)) or 1} ({size(nbytes)})"
+    unit = next((str(value) for key, value in scale(array).items() if key in _UNIT), "")
+    return path, axes, array.dtype.name, size(array.nbytes), f"chunks {' x '.join(map(str, array.chunks)) or 1} ({size(nbytes)})", unit
+
+
+def _axes(value: Any) -> str:
+    """A calibration in a line: `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` as "x 0.5 nm from 1"."""
+    if not isinstance(value, Mapping) or not all(isinstance(axis, Mapping) and ("scale" in axis or "value" in axis) for axis in value.values()):
+        return _short(value)
+    parts = []
+    for name, axis in value.items():
+        start = f" from {_number(axis['offset'])}" if axis.get("offset") else ""
+        parts.append(f"{name} {_number(axis.get('scale', axis.get('value')))} {axis.get('unit') or ''}".rstrip() + start)
+    return ", ".join(parts)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, int | float) else str(value)
 
 
 def count(n: int, what: str) -> str:
