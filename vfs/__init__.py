@@ -3,7 +3,9 @@
 Names are imported when they are first used: `import vfs` and `vfs --help` load neither numpy nor numba nor zarr.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from vfs.errors import (
@@ -23,7 +25,7 @@ from vfs.errors import (
 )
 
 if TYPE_CHECKING:
-    from vfs.api import VirtualArray, VirtualGroup, open, open_group
+    from vfs.api import VirtualArray, VirtualGroup, mount, open, open_group
     from vfs.geometry import Region
 
 __version__ = "0.1.0"
@@ -45,11 +47,23 @@ __all__ = [
     "VfsError",
     "VirtualArray",
     "VirtualGroup",
+    "mount",
     "open",
     "open_group",
 ]
 
-_HOMES = {"Region": "vfs.geometry", "VirtualArray": "vfs.api", "VirtualGroup": "vfs.api", "open": "vfs.api", "open_group": "vfs.api"}
+_HOMES = {"Region": "vfs.geometry"} | dict.fromkeys(("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api")
+
+
+class _Package(ModuleType):
+    """This package. `vfs.mount` is the function: importing the package of that name, which anything may do at any time, must not replace it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "mount" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

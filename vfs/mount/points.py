@@ -1,0 +1,224 @@
+"""Mount points: what is mounted where, who uses it, whether mounting can work, and unmounting."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import re
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+from vfs.errors import MountError
+
+log = logging.getLogger("vfs.mount")
+
+KIND = "fuse.vfs"  # type of our mounts in /proc/self/mountinfo
+DEVICE = "/dev/fuse"
+CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
+
+
+def printable(text: object) -> str:
+    """Text for one line of a log or terminal: what is not printable (newlines, escapes, bytes that are no UTF-8) is spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
+
+
+class Mounted(NamedTuple):
+    """A line of /proc/self/mountinfo: number of the mount, "major:minor" of its device, file system type."""
+
+    id: int
+    device: str
+    kind: str
+
+
+def mounted(point: str) -> Mounted | None:
+    """What is mounted on a directory (absolute, without links), the topmost; None: nothing."""
+    found = None
+    with open("/proc/self/mountinfo", "rb") as table:
+        for line in table:
+            fields, _, rest = line.partition(b" - ")
+            parts = fields.split()
+            name = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), parts[4])
+            if os.fsdecode(name) == point:
+                found = Mounted(int(parts[0]), parts[2].decode(), rest.split()[0].decode())
+    return found
+
+
+def users(mount: Mounted) -> list[str]:
+    """Processes that have something of a mount open, mapped, or as their folder, as far as we may see: "name (pid 123)".
+
+    Asks the kernel by the number of the mount, so it also works once the mount is detached, and never asks the file system itself.
+    """
+    major, minor = map(int, mount.device.split(":"))
+    device = f" {major:02x}:{minor:02x} "
+    found = []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        with suppress(OSError):
+            if pid != os.getpid() and _uses(f"/proc/{pid}", mount.id, device):
+                with open(f"/proc/{pid}/comm", errors="replace") as file:
+                    found.append(f"{printable(file.read().strip())} (pid {pid})")
+    return found
+
+
+def _uses(process: str, number: int, device: str) -> bool:
+    for name in ("cwd", "root"):
+        with suppress(OSError):
+            fd = os.open(f"{process}/{name}", os.O_PATH | os.O_CLOEXEC)
+            try:
+                if _mount_number(f"/proc/self/fdinfo/{fd}") == number:
+                    return True
+            finally:
+                os.close(fd)
+    for fd_name in os.listdir(f"{process}/fdinfo"):
+        with suppress(OSError):
+            if _mount_number(f"{process}/fdinfo/{fd_name}") == number:
+                return True
+    with open(f"{process}/maps", errors="replace") as maps:
+        return any(device in line for line in maps)
+
+
+def _mount_number(fdinfo: str) -> int:
+    with open(fdinfo) as file:
+        found = re.search(r"^mnt_id:\s*(\d+)", file.read(), re.M)
+    return int(found[1]) if found else -1
+
+
+def resolve(mountpoint: str | os.PathLike[str]) -> str:
+    """A mount point, absolute and without links.
+
+    Raises:
+        MountError: it is not a name.
+    """
+    name = os.fsdecode(mountpoint)
+    if not name or "\0" in name:
+        raise MountError(errno.EINVAL, f"{printable(name)!r} cannot be a mount point: expected the name of an empty folder")
+    return os.path.realpath(name)
+
+
+def fusermount(version: int) -> str | None:
+    """The helper that a libfuse of that version calls where it may not mount by itself."""
+    return shutil.which("fusermount3" if version == 3 else "fusermount")
+
+
+def detach(point: str, lazy: bool = False) -> tuple[int, str]:
+    """Unmount, `lazy` also where it is in use.
+
+    Returns: (0, "") or the error number and what was said.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_follow, detach = 8, 2  # UMOUNT_NOFOLLOW, MNT_DETACH
+    if libc.umount2(os.fsencode(point), no_follow | (detach if lazy else 0)) == 0:
+        return 0, ""
+    code = ctypes.get_errno()
+    tool = fusermount(3) or fusermount(2)
+    if code != errno.EPERM or tool is None:
+        return code, os.strerror(code)
+    done = subprocess.run([tool, "-u", *(["-z"] if lazy else []), point], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    said = printable(done.stderr.strip())
+    if done.returncode == 0:
+        return 0, ""
+    return errno.EBUSY if "busy" in said else errno.EPERM, said
+
+
+def unmount(mountpoint: str | os.PathLike[str]) -> None:
+    """End a mount of ours, whoever serves it. The server ends by itself.
+
+    Raises:
+        MountError: nothing of ours is mounted there; it is in use (EBUSY; the message says by whom, as far as that can be seen); not permitted.
+    """
+    point = resolve(mountpoint)
+    shown = printable(point)
+    mount = mounted(point)
+    if mount is None:
+        raise MountError(errno.EINVAL, f"{shown}: nothing is mounted there")
+    if mount.kind != KIND:
+        raise MountError(errno.EINVAL, f"{shown}: a mount of type {mount.kind}, expected one of vfs; umount ends it")
+    code, said = detach(point)
+    if code == errno.EBUSY:
+        who = users(mount)
+        by = f" by {', '.join(who)}" if who else ""
+        raise MountError(code, f"{shown}: in use{by}; close what is open there and try again")
+    if code:
+        raise MountError(code, f"{shown}: cannot be unmounted: {said}")
+
+
+def prepare(mountpoint: str | os.PathLike[str], version: int | None = None) -> str:
+    """Find out whether mounting there can work. A mount of ours whose server died is cleared, with a line in the log.
+
+    Args:
+        version: of libfuse, 2 or 3; None: not known yet.
+
+    Returns: the mount point, absolute and without links.
+
+    Raises:
+        MountError: it cannot work; the message says why and what to do.
+    """
+    point = resolve(mountpoint)
+    shown = printable(point)
+    _check_device()
+    mount = mounted(point)
+    if mount is not None and mount.kind.startswith("fuse"):
+        _check_mounted(point, mount)
+    try:
+        names = os.listdir(point)
+    except FileNotFoundError:
+        raise MountError(errno.ENOENT, f"{shown}: no such folder; make it first: mkdir -p {shown}") from None
+    except NotADirectoryError:
+        raise MountError(errno.ENOTDIR, f"{shown}: expected an empty folder to mount on, found a file") from None
+    except OSError as error:
+        raise MountError(error.errno or errno.EIO, f"{shown}: cannot be mounted on: {error.strerror}") from None
+    if names:
+        held = printable(names[0]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        raise MountError(errno.ENOTEMPTY, f"{shown}: expected an empty folder to mount on, it holds {held}")
+    if os.geteuid() != 0:
+        if version and fusermount(version) is None:
+            package = "fuse3" if version == 3 else "fuse"
+            raise MountError(errno.EPERM, f"not permitted to mount: there is no fusermount; install it (apt install {package}, dnf install {package})")
+        if not os.access(point, os.W_OK):
+            raise MountError(errno.EACCES, f"{shown}: not permitted to mount there: you cannot write to that folder; choose one of your own")
+    return point
+
+
+def _check_device() -> None:
+    """Raises:
+    MountError: there is no /dev/fuse that we could use.
+    """
+    try:
+        os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
+    except PermissionError as error:
+        raise MountError(errno.EACCES, f"not permitted to open {DEVICE}: {error.strerror}; it should have mode 0666 for all users; {CONTAINER}") from None
+    except OSError as error:
+        raise MountError(errno.ENODEV, f"no {DEVICE} ({error.strerror}): load the kernel module: modprobe fuse (as root); {CONTAINER}") from None
+
+
+def _check_mounted(point: str, mount: Mounted) -> None:
+    """Clear a dead mount of ours.
+
+    Raises:
+        MountError: it is alive, or not ours.
+    """
+    shown = printable(point)
+    if not dead(point):
+        hint = f"vfs unmount {shown}" if mount.kind == KIND else f"fusermount -u {shown}"
+        raise MountError(errno.EBUSY, f"{shown}: something is mounted there already ({mount.kind}); to end that: {hint}")
+    if mount.kind != KIND:
+        raise MountError(errno.ENOTCONN, f"{shown}: a dead mount of type {mount.kind} is in the way; clear it with fusermount -u {shown}")
+    time.sleep(0.1)  # the helper of `auto_unmount` may be at it: it must not find the next mount there
+    if mounted(point) == mount and dead(point):
+        code, said = detach(point, lazy=True)
+        if code:
+            raise MountError(code, f"{shown}: a mount whose server died is in the way and cannot be cleared: {said}; try fusermount -uz {shown}")
+    log.warning("%s: cleared a mount whose server had died", shown)
+
+
+def dead(point: str) -> bool:
+    """True where something is mounted whose server is gone."""
+    try:
+        os.statvfs(point)  # always asks the server; the kernel may still know what `stat` wants
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return False

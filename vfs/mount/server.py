@@ -1,0 +1,196 @@
+"""Serving: the loop in the main thread of a process, and that process when `vfs.mount()` starts it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from vfs.errors import MountError, VfsError
+from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, prepare, printable, users
+from vfs.mount.view import View, library, loop, version
+from vfs.tree import Folder, ZarrFace
+
+log = logging.getLogger("vfs.mount")
+
+SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside one, 0.65 instead of 0.11 GB/s (bench: fuse.md)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def serve(folder: Folder, mountpoint: str | os.PathLike[str], *, ready: Callable[[], None] | None = None, debug: bool = False) -> None:
+    """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it. Must run in the main thread.
+
+    Args:
+        folder: what to show. Its arrays should use the buffered backend: a source that shrinks kills the process that reads its map.
+        mountpoint: an existing, empty folder.
+        ready: called once when the mount answers, in another thread.
+        debug: libfuse prints every request to stderr, and the log has tracebacks.
+
+    Raises:
+        MountError: mounting cannot work; the message says why and what to do.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise MountError(errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it")
+    module = library()
+    point = prepare(mountpoint, version(module))
+    shown = printable(point)
+    mount: list[Mounted] = []
+    with _switching(), _signals():
+        _warm_up(folder)
+        said = _Stderr(debug)
+
+        def init() -> None:  # in a thread of libfuse
+            said.restore()
+            try:
+                mount.extend(filter(None, [mounted(point)]))
+                if ready is not None:
+                    ready()
+            except Exception:
+                log.exception("%s: cannot say that the mount is ready", shown)
+
+        try:
+            loop(View(folder, module, debug), module, point, init)
+        except UnicodeEncodeError:
+            raise MountError(errno.EILSEQ, f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy") from None
+        except RuntimeError as error:  # once mounted, its number only says which way it ended
+            if not mount:
+                reason = said.text() or f"libfuse gave up with code {error}"
+                hint = f"; {CONTAINER}" if "not permitted" in reason else ""
+                raise MountError(errno.EIO, f"{shown}: cannot mount: {printable(reason)}{hint}") from None
+        finally:
+            said.restore()
+    for entry in mount:
+        _leave(point, entry)
+
+
+def _leave(point: str, mount: Mounted) -> None:
+    """Make sure that nothing stays mounted; say who is left without the files they had open."""
+    if mounted(point) == mount and dead(point):
+        detach(point, lazy=True)
+    who = users(mount)
+    if who:
+        log.warning("%s: unmounted while in use by %s; what they have open there fails from now on", printable(point), ", ".join(who))
+
+
+def _warm_up(folder: Folder) -> None:
+    """Read a few elements of every array, so that kernels are compiled and loaded before anybody waits for them.
+
+    A source that cannot be read does not matter here: whoever reads it later gets the error.
+    """
+    for face in folder.faces.values():
+        if isinstance(face, ZarrFace) and face.zarr_format == 3:
+            for path, array in face.arrays.items():
+                try:
+                    array.read(tuple(slice(0, 2) for _ in array.shape))
+                except (VfsError, MemoryError) as error:
+                    log.warning("%s", printable(f"{path}: cannot be read now: {error}"))
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Leave the signals that end a mount to libfuse, which takes only those that nobody else handles (the library sees to SIGINT)."""
+    taken = {number: handler for number in (signal.SIGTERM, signal.SIGHUP) if callable(handler := signal.getsignal(number))}
+    for number in taken:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in taken.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _switching() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+class _Stderr:
+    """Takes what libfuse and fusermount say on stderr until `restore`: the only place where they tell why mounting failed.
+
+    Args:
+        off: leave stderr alone.
+    """
+
+    def __init__(self, off: bool) -> None:
+        self.kept = self.file = -1
+        with suppress(OSError):  # stderr is closed: nothing to take
+            if not off:
+                sys.stderr.flush()
+                self.kept = os.dup(2)
+                self.file = os.memfd_create("stderr")
+                os.dup2(self.file, 2)
+
+    def restore(self) -> None:
+        """Give stderr back."""
+        kept, self.kept = self.kept, -1
+        if kept >= 0:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+    def text(self) -> str:
+        """What was said, in one line."""
+        if self.file < 0:
+            return ""
+        lines = os.pread(self.file, 1 << 16, 0).decode(errors="replace").splitlines()
+        return "; ".join(line.strip() for line in lines if line.strip())
+
+
+def main() -> None:
+    """The process that `Mount.start` starts. Reads a pickled (parent's pid, mount point, function that makes the folder) from standard
+    input, answers with one line of JSON on standard output, {} when the mount is ready or {"code", "error"}, and serves until
+    standard input is closed or the parent is gone.
+    """
+    logging.basicConfig(format="vfs mount: %(message)s")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed must not look like an answer
+
+    def tell(answer: dict[str, Any]) -> None:
+        with answers:
+            json.dump(answer, answers)
+
+    try:
+        parent, mountpoint, make_folder = pickle.load(sys.stdin.buffer)
+        _follow(parent)
+        serve(make_folder(), mountpoint, ready=lambda: tell({}))
+    except Exception as error:
+        if answers.closed:
+            raise
+        what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
+        tell({"code": getattr(error, "errno", None) or errno.EIO, "error": what})
+        sys.exit(1)
+
+
+def _follow(parent: int) -> None:
+    """End this process as SIGTERM would, when its parent is gone or closes our standard input.
+
+    Standard input alone does not tell: a child that the parent forked may still hold its other end.
+    """
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    with suppress(OSError, AttributeError):  # before Linux 5.3
+        poll.register(os.pidfd_open(parent), select.POLLIN)
+    gone = os.getppid() != parent
+
+    def watch() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # they are for the main thread, in libfuse
+        if not gone:
+            poll.poll()
+        main_thread = threading.main_thread().ident
+        if main_thread is not None:
+            signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

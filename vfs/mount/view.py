@@ -1,0 +1,227 @@
+"""libfuse and what it is told: `View` answers its requests from a folder, `loop` runs it.
+
+mfusepy is taken first (libfuse 3, else 2), then fusepy (libfuse 2). `View` has the same methods for all three, below the class that either of
+them documents, so that bytes move once, folders are listed from any offset on, and nothing raises into the library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator
+from ctypes.util import find_library
+from functools import cache, wraps
+from hashlib import blake2b
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import MountError, VfsError
+from vfs.mount.points import fusermount, printable
+from vfs.tree import Folder, Node
+
+log = logging.getLogger("vfs.mount")
+
+KEEP = 3600  # seconds that the kernel remembers attributes and names; they never change while mounted
+FOLDER_MODE = stat.S_IFDIR | 0o555
+FILE_MODE = stat.S_IFREG | 0o444
+
+
+@cache
+def library() -> Any:
+    """mfusepy on libfuse 3 or 2, else fusepy on libfuse 2.
+
+    Raises:
+        MountError: neither can be used.
+    """
+    chosen = "FUSE_LIBRARY_NAME" in os.environ or "FUSE_LIBRARY_PATH" in os.environ
+    if not chosen and find_library("fuse3"):
+        os.environ["FUSE_LIBRARY_NAME"] = "fuse3"  # mfusepy by itself would take libfuse 2 where both are
+    reasons = []
+    try:
+        for name in ("mfusepy", "fuse"):
+            try:
+                module = import_module(name)
+            except (ImportError, OSError, AttributeError) as error:  # AttributeError: a libfuse of a version it does not know
+                reasons.append(f"{name}: {error}")
+                continue
+            if hasattr(module, "FUSE"):  # fuse-python also calls itself `fuse`
+                return module
+            reasons.append(f"{name}: not fusepy but another package of that name")
+    finally:
+        if not chosen:
+            os.environ.pop("FUSE_LIBRARY_NAME", None)
+    raise MountError(errno.ENOSYS, f"mounting needs libfuse: install it (apt install fuse3, dnf install fuse3) ({printable('; '.join(reasons))})")
+
+
+def version(module: Any) -> int:
+    """The version of libfuse that a library uses: 2 or 3."""
+    return int(getattr(module, "fuse_version_major", 2))
+
+
+def inode(path: str) -> int:
+    """The inode number of a path: from its text alone, 1 for the root, never 0."""
+    return 2 | int.from_bytes(blake2b(os.fsencode(path), digest_size=8).digest()) >> 1 if path else 1
+
+
+def _answer(call: Callable[..., int]) -> Callable[..., int]:
+    """A method of `View` as the library calls it: the path decoded, and whatever goes wrong inside an EIO with a line in the log."""
+
+    @wraps(call)
+    def answer(view: View, path: bytes, *args: Any) -> int:
+        key = os.fsdecode(path)[1:]
+        try:
+            return call(view, key, *args)
+        except Exception as error:
+            what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
+            where = f" of {args[1]:,} bytes at {args[2]:,}" if call.__name__ == "read" else ""
+            log.error("%s", printable(f"{key}: {call.__name__}{where} failed: {what}"), exc_info=view.debug)
+            return -errno.EIO
+
+    return answer
+
+
+class View:
+    """What libfuse asks, answered from a folder: 0, a number of bytes, or minus an error number. Never raises.
+
+    Pointers come as ctypes makes them: `buf` to the library's struct or to memory, `info` to its fuse_file_info.
+    """
+
+    def __init__(self, folder: Folder, module: Any, debug: bool) -> None:
+        self.folder = folder
+        self.debug = debug
+        self.three = version(module) == 3
+        self.struct: type[Any] = module.c_stat
+        self.owner = (os.getuid(), os.getgid())
+        sizes = (folder.node(name) for name in folder.children(""))
+        self.blocks = sum(-(-node.size // 4096) for node in sizes if node)
+
+    def _describe(self, to: Any, key: str, node: Node) -> None:
+        to.st_ino = inode(key)
+        to.st_mode = FOLDER_MODE if node.folder else FILE_MODE
+        to.st_nlink = 1  # for a folder: "not counted"; 2 would mean that it has no folders in it
+        to.st_uid, to.st_gid = self.owner
+        to.st_size = node.size
+        to.st_blocks = -(-node.size // 512)
+        seconds, nanoseconds = divmod(self.folder.time(key), 10**9)
+        for when in (to.st_atimespec, to.st_mtimespec, to.st_ctimespec):
+            when.tv_sec = seconds
+            when.tv_nsec = nanoseconds
+
+    @_answer
+    def stat(self, key: str, buf: Any, info: Any) -> int:
+        node = self.folder.node(key)
+        if node is None:
+            return -errno.ENOENT
+        to = buf.contents
+        ctypes.memset(buf, 0, ctypes.sizeof(to))
+        self._describe(to, key, node)
+        return 0
+
+    @_answer
+    def open(self, key: str, info: Any) -> int:
+        node = self.folder.node(key)
+        if node is None:
+            return -errno.ENOENT
+        if node.folder:
+            return -errno.EISDIR
+        return -errno.EROFS if info.contents.flags & os.O_ACCMODE != os.O_RDONLY else 0
+
+    @_answer
+    def read(self, key: str, buf: Any, size: int, offset: int, info: Any) -> int:
+        node = self.folder.node(key)
+        if node is None:
+            return -errno.ENOENT
+        expected = max(0, min(size, node.size - offset))
+        if expected == 0:
+            return 0
+        data = self.folder.get(key, offset, offset + expected)
+        got = 0 if data is None else data.nbytes
+        if data is None or got != expected:
+            raise AssertionError(f"expected {expected:,} bytes, got {got:,}")
+        ctypes.memmove(buf, np.frombuffer(data, np.uint8).ctypes.data, got)
+        return got
+
+    @_answer
+    def statfs(self, key: str, buf: Any) -> int:
+        to = buf.contents
+        to.f_bsize = to.f_frsize = 4096
+        to.f_blocks = self.blocks
+        to.f_bfree = to.f_bavail = to.f_files = to.f_ffree = to.f_favail = 0
+        to.f_namemax = 255
+        return 0
+
+    @_answer
+    def readdir(self, key: str, buf: Any, fill: Any, offset: int, info: Any, flags: int = 0) -> int:
+        # fusepy's struct is shorter than the one that libfuse copies: give it memory beyond its end
+        to = self.struct.from_buffer(bytearray(ctypes.sizeof(self.struct) + 256))
+        plus = bool(flags & 1)  # FUSE_READDIR_PLUS: somebody will ask for the attributes too
+        last = ((2 if plus else 0),) if self.three else ()  # FUSE_FILL_DIR_PLUS
+        for position, name, path in self._names(key, offset):
+            node = self.folder.node(path)
+            if node is None:
+                continue
+            if plus:
+                self._describe(to, path, node)
+            else:
+                to.st_ino = inode(path)
+                to.st_mode = FOLDER_MODE if node.folder else FILE_MODE
+            if fill(buf, os.fsencode(name), to, position, *last):
+                break  # full; the kernel asks again from the last position it got
+        return 0
+
+    def _names(self, key: str, offset: int) -> Iterator[tuple[int, str, str]]:
+        """(offset of the next entry, name, path) of the entries of a folder from an offset on; "." and ".." are the first two."""
+        if offset < 1:
+            yield 1, ".", key
+        if offset < 2:
+            yield 2, "..", key.rpartition("/")[0]
+        after = max(0, offset - 2)
+        for position, name in enumerate(self.folder.children(key, after), after + 3):
+            yield position, name, f"{key}/{name}" if key else name
+
+
+def _operations(module: Any, init: Callable[[], None]) -> Any:
+    """Which operations there are, for the library; what they do is in `View`. The kernel never asks again for what is None."""
+
+    def declared(self: Any, *args: Any) -> int:
+        raise AssertionError("answered by View")
+
+    def started(self: Any, path: str) -> None:
+        init()
+
+    lean = ("getxattr", "listxattr", "setxattr", "removexattr", "flush", "fsync", "fsyncdir", "access", "opendir", "release", "releasedir", "destroy", "ioctl")
+    answered = ("getattr", "open", "read", "readdir", "statfs")
+    members = {**dict.fromkeys(lean), **dict.fromkeys(answered, declared), "init": started, "use_ns": True}
+    return type("Operations", (module.Operations,), members)()
+
+
+def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
+    """Mount and answer until unmounted.
+
+    Raises:
+        RuntimeError: the library's number for what went wrong, or for having been ended by a signal.
+    """
+    listing = ["readdir_fuse_2", "readdir_fuse_3"] if hasattr(module, "fuse_version_major") else ["readdir"]
+    answers = {"fgetattr": view.stat, "open": view.open, "read": view.read, "statfs": view.statfs, **dict.fromkeys(listing, view.readdir)}
+    run = type("Loop", (module.FUSE,), {name: staticmethod(answer) for name, answer in answers.items()})
+    options: dict[str, Any] = {
+        "foreground": True,
+        "debug": view.debug,
+        "ro": True,
+        "fsname": "vfs",
+        "subtype": "vfs",
+        "attr_timeout": KEEP,
+        "entry_timeout": KEEP,
+        "negative_timeout": KEEP,  # zarr tools ask for absent names all the time
+        "auto_cache": True,
+        "ac_attr_timeout": 0,
+        "use_ino": True,
+    }
+    if fusermount(version(module)):
+        options["auto_unmount"] = True  # needs fusermount, which stays behind and clears up after a crash
+    run(_operations(module, init), point, **options)
