@@ -277,7 +277,7 @@ class Kind:
     @property
     def compressed(self) -> bool:
         """True where byte counts cannot be told from shapes."""
-        return bool(self.facts["compression"] not in ("none", "1"))
+        return bool(self.facts["compression"] != "none")
 
     @property
     def whole_page(self) -> bool:
@@ -390,7 +390,7 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
     number = page.compression == 1 and page.predictor == 1 and page.fillorder == 1 and page.sampleformat != 5 and not page.is_subsampled
     plain = bool(number and isinstance(bits, int) and bits == dtype.itemsize * 8 and dtype.kind in "iufc")
     facts = {
-        "compression": _name(page.compression),
+        "compression": "none" if page.compression == 1 else _name(page.compression),
         "predictor": int(page.predictor),
         "photometric": _name(page.photometric),
         "bits_per_sample": list(bits) if isinstance(bits, tuple) else int(bits),

@@ -397,7 +397,7 @@ def test_companion_without_names(tmp_path: Path) -> None:
 def test_companions_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     twin = frames_of((2, 1, 2, 9, 7), "u2")
     path = write_ome_tiff(tmp_path, twin, files=2, describe="companion")
-    text = path.read_text().replace("cells", "Zellen in µm").replace("UTF-8", encoding.removesuffix("-sig").upper())
+    text = path.read_text().replace("<OME ", "<OME\n  ").replace("cells", "Zellen in µm").replace("UTF-8", encoding.removesuffix("-sig").upper())
     path.write_bytes(text.encode(encoding))
     assert detect(str(path)).name == "ome_tiff"
     array = vfs.open(path)

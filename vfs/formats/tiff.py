@@ -30,6 +30,7 @@ _MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": 305, "date_time": 306, "artist": 315}
 _LONGEST = 1 << 16  # characters of a text that is shown as an attribute
 _HINT = "open with plain=True to see the pages alone (-o plain=true)"
+_UNITS = {"micron": "µm", "um": "µm", "\\u00B5m": "µm"}  # as ImageJ writes them
 _AXES = {"I": "frame", "Q": "frame"}  # tifffile's letters for pages and for what is not known; others are names already
 
 
@@ -215,9 +216,11 @@ def _attrs(found: Structure, series: _Series, without: Sequence[str]) -> dict[st
         text = found.text(tag, _LONGEST).strip()
         if text:
             attrs[name] = text
-    resolution = {axis: found.ratio(tag) for axis, tag in (("x", 282), ("y", 283))}
-    if all(resolution.values()):
-        attrs["resolution"] = {**resolution, "unit": {2: "1/inch", 3: "1/cm"}.get(found.number(296), "1")}
+    each = {axis: found.ratio(tag) for axis, tag in (("x", 282), ("y", 283))}  # pixels per unit
+    if all(each.values()):
+        told = re.search(r"^unit=(.+)$", found.text(DESCRIPTION, _LONGEST), re.M)  # by ImageJ
+        unit = told[1].strip() if told else {2: "inch", 3: "cm"}.get(found.number(296), "")
+        attrs["pixel_size"] = {axis: {"value": 1 / n, "unit": _UNITS.get(unit, unit)} for axis, n in each.items()}
     if without:
         attrs["left_out"] = list(without)
     return attrs

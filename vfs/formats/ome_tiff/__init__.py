@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,7 +39,7 @@ _UNITS |= {"s": "second", "ms": "millisecond", "µs": "microsecond", "ns": "nano
 def sniff(path: str, head: bytes) -> bool:
     if header_of(head) is None:
         text = head.decode("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "ignore")
-        return text.lstrip("\ufeff \t\r\n").startswith("<") and ("<OME " in text or ":OME " in text) and "openmicroscopy.org" in text
+        return text.lstrip("\ufeff \t\r\n").startswith("<") and re.search(r"<(\w+:)?OME\s", text) is not None and "openmicroscopy.org" in text
     try:
         return described_as_ome(path)
     except VfsError:
