@@ -165,7 +165,7 @@ class CodecDecoder:
                 last = k == len(chain) - 1
                 got = _decoded(_codec(codec), got, want if last else 16 * want + (1 << 16), flat if last else None)
         except Exception as error:  # a codec may fail in any way
-            raise DecodeError(f"block {block}: does not decode with {', '.join(chain)}: {str(error) or type(error).__name__}") from None
+            raise DecodeError(f"block {block}: does not decode with {', '.join(chain)[:240]}: {str(error)[:120] or type(error).__name__}") from None
         if got.size != want:
             raise DecodeError(f"block {block}: expected {want:,} bytes after decoding, found {got.size:,}")
         if got is not flat:
@@ -189,12 +189,13 @@ def _codec(config: str) -> Any:
     from numcodecs import get_codec
 
     given = json.loads(config)
+    said = config if len(config) <= 120 else f"{config[:120]}…"
     if given.get("id") in _OBJECTS:
-        raise OptionError(f"codec {config}: makes Python objects, expected one that makes bytes")
+        raise OptionError(f"codec {said}: makes Python objects, expected one that makes bytes")
     try:
         return get_codec(given)
     except Exception as error:
-        raise OptionError(f"codec {config}: numcodecs cannot make it: {error}") from None
+        raise OptionError(f"codec {said}: numcodecs cannot make it: {str(error)[:120]}") from None
 
 
 def _unpacked(codec: Any, packed: io.BytesIO) -> gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:

@@ -341,6 +341,15 @@ def test_files_that_are_not_there(folder: Path) -> None:
     refused(write(folder, FRAMES | {"files": ["."]}), r"files\[0\]: .*expected a file", SourceError)
 
 
+def test_long_names_are_told_short(folder: Path) -> None:
+    long = "é" * 100_000
+    documents = [FRAMES | {"files": [long]}, FRAMES | {long: 1}, FRAMES | {"dtype": long}, FRAMES | {"attributes": {long: "\ud800", "\ud800": 1}}]
+    documents += [{"vfs": 1, "format": name, "files": ["a.npy"], "options": {option: 1}} for name, option in ((long, "dtype"), ("npy", long))]
+    documents += [HEAD | {"blocks": BLOCKS, "codec": {"id": long}}, {"vfs": 1, "files": ["a.bin"], "arrays": {long: {}}}]
+    for document in documents:
+        assert len(refused(write(folder, document), "x.vfs.json")) < 1000
+
+
 def test_links_that_lead_out_are_not_followed(folder: Path) -> None:
     inner = folder / "inner"
     inner.mkdir()

@@ -28,7 +28,7 @@ def saved(members: Mapping[str, Value], folder: Folder) -> Saved:
     """
     name = members["format"]
     try:
-        kind = by_name(name.text())
+        kind = by_name(name.text()[:60])
     except OptionError as error:
         name.fail(str(error))
     names = members["files"].items()
@@ -54,7 +54,7 @@ def saved(members: Mapping[str, Value], folder: Folder) -> Saved:
 def _option(value: Value, name: str, kind: Format) -> Any:
     """An option of the format, of the type that the format declares."""
     try:
-        kind.check_options({name: None})
+        kind.check_options({name[:60]: None})
     except OptionError as error:
         value.fail(f"{error}; for every format: {', '.join(_SETTINGS)}")
     declared = kind.options[name].annotation

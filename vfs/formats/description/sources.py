@@ -30,7 +30,7 @@ class Folder:
             FormatError: not the name of a file, or one that leaves the folder.
         """
         text = name.text()
-        if "\0" in text:
+        if "\0" in text or len(text) > 4096:
             name.expected("the name of a file")
         path = os.path.join(self.path, text)
         if not self.follow_outside and not self.holds(path, text):

@@ -117,7 +117,7 @@ def _read_npz(path: str, ndim: int) -> dict[str, np.ndarray]:
     except Exception as error:  # a garbled archive can fail anywhere in zipfile, zlib and numpy's parser
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # zipfile lets itself be sent before the start of a file
             raise SourceError(f"{path}: cannot be read: {error.strerror or error}", error.errno or errno.EIO) from None
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise FormatError(f"{path}: expected a .npz file as numpy.savez writes it: {reason}") from None
 
 
