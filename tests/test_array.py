@@ -43,7 +43,7 @@ def in_memory(values: np.ndarray, stored: Any = None, nav_ndim: int = 1, header:
     """An array of frames in one file in memory."""
     dtype = np.dtype(stored or values.dtype)
     sig = values.shape[nav_ndim:]
-    frames = values.reshape(-1, *sig).astype(dtype)
+    frames = values.reshape(math.prod(values.shape[:nav_ndim]), *sig).astype(dtype)
     content = b"".join(b"\xee" * header + frames[n : n + 1].tobytes() for n in range(len(frames)))
     layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(values.shape[:nav_ndim])
     dims = tuple("abcdefgh"[: values.ndim])

@@ -98,7 +98,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
     @property
     def main(self) -> VirtualArray:
-        """The largest array."""
+        """The array that was asked for, else the largest."""
         return self[self.tree.main]
 
     @property
@@ -217,7 +217,7 @@ def open_group(
         datasets = [d for d in datasets if d.path == array or d.companion]
     scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
     mask = _mask(roi)
-    main = max((d for d in datasets if not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
+    main = max((d for d in datasets if d.path == array or not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
     images = {name: _image(value, datasets, backend) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache()
@@ -250,7 +250,7 @@ def open_group(
     }
     given = {k: v for k, v in settings.items() if v is not None}
     opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, given, options, _digest(datasets), kind.label(names[0]))
-    VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs), opening)
+    VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs, main.path), opening)
     return group
 
 
@@ -324,6 +324,6 @@ def _mask(roi: Any) -> np.ndarray | None:
     if isinstance(roi, str | os.PathLike):
         try:
             return np.asarray(np.load(roi, allow_pickle=False))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:  # EOFError: an empty file
             raise OptionError(f"roi={os.fspath(roi)}: expected a .npy file with a mask or a list of positions: {error}") from None
     return np.asarray(roi)

@@ -213,6 +213,25 @@ class ArrayReader:
         """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only."""
         return self.cache.get((self.token, position), lambda: np.array(self.read_chunk(position)))
 
+    def read_chunk_flat(self, position: Sequence[int], first: int, last: int) -> np.ndarray:
+        """The elements `first` to `last` (half-open) of a chunk in C order, as one axis; the others are not read.
+
+        Raises:
+            SourceError: see `read`.
+        """
+        region = self.grid.region(position)
+        out = np.full(last - first, self.fill, self.dtype)
+        done = 0
+        for box in flat_boxes(self.chunks, first, last):
+            stop = [min(b, n) for b, n in zip(box.stop, region.shape, strict=True)]
+            if all(a < b for a, b in zip(box.start, stop, strict=True)):
+                part = out[done : done + box.size].reshape(box.shape)[tuple(slice(0, b - a) for a, b in zip(box.start, stop, strict=True))]
+                self.read(
+                    Region.box([o + a for o, a in zip(region.start, box.start, strict=True)], [o + b for o, b in zip(region.start, stop, strict=True)]), part
+                )
+            done += box.size
+        return out
+
     def read_flat(self, first: int, last: int) -> np.ndarray:
         """The elements `first` to `last` (half-open) of the array in C order, as one axis.
 

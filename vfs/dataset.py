@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,12 @@ class Dataset:
         if self.nav_ndim == 0:
             raise OptionError(f"nav_shape, sync_offset and roi do not apply: {self.path} has no navigation axes (shape {self.shape})")
         nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
+        if math.prod(nav + self.shape[self.nav_ndim :]) * self.dtype.itemsize >= 1 << 63:
+            raise OptionError(f"nav_shape {nav}: an array of {nav + self.shape[self.nav_ndim :]} has more bytes than can be counted")
+        try:
+            sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
+        except TypeError:
+            raise OptionError(f"sync_offset={sync_offset!r}: expected a number of frames") from None
         chosen = None
         if roi is not None:
             mask = np.asarray(roi)

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -35,9 +35,11 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
     """
     try:
         with open(path, "rb", buffering=0) as file:
-            file.seek(offset)
-            got = file.read(size)
-            while len(got) < size and (more := file.read(size - len(got))):
+            there = os.fstat(file.fileno()).st_size
+            file.seek(max(0, min(offset, there)))  # a garbled header may name any place and any size: no memory for what is not there
+            left = min(size, there - offset) if offset >= 0 else 0
+            got = file.read(max(0, left))
+            while len(got) < left and (more := file.read(left - len(got))):
                 got += more
     except FileNotFoundError:
         raise MissingSourceError(f"{path}: no such file") from None
@@ -87,7 +89,7 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
     if isinstance(value, str):
         parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","))
     else:
-        parts = [value] if isinstance(value, int) else list(value)
+        parts = list(value) if isinstance(value, Iterable) else [value]
     try:
         shape = tuple(int(str(part)) for part in parts)
     except ValueError:

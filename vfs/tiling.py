@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import index
+from typing import SupportsIndex, cast
 
 from vfs.errors import OptionError
 from vfs.geometry import ChunkGrid, Region
@@ -93,10 +95,10 @@ def negotiate(spec: ChunkSpec, source: Source) -> Chunking:
         spec = _parsed(spec)
     if isinstance(spec, str):
         shape, reason = _named(spec, source)
-    elif isinstance(spec, int):
-        if spec < 1:
-            raise OptionError(f"chunks={spec}: a number of bytes must be at least 1")
-        shape, reason = _units(source, spec, max(spec, LIMIT)), f"whole {_unit_name(source)} up to {spec:,} bytes, as asked"
+    elif (size := _integer(spec)) is not None:
+        if size < 1:
+            raise OptionError(f"chunks={size}: a number of bytes must be at least 1")
+        shape, reason = _units(source, size, max(size, LIMIT)), f"whole {_unit_name(source)} up to {size:,} bytes, as asked"
     else:
         shape, reason = _given(spec, source.shape), "as asked"
     one = _touched(shape, source) / max(1.0, math.prod(shape) * source.stored)
@@ -166,7 +168,7 @@ def _units(source: Source, target: int, limit: int) -> tuple[int, ...]:
     shape, itemsize = source.shape, source.itemsize
     chunk = list(source.unit)
     if math.prod(chunk) * itemsize > limit and not source.whole:
-        for axis in range(source.nav_ndim, len(shape)):
+        for axis in range(len(shape)):  # of frames there is but one; a block may span several
             rest = math.prod(chunk[:axis] + chunk[axis + 1 :]) * itemsize
             chunk[axis] = min(chunk[axis], _even(max(1, shape[axis]), max(1, target // rest)))
             if math.prod(chunk) * itemsize <= limit:
@@ -206,7 +208,7 @@ def _touched(chunk: Sequence[int], source: Source) -> float:
 def _parsed(word: str) -> str | int | tuple[int, ...]:
     if word in _WORDS:
         return word
-    sized = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", word)
+    sized = re.fullmatch(r"\s*(\d{1,18})\s*([A-Za-z]*)\s*", word)
     if sized and sized[2].lower() in _UNITS:
         return int(sized[1]) * _UNITS[sized[2].lower()]
     try:
@@ -216,14 +218,25 @@ def _parsed(word: str) -> str | int | tuple[int, ...]:
         raise OptionError(f'chunks={word!r}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"') from None
 
 
-def _given(spec: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    if len(spec) != len(shape):
-        raise OptionError(f"chunks={tuple(spec)}: the array has {len(shape)} axes, shape {tuple(shape)}")
+def _integer(value: object) -> int | None:
+    try:
+        return None if isinstance(value, bool) else index(cast(SupportsIndex, value))
+    except TypeError:
+        return None
+
+
+def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(spec, Iterable):
+        raise OptionError(f"chunks={spec!r}: expected a word, a number of bytes, or elements per axis")
+    asked = tuple(spec)
+    if len(asked) != len(shape):
+        raise OptionError(f"chunks={asked}: the array has {len(shape)} axes, shape {tuple(shape)}")
     chunk = []
-    for axis, (c, n) in enumerate(zip(spec, shape, strict=True)):
-        if isinstance(c, bool) or int(c) != c or (c < 1 and c != -1):
-            raise OptionError(f"chunks={tuple(spec)}: axis {axis} must be at least 1, or -1 for the whole axis")
-        chunk.append(max(1, n if c == -1 else min(int(c), n)))
+    for axis, (c, n) in enumerate(zip(asked, shape, strict=True)):
+        length = _integer(c)
+        if length is None or length < -1 or length == 0:
+            raise OptionError(f"chunks={asked}: axis {axis} must be at least 1, or -1 for the whole axis")
+        chunk.append(max(1, n if length == -1 else min(length, n)))
     return tuple(chunk)
 
 

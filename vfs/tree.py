@@ -17,13 +17,16 @@ A `Folder` is what a mount shows: the faces of several trees under their names.
 
 from __future__ import annotations
 
+import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, count, islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.lib import format as npy
 
 from vfs.array import ArrayReader
 from vfs.errors import OptionError
@@ -52,13 +55,16 @@ FOLDER = Node(True, 0)
 def plain_json(value: Any) -> Any:
     """Metadata as JSON can hold it: numpy scalars and arrays as numbers and lists, NaN and infinities as text, bytes as text."""
     if isinstance(value, Mapping):
-        return {str(k): plain_json(v) for k, v in value.items()}
+        return {plain_json(str(k)): plain_json(v) for k, v in value.items()}
     if isinstance(value, np.ndarray):
         return plain_json(value.tolist())
     if isinstance(value, list | tuple | set | frozenset):
         return [plain_json(v) for v in value]
+    if isinstance(value, np.longdouble):
+        return plain_json(float(value))
     if isinstance(value, np.generic):
-        return plain_json(value.item())
+        item = value.item()
+        return str(item) if isinstance(item, np.generic) else plain_json(item)  # a few have no Python kind
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes):
@@ -134,6 +140,8 @@ class ZarrFace:
             raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
         self.arrays = dict(arrays)
         self.zarr_format = zarr_format
+        # chunk coordinates have at most 18 digits: what is longer than this is no key, and is not taken apart
+        self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
         groups = {""}
         for path in self.arrays:
             parts = path.split("/")
@@ -163,12 +171,15 @@ class ZarrFace:
         for path, array in sorted(self.arrays.items()):
             docs[f"{path}/.zarray"] = _v2_array(array)
             docs[f"{path}/.zattrs"] = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions})
+        docs = dict(sorted(docs.items()))  # siblings side by side: zarr loses those that are not
         written = {key: _document(value) for key, value in docs.items()}
         return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written
 
     def chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
         """The array a key lies in, its chunk coordinates, and whether these name a chunk (else a folder of chunks)."""
         path = key
+        if len(key) > self._longest:
+            return None
         while path not in self.arrays:
             path, slash, _ = path.rpartition("/")
             if not slash:
@@ -229,9 +240,13 @@ class ZarrFace:
         if found is None or not found[2]:
             return None
         array, position, _ = found
-        if start == 0 and (stop is None or stop >= _chunk_bytes(array)):
+        size = _chunk_bytes(array)
+        stop = size if stop is None else min(stop, size)
+        if start == 0 and stop == size:
             return _bytes(array.read_chunk(position))
-        return _bytes(array.cached_chunk(position))[start:stop]
+        if size <= array.cache.limit or array.decodes_whole:
+            return _bytes(array.cached_chunk(position))[start:stop]
+        return _slice(partial(array.read_chunk_flat, position), array.dtype.itemsize, start, stop)
 
     def total(self, key: str = "") -> int:
         """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is enumerated but documents."""
@@ -286,14 +301,20 @@ def _bytes(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
+def _slice(read: Callable[[int, int], np.ndarray], width: int, start: int, stop: int) -> memoryview:
+    """The bytes `start` to `stop` of elements of `width` bytes that `read(first, last)` gives."""
+    first, last = start // width, max(start // width, -(-stop // width))
+    return _bytes(read(first, last))[start - first * width : max(start, stop) - first * width]
+
+
 class NpyFace:
-    """One array as a .npy file (format version 1.0 or 2.0, C order)."""
+    """One array as a .npy file, byte for byte what `np.save` writes for it (format version 1.0, C order)."""
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
-        header = repr({"descr": array.dtype.newbyteorder("<").str, "fortran_order": False, "shape": array.shape}).encode("latin1")
-        total = -(-(len(header) + 11) // 64) * 64  # magic 6, version 2, length 2, newline 1; data starts at a multiple of 64
-        self.header = b"\x93NUMPY\x01\x00" + (total - 10).to_bytes(2, "little") + header.ljust(total - 11) + b"\n"
+        written = io.BytesIO()
+        npy.write_array_header_1_0(written, {"descr": array.dtype.newbyteorder("<").str, "fortran_order": False, "shape": array.shape})
+        self.header = written.getvalue()
 
     def node(self, key: str) -> Node | None:
         return None if key else Node(False, len(self.header) + self.array.nbytes)
@@ -311,9 +332,7 @@ class NpyFace:
         a, b = max(0, start - len(self.header)), max(0, stop - len(self.header))
         if a >= b:
             return memoryview(head)
-        width = self.array.dtype.itemsize
-        first, last = a // width, -(-b // width)
-        body = _bytes(self.array.read_flat(first, last))[a - first * width : b - first * width]
+        body = _slice(self.array.read_flat, self.array.dtype.itemsize, a, b)
         return memoryview(head + body) if head else body
 
 
@@ -324,18 +343,15 @@ class Tree:
         name: what it is called.
         arrays: path -> array.
         attrs: attributes of the root group.
+        main: path of the main array; None: the largest that is no companion, of equals the first.
     """
 
-    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str | None = None) -> None:
         self.name = name
         self.arrays = dict(arrays)
         self.attrs = attrs
-
-    @property
-    def main(self) -> str:
-        """Path of the largest array that is no companion."""
         own = {path: array for path, array in self.arrays.items() if not array.dataset.companion} or self.arrays
-        return max(own, key=lambda path: own[path].nbytes)  # of equals the first
+        self.main = max(own, key=lambda path: own[path].nbytes) if main is None else main
 
     @property
     def time(self) -> int:
@@ -351,14 +367,20 @@ class Tree:
         return ZarrFace(self.arrays, self.attrs, zarr_format)
 
     def faces(self) -> dict[str, Face]:
-        """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy"."""
+        """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy" (equal ones: "-2.npy", "-3.npy")."""
         found: dict[str, Face] = {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2)}
         for path, array in self.arrays.items():
             if path == self.main:
                 found[".npy"] = NpyFace(array)
             elif array.ndim >= 2:
-                found[f".{path.replace('/', '.')}.npy"] = NpyFace(array)
+                name = f".{path.replace('/', '.')}"
+                found[f"{_first_free(name, lambda name: f'{name}.npy' in found)}.npy"] = NpyFace(array)
         return found
+
+
+def _first_free(name: str, taken: Callable[[str], bool]) -> str:
+    """`name`, or `name-2`, `name-3`, …"""
+    return next(made for made in chain([name], (f"{name}-{n}" for n in count(2))) if not taken(made))
 
 
 class Folder:
@@ -373,16 +395,16 @@ class Folder:
             raise OptionError("nothing to mount: expected at least one data set")
         self.faces: dict[str, Face] = {}
         self.times: dict[str, int] = {}
-        names: set[str] = set()
         for tree in trees:
-            name, n = tree.name, 1
-            while name in names:
-                n += 1
-                name = f"{tree.name}-{n}"
-            names.add(name)
-            for ending, face in tree.faces().items():
+            faces = tree.faces()
+            # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
+            name = _first_free(tree.name, partial(self._taken, faces))
+            for ending, face in faces.items():
                 self.faces[name + ending] = face
                 self.times[name + ending] = tree.time
+
+    def _taken(self, endings: Iterable[str], name: str) -> bool:
+        return any(name + ending in self.faces for ending in endings)
 
     def _split(self, path: str) -> tuple[Face | None, str]:
         name, _, key = path.partition("/")
