@@ -21,11 +21,10 @@ import numpy as np
 from vfs.dataset import Dataset, Files
 from vfs.errors import DependencyError, FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
-from vfs.formats.hdf5.storage import LeftOutError, Stored, joined, stored
+from vfs.formats.hdf5.storage import LeftOutError, Stored, attributes, joined, stored
 
 _MARK = b"\x89HDF\r\n\x1a\n"
 _MOST_ARRAYS = 20_000
-_MOST_TEXT = 4096  # bytes of an attribute that is shown
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -57,7 +56,7 @@ def open(paths: Sequence[str], *, follow_outside: bool = False) -> list[Dataset]
         with h5py.File(path, "r", locking=False) as file:
             found, left = book.walk(file)
             found = _masters(path, found, left)
-            attrs = {**_attributes(file.attrs), **({"left_out": left} if left else {})}
+            attrs = {**attributes(file), **({"left_out": left} if left else {})}
             datasets = [_dataset(path, name, entry, attrs, book) for name, entry in found.items()]
     except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         if isinstance(error, SourceError | FormatError | OptionError):
@@ -176,23 +175,6 @@ def _dataset(path: str, name: str, entry: Stored, root: dict[str, Any], book: _B
 def _dims(nd: int) -> tuple[str, ...]:
     """Names of axes that nothing names."""
     return tuple(f"dim_{k}" for k in range(nd - 2)) + ("y", "x")[max(0, 2 - nd) :]
-
-
-def _attributes(attrs: Any) -> dict[str, Any]:
-    """Attributes of a group or data set as far as JSON can hold them."""
-    found: dict[str, Any] = {}
-    for key in list(attrs)[:500]:
-        try:
-            value = attrs[key]
-        except (OSError, TypeError, ValueError, RuntimeError, KeyError):
-            continue
-        if isinstance(value, np.ndarray) and (value.nbytes > _MOST_TEXT or value.dtype.kind not in "biufSUO"):
-            continue
-        if isinstance(value, str | bytes):
-            value = value[:_MOST_TEXT]
-        if isinstance(value, str | bytes | int | float | bool | np.generic | np.ndarray):
-            found[str(key)] = value.tolist() if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufSUO" else value
-    return found
 
 
 FORMAT = Format(

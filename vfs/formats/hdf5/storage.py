@@ -13,6 +13,8 @@ from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.formats.hdf5.filters import FILTERS, FilterDecoder, Held
 from vfs.layout import BlockLayout, FrameLayout
 
+_MOST_ATTRIBUTES = 500
+_MOST_VALUES = 4096  # of an attribute that is shown
 _MOST_CHUNK = 1 << 32  # bytes: HDF5's own limit
 
 
@@ -80,7 +82,7 @@ def stored(item: Any, book: Followed) -> Stored:
     else:
         at = item.id.get_offset()
         made = _contiguous(shape, dtype, [] if at is None else [(path, at)], fill)
-    return replace(made, attrs=_attributes(item), dims=_labels(item))
+    return replace(made, attrs=attributes(item), dims=_labels(item))
 
 
 def _contiguous(shape: tuple[int, ...], dtype: np.dtype, parts: list[tuple[str, int]], fill: Any) -> Stored:
@@ -246,15 +248,21 @@ def _labels(item: Any) -> tuple[str, ...]:
     return names if all(names) and len(set(names)) == len(names) else ()
 
 
-def _attributes(item: Any) -> dict[str, Any]:
+def attributes(item: Any) -> dict[str, Any]:
+    """Attributes of a group or data set as far as JSON can hold them. Large ones are left out before they are read."""
     found: dict[str, Any] = {}
-    for key in list(item.attrs)[:200]:
+    for key in list(item.attrs)[:_MOST_ATTRIBUTES]:
         try:
+            known = item.attrs.get_id(key)
+            if math.prod(known.shape or ()) > _MOST_VALUES or known.get_storage_size() > 8 * _MOST_VALUES:
+                continue
             value = item.attrs[key]
         except (OSError, TypeError, ValueError, RuntimeError, KeyError):
             continue
         if isinstance(value, str | bytes):
             found[str(key)] = value[:4096]
-        elif isinstance(value, np.generic | np.ndarray) and value.nbytes <= 4096 and value.dtype.kind in "biufSU":
+        elif isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufSU":
             found[str(key)] = value.tolist()
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
+            found[str(key)] = [str(entry)[:4096] for entry in value.reshape(-1).tolist()]
     return found
