@@ -23,7 +23,7 @@ from vfs.formats.description.sources import Folder
 from vfs.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.tree import plain_json
 
-MOST_ENTRIES = 100_000  # blocks, or runs of frames: more of them belong into a table
+MOST_ENTRIES = 50_000  # blocks, or runs of frames: more of them belong into a table
 MOST_NUMBERS = 1 << 16  # of a correction that was given as an array
 
 

@@ -317,7 +317,7 @@ def test_a_huge_document(folder: Path) -> None:
     path = folder / "x.vfs.json"
     path.write_bytes(b'{"vfs": 1, "blocks": [' + b" " * (100 << 20) + b"]}")
     tracemalloc.start()
-    refused(path, r"has 104,857,\d+ bytes, expected at most 33,554,432; many blocks belong into a table")
+    refused(path, r"has 104,857,\d+ bytes, expected at most 16,777,216; many blocks belong into a table")
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 
