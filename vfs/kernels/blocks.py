@@ -46,14 +46,16 @@ def pack(low, high, levels):
     """
     n, nd = low.shape
     tree = np.empty((levels[-1], 2 * nd), np.int64)
-    tree[:n, :nd] = low
-    tree[:n, nd:] = high
+    for r in range(n):
+        for k in range(nd):
+            tree[r, k], tree[r, nd + k] = low[r, k], high[r, k]
     for level in range(1, len(levels) - 1):
         below, here = levels[level - 1], levels[level]
         count = here - below
         for node in range(levels[level + 1] - here):
             row = tree[here + node]
-            row[:] = tree[below + node * FAN]
+            for c in range(2 * nd):
+                row[c] = tree[below + node * FAN, c]
             for child in range(node * FAN + 1, min((node + 1) * FAN, count)):
                 for k in range(nd):
                     row[k] = min(row[k], tree[below + child, k])
@@ -88,7 +90,8 @@ def find(tree, levels, start, stop):
         if level == 0:
             if n == found.shape[0]:
                 more = np.empty(2 * n, np.int64)
-                more[:n] = found
+                for i in range(n):
+                    more[i] = found[i]
                 found = more
             found[n] = node
             n += 1

@@ -24,6 +24,9 @@ from numba import njit
 FILE, START, STOP, DEST, STEP, SKIP, COUNT, PLANE = range(8)
 COLUMNS = 8
 
+_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+"""For functions that only kernels call: nothing is compiled to call them from elsewhere; the cache of their callers holds them."""
+
 # columns of a run table: contiguous elements of one stored box, before they get a place in a file
 _FIRST, _RUN, _TO, _BY = range(4)
 
@@ -31,14 +34,16 @@ _FIRST, _RUN, _TO, _BY = range(4)
 W_FILE, W_START, W_STOP, W_FIRST, W_LAST, W_WANTED = range(6)
 
 
-@njit(nogil=True, cache=True)
+@_inner
 def _grown(table):
     more = np.empty((2 * table.shape[0], table.shape[1]), np.int64)
-    more[: table.shape[0]] = table
+    for r in range(table.shape[0]):  # a loop: assigning slices makes numba compile its error messages too, for 2.5 s
+        for c in range(table.shape[1]):
+            more[r, c] = table[r, c]
     return more
 
 
-@njit(nogil=True, cache=True)
+@_inner
 def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, most):
     """Cut the part of a stored box that a region wants into runs of neighbouring elements, in stored order.
 
@@ -135,7 +140,7 @@ def _push(rows, n, file, start, stop, dest, by, skip, count, plane, word_bytes, 
     return rows, n + 1
 
 
-@njit(nogil=True, cache=True)
+@_inner
 def _file_at(files, position):
     """Index of the last file whose stream starts at or before `position`, -1 where there is none."""
     lo, hi = 0, files.shape[0]
@@ -172,7 +177,7 @@ def _merged(keys, ends, m):
     return order
 
 
-@njit(nogil=True, cache=True)
+@_inner
 def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels, most):
     """Rows of the part of a frame that a region wants; bytes and places count from the frame's first ones.
 
