@@ -51,7 +51,7 @@ def test_a_chunk_fits_its_array(source: Source, spec: Any) -> None:
 def test_words_of_ours_make_chunks_of_bounded_size(source: Source, word: str) -> None:
     chunk = negotiate(word, source).shape
     unit = math.prod(source.unit)
-    assert math.prod(chunk) * source.itemsize <= max(LIMIT, unit * source.itemsize if source.whole else 0, source.word * source.itemsize)
+    assert math.prod(chunk) * source.itemsize <= max(LIMIT * source.word, unit * source.itemsize if source.whole else 0)
 
 
 @given(st.data())

@@ -146,8 +146,14 @@ def _named(word: str, source: Source) -> tuple[tuple[int, ...], str]:
 
 
 def _shrunk(shape: Sequence[int], share: float, word: int) -> tuple[int, ...]:
-    """About `share` of a frame, the same share of every axis; the last axis in whole words."""
+    """About `share` of a frame, the same share of every axis that is long enough; the last axis in whole words."""
     each = share ** (1 / max(1, len(shape)))
+    left, wide = share, len(shape)
+    for n in sorted(shape):  # an axis cannot have less than one element: the longer ones make up for it
+        if n * each >= 1:
+            break
+        left, wide = min(1.0, left * n), wide - 1
+        each = left ** (1 / wide) if wide else 0.0
     chunk = [max(1, min(n, int(n * each))) for n in shape]
     if chunk:
         chunk[-1] = min(max(1, shape[-1]), -(-chunk[-1] // word) * word)
