@@ -224,7 +224,7 @@ def open_group(
     arrays: dict[str, ArrayReader] = {}
     group = VirtualGroup.__new__(VirtualGroup)
     for dataset in datasets:
-        mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0)
+        mine = dataset is main or (dataset.companion and 0 < dataset.nav_ndim and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
         made = VirtualArray(
             shown,
@@ -236,7 +236,8 @@ def open_group(
         )
         made.group = group
         arrays[dataset.path] = made
-    attrs = {"vfs": {"format": kind.name, **main.attrs}, **main.group_attrs}
+    as_stored = array is None and scan is None and mask is None and sync_offset == 0  # conventions of the root describe the arrays as they are stored
+    attrs = {"vfs": {"format": kind.name, **main.attrs}, **(main.group_attrs if as_stored else {})}
     settings = {
         "nav_shape": nav_shape,
         "sync_offset": sync_offset,

@@ -130,7 +130,8 @@ def parse_xml(text: bytes, path: str) -> ElementTree.Element:
     Raises:
         FormatError: it cannot be understood.
     """
-    if b"<!ENTITY" in text or b"<!DOCTYPE" in text:
+    plain = text.replace(b"\0", b"")  # as it reads in UTF-16 and UTF-32, too
+    if b"<!ENTITY" in plain or b"<!DOCTYPE" in plain:
         raise FormatError(f"{path}: expected plain XML, it declares a document type or entities")
     try:
         return ElementTree.fromstring(text)
