@@ -224,7 +224,7 @@ def open_group(
     arrays: dict[str, ArrayReader] = {}
     group = VirtualGroup.__new__(VirtualGroup)
     for dataset in datasets:
-        mine = dataset is main or (dataset.companion and 0 < dataset.nav_ndim and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
+        mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0 and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
         made = VirtualArray(
             shown,
