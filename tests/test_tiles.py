@@ -84,6 +84,7 @@ def test_a_selection_goes_back_to_where_it_came_from(tmp_path: Path, frames: np.
     assert array.unroi(sums)[~mask].tolist() == [0] * int((~mask).sum())
     assert not array.unroi(sums > 0)[~mask].any()
     assert np.isnat(array.unroi(np.full(len(sums), np.datetime64("2020-01-01"))))[~mask].all()
+    assert np.isnat(array.unroi(np.full(len(sums), np.timedelta64(1, "s"))))[~mask].all()
     assert set(array.unroi(np.full(len(sums), "a"))[~mask]) <= {""}
     assert all(x is None for x in array.unroi(np.full(len(sums), 1, object))[~mask])
     with pytest.raises(vfs.OptionError, match="expected \\["):

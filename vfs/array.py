@@ -365,27 +365,26 @@ class ArrayReader:
             box, corner, inner = corrected_box(corrections, tile, self.dataset.nav_ndim)
             with scratch.borrow(box.size * stored.itemsize) as memory, scratch.borrow(box.size * made.itemsize) as more, np.errstate(all="ignore"):
                 raw = memory[: box.size * stored.itemsize].view(stored).reshape(box.shape)
-                self._gather(box, raw)
+                complete = self._gather(box, raw)
                 to = out[_within(tile, region)]
                 direct = to.dtype == made and to.flags.c_contiguous and to.shape == box.shape
                 part = to if direct else more[: box.size * made.itemsize].view(made).reshape(box.shape)
                 corrections.apply(frames_of(raw, sig), frames_of(part, sig), corner)
+                if not complete:  # what is not stored is no signal to be corrected
+                    np.copyto(part, np.asarray(self.dataset.fill).astype(stored).astype(made), where=scan.blank(self.dataset, box))
                 if not direct:
                     np.copyto(to, part[inner], casting="unsafe")
 
-    def _gather(self, region: Region, out: np.ndarray) -> None:
-        """Read a non-empty region as stored into C-contiguous memory."""
+    def _gather(self, region: Region, out: np.ndarray) -> bool:
+        """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is stored; the rest is filled."""
         decoder = self.dataset.decoder
         if decoder.word_bytes == 0:
-            self._gather_blocks(region, out)
-            return
+            return self._gather_blocks(region, out)
         decoder = cast(Decoder, decoder)
         backend = self.backend
         rows, covered = self.dataset.layout.read_ranges(region, ROWS)
         if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
-            for half in region.halves():
-                self._gather(half, out[_within(half, region)])
-            return
+            return all([self._gather(half, out[_within(half, region)]) for half in region.halves()])
         flat = out.reshape(-1)
         if covered < flat.size or decoder.accumulates:
             flat.fill(self.dataset.fill)
@@ -402,13 +401,14 @@ class ArrayReader:
                     self._decode(piece[None], file, int(piece[1]), int(piece[2]), None, flat)
             else:
                 self._decode(part, file, start, stop, part if wanted * 2 < stop - start else None, flat)
+        return covered >= flat.size
 
     def _decode(self, rows: np.ndarray, file: int, start: int, stop: int, wanted: np.ndarray | None, flat: np.ndarray) -> None:
         with scratch.borrow(stop - start + self.backend.margin) as memory:
             data = self.backend.span(file, start, stop, memory, wanted)
             cast(Decoder, self.dataset.decoder).decode(rows, data, start, flat)
 
-    def _gather_blocks(self, region: Region, out: np.ndarray) -> None:
+    def _gather_blocks(self, region: Region, out: np.ndarray) -> bool:
         """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
         layout = cast(BlockLayout, self.dataset.layout)
         _, covered = layout.read_ranges(region)
@@ -423,6 +423,7 @@ class ArrayReader:
                 of.append(slice(a - lo, max(a, b) - lo, step))
             if all(cut.stop > cut.start for cut in to):
                 out[tuple(to)] = self._block(where, shape)[tuple(of)]
+        return covered >= out.size
 
     def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
         file, start, size, number = where

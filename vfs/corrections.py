@@ -2,7 +2,8 @@
 
 A corrected pixel is `(raw - dark) * gain`, in float32 (float64 where the source has it). Excluded pixels are replaced by the
 mean of the good pixels in the smallest square around them that has any, after dark and gain. That square may reach
-out of the box that is read: `halo` says how much more must be read, so that borders of chunks do not show.
+out of the box that is read: `halo` says how much more must be read, so that borders of chunks do not show. What is not
+stored (blank frames) is not corrected: it reads as the fill value, as it does without corrections.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy as np
 
 from vfs.dataset import Dataset
 from vfs.errors import OptionError
+from vfs.geometry import Region
 from vfs.layout import FrameLayout
 
 
@@ -24,16 +25,38 @@ def valid(dataset: Dataset) -> np.ndarray:
     nav = dataset.shape[: dataset.nav_ndim]
     layout = dataset.layout
     if isinstance(layout, FrameLayout):
-        positions = np.arange(math.prod(nav)) if layout.chosen is None else layout.chosen
-        frames = positions + layout.offset
-        begin = frames * layout.stride + layout.header
-        file = np.searchsorted(layout.stream[:, 0], begin, "right") - 1
-        last = layout.stream[np.maximum(file, 0), 1] if len(layout.stream) else np.zeros_like(begin)
-        return np.asarray((frames >= 0) & (frames < layout.stored) & (file >= 0) & (begin < last)).reshape(nav)
+        return _stored(layout, np.arange(math.prod(nav))).reshape(nav)
     found = np.zeros(nav, bool)
     for row in layout.tree[: int(layout.levels[1])]:
         found[tuple(slice(row[k], row[len(layout.shape) + k]) for k in range(dataset.nav_ndim))] = True
     return found
+
+
+def _stored(layout: FrameLayout, positions: np.ndarray) -> np.ndarray:
+    """bool, of flat positions (int64) of the array's navigation axes: True where a frame is stored."""
+    frames = (positions if layout.chosen is None else layout.chosen[positions]) + layout.offset
+    begin = frames * layout.stride + layout.header
+    file = np.searchsorted(layout.stream[:, 0], begin, "right") - 1
+    last = layout.stream[np.maximum(file, 0), 1] if len(layout.stream) else np.zeros_like(begin)
+    return np.asarray((frames >= 0) & (frames < layout.stored) & (file >= 0) & (begin < last))
+
+
+def blank(dataset: Dataset, box: Region) -> np.ndarray:
+    """Which elements of a box nothing is stored for.
+
+    Returns: bool[box.shape], or one that broadcasts to it where whole frames are blank.
+    """
+    layout = dataset.layout
+    if isinstance(layout, FrameLayout):
+        at = np.zeros((), np.int64)
+        for axis in range(dataset.nav_ndim):
+            at = at[..., None] * dataset.shape[axis] + np.arange(box.start[axis], box.stop[axis], box.step[axis])
+        return ~_stored(layout, at).reshape(at.shape + (1,) * (len(dataset.shape) - dataset.nav_ndim))
+    empty = np.ones(box.shape, bool)
+    for block, _, _ in layout.touched(box):
+        inside = zip(block.start, block.stop, box.start, box.step, strict=True)
+        empty[tuple(slice(max(0, -((o - lo) // s)), max(0, -(-(hi - o) // s))) for lo, hi, o, s in inside)] = False
+    return empty
 
 
 def bounding(mask: np.ndarray) -> tuple[slice, ...]:
@@ -76,7 +99,7 @@ def unroi(dataset: Dataset, result: Any) -> np.ndarray:
     if values.ndim == 0 or len(values) != len(dataset.chosen):
         raise OptionError(f"result has shape {values.shape}, expected [{len(dataset.chosen)}, …]: one entry a selected frame")
     kind = values.dtype.kind
-    blank = {"f": np.nan, "c": np.nan, "M": np.datetime64("NaT"), "m": np.timedelta64("NaT"), "b": False, "U": "", "S": b"", "O": None}.get(kind, 0)
+    blank = {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "S": b"", "O": None}.get(kind, 0)
     out = np.full((math.prod(dataset.scan), *values.shape[1:]), blank, values.dtype)
     out[dataset.chosen] = values
     return out.reshape(*dataset.scan, *values.shape[1:])
