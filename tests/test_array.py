@@ -48,7 +48,9 @@ def in_memory(values: np.ndarray, stored: Any = None, nav_ndim: int = 1, header:
     layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(values.shape[:nav_ndim])
     dims = tuple("abcdefgh"[: values.ndim])
     backend = more.pop("backend", MemoryBackend([content], copies=more.pop("copies", False)))
-    return ArrayReader(Dataset("data", memory_files([content]), layout, PlainDecoder(dtype), values.shape, dims, nav_ndim), backend, **more)
+    said = {"path": "data", **more.pop("said", {})}
+    dataset = Dataset(files=memory_files([content]), layout=layout, decoder=PlainDecoder(dtype), shape=values.shape, dims=dims, nav_ndim=nav_ndim, **said)
+    return ArrayReader(dataset, backend, **more)
 
 
 @pytest.fixture

@@ -1,71 +1,170 @@
-"""What formats share: natural order, series of numbered files, XML that is safe to parse, shapes."""
+"""Help for reading headers: what is found and in which order, what is refused, and that no header takes memory for what is not there."""
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-import vfs
-from vfs.headers import expand, natural, nav_dims, numbered, parse_xml, read_at, shape_option
+from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.headers import expand, fields, natural, nav_dims, numbered, parse_xml, read_at, read_side_file, shape_option
 
 
-def test_natural_order() -> None:
-    names = ["f_10.tif", "f_9.tif", "f_1.tif", "e_100.tif", "f_09.tif", "f.tif"]
-    assert sorted(names, key=natural) == ["e_100.tif", "f.tif", "f_1.tif", "f_09.tif", "f_9.tif", "f_10.tif"]
+def test_numbers_in_names_count_as_numbers() -> None:
+    names = ["frame_2", "frame_10", "frame_1", "Frame_1", "frame_01", "frame", "10", "9", "a1b2", "a1b10", "a²", ""]
+    assert sorted(names, key=natural) == ["", "9", "10", "Frame_1", "a1b2", "a1b10", "a²", "frame", "frame_01", "frame_1", "frame_2", "frame_10"]
+
+
+@given(st.lists(st.text("ab01９٣_.", max_size=6)))
+def test_any_names_can_be_sorted(names: list[str]) -> None:
+    ordered = sorted(names, key=natural)
+    assert sorted(ordered) == sorted(names)
+    backwards = names[::-1]
+    backwards.sort(key=natural)
+    assert backwards == ordered
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(range(100)))
+    return str(path)
+
+
+@given(st.integers(0, 120), st.integers(0, 120))
+def test_bytes_at(tmp_path_factory: pytest.TempPathFactory, size: int, offset: int) -> None:
+    path = tmp_path_factory.getbasetemp() / "hundred.bin"
+    path.write_bytes(bytes(range(100)))
+    there = bytes(range(100))[offset : offset + size]
+    assert read_at(str(path), size, offset, short_ok=True) == there
+    if len(there) == size:
+        assert read_at(str(path), size, offset) == there
+    else:
+        with pytest.raises(TruncatedSourceError, match=rf"hundred.bin: expected {size} bytes of header at byte {offset}, found {len(there)}"):
+            read_at(str(path), size, offset)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 40, 1 << 62, 1 << 80])
+@pytest.mark.parametrize("offset", [101, 1 << 40, (1 << 64) - 1, 1 << 80, -1, -(1 << 70)])
+def test_absurd_places_are_errors_without_memory(file: str, size: int, offset: int) -> None:
+    tracemalloc.start()
+    assert read_at(file, size, offset, short_ok=True) == b""
+    assert read_at(file, size, 10, short_ok=True) == bytes(range(10, 100))[:size]
+    with pytest.raises(TruncatedSourceError):
+        read_at(file, size, offset)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for act in (read_at, lambda path, size: read_side_file(path)):
+        with pytest.raises(MissingSourceError, match="nothing: no such file"):
+            act(str(tmp_path / "nothing"), 4)
+        with pytest.raises(SourceError, match="cannot be read: Is a directory"):
+            act(str(tmp_path), 4)
+
+
+def test_side_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "side.xml"
+    for content in (b"", b"text"):
+        path.write_bytes(content)
+        assert read_side_file(str(path)) == content
+    with path.open("wb") as huge:
+        huge.truncate(1 << 40)
+    with pytest.raises(FormatError, match=r"side.xml: expected a text file of at most"):
+        read_side_file(str(path))
+
+
+def test_globs_are_in_natural_order_and_names_in_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("f10.bin", "f9.bin", "f1.bin", "what[1].bin", "sub/f2.bin"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    Path("f3.bin").mkdir()  # no file
+    assert expand("f*.bin") == ["f1.bin", "f9.bin", "f10.bin"]
+    assert expand(["f9.bin", "f1.bin"]) == ["f9.bin", "f1.bin"]
+    assert expand(["f10.bin", "f?.bin", Path("f1.bin")]) == ["f10.bin", "f1.bin", "f9.bin", "f1.bin"]
+    assert expand("what[1].bin") == ["what[1].bin"]  # a name, not a pattern, where there is such a file
+    assert expand("**/f2.bin") == ["sub/f2.bin"]
+    assert expand("nothing.bin") == ["nothing.bin"]  # whoever opens it says that it is missing
+    with pytest.raises(MissingSourceError, match=r"x\*.bin: no file matches"):
+        expand("x*.bin")
+    with pytest.raises(OptionError, match="no file given"):
+        expand([])
+
+
+def test_names_of_navigation_axes() -> None:
+    assert [nav_dims(n) for n in range(4)] == [(), ("frame",), ("scan_y", "scan_x"), ("t", "scan_y", "scan_x")]
+    for n in range(10):
+        assert len(set(nav_dims(n))) == len(nav_dims(n)) == n
+
+
+@pytest.mark.parametrize(
+    ("given", "shape"),
+    [
+        *(("256,256", (256, 256)), ("2x3", (2, 3)), ("(2, 3)", (2, 3)), ("(2,)", (2,)), ("7", (7,)), (7, (7,)), ([2, 3], (2, 3)), ((1,), (1,))),
+        *((np.int64(4), (4,)), (np.array([2, 3]), (2, 3))),
+    ],
+)
+def test_shapes(given: Any, shape: tuple[int, ...]) -> None:
+    found = shape_option(given, "nav_shape")
+    assert found == shape
+    assert all(type(n) is int for n in found)
+
+
+@pytest.mark.parametrize(
+    "given", ["", "a", "1,,2", "1;2", "0", "-1,2", "1.5", 0, -1, 1.5, None, [], [1, None], [0.5], True, "9" * 5000, [[1, 2]]], ids=lambda g: repr(g)[:20]
+)
+def test_shapes_that_are_none(given: Any) -> None:
+    with pytest.raises(OptionError, match="nav_shape="):
+        shape_option(given, "nav_shape")
 
 
 def test_numbered_series(tmp_path: Path) -> None:
-    for name in ("scan2.mib", "scan10.MIB", "scan1.mib", "scan_x.mib", "other3.mib", "scan3.mib.bak"):
+    for name in ("s_2.bin", "s_10.BIN", "s_1.bin", "s_x.bin", "s_3.bin.bak", "t_4.bin", "s_.bin"):
         (tmp_path / name).touch()
-    assert [(n, Path(p).name) for n, p in numbered(str(tmp_path / "scan"), ".mib")] == [(1, "scan1.mib"), (2, "scan2.mib"), (10, "scan10.MIB")]
-    (tmp_path / "scan01.mib").touch()
-    with pytest.raises(vfs.FormatError, match="same number"):
-        numbered(str(tmp_path / "scan"), ".mib")
+    start = str(tmp_path / "s_")
+    assert numbered(start, ".bin") == [(1, f"{start}1.bin"), (2, f"{start}2.bin"), (10, f"{start}10.BIN")]
+    assert numbered(str(tmp_path / "z"), ".bin") == []
+    (tmp_path / "s_01.bin").touch()
+    with pytest.raises(FormatError, match="same number in its series"):
+        numbered(start, ".bin")
+    with pytest.raises(SourceError, match="cannot be listed"):
+        numbered(str(tmp_path / "nowhere" / "s_"), ".bin")
+
+
+def test_numbered_series_with_signs_in_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a(+.[1").touch()
+    assert numbered("a(+.[", "") == [(1, "a(+.[1")]
+    assert os.listdir() == ["a(+.[1"]
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"<a>", b"<a/><b/>", b"\0\0", b'<?xml version="1.0" encoding="nonsense"?><a/>', b"<a>\xff</a>", b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>']
+)
+def test_xml_that_is_none(text: bytes) -> None:
+    with pytest.raises(FormatError, match=r"side.xml: "):
+        parse_xml(text, "side.xml")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
 def test_xml_that_declares_entities_is_refused_in_every_encoding(encoding: str) -> None:
     text = f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE r [<!ENTITY a "aaaa">]><r>&a;</r>'
-    with pytest.raises(vfs.FormatError, match="entities"):
+    with pytest.raises(FormatError, match="entities"):
         parse_xml(text.encode(encoding), "x.xml")
 
 
-def test_xml() -> None:
+def test_xml_and_fields() -> None:
     assert parse_xml("<r><a>µ</a></r>".encode(), "x.xml").findtext("a") == "µ"
-    with pytest.raises(vfs.FormatError, match=r"x\.xml"):
-        parse_xml(b"<r>", "x.xml")
-
-
-def test_expand(tmp_path: Path) -> None:
-    for n in (1, 2, 10):
-        (tmp_path / f"f{n}.raw").touch()
-    (tmp_path / "odd[1].raw").touch()
-    assert [Path(p).name for p in expand(tmp_path / "f*.raw")] == ["f1.raw", "f2.raw", "f10.raw"]
-    assert [Path(p).name for p in expand(str(tmp_path / "odd[1].raw"))] == ["odd[1].raw"]
-    assert expand(["b", "a"]) == ["b", "a"]
-    with pytest.raises(vfs.MissingSourceError, match="no file matches"):
-        expand(str(tmp_path / "g*.raw"))
-    with pytest.raises(vfs.OptionError, match="no file given"):
-        expand([])
-
-
-def test_read_at(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    path.write_bytes(b"0123456789")
-    assert read_at(str(path), 3, 4) == b"456"
-    assert read_at(str(path), 30, 4, short_ok=True) == b"456789"
-    with pytest.raises(vfs.TruncatedSourceError, match="looks truncated"):
-        read_at(str(path), 30, 4)
-    with pytest.raises(vfs.SourceError, match="cannot be read"):
-        read_at(str(tmp_path), 3)
-
-
-def test_shapes_and_names_of_axes() -> None:
-    assert shape_option("256,128", "s") == shape_option("256x128", "s") == shape_option((256, 128), "s") == (256, 128)
-    assert shape_option(7, "s") == (7,)
-    for wrong in ("", "0,3", "-1", "4,x", (), "4..5"):
-        with pytest.raises(vfs.OptionError, match="s="):
-            shape_option(wrong, "s")
-    assert [nav_dims(n) for n in range(4)] == [(), ("frame",), ("scan_y", "scan_x"), ("t", "scan_y", "scan_x")]
-    assert len(set(nav_dims(6))) == 6
+    assert parse_xml(b"<a x='1'><b/></a>", "side.xml").attrib == {"x": "1"}
+    record = np.zeros((), [("name", "S8"), ("_reserved", "u4"), ("size", "<u2", 2), ("gain", ">f4")])[()]
+    record["name"], record["size"], record["gain"] = b"ab \0cd", (3, 4), 1.5
+    assert fields(record) == {"name": "ab", "size": [3, 4], "gain": 1.5}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,8 @@ from vfs.testing.writers import write_npy
 from vfs.tree import FOLDER, Face, Folder, NpyFace, Tree, ZarrFace, number, plain_json
 
 
-def array_of(values: np.ndarray, path: str = "data", *, companion: bool = False, **more: Any) -> ArrayReader:
-    array = in_memory(values, nav_ndim=min(1, values.ndim), **more)
-    object.__setattr__(array.dataset, "path", path)
-    object.__setattr__(array.dataset, "companion", companion)
-    return array
+def array_of(values: np.ndarray, path: str = "data", *, companion: bool = False, said: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> ArrayReader:
+    return in_memory(values, nav_ndim=min(1, values.ndim), said={"path": path, "companion": companion, **said}, **more)
 
 
 def tree_of(*arrays: ArrayReader, name: str = "set", **attrs: Any) -> Tree:
@@ -303,8 +302,7 @@ def test_dtypes_in_documents(dtype: np.dtype, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_fill_values(dtype: str, fill: Any, written: Any) -> None:
-    array = array_of(np.zeros((2, 3), dtype))
-    object.__setattr__(array.dataset, "fill", fill)
+    array = array_of(np.zeros((2, 3), dtype), said={"fill": fill})
     document = json.loads(tree_of(array).zarr(3).documents["data/zarr.json"])
     assert document["fill_value"] == written
     found = zarr.core.metadata.v3.ArrayV3Metadata.from_dict(document).fill_value
@@ -330,9 +328,7 @@ def test_metadata_that_json_cannot_hold() -> None:
     assert plain["text"] == "? é 日"
     assert (plain["long"], plain["big"], plain["5"], plain["sur?"], plain["record"]) == (2.5, 2**70, "number", 1, [1, 2.5])
     for zarr_format in FORMATS:
-        array = array_of(np.zeros((1, 1)))
-        object.__setattr__(array.dataset, "attrs", value)
-        face = tree_of(array, vfs=value).zarr(zarr_format)
+        face = tree_of(array_of(np.zeros((1, 1)), said={"attrs": value}), vfs=value).zarr(zarr_format)
         root = json.loads(face.documents["zarr.json" if zarr_format == 3 else ".zattrs"])
         assert (root["attributes"] if zarr_format == 3 else root)["vfs"] == plain
         assert "é".encode() in face.documents["data/zarr.json" if zarr_format == 3 else "data/.zattrs"]  # not escaped

@@ -25,7 +25,7 @@ from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import DecodeError, OptionError, RegionError, SourceError
 from vfs.geometry import ChunkGrid, Region, flat_boxes, select
-from vfs.kernels.ranges import DEST, STEP, split, windows
+from vfs.kernels.ranges import DEST, START, STEP, STOP, split, windows
 from vfs.layout import BlockLayout
 
 ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
@@ -46,6 +46,13 @@ class ArrayReader:
         cache: where decoded pieces are kept.
         corrections: applied to every frame; without `dtype` the elements are then floats.
 
+    Attributes:
+        shape, ndim, size, nbytes, dtype: as of numpy arrays; dtype in native byte order. stored: dtype before conversion.
+        chunks: elements per axis of a chunk; `chunking` says why, and what it costs. chunk_bytes: bytes of one.
+        grid: the chunks; together: boxes of chunks that are read together.
+        decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
+        as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
+
     Raises:
         OptionError: `dtype` or `chunks` does not fit.
     """
@@ -60,45 +67,33 @@ class ArrayReader:
         cache: ChunkCache | None = None,
         corrections: Corrections | None = None,
     ) -> None:
+        # plain attributes: a request for a small chunk costs about as much as it makes calls
         self.dataset = dataset
         self.backend = backend
         self.corrections = corrections
-        self.dtype = _target_dtype(dataset.dtype if corrections is None else corrections.dtype(dataset.dtype), dtype)
+        self.stored = dataset.dtype
+        self.dtype = _target_dtype(self.stored if corrections is None else corrections.dtype(self.stored), dtype)
+        self.shape = dataset.shape
+        self.ndim = len(dataset.shape)
+        self.size = math.prod(dataset.shape)
+        self.nbytes = self.size * self.dtype.itemsize
         self.source = _source(dataset, self.dtype.itemsize)
         self.chunking = tiling.negotiate(chunks, self.source)
+        self.chunks = self.chunking.shape
+        self.chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
+        self.grid = ChunkGrid(self.shape, self.chunks)
         self.cache = ChunkCache() if cache is None else cache
         self.token = object()  # ours in the cache, which others may share: unlike an id it is never given out again
         self.together = ChunkGrid(self.shape, tiling.grouped(self.chunking, self.source, self.cache.limit // 4))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements per axis."""
-        return self.dataset.shape
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """Elements per axis of a chunk; `chunking` says why, and what it costs."""
-        return self.chunking.shape
+        self.decodes_whole = dataset.decoder.word_bytes == 0
+        self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
+        self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
+        self.views = self.as_stored and self.plain and not backend.copies
 
     @property
     def dims(self) -> tuple[str, ...]:
         """A name per axis."""
         return self.dataset.dims
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.dataset.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.dataset.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
 
     @property
     def attrs(self) -> Mapping[str, Any]:
@@ -114,17 +109,7 @@ class ArrayReader:
     def fill(self) -> Any:
         """What blank places read as."""
         with np.errstate(all="ignore"):
-            return np.asarray(self.dataset.fill).astype(self.dataset.dtype).astype(self.dtype)[()]
-
-    @property
-    def grid(self) -> ChunkGrid:
-        """The chunks of the array."""
-        return ChunkGrid(self.shape, self.chunks)
-
-    @property
-    def decodes_whole(self) -> bool:
-        """True where a part of a block costs as much as the block: partial reads go through the cache."""
-        return self.dataset.decoder.word_bytes == 0
+            return np.asarray(self.dataset.fill).astype(self.stored).astype(self.dtype)[()]
 
     def __len__(self) -> int:
         if not self.shape:
@@ -171,13 +156,14 @@ class ArrayReader:
         box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
         try:
             if out is None:
-                straight = self.straight(box)
-                if straight is not None:
+                if self.views and (straight := self.straight(box)):
                     return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
                 out = np.empty(box.shape, self.dtype)
             else:
                 _check_out(out, box.shape, self.dtype)
-            if box.size:
+            if box.size and self.as_stored and out.flags.c_contiguous:
+                self._gather(box, out)
+            elif box.size:
                 self._read_into(box, out)
         except SourceError as error:
             raise type(error)(f"{error} [reading {self.dataset.path}{box}]", error.errno or 5) from None
@@ -327,19 +313,18 @@ class ArrayReader:
 
     def straight(self, region: Region) -> tuple[int, int, int] | None:
         """(file, first byte, last byte) where one range of native bytes is the answer, so that `read` gives a view of the file; else None."""
-        decoder = self.dataset.decoder
-        if self.backend.copies or self.corrections or decoder.word_bytes == 0 or decoder.dtype != self.dtype or not cast(Decoder, decoder).straight:
+        if not self.views:
             return None
         rows, _ = self.dataset.layout.read_ranges(region, 1)
         if len(rows) != 1:
             return None
         file, start, stop, _, step, *_ = rows[0].tolist()
-        if (step != 1 and stop - start > decoder.word_bytes) or stop - start != region.size * self.dtype.itemsize:
+        if (step != 1 and stop - start > self.stored.itemsize) or stop - start != region.size * self.dtype.itemsize:
             return None
         return file, start, stop
 
     def _read_into(self, region: Region, out: np.ndarray) -> None:
-        """Read a non-empty region, corrected and converted where that is asked for."""
+        """Read a non-empty region, corrected and converted where that is asked for, into memory of any strides."""
         if self.corrections:
             self._correct_into(region, out, self.corrections)
             return
@@ -347,19 +332,16 @@ class ArrayReader:
             with np.errstate(all="ignore"):
                 self._gather_blocks(region, out)
             return
-        if self.dtype == self.dataset.dtype and out.flags.c_contiguous:
-            self._gather(region, out)
-            return
-        width = self.dataset.dtype.itemsize
+        width = self.stored.itemsize
         for tile in tiling.cut(region, width, TILE):
             with scratch.borrow(tile.size * width) as memory, np.errstate(all="ignore"):
-                part = memory[: tile.size * width].view(self.dataset.dtype).reshape(tile.shape)
+                part = memory[: tile.size * width].view(self.stored).reshape(tile.shape)
                 self._gather(tile, part)
                 np.copyto(out[_within(tile, region)], part, casting="unsafe")
 
     def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
         """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
-        stored, made = self.dataset.dtype, corrections.dtype(self.dataset.dtype)
+        stored, made = self.stored, corrections.dtype(self.stored)
         sig = self.ndim - self.dataset.nav_ndim
         for tile in tiling.cut(region, made.itemsize, TILE):
             box, corner, inner = corrected_box(corrections, tile, self.dataset.nav_ndim)
@@ -377,14 +359,14 @@ class ArrayReader:
 
     def _gather(self, region: Region, out: np.ndarray) -> bool:
         """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is stored; the rest is filled."""
-        decoder = self.dataset.decoder
-        if decoder.word_bytes == 0:
+        if self.decodes_whole:
             return self._gather_blocks(region, out)
-        decoder = cast(Decoder, decoder)
-        backend = self.backend
+        decoder, backend = cast(Decoder, self.dataset.decoder), self.backend
         rows, covered = self.dataset.layout.read_ranges(region, ROWS)
         if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
-            return all([self._gather(half, out[_within(half, region)]) for half in region.halves()])
+            first, second = region.halves()
+            complete = self._gather(first, out[_within(first, region)])
+            return self._gather(second, out[_within(second, region)]) and complete
         flat = out.reshape(-1)
         if covered < flat.size or decoder.accumulates:
             flat.fill(self.dataset.fill)
@@ -393,27 +375,28 @@ class ArrayReader:
             part = rows[first:last]
             if not backend.copies:
                 decoder.decode(part, backend.span(file, start, stop, scratch_none), start, flat)
-            elif backend.in_place and decoder.straight and last - first == 1 and rows[first, STEP] == 1:
+            elif backend.in_place and self.plain and last - first == 1 and rows[first, STEP] == 1:
                 to = int(rows[first, DEST]) * width
                 backend.span(file, start, stop, flat.view(np.uint8)[to : to + stop - start])
-            elif stop - start > backend.window:  # a long run that has to be decoded: in pieces that stay in cache
-                for piece in split(part, backend.window, decoder.word_bytes, decoder.word_pixels):
-                    self._decode(piece[None], file, int(piece[1]), int(piece[2]), None, flat)
             else:
-                self._decode(part, file, start, stop, part if wanted * 2 < stop - start else None, flat)
+                few = wanted * 2 < stop - start
+                pieces = [part]
+                if stop - start > backend.window:  # a long run that has to be decoded: in pieces that stay in cache
+                    runs = split(part, backend.window, decoder.word_bytes, decoder.word_pixels)
+                    pieces = [runs[k : k + 1] for k in range(len(runs))]
+                for piece in pieces:
+                    if len(pieces) > 1:
+                        start, stop = piece[0, START : STOP + 1].tolist()
+                    with scratch.borrow(stop - start + backend.margin) as memory:
+                        decoder.decode(piece, backend.span(file, start, stop, memory, piece if few else None), start, flat)
         return covered >= flat.size
-
-    def _decode(self, rows: np.ndarray, file: int, start: int, stop: int, wanted: np.ndarray | None, flat: np.ndarray) -> None:
-        with scratch.borrow(stop - start + self.backend.margin) as memory:
-            data = self.backend.span(file, start, stop, memory, wanted)
-            cast(Decoder, self.dataset.decoder).decode(rows, data, start, flat)
 
     def _gather_blocks(self, region: Region, out: np.ndarray) -> bool:
         """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
         layout = cast(BlockLayout, self.dataset.layout)
         _, covered = layout.read_ranges(region)
         if covered < out.size:
-            out[...] = np.asarray(self.dataset.fill).astype(self.dataset.dtype)
+            out[...] = np.asarray(self.dataset.fill).astype(self.stored)
         for box, shape, where in layout.touched(region):
             to, of = [], []
             for lo, hi, start, stop, step in zip(box.start, box.stop, region.start, region.stop, region.step, strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from operator import index
 from typing import Any
@@ -110,11 +110,11 @@ class ChunkGrid:
 
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
+    counts: tuple[int, ...] = field(init=False)
+    """Number of chunks per axis (0 where the axis is empty)."""
 
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Number of chunks per axis (0 where the axis is empty)."""
-        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counts", tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)))
 
     def has(self, position: Sequence[int]) -> bool:
         """True where `position` is a chunk of this grid."""
@@ -124,7 +124,7 @@ class ChunkGrid:
         """The part of the array that the chunk at `position` holds; shorter than `chunks` at the far edges."""
         start = tuple(p * c for p, c in zip(position, self.chunks, strict=True))
         stop = tuple(min(a + c, n) for a, c, n in zip(start, self.chunks, self.shape, strict=True))
-        return Region.box(start, stop)
+        return Region(start, stop, (1,) * len(start))
 
     def touched(self, region: Region) -> Iterator[tuple[int, ...]]:
         """Positions of the chunks that a non-empty region touches, in C order."""

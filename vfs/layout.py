@@ -197,11 +197,12 @@ class FrameLayout:
         return replace(self, nav_shape=nav, offset=self.offset + sync_offset, chosen=chosen)
 
     def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
+        box = np.array((region.start, region.stop, region.step), np.int64)
         found: tuple[np.ndarray, int] = ranges.plan_frames(
-            _ints(region.start),
-            _ints(region.stop),
-            _ints(region.step),
-            _ints(self.nav_shape if self.chosen is None else (len(self.chosen),)),
+            box[0],
+            box[1],
+            box[2],
+            np.array(self.nav_shape if self.chosen is None else (len(self.chosen),), np.int64),
             len(self.sig_shape),
             self.pieces,
             self.stream,
@@ -360,14 +361,15 @@ class BlockLayout:
         return found
 
     def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
+        box = np.array((region.start, region.stop, region.step), np.int64)
         found: tuple[np.ndarray, int] = blocks.plan_blocks(
-            _ints(region.start),
-            _ints(region.stop),
-            _ints(region.step),
+            box[0],
+            box[1],
+            box[2],
             self.tree,
             self.levels,
             self.place,
-            _ints(self.pitch),
+            np.array(self.pitch, np.int64),
             self.whole,
             self.word_bytes,
             most,

@@ -211,7 +211,7 @@ class ZarrFace:
         if found is None:
             return None
         array, _, chunk = found
-        return Node(False, _chunk_bytes(array)) if chunk else FOLDER
+        return Node(False, array.chunk_bytes) if chunk else FOLDER
 
     def children(self, key: str, after: int = 0) -> Iterator[str]:
         """Names in a folder, the first `after` left out."""
@@ -240,7 +240,7 @@ class ZarrFace:
         if found is None or not found[2]:
             return None
         array, position, _ = found
-        size = _chunk_bytes(array)
+        size = array.chunk_bytes
         stop = size if stop is None else min(stop, size)
         if start == 0 and stop == size:
             return _bytes(array.read_chunk(position))
@@ -255,8 +255,8 @@ class ZarrFace:
         found = self.chunk(key)
         if found is not None and not found[2]:  # a folder of chunks
             counts = found[0].grid.counts[len(found[1]) :]
-            return math.prod(counts) * _chunk_bytes(found[0])
-        return size + sum(math.prod(a.grid.counts) * _chunk_bytes(a) for path, a in self.arrays.items() if f"{path}/".startswith(below))
+            return math.prod(counts) * found[0].chunk_bytes
+        return size + sum(math.prod(a.grid.counts) * a.chunk_bytes for path, a in self.arrays.items() if f"{path}/".startswith(below))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every key that begins with `prefix`, documents and chunks, one at a time."""
@@ -285,10 +285,6 @@ def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
             return
     for n in range(counts[0]):
         yield from _below(f"{root}/{n}", counts[1:], prefix)
-
-
-def _chunk_bytes(array: ArrayReader) -> int:
-    return math.prod(array.chunks) * array.dtype.itemsize
 
 
 def number(part: str) -> int:

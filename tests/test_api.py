@@ -1,0 +1,235 @@
+"""Opening: what is given, what comes back, and one clear error for everything that does not fit."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs import api
+from vfs.dataset import Dataset, Files
+from vfs.decode import PlainDecoder
+from vfs.formats import Format
+from vfs.layout import FrameLayout
+from vfs.testing.writers import write_npy, write_raw
+
+VALUES = np.arange(12 * 4 * 5, dtype="<u2").reshape(12, 4, 5)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_npy(tmp_path, VALUES, name="scan.npy")
+
+
+def container(paths: Any, *, twice: bool = False) -> list[Dataset]:
+    """A format of three arrays in one file of plain numbers: two of their own right, a little different in size, and a companion."""
+    files = Files.stat(paths)
+
+    def part(name: str, shape: tuple[int, ...], first: int, companion: bool = False) -> Dataset:
+        layout = FrameLayout.of(shape[1:], [shape[0]], word_bytes=2, file_header=first)
+        return Dataset(
+            name, files, layout, PlainDecoder(np.dtype("<u2")), shape, ("frame", "y", "x")[: len(shape)], 1, companion=companion, attrs={"name": name}
+        )
+
+    return [part("entry/large", (6, 4, 5), 0), part("entry/small", (5, 4, 5), 240), part("stamp", (6,), 440, True)]
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of the format `container`."""
+    kind = Format("container", (".many",), "", "for tests", lambda path, head: path.endswith(".many"), container)
+    known = {**api.by_name.__globals__["formats"](), "container": kind}
+    monkeypatch.setitem(api.by_name.__globals__, "formats", lambda: known)
+    path = tmp_path / "set.many"
+    path.write_bytes(VALUES.tobytes())
+    return path
+
+
+def test_one_file_several_files_and_a_glob(tmp_path: Path, path: Path) -> None:
+    np.testing.assert_array_equal(vfs.open(path)[...], VALUES)
+    np.testing.assert_array_equal(vfs.open(str(path))[...], VALUES)
+    np.testing.assert_array_equal(vfs.open([path])[...], VALUES)
+    for n in (10, 9):
+        write_npy(tmp_path, VALUES + n, name=f"f{n}.npy")
+    np.testing.assert_array_equal(vfs.open(str(tmp_path / "f*.npy"))[...], np.stack([VALUES + 9, VALUES + 10]))
+    np.testing.assert_array_equal(vfs.open([tmp_path / "f10.npy", tmp_path / "f9.npy"])[...], np.stack([VALUES + 10, VALUES + 9]))
+
+
+def test_arranging(path: Path) -> None:
+    np.testing.assert_array_equal(vfs.open(path, nav_shape=(3, 4))[...], VALUES.reshape(3, 4, 4, 5))
+    np.testing.assert_array_equal(vfs.open(path, nav_shape="2x3")[...], VALUES[:6].reshape(2, 3, 4, 5))
+    more = vfs.open(path, nav_shape=20)
+    np.testing.assert_array_equal(more[:12], VALUES)
+    assert not more[12:].any()
+    np.testing.assert_array_equal(vfs.open(path, sync_offset=3)[:9], VALUES[3:])
+    np.testing.assert_array_equal(vfs.open(path, sync_offset=-3)[3:], VALUES[:9])
+    mask = np.zeros((3, 4), bool)
+    mask[1, 1:3] = True
+    np.save(path.parent / "roi.npy", mask)
+    for roi in (mask, mask.reshape(-1), [5, 6], path.parent / "roi.npy", str(path.parent / "roi.npy")):
+        shown = vfs.open(path, nav_shape=(3, 4), roi=roi)
+        np.testing.assert_array_equal(shown[...], VALUES[5:7])
+        assert shown.dims == ("frame", "y", "x")
+    np.testing.assert_array_equal(vfs.open(path, roi=[3, 0, 3])[...], VALUES[[3, 0, 3]])
+
+
+@pytest.mark.parametrize("sync", [2**80, -(2**80), 2**63 - 1, 12, -12])
+def test_an_offset_beyond_all_frames_is_blank(path: Path, sync: int) -> None:
+    assert not vfs.open(path, sync_offset=sync)[...].any()
+
+
+def bad_options(folder: Path) -> list[dict[str, Any]]:
+    (folder / "empty.npy").touch()
+    (folder / "text.npy").write_text("no array")
+    np.save(folder / "floats.npy", np.ones(3))
+    np.savez(folder / "several.npz", a=np.ones(2))
+    return [
+        *({"nav_shape": shape} for shape in (0, (2, -1), "a", (2**40, 2**40), 1.5, (10**30,))),
+        *({"sync_offset": offset} for offset in (1.5, "x", None)),
+        *({"roi": roi} for roi in (np.zeros(12, bool), np.ones((3, 4), bool), [12], [-1], [], [0.5], [[1]], [2**70], {"a": 1})),
+        *({"roi": folder / name} for name in ("gone.npy", "empty.npy", "text.npy", "floats.npy", "several.npz", "")),
+        *({"dtype": "x9"}, {"dtype": "S4"}, {"dtype": object}, {"chunks": "many"}, {"chunks": (1, 2)}, {"chunks": 0}, {"chunks": None}),
+        *({"backend": "fast"}, {"backend": None}, {"format": "nonsense"}, {"colour": 1}, {"sig_ndim": 9}),
+        *({"dark": np.ones((2, 2))}, {"dead": np.ones((4, 5), bool)}),
+    ]
+
+
+def test_options_that_do_not_fit(tmp_path: Path, path: Path) -> None:
+    for options in bad_options(tmp_path):
+        with pytest.raises((vfs.OptionError, vfs.MissingSourceError)) as caught:
+            vfs.open(path, **options)
+        assert str(caught.value), options
+        assert "\n" not in str(caught.value), options
+        assert len(str(caught.value)) < 600, options
+
+
+def test_names_that_are_nearly_right(path: Path) -> None:
+    with pytest.raises(vfs.OptionError, match=r"did you mean npy\?"):
+        vfs.open(path, format="npz")
+    with pytest.raises(vfs.OptionError, match=r"did you mean sig_ndim\?"):
+        vfs.open(path, sig_dim=2)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "foreign.npy").write_bytes(b"GIF89a" + bytes(100))
+    for given, error, says in (
+        (tmp_path / "gone.npy", vfs.MissingSourceError, "gone.npy: no such file"),
+        (tmp_path / "*.none", vfs.MissingSourceError, "no file matches"),
+        (tmp_path, vfs.SourceError, "Is a directory"),
+        (tmp_path / "empty", vfs.FormatError, "empty: expected a detector file, found an empty one"),
+        (tmp_path / "foreign.npy", vfs.UnknownFormatError, r"foreign.npy: no format recognises it \(its name looks like npy"),
+        ([], vfs.OptionError, "no file given"),
+        ("", vfs.MissingSourceError, "no such file"),
+    ):
+        with pytest.raises(error, match=says):
+            vfs.open(given)
+
+
+# containers
+
+
+def test_a_group_is_a_mapping(many: Path) -> None:
+    group = vfs.open_group(many)
+    assert list(group) == ["entry/large", "entry/small", "stamp"]
+    assert len(group) == 3
+    assert group.main is group["entry/large"]
+    assert vfs.open(many).dataset.path == "entry/large"
+    assert group.name == "set"
+    assert group.attrs == {"vfs": {"format": "container", "name": "entry/large"}}
+    np.testing.assert_array_equal(group["entry/small"][...], VALUES[6:11])
+    np.testing.assert_array_equal(group["stamp"][...], VALUES.reshape(-1)[220:226])
+    with pytest.raises(vfs.UnknownArrayError, match="no array 'entry' in set; there are: entry/large, entry/small, stamp"):
+        group["entry"]
+    with pytest.raises(KeyError):
+        group["entry"]
+    assert repr(group) == "<vfs.VirtualGroup set: entry/large, entry/small, stamp>"
+
+
+@pytest.mark.parametrize("name", ["entry/large", "entry/small", "stamp"])
+def test_any_array_can_be_the_main_one(many: Path, name: str) -> None:
+    array = vfs.open(many, array=name)
+    assert array.dataset.path == name
+    assert array.group.main is array
+    np.testing.assert_array_equal(array[...], vfs.open_group(many)[name][...])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(array))[...], array[...])
+    assert vfs.open(many, array=name, dtype="f8").dtype == np.float64
+    with pytest.raises(vfs.UnknownArrayError, match="there are: entry/large, entry/small, stamp"):
+        vfs.open(many, array="other")
+
+
+def test_the_main_array_stays_the_main_one_however_little_of_it_is_shown(many: Path) -> None:
+    for options in ({"roi": [0]}, {"nav_shape": 1}, {"dtype": "u1"}):
+        array = vfs.open(many, **options)
+        assert array.dataset.path == "entry/large"
+        assert array.group.tree.main == "entry/large"
+
+
+def test_companions_go_with_the_scan_and_others_do_not(many: Path) -> None:
+    group = vfs.open_group(many, nav_shape=(2, 2), sync_offset=1)
+    np.testing.assert_array_equal(group["stamp"][...], VALUES.reshape(-1)[221:225].reshape(2, 2))
+    assert group["entry/small"].shape == (5, 4, 5)
+
+
+# openings
+
+
+def test_an_opening_is_what_was_given(path: Path) -> None:
+    array = vfs.open(path, nav_shape=(3, 4), chunks="frames", backend="buffered")
+    opening = array.group.opening
+    assert opening.paths == (str(path),)
+    assert opening.format == "npy"
+    assert pickle.loads(pickle.dumps(opening)) == opening
+    np.testing.assert_array_equal(opening.group().main[...], array[...])
+
+
+def test_a_set_that_changed_is_not_opened_again_as_the_same(path: Path) -> None:
+    small = pickle.dumps(vfs.open(path))
+    os.utime(path, ns=(0, 1))
+    with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: .* open it again"):
+        pickle.loads(small)
+
+
+def test_headerless_data_takes_dtype_as_what_it_is(tmp_path: Path) -> None:
+    paths = write_raw(tmp_path, VALUES)
+    same = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(4, 5))
+    assert same.dtype == np.uint16
+    np.testing.assert_array_equal(same[...], VALUES)
+    both = vfs.open(paths, format="raw", stored_dtype="<u2", dtype="f4", sig_shape="4,5")
+    np.testing.assert_array_equal(both[...], VALUES.astype("f4"), strict=True)
+    assert pickle.loads(pickle.dumps(both)).dtype == np.float32
+
+
+def test_arrays_are_let_go_of(path: Path) -> None:
+    array = vfs.open(path)
+    array[0]
+    array.cached_chunk((0, 0, 0))
+    gone = weakref.ref(array)
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    del array
+    gc.collect()
+    assert gone() is None
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
+def test_what_import_and_open_load(path: Path) -> None:
+    script = f"""
+import sys, vfs
+light = [m for m in ("numpy", "numba", "zarr") if m in sys.modules]
+a = vfs.open({str(path)!r}, backend="buffered")
+a[0, 1, 2]
+heavy = [m for m in ("zarr", "fuse", "mfusepy", "tifffile", "h5py", "dask") if m in sys.modules]
+print(light, heavy)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    assert done.stdout.strip() == "[] []", done.stderr
