@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pty
@@ -143,14 +144,52 @@ def test_a_calibration_is_a_line(value: object, text: str) -> None:
 def test_info_verbose_says_why_and_from_where(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("info", "-v", scan) == 0
     out = capsys.readouterr().out
-    assert "storage delivers" in out
     assert "pixel_type: U16" in out
     assert str(scan.parent / "scan003.mib") in out
+    assert "backend: mmap (auto); it maps files" in out
+    assert "backend of a mount: buffered (auto); it reads with pread" in out
+
+
+def test_info_verbose_says_what_was_asked_for(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("info", "-v", scan, "--backend", "direct") == 0
+    out = capsys.readouterr().out
+    assert "backend: direct, as asked; it reads past the page cache" in out
+    assert "backend of a mount" not in out
+
+
+@pytest.mark.parametrize("spec", ["auto", "frames", "scan", "balanced", "1,2,8,16", "4KiB"])
+def test_info_says_why_chunks_are_what_they_are_and_what_they_cost(scan: Path, spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    chunking = vfs.open(scan, chunks=spec).chunking
+    assert run("info", scan, "--chunks", spec) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("    chunks: "))
+    assert chunking.reason in line
+    assert f"; {chunking.one:.1f} bytes read for each one asked for" in line
+    assert (f"{chunking.full:.1f} in all" in line) is (f"{chunking.full:.1f}" != f"{chunking.one:.1f}")
 
 
 def test_info_warns_of_costly_chunks(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("info", scan, "--chunks", "1,1,1,1") == 0
     assert "bytes for each byte asked for" in capsys.readouterr().out
+    assert run("info", scan) == 0
+    assert "bytes for each byte asked for" not in capsys.readouterr().out
+
+
+def test_export_warns_of_costly_chunks_and_takes_them(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("export", scan, tmp_path / "o.zarr", "--chunks", "1,1,1,1") == 0
+    err = capsys.readouterr().err
+    assert err.startswith("vfs: warning: scan data: chunks (1, 1, 1, 1) read ")
+    assert err.count("\n") == 1
+    assert zarr.open_group(tmp_path / "o.zarr", mode="r")["data"].chunks == (1, 1, 1, 1)
+
+
+def test_mount_warns_of_costly_chunks(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    served = []
+    monkeypatch.setattr(importlib.import_module("vfs.mount"), "serve", lambda folder, point, ready: served.append(folder))
+    assert run("mount", scan, tmp_path, "--chunks", "1,1,1,1") == 0
+    assert "vfs: warning: scan data: chunks (1, 1, 1, 1) read " in capsys.readouterr().err
+    assert run("mount", scan, tmp_path) == 0
+    assert not capsys.readouterr().err
+    assert len(served) == 2
 
 
 def test_info_names_missing_files(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:

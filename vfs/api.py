@@ -13,7 +13,7 @@ import numpy as np
 
 from vfs import tiling
 from vfs.array import ArrayReader
-from vfs.backends import make_backend
+from vfs.backends import choice, make_backend
 from vfs.cache import ChunkCache
 from vfs.corrections import Corrections
 from vfs.dataset import Dataset, Saved
@@ -188,7 +188,7 @@ def open_group(
             open, or the name of an array of the set. Pixels become float32 unless `dtype` says otherwise.
         dead: pixels replaced by the mean of their good neighbours: a mask [sig_shape], coordinates [n, 2], a file, or a name likewise.
         chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
-        backend: "auto", "mmap" or "buffered".
+        backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
         options: options of the format (`vfs formats` lists them).
 
     Raises:
@@ -280,8 +280,7 @@ def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], **
     items = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not items:
         raise OptionError("nothing to mount: expected at least one data set")
-    if options.get("backend", "auto") == "auto":
-        options["backend"] = "buffered"
+    options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
     return Mount.start(partial(_folder, [open_group(item, **options).opening for item in items]), mountpoint)
 
 

@@ -171,12 +171,14 @@ def formats(json_: Json = False) -> None:
 @_opens
 def mount(datasets: Datasets, mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")], *, settings: Settings) -> None:
     """Show data sets as folders and files (NAME.zarr, NAME.v2.zarr, NAME.npy) until Ctrl-C or `vfs unmount`."""
+    from vfs.backends import choice
     from vfs.mount import serve
     from vfs.report import count
     from vfs.tree import Folder
 
-    backend = "buffered" if settings.common["backend"] == "auto" else settings.common["backend"]  # a mapped source that shrinks would kill the server
+    backend, _ = choice(settings.common["backend"], serves=True)
     groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend}))
+    _warn_of_chunks(groups)
     folder = Folder([group.tree for group in groups])
     if version := settings.zarr_format:
         folder.faces = {name: face for name, face in folder.faces.items() if getattr(face, "zarr_format", version) == version}
@@ -208,6 +210,7 @@ def export(
     from vfs.report import count, size
 
     group = _open(datasets, settings)
+    _warn_of_chunks([group])
     total = sum(array.nbytes for array in group.values())
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
@@ -266,6 +269,13 @@ def _open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup
     if len(groups) > 1 and len({_series(name) for name in groups}) == 1:
         _say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({_series(argument)!r}) opens them as one")
     return list(groups.values())
+
+
+def _warn_of_chunks(groups: Sequence[VirtualGroup]) -> None:
+    for group in groups:
+        for path, array in group.items():
+            if array.chunking.warning:
+                _say(f"warning: {group.name} {path}: {array.chunking.warning}")
 
 
 def _series(path: str) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vfs.api import VirtualArray, VirtualGroup
+from vfs.backends import choice
 from vfs.formats import Format
+from vfs.tiling import Chunking
 from vfs.tree import plain_json
 
 SHOWN = 12  # files and metadata entries that people get to see of each list
@@ -86,13 +88,14 @@ def as_text(group: VirtualGroup, verbose: bool = False) -> Iterator[str]:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
             yield "    " + "; ".join(f"{key}: {_axes(value)}" for key, value in said.items())
+        if verbose or not array.dataset.companion:
+            yield f"    chunks: {_chunks(array.chunking)}"
         if verbose:
-            chunking = array.chunking
-            yield f"    chunks: {chunking.reason}; storage delivers {chunking.one:.1f} bytes for each one asked for (one chunk), {chunking.full:.1f} (all)"
             yield from (f"    {line}" for line in _some([f"{key}: {_short(value)}" for key, value in plain_json(array.attrs).items()], "more"))
         if chunking_warning := array.chunking.warning:
             yield f"    {chunking_warning}"
     if verbose:
+        yield from (f"  {line}" for line in _backend(group))
         lines = [f"{path}  {size(nbytes) if nbytes >= 0 else 'missing'}" for path, nbytes in files.items()]
         yield from (f"  {line}" for line in _some(lines, "more files"))
 
@@ -104,6 +107,22 @@ def _row(path: str, array: VirtualArray) -> tuple[str, ...]:
         nbytes *= n
     unit = next((str(value) for key, value in scale(array).items() if key in _UNIT), "")
     return path, axes, array.dtype.name, size(array.nbytes), f"chunks {' x '.join(map(str, array.chunks)) or 1} ({size(nbytes)})", unit
+
+
+def _chunks(chunking: Chunking) -> str:
+    """Why chunks are what they are, and their read amplification."""
+    one, full = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
+    return f"{chunking.reason}; {one} bytes read for each one asked for" + ("" if one == full else f" in one chunk, {full} in all")
+
+
+def _backend(group: VirtualGroup) -> Iterator[str]:
+    """How files are read, and why so; what a mount does where that is something else."""
+    asked = group.opening.settings.get("backend", "auto")
+    chosen, why = choice(asked)
+    yield f"backend: {chosen}{' (auto)' if asked == 'auto' else ', as asked'}; it {why}"
+    served, reason = choice(asked, serves=True)
+    if served != chosen:
+        yield f"backend of a mount: {served} (auto); it {reason}"
 
 
 def _axes(value: Any) -> str:

@@ -47,8 +47,31 @@ class Backend(Protocol):
         """
 
 
+_WHY = {
+    "mmap": "maps files: views of them without a copy, for one's own process",
+    "buffered": "reads with pread: a source that shrinks meanwhile is an error, where a map of it would kill the process",
+    "direct": "reads past the page cache, for disks faster than that and data larger",
+}
+
+
+def choice(name: str, serves: bool = False) -> tuple[str, str]:
+    """(the backend that a name stands for, why it), `auto` being the one that is best for what it is for.
+
+    Args:
+        name: `auto`, `mmap`, `buffered` or `direct`.
+        serves: True where the process reads for others, as a mount does.
+
+    Raises:
+        OptionError: there is no such backend.
+    """
+    if name not in ("auto", *_WHY):
+        raise OptionError(f"backend {name!r}: expected one of auto, {', '.join(_WHY)}")
+    chosen = name if name != "auto" else "buffered" if serves else "mmap"
+    return chosen, _WHY[chosen]
+
+
 def make_backend(name: str, files: Files) -> Backend:
-    """The backend of that name: `auto` (mmap), `mmap`, `buffered` or `direct`.
+    """The backend of that name: `auto` (see `choice`), `mmap`, `buffered` or `direct`.
 
     Raises:
         OptionError: there is no such backend.
@@ -57,7 +80,5 @@ def make_backend(name: str, files: Files) -> Backend:
     from vfs.backends.direct import DirectBackend
     from vfs.backends.mapped import MmapBackend
 
-    known: dict[str, Callable[[Files], Backend]] = {"auto": MmapBackend, "mmap": MmapBackend, "buffered": BufferedBackend, "direct": DirectBackend}
-    if name not in known:
-        raise OptionError(f"backend {name!r}: expected one of {', '.join(known)}")
-    return known[name](files)
+    known: dict[str, Callable[[Files], Backend]] = {"mmap": MmapBackend, "buffered": BufferedBackend, "direct": DirectBackend}
+    return known[choice(name)[0]](files)
