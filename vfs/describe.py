@@ -157,6 +157,8 @@ def _frames(dataset: Dataset, layout: FrameLayout) -> tuple[dict[str, Any], list
     """Returns ({"frames": …}, the files that it names, as indices into those of the data set)."""
     stream, stride = layout.stream, layout.stride
     size = math.prod(layout.sig_shape) * layout.word_bytes
+    if _reach(layout) * layout.word_bytes > stride - layout.header:
+        raise OptionError(f"{dataset.path}: frames whose pixels lie among those of others have no explicit description; only the short one can be written")
     payload = min(max(size, _reach(layout) * layout.word_bytes), stride - layout.header)
     made: dict[str, Any] = {"header": layout.header, "footer": stride - layout.header - payload}
     if payload != size:

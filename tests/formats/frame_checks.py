@@ -1,0 +1,204 @@
+"""What the tests of frame-by-frame formats share: boxes against a numpy twin, arrangements, truncation, mutation.
+
+`python -m tests.formats.frame_checks 10000` runs the mutations of all formats here and prints what came of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+
+BACKENDS = ("mmap", "buffered")
+
+
+def frames_of(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    """Random numbers over the whole range of a dtype."""
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+
+
+def regions(shape: tuple[int, ...], count: int = 40, seed: int = 1) -> Iterator[tuple[slice, ...]]:
+    """The whole array and random boxes with steps."""
+    rng = random.Random(seed)
+    yield tuple(slice(None) for _ in shape)
+    for _ in range(count):
+        cut = []
+        for n in shape:
+            a, b = sorted((rng.randrange(n + 1), rng.randrange(n + 1)))
+            cut.append(slice(a, b, rng.choice((1, 1, 1, 2, 3))))
+        yield tuple(cut)
+
+
+def same(got: np.ndarray, twin: np.ndarray) -> None:
+    """Equal to the bit, NaN too, with the twin's dtype in native order."""
+    assert got.shape == twin.shape
+    assert got.dtype == twin.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(got, twin)
+
+
+def check_boxes(paths: Any, twin: np.ndarray, path: str = "data", count: int = 40, **options: Any) -> None:
+    """Every box of an array equals its twin, under every backend."""
+    for backend in BACKENDS:
+        array = vfs.open_group(paths, backend=backend, **options)[path]
+        for cut in regions(twin.shape, count):
+            same(array.read(cut), twin[cut])
+
+
+def check_arranged(paths: Any, frames: np.ndarray, **options: Any) -> None:
+    """nav_shape, sync_offset both ways and roi, against the frames [n, …] in stored order."""
+    n, blank = len(frames), np.zeros_like(frames[0])
+
+    def shifted(offset: int, count: int) -> np.ndarray:
+        return np.stack([frames[k + offset] if 0 <= k + offset < n else blank for k in range(count)])
+
+    for backend in BACKENDS:
+        for nav in ((n,), (n - 1,), (n + 3,), (2, n // 2), (2, n), (1, 2, n)):
+            count = int(np.prod(nav))
+            for offset in (0, 1, n - 1, n + 2, -1, -(n + 2)):
+                array = vfs.open(paths, nav_shape=nav, sync_offset=offset, backend=backend, **options)
+                same(array[...], shifted(offset, count).reshape(nav + frames.shape[1:]))
+        chosen = np.array([n - 1, 0, 2, 2])
+        same(vfs.open(paths, nav_shape=(n,), roi=chosen, backend=backend, **options)[...], frames[chosen])
+        mask = np.arange(n) % 3 == 1
+        same(vfs.open(paths, nav_shape=(n,), roi=mask, sync_offset=1, backend=backend, **options)[...], shifted(1, n)[mask])
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error that vfs raised on purpose: one line, not too long."""
+    assert isinstance(error, vfs.VfsError), repr(error)
+    text = str(error)
+    assert text
+    assert "\n" not in text
+    assert len(text) < 2000
+    return text
+
+
+def check_truncated(file: Path, opened: Any, twin: np.ndarray, sig_ndim: int = 2, points: Iterable[int] | None = None, **options: Any) -> None:
+    """A file that ends anywhere: an error of one line, or the first frames as they are and the rest blank; never something else."""
+    whole = file.read_bytes()
+    frames = twin.reshape(-1, *twin.shape[twin.ndim - sig_ndim :])
+    outcomes = Counter[str]()
+    try:
+        for size in points or {*range(0, min(len(whole), 300), 7), *np.linspace(0, len(whole) - 1, 60).astype(int).tolist()}:
+            file.write_bytes(whole[:size])
+            for backend in BACKENDS:
+                try:
+                    got = vfs.open(opened, backend=backend, **options)[...]
+                except vfs.VfsError as error:
+                    one_line(error)
+                    outcomes["error"] += 1
+                    continue
+                flat = got.reshape(-1, *frames.shape[1:])
+                held = next((k for k in range(min(len(flat), len(frames))) if not np.array_equal(flat[k], frames[k], equal_nan=True)), len(flat))
+                assert not flat[held:].any()
+                outcomes["frames"] += 1
+    finally:
+        file.write_bytes(whole)
+    assert outcomes["error"]
+
+
+def refuses(paths: Any, *words: str, kind: type[vfs.VfsError] = vfs.VfsError, **options: Any) -> str:
+    """Opening is refused in one line with these words. Returns: the line."""
+    with pytest.raises(kind) as caught:
+        vfs.open(paths, **options)
+    text = one_line(caught.value)
+    for word in words:
+        assert word in text, text
+    return text
+
+
+_INTEGERS = (0, 1, 2, 3, 7, 255, 256, 257, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
+
+
+def mutate(data: bytes, rng: random.Random, head: int) -> bytes:
+    """One change, or a few: in the first `head` bytes rather than behind them."""
+    made = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        limit = max(1, len(made) if rng.random() < 0.2 else min(len(made), head))
+        at = rng.randrange(limit)
+        kind = rng.randrange(7)
+        if kind == 0 and made:
+            made[at] ^= 1 << rng.randrange(8)
+        elif kind == 1 and made:
+            made[at] = rng.randrange(256)
+        elif kind == 2:
+            width = rng.choice((1, 2, 4, 8))
+            value = rng.choice(_INTEGERS) & ((1 << 8 * width) - 1)
+            at -= at % (2 if rng.random() < 0.9 else 1)
+            made[at : at + width] = value.to_bytes(width, "little")
+        elif kind == 3:
+            del made[rng.randrange(len(made) + 1) :]
+        elif kind == 4:
+            del made[at : at + rng.randrange(1, 64)]
+        elif kind == 5:
+            made[at:at] = rng.randbytes(rng.randrange(1, 64))
+        else:
+            made[at : at + 8] = rng.choice((b"-1", b"99999999999", b"\xff" * 8, bytes(8), b"nan", b"<", b">", b'"', b"x", b"="))
+    return bytes(made)
+
+
+def fuzz(folder: Path, paths: Any, count: int, *, seed: int = 0, head: int = 400, format: str, **options: Any) -> Counter[str]:
+    """Change the files of a set `count` times; open it and read a little of every array. Nothing but an error of vfs may come of it.
+
+    Returns: how often which kind of error came, or "opened"; "longest" is the longest of all in ms, "memory" the growth of the process in MB.
+    """
+    rng = random.Random(seed)
+    files = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    outcomes = Counter[str]()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    longest = 0.0
+    for _ in range(count):
+        victims = rng.sample(list(files), rng.choice((1, 1, 1, min(2, len(files)))))
+        for victim in victims:
+            victim.write_bytes(mutate(files[victim], rng, head))
+        start = time.perf_counter()
+        try:
+            group = vfs.open_group(paths, format=format, backend=rng.choice(BACKENDS), **options)
+            for array in group.values():
+                if array.size and np.prod(array.chunks) * array.dtype.itemsize <= 1 << 24:
+                    array.read_chunk((0,) * array.ndim)
+                    array.read_chunk(tuple(n - 1 for n in array.grid.counts))
+            outcomes["opened"] += 1
+        except vfs.VfsError as error:
+            one_line(error)
+            outcomes[type(error).__name__] += 1
+        longest = max(longest, time.perf_counter() - start)
+        for victim in victims:
+            victim.write_bytes(files[victim])
+    outcomes["longest"] = round(longest * 1000)
+    outcomes["memory"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    return outcomes
+
+
+def main(count: int, write: Mapping[str, Callable[[Path], tuple[Any, Mapping[str, Any]]]], seed: int = 0) -> None:
+    """Fuzz sets, each `count` times, and print what came of it."""
+    for (name, make), k in zip(write.items(), itertools.count(), strict=False):
+        with tempfile.TemporaryDirectory() as place:
+            paths, options = make(Path(place))
+            print(name, dict(fuzz(Path(place), paths, count, seed=seed + k, **options)), flush=True)
+
+
+if __name__ == "__main__":
+    from tests.formats import test_blo, test_dm, test_empad, test_frms6, test_k2is, test_seq, test_tvips
+
+    sets = {
+        f"{module.__name__}:{k}": make
+        for module in (test_blo, test_dm, test_empad, test_frms6, test_k2is, test_seq, test_tvips)
+        for k, make in enumerate(module.SETS)
+    }
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, sets, int(sys.argv[2]) if len(sys.argv) > 2 else 0)

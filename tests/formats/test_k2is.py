@@ -1,0 +1,288 @@
+"""K2 IS: what is peculiar to it. Sectors that begin and end anywhere, the shutter flag, the checks of every block, boxes of 12-bit pixels."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import BACKENDS, check_arranged, check_boxes, check_truncated, frames_of, fuzz, one_line, refuses, same
+from vfs.kernels import k2is
+from vfs.testing.gatan_writers import write_k2is
+
+BLOCK, FRAME = 22360, 22360 * 32
+CROP = "915,945,248,300"  # both bands, two sectors, five blocks across
+
+
+def camera(count: int, seed: int = 0) -> np.ndarray:
+    """Frames of 12-bit pixels."""
+    return frames_of((count, 1860, 2048), "u2", seed) & 4095
+
+
+def cropped(frames: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(frames[:, 915:945, 248:300])
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    frames = camera(3)
+    return write_k2is(folder, frames), cropped(frames), {"crop": CROP}
+
+
+def _series(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_k2is(folder, camera(2), first=(0, 3, 31, 0, 1, 2, 5, 8)), {"format": "k2is", "crop": CROP}
+
+
+def _scan(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_k2is(folder, camera(2), scan=(1, 2), shutter=1), {"format": "k2is", "crop": CROP}
+
+
+SETS = [_series, _scan]
+
+
+def change(path: Path, at: int, value: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(value)
+
+
+def test_whole_frames_and_boxes(tmp_path: Path) -> None:
+    frames = camera(2)
+    path = write_k2is(tmp_path, frames)
+    check_boxes(path, frames, count=8)
+    array = vfs.open(path)
+    assert array.dims == ("frame", "y", "x")
+    assert array.attrs["tags"]["Microscope"] == "K2"
+    for backend in BACKENDS:
+        array = vfs.open(path, backend=backend)
+        for y, x in ((929, 255), (0, 0), (1859, 2047), (930, 256)):
+            assert array[1, y, x] == frames[1, y, x]
+        same(array[0, 3:7, ::5], frames[0, 3:7, ::5])
+        same(array[:, 900:1000, 16:1040], frames[:, 900:1000, 16:1040])  # whole blocks, rows of the output that are not as wide as the frame
+        same(array[:, 5:1800:7, 17:1040], frames[:, 5:1800:7, 17:1040])
+    same(vfs.open(path, dtype="f4")[0, :40], frames[0, :40].astype("f4"))
+
+
+def test_crop(tmp_path: Path) -> None:
+    frames = camera(1)
+    path = write_k2is(tmp_path, frames)
+    same(vfs.open(path, crop=True)[...], frames[:, :1792, :1920])
+    assert vfs.open(path, crop="true").shape == (1, 1792, 1920)
+    assert vfs.open(path, crop="false").shape == (1, 1860, 2048)
+    check_boxes(path, cropped(frames), crop=CROP)
+    same(vfs.open(path, crop=(915, 945, 248, 300))[...], cropped(frames))
+    for bad in ("1,2,3", "0,1861,0,5", "5,5,0,9", "a", 7, "0,-1,0,5"):
+        refuses(path, "crop", kind=vfs.OptionError, crop=bad)
+
+
+def test_arranged(tmp_path: Path) -> None:
+    frames = camera(6)
+    path = write_k2is(tmp_path, frames)
+    check_arranged(path, cropped(frames), crop=CROP)
+    array = vfs.open(path, crop=CROP, nav_shape=(2, 4), sync_offset=-1)
+    assert array.valid.tolist() == [[False, True, True, True], [True, True, True, False]]
+
+
+def test_any_file_names_the_set(tmp_path: Path) -> None:
+    path, twin, options = row(tmp_path)
+    bins = [tmp_path / f"set_{k}.bin" for k in range(1, 9)]
+    for given in (bins[4], bins[::-1], [path, *bins], [str(tmp_path / "set_*")]):
+        array = vfs.open(given, **options)
+        same(array[...], twin)
+        assert [Path(f).name for f in array.files] == [f"set_{k}.bin" for k in range(1, 9)]
+    path.unlink()
+    same(vfs.open(bins[0], **options)[...], twin)
+    refuses(bins[:7], "eight", kind=vfs.OptionError)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kept"),
+    [
+        ((0, 3, 31, 0, 1, 2, 5, 8), (0,) * 8, slice(1, 4)),
+        ((5,) * 8, (0,) * 8, slice(1, 4)),
+        ((0,) * 8, (1, 0, 0, 31, 9, 0, 0, 2), slice(0, 3)),
+        ((40, 0, 33, 32, 0, 0, 0, 0), (0, 0, 0, 0, 64, 0, 0, 1), slice(2, 2)),
+        ((32, 0, 0, 0, 0, 0, 0, 0), (0, 0, 32, 0, 0, 0, 0, 0), slice(1, 3)),
+    ],
+)
+def test_sectors_begin_and_end_anywhere(tmp_path: Path, first: tuple[int, ...], last: tuple[int, ...], kept: slice) -> None:
+    frames = camera(4)
+    path = write_k2is(tmp_path, frames, first=first, last=last)
+    if kept.start == kept.stop:
+        refuses(path, "no whole frame")
+        return
+    array = vfs.open(path, crop=CROP)
+    same(array[...], cropped(frames)[kept])
+    assert array.attrs["frame_id"] == 700 + kept.start
+
+
+@pytest.mark.parametrize(("flag", "start"), [(0, 0), (1, 0), (3, 2), (5, 4)])
+def test_a_scan_starts_a_frame_before_the_flag(tmp_path: Path, flag: int, start: int) -> None:
+    frames = camera(6)
+    path = write_k2is(tmp_path, frames, scan=(2, 2), shutter=flag)
+    twin = np.zeros((4, *cropped(frames).shape[1:]), "u2")
+    found = cropped(frames)[start : start + 4]
+    twin[: len(found)] = found
+    array = vfs.open(path, crop=CROP)
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    same(array[...], twin.reshape(2, 2, *twin.shape[1:]))
+    assert array.valid.sum() == len(found)
+    same(vfs.open(path, crop=CROP, sync_offset=1)[0, 0], cropped(frames)[start + 1])
+    same(vfs.open(path, crop=CROP, first_frame=0, nav_shape=(6,))[...], cropped(frames))
+    refuses(path, "first_frame", kind=vfs.OptionError, first_frame=6)
+
+
+def test_a_scan_that_never_started_says_so_and_a_series_does_not_ask(tmp_path: Path) -> None:
+    frames = camera(3)
+    path = write_k2is(tmp_path, frames, scan=(1, 3), shutter=9)
+    refuses(path, "first_frame=0", "shutter")
+    same(vfs.open(path, crop=CROP, first_frame=0)[0], cropped(frames))
+    series = write_k2is(tmp_path, frames, shutter=2, name="series_")
+    same(vfs.open(series, crop=CROP)[...], cropped(frames))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "word"), [(0, b"\0", "sync word"), (22, b"\1\1", "1860"), (36, b"\1", "22,360"), (28, b"\0\1", "place"), (27, b"\1", "frame")]
+)
+def test_a_damaged_block_is_an_error_wherever_it_is_needed(tmp_path: Path, at: int, value: bytes, word: str) -> None:
+    frames = camera(3)
+    path = write_k2is(tmp_path, frames)
+    byte = FRAME + 7 * BLOCK  # sector 3, second frame: rows 0 to 929, columns 512 + 128 to 512 + 144
+    change(tmp_path / "set_3.bin", byte + at, value)
+    for backend in BACKENDS:
+        array = vfs.open(path, backend=backend)
+        same(array[::2], frames[::2])
+        same(array[1, 930:], frames[1, 930:])
+        same(array[1, :930, :640], frames[1, :930, :640])
+        for cut in ((1, slice(0, 1), slice(655, 657)), (1, slice(920, 931), slice(640, 641)), (slice(None),)):
+            with pytest.raises(vfs.DecodeError, match=r"set_3\.bin") as caught:
+                array[cut]
+            assert f"{byte:,} to {byte + BLOCK:,}" in one_line(caught.value)
+            assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("lost", [1, 5, 32])
+def test_lost_blocks_are_an_error_behind_them(tmp_path: Path, lost: int) -> None:
+    frames = camera(4)
+    path = write_k2is(tmp_path, frames)
+    file = tmp_path / "set_2.bin"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: FRAME + 3 * BLOCK] + whole[FRAME + (3 + lost) * BLOCK :])
+    for backend in BACKENDS:
+        array = vfs.open(path, crop=CROP, backend=backend)
+        assert array.shape[0] == 4
+        same(array[0], cropped(frames)[0])
+        for n in (2, 3):
+            with pytest.raises(vfs.SourceError, match=r"set_2\.bin"):
+                array[n]
+    if lost == 32:  # the blocks are at their places, of another frame
+        same(vfs.open(path, crop=CROP, check_ids=False)[2][:, 8:], np.concatenate([cropped(frames)[3, :, 8:]]))
+
+
+def test_ids_that_do_not_count_frames_are_not_compared(tmp_path: Path) -> None:
+    frames = camera(3)
+    path = write_k2is(tmp_path, frames)
+    for sector in range(1, 9):
+        for n in range(3):
+            for block in range(32):
+                change(tmp_path / f"set_{sector}.bin", n * FRAME + block * BLOCK + 24, struct.pack(">I", 5 + 10 * n))
+    same(vfs.open(path, crop=CROP)[...], cropped(frames))
+
+
+def test_ids_begin_anew_after_the_last_one(tmp_path: Path) -> None:
+    frames = camera(3)
+    path = write_k2is(tmp_path, frames[:1], first_id=(1 << 32) - 1)
+    assert vfs.open(path, crop=CROP).attrs["frame_id"] == (1 << 32) - 1
+    path = write_k2is(tmp_path, frames, first_id=0)
+    for sector in range(1, 9):
+        for block in range(32):
+            change(tmp_path / f"set_{sector}.bin", block * BLOCK + 24, b"\xff" * 4)
+        for n in (1, 2):
+            for block in range(32):
+                change(tmp_path / f"set_{sector}.bin", n * FRAME + block * BLOCK + 24, struct.pack(">I", n - 1))
+    same(vfs.open(path, crop=CROP)[...], cropped(frames))
+
+
+def test_missing_and_foreign_files(tmp_path: Path) -> None:
+    path, _, _ = row(tmp_path)
+    (tmp_path / "set_4.bin").rename(tmp_path / "elsewhere")
+    refuses(path, "set_4.bin", kind=vfs.MissingSourceError)
+    (tmp_path / "set_4.bin").write_bytes(b"nothing of the kind" * 5000)
+    refuses(path, "set_4.bin", "expected a file of K2 IS blocks")
+    (tmp_path / "set_4.bin").write_bytes(b"")
+    refuses(path, "set_4.bin")
+    shutil.copy(tmp_path / "set_3.bin", tmp_path / "set_4.bin")  # a copy of another sector cannot be told from the right one
+    path.write_bytes(path.read_bytes()[:40])
+    refuses(path, "set_.gtg", "truncated")
+    path.write_bytes(b"text")
+    refuses(path, "set_.gtg")
+    refuses(path, "set_.gtg", format="k2is")
+
+
+def test_a_sector_of_another_recording(tmp_path: Path) -> None:
+    path, _, _ = row(tmp_path)
+    (tmp_path / "other").mkdir()
+    write_k2is(tmp_path / "other", camera(3), first_id=9000)
+    shutil.copy(tmp_path / "other" / "set_6.bin", tmp_path / "set_6.bin")
+    refuses(path, "set_6.bin", "aligned", "9000")
+
+
+def test_truncated(tmp_path: Path) -> None:
+    path, twin, options = row(tmp_path)
+    points = [0, 30, BLOCK - 1, BLOCK, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME + 5 * BLOCK, 3 * FRAME - 1]
+    check_truncated(tmp_path / "set_5.bin", path, twin, points=points, **options)
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 8, 5):
+        path.write_bytes(whole[:size])
+        refuses(path, "set_.gtg", format="k2is")
+
+
+def test_sectors_that_shrink_after_opening(tmp_path: Path) -> None:
+    path, _, options = row(tmp_path)
+    array = vfs.open(path, backend="buffered", **options)
+    with (tmp_path / "set_1.bin").open("r+b") as file:
+        file.truncate(2 * FRAME + 100)
+    with pytest.raises(vfs.SourceError, match=r"set_1\.bin"):
+        array[2]
+
+
+def test_absurd_scans_are_refused(tmp_path: Path) -> None:
+    frames = camera(1)
+    for size in ((0, 5), (1 << 31, 1 << 31)):
+        refuses(write_k2is(tmp_path, frames, scan=size), "size of a scan")
+
+
+def test_a_small_box_reads_headers_and_the_rows_it_wants(tmp_path: Path) -> None:
+    array = vfs.open(write_k2is(tmp_path, camera(1)))
+    rows, covered = array.dataset.layout.read_ranges(vfs.Region.box((0, 700, 20), (1, 710, 30)))
+    assert covered == 100
+    assert (rows[:, 2] - rows[:, 1]).tolist() == [40, 240]
+    assert array.dataset.layout.read_ranges(vfs.Region.whole(array.shape), 100)[1] == -1
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_mutations(tmp_path: Path, make: Any) -> None:
+    path, options = make(tmp_path)
+    assert fuzz(tmp_path, path, 200, **options)["opened"]
+
+
+def test_real_block(oracle: dict[str, Any]) -> None:
+    entry = oracle["k2is/single_block"]
+    raw = np.fromfile(SHARED / entry["files"][0], np.uint8)
+    rows = np.zeros((1, k2is.WIDE), np.int64)
+    rows[0, [2, 4, 6, k2is.ROWS, k2is.COLS, k2is.ROW_STEP, k2is.COL_STEP]] = len(raw), 16, 930 * 16, 930, 16, 1, 1
+    rows[0, k2is.BLOCK] = -1
+    out = np.empty(930 * 16, np.uint16)
+    assert k2is.unpack(rows, raw, 0, out) == (-1, k2is.GOOD)
+    assert same_values(out.reshape(930, 16), entry["arrays"]["block"])
+    rows[0, k2is.COLS] = 15  # the same, pixel by pixel
+    slow = np.zeros(930 * 16, np.uint16)
+    k2is.unpack(rows, raw, 0, slow)
+    same(slow.reshape(930, 16)[:, :15], out.reshape(930, 16)[:, :15])

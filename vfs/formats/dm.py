@@ -1,0 +1,302 @@
+"""DM3 and DM4, files of Gatan DigitalMicrograph (GMS). There is no public specification; the layout is known from its readers.
+
+The tags (see `vfs.dmtags`) hold a list of images; each says where its pixels are::
+
+    ImageList/k/ImageData/{Data, DataType, Dimensions/0,1,…, PixelDepth, Calibrations/Dimension/0,1,…}
+    ImageList/k/ImageTags/…
+
+Dimensions come fastest first, so that the array has them backwards. Thumbnails (named in `Thumbnails`, or the first image where
+it is coloured and others follow) are left out. One image is `data`, several are `image_0/data`, `image_1/data` …; the
+largest is the main one. Several files with one image each, all of one shape and type, are a stack in the order they are given.
+
+What the axes are: the last two are `y, x`, of spectra the one with energies is `energy`. Maps of spectra keep the order of the
+file, which stores a map for each energy (`energy, scan_y, scan_x`); `signal_first=True` shows them as `scan_y, scan_x, energy`.
+4D-STEM is always shown as `scan_y, scan_x, y, x`. Newer software stores it so and says `Data Order Swapped` = 1; older files store for
+each detector pixel a map of the scan, and reading one frame of those takes a pixel from each map: chunks hold whole maps.
+
+Colours are stored as B, G, R, alpha and shown as a last axis `channel` of R, G, B, alpha. Packed complex data (half of a Fourier
+transform) are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.decode import PlainDecoder
+from vfs.dmtags import Stored, Tags, find, is_tag_file, plain, read_tags
+from vfs.errors import FormatError, OptionError
+from vfs.formats import Format
+from vfs.geometry import Region
+from vfs.headers import nav_dims
+from vfs.layout import FrameLayout, whole_frame
+
+_DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1"}
+_COLOURS = (8, 23)  # four bytes a pixel
+_PACKED = {5: "packed complex", 27: "packed complex of 8 bytes", 28: "packed complex of 16 bytes"}
+_ENERGY = ("eV", "keV", "meV")
+_MAPS = 2 << 20  # bytes of maps, at most, in the block that is cheapest to read of files that store maps
+_MOST_AXES = 8
+_ANY = 1 << 62
+
+
+def sniff(path: str, head: bytes) -> bool:
+    return is_tag_file(head) and not path.lower().endswith(".gtg")
+
+
+@dataclass(frozen=True, eq=False)
+class MapLayout(FrameLayout):
+    """Frames whose pixels lie far apart: for each pixel of a frame, in C order, a map of the scan.
+
+    The same as a FrameLayout with a stride of one element and these strides as `pieces`, but ranges run along the scan, which is how
+    the elements lie in the file: one for each pixel and line of the scan, where a range for each element would be needed else.
+    """
+
+    @classmethod
+    def at(cls, nav_shape: tuple[int, ...], sig_shape: tuple[int, ...], offset: int, itemsize: int) -> MapLayout:
+        """Maps one after the other, from byte `offset` of file 0 on."""
+        count = math.prod(nav_shape)
+        steps = [count * math.prod(sig_shape[k + 1 :]) for k in range(len(sig_shape))]
+        stream = np.array([[0, count * math.prod(sig_shape) * itemsize, offset, 0]], np.int64)
+        return cls(nav_shape, sig_shape, stream, itemsize, 0, count, itemsize, 1, whole_frame(sig_shape, steps))
+
+    def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
+        k = len(self.shape) - len(self.sig_shape)
+        axes = [np.arange(a, b, s) for a, b, s in zip(region.start, region.stop, region.step, strict=True)]
+        frames = _flat(axes[:k], self.shape[:k])
+        pixels = _flat(axes[k:], self.sig_shape)
+        stored = (frames if self.chosen is None else self.chosen[frames]) + self.offset
+        shown = np.flatnonzero((stored >= 0) & (stored < self.stored))
+        if not len(shown) or not len(pixels):
+            return np.empty((0, 8), np.int64), 0
+        begins = np.concatenate([[0], np.flatnonzero((np.diff(stored[shown]) != 1) | (np.diff(shown) != 1)) + 1])
+        if len(begins) * len(pixels) > most:
+            return np.empty((0, 8), np.int64), -1
+        counts = np.diff(np.append(begins, len(shown)))
+        begins = shown[begins]
+        order = np.argsort(stored[begins], kind="stable")  # in file order, as all plans are
+        begins, counts = begins[order], counts[order]
+        rows = np.zeros((len(pixels), len(begins), 8), np.int64)
+        first = pixels[:, None] * self.stored + stored[begins]
+        rows[..., 0] = self.stream[0, 3]
+        rows[..., 1] = self.stream[0, 2] + first * self.word_bytes
+        rows[..., 2] = rows[..., 1] + counts * self.word_bytes
+        rows[..., 3] = begins * len(pixels) + np.arange(len(pixels))[:, None]
+        rows[..., 4] = np.where(counts == 1, 1, len(pixels))
+        rows[..., 6] = counts
+        return rows.reshape(-1, 8), len(shown) * len(pixels)
+
+
+def _flat(axes: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
+    """Flat indices, in C order, of the grid that positions along each axis make."""
+    flat = np.zeros(1, np.int64)
+    for axis, n in zip(axes, shape, strict=True):
+        flat = (flat[:, None] * n + axis).reshape(-1)
+    return flat
+
+
+@dataclass(frozen=True)
+class _Image:
+    """An image of a file: where and what its pixels are.
+
+    Attributes:
+        tags: its group in the tags.
+        offset: byte of the first pixel.
+        dtype: of a pixel as stored, a component of it where it is coloured.
+        shape: slowest axis first, without colours.
+        calibrations: scale, offset and unit of each axis.
+    """
+
+    tags: Mapping[str, Any]
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    coloured: bool
+    calibrations: tuple[dict[str, Any], ...]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize * (4 if self.coloured else 1)
+
+    @property
+    def energy(self) -> int | None:
+        """The axis with energies: by its unit; without one, by what the file says it is."""
+        units = [c["unit"] for c in self.calibrations]
+        found = [k for k, unit in enumerate(units) if unit in _ENERGY]
+        says = str(find(self.tags, "ImageTags/Meta Data/Format", "")).lower()
+        if len(found) == 1:
+            return found[0]
+        if not says.startswith("spectrum"):
+            return None
+        return 0 if says.startswith("spectrum image") or len(self.shape) == 1 else len(self.shape) - 1
+
+
+def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", ">"]) -> _Image | None:
+    """An entry of the list of images; None where it has no pixels.
+
+    Raises:
+        FormatError: what it says is no image, or one that is not read.
+    """
+    of = find(tags, "ImageData")
+    data = find(tags, "ImageData/Data")
+    if not isinstance(of, dict) or not isinstance(data, Stored):
+        return None
+    where = f"{path}: image {number}"
+    kind, depth, sizes = find(of, "DataType"), find(of, "PixelDepth"), find(of, "Dimensions")
+    if kind in _PACKED:
+        raise FormatError(f"{where} has pixels of type {kind} ({_PACKED[kind]}, half of a Fourier transform), which is not supported; save it as complex")
+    if kind not in _DTYPES:
+        raise FormatError(f"{where} has pixels of type {str(kind)[:20]!r}; expected one of {', '.join(map(str, _DTYPES))}")
+    values = list(sizes.values())[::-1] if isinstance(sizes, dict) else []
+    if not 1 <= len(values) <= _MOST_AXES or not all(isinstance(n, int) and n > 0 for n in values):
+        raise FormatError(f"{where} has dimensions {str(values)[:60]}; expected one to {_MOST_AXES} positive numbers")
+    dtype = np.dtype(_DTYPES[kind]).newbyteorder(order)
+    coloured = kind in _COLOURS
+    itemsize = 4 if coloured else dtype.itemsize
+    if depth is not None and depth != itemsize:
+        raise FormatError(f"{where} has pixels of type {kind}, which take {itemsize} bytes, but says that they take {str(depth)[:20]}")
+    if math.prod(values) * itemsize > data.nbytes:
+        raise FormatError(f"{where} has dimensions {values}, {math.prod(values) * itemsize:,} bytes, but only {data.nbytes:,} bytes of pixels")
+    groups = find(of, "Calibrations/Dimension")
+    given = list(groups.values()) if isinstance(groups, dict) else []
+    calibrations = tuple(_calibration(given[k] if k < len(given) else None) for k in range(len(values)))[::-1]
+    return _Image(tags, data.offset, dtype, tuple(values), coloured, calibrations)
+
+
+def _calibration(group: Any) -> dict[str, Any]:
+    """Scale, offset of the first element and unit of an axis."""
+    found = [find(group, name, default) if isinstance(group, dict) else default for name, default in (("Scale", 1.0), ("Origin", 0.0), ("Units", ""))]
+    scale, origin = (float(v) if isinstance(v, int | float) else d for v, d in zip(found, (1.0, 0.0), strict=False))
+    return {"scale": scale, "offset": -origin * scale if origin else 0.0, "unit": found[2] if isinstance(found[2], str) else ""}
+
+
+def _images(path: str, tags: Tags) -> list[_Image]:
+    """The images of a file in their order, without thumbnails.
+
+    Raises:
+        FormatError: there is none.
+    """
+    entries = tags.get("ImageList")
+    named = tags.get("Thumbnails")
+    thumbs = {find(t, "ImageIndex") for t in named.values() if isinstance(t, dict)} if isinstance(named, dict) else set()
+    groups = [g for g in entries.values() if isinstance(g, dict)] if isinstance(entries, dict) else []
+    with_pixels = [k for k, g in enumerate(groups) if isinstance(find(g, "ImageData/Data"), Stored)]
+    if len(with_pixels) > 1 and not thumbs:
+        first = groups[with_pixels[0]]
+        if find(first, "ImageData/DataType") == 23 and len(find(first, "ImageData/Dimensions", {}) or ()) == 2:
+            thumbs = {with_pixels[0]}
+    wanted = [k for k in with_pixels if k not in thumbs] or with_pixels
+    found = [image for k in wanted if (image := _image(path, k, groups[k], tags.order)) is not None]
+    if not found:
+        raise FormatError(f"{path}: expected an image in its tags, found none")
+    return found
+
+
+def _axes(image: _Image, signal_first: bool | None) -> tuple[tuple[str, ...], int, bool]:
+    """Returns (a name per stored axis, how many of them are signal axes, True where those come first and are shown last)."""
+    nd, energy = len(image.shape), image.energy
+    swapped = find(image.tags, "ImageTags/Meta Data/Data Order Swapped")
+    if energy == nd - 1:
+        return (*nav_dims(nd - 1), "energy"), 1, False
+    if energy == 0:
+        return ("energy", *nav_dims(nd - 1)), 1 if signal_first else nd - 1, bool(signal_first)
+    if nd == 1:
+        return ("x",), 1, False
+    first = nd == 4 and not swapped if signal_first is None else signal_first
+    if first and nd > 2 and not image.coloured:
+        return ("y", "x", *nav_dims(nd - 2)), 2, True
+    return (*nav_dims(nd - 2), "y", "x"), 2, False
+
+
+def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
+    """Pieces of a frame [y, x, 4] that is stored as B, G, R, alpha (from the other byte order: alpha, R, G, B)."""
+    steps = [4 * math.prod(sig[k + 1 :]) for k in range(len(sig))]
+    colour, alpha = ((-1, 2), (1, 3)) if order == "<" else ((1, 1), (1, 0))
+    zeros = [0] * len(sig)
+    return np.array([[*zeros, 0, *sig, 3, *steps, *colour, 0], [*zeros, 3, *sig, 1, *steps, *alpha, 0]], np.int64)
+
+
+def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, order: str, signal_first: bool | None, attrs: dict[str, Any]) -> Dataset:
+    """The array of an image; with several files, of those of equal images."""
+    names, sig_ndim, first = _axes(image, signal_first)
+    calibration = dict(zip(names, image.calibrations, strict=True))
+    said = {"name": image.tags.get("Name", ""), "tags": plain(find(image.tags, "ImageTags", {})), "calibration": calibration, **attrs}
+    decoder = PlainDecoder(image.dtype)
+    if first:
+        if len(files) > 1:
+            raise FormatError(f"{files.paths[0]}: stores a map of the scan for each pixel; files of this kind cannot be stacked, open them one by one")
+        sig, nav = image.shape[:sig_ndim], image.shape[sig_ndim:]
+        layout: FrameLayout = MapLayout.at(nav, sig, offsets[0], image.dtype.itemsize)
+        dims = names[sig_ndim:] + names[:sig_ndim]
+        lines = max(1, min(nav[0], _MAPS // (math.prod(nav[1:]) * image.dtype.itemsize)))
+        block = (lines, *nav[1:]) + (1,) * sig_ndim
+        return Dataset(path, files, layout, decoder, nav + sig, dims, len(nav), block=block, attrs={**said, "stored_order": list(names)})
+    nd = len(image.shape)
+    nav, sig = image.shape[: nd - sig_ndim], image.shape[nd - sig_ndim :]
+    pieces = _coloured_pieces(sig, order) if image.coloured else None
+    if image.coloured:
+        sig, names = (*sig, 4), (*names, "channel")
+    counts = [math.prod(nav)] * len(files)
+    layout = FrameLayout.of(sig, counts, word_bytes=image.dtype.itemsize, file_header=offsets, pieces=pieces)
+    if len(files) > 1:
+        nav = (sum(counts),) if len(nav) < 2 else (len(files) * nav[0], *nav[1:])
+        names = nav_dims(len(nav)) + names[nd - sig_ndim :]
+    return Dataset(path, files, layout.arranged(nav), decoder, nav + sig, names, len(nav), attrs=said)
+
+
+def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -> list[Dataset]:
+    """Several files, the largest image of each, as one array."""
+    files = Files.stat(paths)
+    tags = read_tags(files.paths[0])
+    image = max(_images(files.paths[0], tags), key=lambda i: i.nbytes)
+    offsets = [image.offset]
+    for path, size in zip(files.paths[1:], files.sizes[1:].tolist(), strict=True):
+        if same_offset:
+            if image.offset + image.nbytes > size:
+                raise FormatError(
+                    f"{path}: expected pixels from byte {image.offset:,} to {image.offset + image.nbytes:,} as in the first file, it has {size:,}"
+                )
+            offsets.append(image.offset)
+            continue
+        other = read_tags(path)
+        found = max(_images(path, other), key=lambda i: i.nbytes)
+        if (found.shape, found.dtype, found.coloured) != (image.shape, image.dtype, image.coloured):
+            raise FormatError(f"{path}: holds {found.dtype} {list(found.shape)}, {files.paths[0]} holds {image.dtype} {list(image.shape)}; they are no stack")
+        offsets.append(found.offset)
+    return [_dataset("data", files, offsets, image, tags.order, signal_first, {"version": tags.version})]
+
+
+def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset: bool = False) -> list[Dataset]:
+    """Open the images of a file, or a stack of files.
+
+    Args:
+        signal_first: the file stores a map of the scan for each energy or detector pixel, and scan axes are to be shown first. By
+            default 4D-STEM data are if their tags do not say otherwise, and spectra are shown as they are stored.
+        same_offset: all files of a stack hold their pixels at the same place as the first one; their tags are not read.
+
+    Raises:
+        FormatError, TruncatedSourceError: a file is not what it should be, or files are no stack.
+    """
+    for value, name in ((signal_first, "signal_first"), (same_offset, "same_offset")):
+        if not isinstance(value, bool | None):
+            raise OptionError(f"{name}={value!r}: expected true or false")
+    if len(paths) > 1:
+        return _stack(paths, same_offset, signal_first)
+    files = Files.stat(paths)
+    tags = read_tags(files.paths[0])
+    images = _images(files.paths[0], tags)
+    made = [
+        _dataset(f"image_{n}/data" if len(images) > 1 else "data", files, [image.offset], image, tags.order, signal_first, {"version": tags.version})
+        for n, image in enumerate(images)
+    ]
+    return sorted(made, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
+
+
+FORMAT = Format(
+    "dm", (".dm3", ".dm4"), "https://www.gatan.com/products/tem-analysis/gatan-microscopy-suite-software", "Gatan DigitalMicrograph 3 and 4", sniff, open
+)

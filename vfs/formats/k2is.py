@@ -1,0 +1,341 @@
+"""K2 IS, raw streams of Gatan K2 In-Situ cameras. There is no public specification; the layout is known from LiberTEM and py4DSTEM.
+
+A set is eight files `NAME1.bin` to `NAME8.bin`, one for each sector of the camera, and `NAME.gtg`, a tag file (see `vfs.dmtags`) without
+pixels. A file holds blocks of 22,360 bytes, 32 of them a frame; a frame is 1860 × 2048 pixels of 12 bits, the sectors side by side::
+
+    block:  header, 40 bytes | 930 rows of 16 pixels
+    sector: rows 0 to 929, 16 blocks from right to left | rows 930 to 1859, the same
+
+The files begin and end anywhere within a frame and not together. Blocks are counted: the sectors are aligned at the first and the
+last count that all of them have, then at whole frames (one frame id). The block header of everything that is read is checked:
+a damaged, foreign or missing block is an error, not zeros.
+
+Of a scan (the .gtg says its size) the camera records before the scan starts. The flag for that, in every block, comes one frame late: the
+first frame is the one before it. A time series has no scan and starts with the first frame.
+
+The image is in the first 1792 rows and 1920 columns: `crop=true` shows these. What is beyond is no image (rows from 1792 on hold readout
+noise that py4DSTEM subtracts).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files
+from vfs.dmtags import Tags, is_tag_file, plain, read_tags
+from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
+from vfs.formats import Format
+from vfs.geometry import Region
+from vfs.headers import natural, nav_dims, numbered
+from vfs.kernels import k2is
+from vfs.layout import FrameLayout, whole_frame
+
+HEADER = np.dtype(
+    [
+        ("sync", ">u4"),  # 0xFFFF0055
+        ("_pad", "V4"),
+        ("version", "u1"),
+        ("flags", "u1"),  # bit 0: the shutter is open (set one frame late)
+        ("_more", "V6"),
+        ("count", ">u4"),  # of blocks, the same in all sectors
+        ("width", ">u2"),  # of the sector, 256
+        ("height", ">u2"),  # 1860
+        ("frame_id", ">u4"),
+        ("start", ">u2", 2),  # x and y of the block in the sector
+        ("end", ">u2", 2),  # inclusive
+        ("size", ">u4"),  # of the block in bytes, 22360
+    ]
+)
+_SYNC = b"\xff\xff\x00\x55"
+_FRAME = k2is.BLOCKS * k2is.BYTES  # bytes of a frame in a file
+_FULL = (k2is.BANDS * k2is.HEIGHT, k2is.SECTORS * 256)
+_IMAGE = (0, 1792, 0, 1920)  # y and x that hold the image
+_MOST_SCAN = 1 << 32  # positions
+_ANY = 1 << 62
+_WRONG = {
+    k2is.BAD_SYNC: "the sync word FF FF 00 55",
+    k2is.BAD_SIZE: "a block of 22,360 bytes of a sector of 1860 × 256 pixels",
+    k2is.BAD_PLACE: "the block of this place in the frame",
+    k2is.BAD_ID: "a block of this frame",
+}
+
+
+def sniff(path: str, head: bytes) -> bool:
+    if path.lower().endswith(".gtg"):
+        return is_tag_file(head)
+    return head.startswith(_SYNC) and head[36:40] == k2is.BYTES.to_bytes(4, "big")
+
+
+@dataclass(frozen=True, eq=False)
+class SectorLayout(FrameLayout):
+    """Frames of which each of eight files holds 32 blocks. What a FrameLayout says holds for the first file.
+
+    Attributes:
+        starts: int64[8], byte of the first frame in each file.
+        first_id: frame id of the first frame, -1 where ids do not count frames.
+        origin: y and x in the full frame where the array begins.
+    """
+
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(k2is.SECTORS, np.int64))
+    first_id: int = -1
+    origin: tuple[int, int] = (0, 0)
+
+    def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
+        nav = self.shape[:-2]
+        lists = (region.start, region.stop, region.step, nav, self.origin)
+        arrays = [np.array(values, np.int64) for values in lists]
+        chosen = np.empty(0, np.int64) if self.chosen is None else self.chosen
+        found: tuple[np.ndarray, int] = k2is.plan(*arrays, self.offset, chosen, self.stored, self.starts, self.first_id, most)
+        return found
+
+
+@dataclass(frozen=True)
+class SectorDecoder:
+    """Blocks of 12-bit pixels, checked.
+
+    Args:
+        paths: the eight files, for messages.
+    """
+
+    paths: tuple[str, ...]
+    word_bytes: int = 24
+    word_pixels: int = 16
+    accumulates: bool = False
+    straight: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.uint16)
+
+    def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+        row, wrong = k2is.unpack(ranges, data, base, out)
+        if row < 0:
+            return
+        file, start = ranges[row, :2].tolist()
+        found = np.frombuffer(data[start - base : start - base + k2is.HEADER].tobytes(), HEADER)[0]
+        says = f"{found['sync']:#010x}"
+        if wrong == k2is.BAD_SIZE:
+            says = f"{found['size']:,} bytes, {found['height']} × {found['width']}"
+        elif wrong == k2is.BAD_PLACE:
+            says = f"the one at y = {found['start'][1]}, x = {found['start'][0]} of the sector"
+        elif wrong == k2is.BAD_ID:
+            says = f"frame {found['frame_id']} instead of {ranges[row, k2is.ID]}"
+        raise DecodeError(
+            f"{self.paths[file]}: bytes {start:,} to {start + k2is.BYTES:,}: expected {_WRONG[wrong]}, found {says}; blocks are damaged or missing"
+        )
+
+
+class _Sector:
+    """A file while it is looked at: headers of its blocks by their number."""
+
+    def __init__(self, path: str, size: int, stack: ExitStack) -> None:
+        self.path = path
+        self.blocks = size // k2is.BYTES
+        try:
+            self.fd = stack.enter_context(io.FileIO(path)).fileno()
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be opened: {error.strerror}", error.errno or 5) from None
+        if size < k2is.BYTES or not self.good(self.raw(0)):
+            raise FormatError(f"{path}: expected a file of K2 IS blocks, it begins with {self.raw(0)[:4]!r} and has {size:,} bytes")
+
+    def raw(self, block: int) -> bytes:
+        try:
+            return os.pread(self.fd, k2is.HEADER, block * k2is.BYTES)
+        except OSError as error:
+            raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
+
+    @staticmethod
+    def good(raw: bytes) -> bool:
+        return len(raw) == k2is.HEADER and bool(k2is.fault(np.frombuffer(raw, np.uint8), -1, -1) == k2is.GOOD)
+
+    def header(self, block: int) -> np.void:
+        """Raises:
+        FormatError: it is damaged.
+        """
+        raw = self.raw(block)
+        if not self.good(raw):
+            at = block * k2is.BYTES
+            raise FormatError(f"{self.path}: bytes {at:,} to {at + k2is.BYTES:,}: expected a K2 IS block, found {raw[:4]!r}; the file is damaged")
+        header: np.void = np.frombuffer(raw, HEADER)[0]
+        return header
+
+    def last(self) -> tuple[int, int]:
+        """(number, count) of the last block that is not damaged, of the last 32."""
+        for block in range(self.blocks - 1, max(-1, self.blocks - 1 - k2is.BLOCKS), -1):
+            if self.good(self.raw(block)):
+                return block, int(self.header(block)["count"])
+        raise FormatError(f"{self.path}: expected K2 IS blocks at its end, found none in the last {min(self.blocks, k2is.BLOCKS)} places; the file is damaged")
+
+    def with_count(self, count: int) -> int:
+        """Number of the first block with that count or a later one."""
+        near = count - int(self.header(0)["count"])
+        if 0 <= near < self.blocks and self.good(self.raw(near)) and self.header(near)["count"] == count:
+            return near
+        return _first(0, self.blocks, lambda block: bool(self.header(block)["count"] >= count))
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The first number of a range for which something holds that holds for all behind it too; `high` where there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int]:
+    """Returns (number of the first frame's first block in each sector, number of frames, frame id of the first one).
+
+    Raises:
+        FormatError: the sectors have no whole frame in common.
+    """
+    count = max(int(s.header(0)["count"]) for s in sectors)
+    starts = [s.with_count(count) for s in sectors]
+    ends = [s.last() for s in sectors]
+    count = min(end[1] for end in ends)
+    stops = [min(end[0], s.with_count(count)) + 1 for s, end in zip(sectors, ends, strict=True)]
+    names = f"{sectors[0].path} to {os.path.basename(sectors[-1].path)}"
+    if any(stop - start < k2is.BLOCKS for start, stop in zip(starts, stops, strict=True)):
+        raise FormatError(f"{names}: expected eight sectors of the same frames, found no whole frame (32 blocks) that all of them hold")
+    if any(_ids(s, start) != 1 for s, start in zip(sectors, starts, strict=True)):
+        starts = [_next_frame(s, start, stop) for s, start, stop in zip(sectors, starts, stops, strict=True)]
+    frames = max((stop - start) // k2is.BLOCKS for start, stop in zip(starts, stops, strict=True))  # a sector that lost blocks fails when it is read
+    if frames < 1 or any(start >= s.blocks for s, start in zip(sectors, starts, strict=True)):
+        raise FormatError(f"{names}: expected eight sectors of the same frames, found no whole frame that all of them hold")
+    heads = [s.header(start) for s, start in zip(sectors, starts, strict=True)]
+    for sector, head in zip(sectors, heads, strict=True):
+        if head["frame_id"] != heads[0]["frame_id"] or head["start"].tolist() != [240, 0]:
+            raise FormatError(
+                f"{sector.path}: cannot be aligned with {sectors[0].path}: expected a frame {heads[0]['frame_id']} that begins at x = 240, y = 0, "
+                f"found frame {head['frame_id']} at x = {head['start'][0]}, y = {head['start'][1]}"
+            )
+    return np.array(starts, np.int64), frames, int(heads[0]["frame_id"])
+
+
+def _ids(sector: _Sector, start: int) -> int:
+    """How many frames the next 32 blocks are of."""
+    return len({int(sector.header(start + k)["frame_id"]) for k in range(k2is.BLOCKS)})
+
+
+def _next_frame(sector: _Sector, start: int, stop: int) -> int:
+    """The first block of another frame than the one at `start`."""
+    here = sector.header(start)["frame_id"]
+    return next((k for k in range(start, min(stop, start + 2 * k2is.BLOCKS)) if sector.header(k)["frame_id"] != here), stop)
+
+
+def _counts_frames(sectors: Sequence[_Sector], starts: np.ndarray, frames: int, first_id: int) -> bool:
+    """True where the second frame has the next id, in a sector at least."""
+    if frames < 2:
+        return True
+    raws = [(s, s.raw(int(start) + k2is.BLOCKS)) for s, start in zip(sectors, starts, strict=True)]
+    return any(s.good(raw) and int(np.frombuffer(raw, HEADER)[0]["frame_id"]) == (first_id + 1) & 0xFFFFFFFF for s, raw in raws)
+
+
+def _shutter(sectors: Sequence[_Sector], starts: np.ndarray, frames: int) -> int:
+    """The first frame with the flag; `frames` where there is none."""
+
+    def is_open(frame: int) -> bool:
+        for sector, start in zip(sectors, starts.tolist(), strict=True):  # any sector tells; a damaged block does not
+            raw = sector.raw(start + frame * k2is.BLOCKS)
+            if sector.good(raw):
+                return bool(raw[9] & 1)
+        raise FormatError(f"{sectors[0].path}: frame {frame} is damaged in all sectors")
+
+    return _first(0, frames, is_open)
+
+
+def _members(paths: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The tag file (None where there is none) and the eight sectors of a set that one file names, or that are all given."""
+    tags = [p for p in paths if p.lower().endswith(".gtg")]
+    if len(paths) > 1:
+        sectors = sorted((p for p in paths if p not in tags), key=natural)
+        if len(tags) > 1 or len(sectors) != k2is.SECTORS:
+            raise OptionError(f"{paths[0]}: expected eight .bin files and at most one .gtg, found {len(sectors)} and {len(tags)}")
+        return (tags[0] if tags else None), sectors
+    stem = os.path.splitext(paths[0])[0]
+    if not tags:
+        stem = stem[:-1] if stem[-1:] in set("12345678") else stem
+        tags = [f"{stem}.gtg"] if os.path.exists(f"{stem}.gtg") else []
+    found = dict(numbered(stem, ".bin"))
+    missing = [f"{os.path.basename(stem)}{k}.bin" for k in range(1, k2is.SECTORS + 1) if k not in found]
+    if missing:
+        raise MissingSourceError(f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it; missing: {', '.join(missing)}")
+    return (tags[0] if tags else None), [found[k] for k in range(1, k2is.SECTORS + 1)]
+
+
+def _scan(path: str, tags: Tags) -> tuple[int, ...]:
+    """The scan shape with the pixels that are recorded while the beam flies back; () for a time series."""
+    pairs = (("SI Dimensions/Size Y", "SI Dimensions/Size X"), tuple(f"{_SAMPLING}/{side} (pixels)" for side in ("Height", "Width")))
+    for names in pairs:
+        values = [tags.get(name) for name in names]
+        if all(v is None for v in values):
+            continue
+        if not all(isinstance(v, int | float) and 1 <= v < _MOST_SCAN for v in values) or values[0] * values[1] > _MOST_SCAN:
+            raise FormatError(f"{path}: expected the size of a scan in {names[0]!r} and {names[1]!r}, found {str(values)[:60]}")
+        return tuple(int(v) for v in values)
+    return ()
+
+
+_SAMPLING = "SI Image Tags/SI/Acquisition/Spatial Sampling"
+
+
+def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
+    """First and last (half-open) row, then column."""
+    if isinstance(crop, bool) or (isinstance(crop, str) and crop.lower() in ("true", "false")):
+        return _IMAGE if str(crop).lower() == "true" else (0, _FULL[0], 0, _FULL[1])
+    parts = crop.split(",") if isinstance(crop, str) else crop if isinstance(crop, Sequence) else ()
+    box = tuple(int(part) if re.fullmatch(r" *[0-9]{1,4} *", str(part)) else -1 for part in parts)
+    if len(box) != 4 or not (min(box) >= 0 and box[0] < box[1] <= _FULL[0] and box[2] < box[3] <= _FULL[1]):
+        raise OptionError(f"crop={crop!r}: expected true, false, or four numbers y0,y1,x0,x1 within 0,{_FULL[0]},0,{_FULL[1]}")
+    return box[0], box[1], box[2], box[3]
+
+
+def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, first_frame: int | None = None, check_ids: bool = True) -> list[Dataset]:
+    """Open a set by its .gtg file, one of its .bin files or all of them.
+
+    Args:
+        crop: true for the image without the area beyond it, or rows and columns as y0,y1,x0,x1.
+        first_frame: first frame of the files that is shown. By default that in which a scan starts, the first one of a time series.
+        check_ids: frames must be numbered without gaps in all sectors, so that a lost frame of a sector is an error.
+
+    Raises:
+        MissingSourceError: a sector is missing.
+        FormatError: the files are no K2 IS set, or their sectors have no frames in common.
+        OptionError: an option does not fit.
+    """
+    box = _crop(crop)
+    tag_file, members = _members(paths)
+    tags = read_tags(tag_file) if tag_file else None
+    scan = _scan(tag_file, tags) if tag_file and tags else ()
+    files = Files.stat(members)
+    with ExitStack() as stack:
+        sectors = [_Sector(path, int(size), stack) for path, size in zip(files.paths, files.sizes, strict=True)]
+        blocks, frames, first_id = _aligned(sectors)
+        counted = check_ids and _counts_frames(sectors, blocks, frames, first_id)
+        flagged = _shutter(sectors, blocks, frames) if scan and first_frame is None else 0
+    if flagged == frames:
+        raise FormatError(f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter; see them with first_frame=0")
+    start = max(0, flagged - 1) if first_frame is None else first_frame
+    if not isinstance(start, int) or not 0 <= start < frames:
+        raise OptionError(f"first_frame={first_frame!r}: expected a number from 0 to {frames - 1}")
+    shape, origin, stored = (box[1] - box[0], box[3] - box[2]), (box[0], box[2]), frames - start
+    begins = blocks * k2is.BYTES + start * _FRAME
+    stream = np.array([[0, stored * _FRAME, begins[0], 0]], np.int64)
+    nav = scan or (stored,)
+    layout = SectorLayout(
+        nav, shape, stream, _FRAME, 0, stored, 24, 16, whole_frame(shape), starts=begins, first_id=first_id + start if counted else -1, origin=origin
+    )
+    attrs: dict[str, Any] = {"frames": frames, "first_frame": start, "frame_id": (first_id + start) & 0xFFFFFFFF, "crop": list(box)}
+    if tags is not None:
+        attrs["tags"] = plain(tags.root)
+    return [Dataset("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)]
+
+
+FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open)

@@ -1,0 +1,261 @@
+"""Blocks of Gatan K2 IS cameras: where they lie, whether they are what they should be, and 12-bit pixels from 930 × 16 of them.
+
+A block is 40 bytes of header and 930 rows of 24 bytes, 16 pixels each. A row of the image is spread over the blocks of a band,
+512 bytes of output in 16 places of a file. Blocks of one band of one sector are taken together: some rows of each are unpacked into
+scratch memory that stays in cache, then written a row after the other, in order. Blocks lie at multiples of 8 bytes.
+
+Measured, frames of 7.6 MB from memory: 1.04 ms, against 0.53 ms of np.copyto and 1.8 to 3.5 ms without the scratch memory.
+
+Read ranges have eight columns more than others (see `vfs.kernels.ranges`). Where the wanted rows are far from the header, the header
+is a range of its own, with no elements.
+
+========  ==============================================================================================
+START     first byte: of the block where BLOCK is not -1, else of the first wanted row
+STEP      distance in the output between neighbouring rows
+SKIP      bytes from START to the first wanted row
+COUNT     elements: ROWS * COLS
+ROWS      rows wanted, every ROW_STEP-th
+COLS      columns wanted, every COL_STEP-th from FIRST on
+BLOCK     place of the block in its sector's part of the frame, 0 to 31; -1 where its header is not in the range
+ID        what the header must say as frame id; -1 for anything
+GROUP     the same for blocks of one band of one sector of one frame
+========  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from vfs.kernels.intrinsics import swap_bytes
+from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, SKIP, START, STEP, STOP
+
+ROWS, COLS, FIRST, ROW_STEP, COL_STEP, BLOCK, ID, GROUP = range(COLUMNS, COLUMNS + 8)
+WIDE = COLUMNS + 8
+
+HEADER, BYTES = 40, 22360  # of a block
+HEIGHT, WIDTH, LINE = 930, 16, 24  # rows, columns, bytes a row
+BLOCKS, BANDS, SECTORS = 32, 2, 8
+_ACROSS = BLOCKS // BANDS
+_TOGETHER = 62  # rows of 16 blocks that are unpacked at once: 31 KiB
+_NEAR = 4096  # bytes from the header to the wanted rows that are read rather than left out
+GOOD, BAD_SYNC, BAD_SIZE, BAD_PLACE, BAD_ID = range(5)
+
+
+@njit(nogil=True, cache=True)
+def _frame_rows(start, stop, step, pitch):
+    """Ranges of a box of a frame; bytes count from the frame's part of each sector, places from the box's first element.
+
+    Args:
+        start, stop, step: int64[2], y and x of the full frame; pitch: elements of a row of the output.
+    """
+    table = np.zeros((2 * SECTORS * BLOCKS, WIDE), np.int64)
+    n = 0
+    for sector in range(SECTORS):
+        for block in range(BLOCKS):
+            band = block // _ACROSS
+            y, x = band * HEIGHT, sector * WIDTH * _ACROSS + WIDTH * (_ACROSS - 1 - block % _ACROSS)
+            r0, c0 = max(0, -((start[0] - y) // step[0])), max(0, -((start[1] - x) // step[1]))  # first wanted row and column at or after y, x
+            r1 = -((start[0] - min(stop[0], y + HEIGHT)) // step[0])
+            c1 = -((start[1] - min(stop[1], x + WIDTH)) // step[1])
+            if r1 <= r0 or c1 <= c0:
+                continue
+            first = HEADER + (start[0] + r0 * step[0] - y) * LINE
+            last = HEADER + (start[0] + (r1 - 1) * step[0] - y + 1) * LINE
+            row = table[n]
+            row[FILE], row[START], row[STOP], row[BLOCK] = sector, block * BYTES, block * BYTES + HEADER, block
+            if first > _NEAR:
+                n += 1
+                row = table[n]
+                row[FILE], row[START], row[SKIP], row[BLOCK] = sector, block * BYTES + first, 0, -1
+            else:
+                row[SKIP] = first
+            row[STOP] = block * BYTES + last
+            row[DEST], row[STEP] = r0 * pitch + c0, pitch
+            row[ROWS], row[COLS], row[COUNT] = r1 - r0, c1 - c0, (r1 - r0) * (c1 - c0)
+            row[FIRST], row[ROW_STEP], row[COL_STEP] = start[1] + c0 * step[1] - x, step[0], step[1]
+            row[GROUP] = sector * BANDS + band
+            n += 1
+    return table[:n]
+
+
+@njit(nogil=True, cache=True)
+def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, first_id, most):
+    """Read ranges of a region of frames.
+
+    Args:
+        start, stop, step: the region, int64[ndim], navigation axes first; nav_shape: their length, int64[ndim - 2].
+        origin: int64[2], y and x in the full frame where the array begins.
+        offset, chosen, stored: see `vfs.kernels.ranges.plan_frames`.
+        first: int64[8], byte of the first stored frame in each sector's file.
+        first_id: frame id of that frame, which those behind it count on; -1 where they do not.
+        most: ranges at most.
+
+    Returns: (ranges int64[n, 16], elements that they cover); -1 elements where it would be more than `most` ranges.
+    """
+    k = len(start) - 2
+    lines = (stop[k] - start[k] + step[k] - 1) // step[k]
+    pitch = (stop[k + 1] - start[k + 1] + step[k + 1] - 1) // step[k + 1]
+    frames = 1
+    for axis in range(k):
+        frames *= (stop[axis] - start[axis] + step[axis] - 1) // step[axis]
+    if frames == 0 or lines == 0 or pitch == 0:
+        return np.empty((0, WIDE), np.int64), 0
+    table = _frame_rows(start[k:] + origin, stop[k:] + origin, step[k:], pitch)
+    t = table.shape[0]
+    shown = np.empty(frames, np.int64)
+    index = start[:k].copy()
+    count = 0
+    for f in range(frames):
+        position = 0
+        for axis in range(k):
+            position = position * nav_shape[axis] + index[axis]
+        if chosen.shape[0] > 0:
+            position = chosen[position]
+        shown[f] = position + offset
+        if 0 <= shown[f] < stored:
+            count += 1
+        for axis in range(k - 1, -1, -1):
+            index[axis] += step[axis]
+            if index[axis] < stop[axis]:
+                break
+            index[axis] = start[axis]
+    if count * t > most:
+        return np.empty((0, WIDE), np.int64), -1
+    rows = np.empty((count * t, WIDE), np.int64)
+    n = 0
+    for f in range(frames):
+        frame = shown[f]
+        if not 0 <= frame < stored:
+            continue
+        for r in range(t):
+            row = rows[n]
+            row[:] = table[r]
+            shift = first[row[FILE]] + frame * (BLOCKS * BYTES)
+            row[START] += shift
+            row[STOP] += shift
+            row[DEST] += f * lines * pitch
+            row[ID] = (first_id + frame) & 0xFFFFFFFF if first_id >= 0 else -1
+            row[GROUP] += f * SECTORS * BANDS
+            n += 1
+    return rows, count * lines * pitch
+
+
+@njit(nogil=True, cache=True)
+def fault(header, block, frame_id):
+    """What is wrong with the header of a block.
+
+    Args:
+        header: uint8[at least 40]; block, frame_id: what it should be, or -1.
+    """
+    if header[0] != 0xFF or header[1] != 0xFF or header[2] != 0x00 or header[3] != 0x55:
+        return BAD_SYNC
+    short = header[:HEADER].view(np.uint16)
+    if swap_bytes(short[10]) != 256 or swap_bytes(short[11]) != BANDS * HEIGHT or swap_bytes(short[18]) != 0 or swap_bytes(short[19]) != BYTES:
+        return BAD_SIZE
+    if block >= 0 and (swap_bytes(short[14]) != WIDTH * (_ACROSS - 1 - block % _ACROSS) or swap_bytes(short[15]) != HEIGHT * (block // _ACROSS)):
+        return BAD_PLACE
+    if frame_id >= 0 and (np.int64(swap_bytes(short[12])) << 16 | swap_bytes(short[13])) != frame_id:
+        return BAD_ID
+    return GOOD
+
+
+@njit(nogil=True, cache=True)
+def _unpack_words(src, dst):
+    """Pixels of 12 bits that lie one after the other: uint32[3 * n] -> uint32[4 * n], two pixels each. LLVM vectorises this."""
+    even, odd, four = np.uint32(0xFFF), np.uint32(0xFFF000), np.uint32(4)
+    s8, s16, s24 = np.uint32(8), np.uint32(16), np.uint32(24)
+    for i in range(dst.shape[0] // 4):
+        a, d = src[3 * i], src[3 * i + 2]
+        b = (a >> s24) | (src[3 * i + 1] << s8)
+        c = (src[3 * i + 1] >> s16) | (d << s16)
+        d = d >> s8
+        dst[4 * i] = (a & even) | ((a & odd) << four)
+        dst[4 * i + 1] = (b & even) | ((b & odd) << four)
+        dst[4 * i + 2] = (c & even) | ((c & odd) << four)
+        dst[4 * i + 3] = (d & even) | ((d & odd) << four)
+
+
+@njit(nogil=True, cache=True)
+def _band(src, at, count, work, dst, to, rows, pitch):
+    """Rows of whole blocks that lie side by side in the output.
+
+    Args:
+        src: uint32, whole memory; at: int64[16], word of the first wanted row of each of `count` blocks, from right to left.
+        work: uint64[16 * 4 * _TOGETHER], scratch.
+        dst: uint64, whole output; to: word of the last block's first row; pitch: words from one row to the next.
+    """
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    between = np.uint64(4 * _TOGETHER)
+    unpacked = work.view(np.uint32)
+    done = 0
+    while done < rows:
+        n = min(_TOGETHER, rows - done)
+        for k in range(count):
+            a, b = at[k] + 6 * done, (count - 1 - k) * 8 * _TOGETHER
+            _unpack_words(src[a : a + 6 * n], unpacked[b : b + 8 * n])
+        for r in range(n):
+            b, s = np.uint64(to + (done + r) * pitch), np.uint64(4 * r)
+            for _ in range(count):
+                w0, w1, w2, w3 = work[s], work[s + one], work[s + two], work[s + three]
+                dst[b], dst[b + one], dst[b + two], dst[b + three] = w0, w1, w2, w3
+                b += four
+                s += between
+        done += n
+
+
+@njit(nogil=True, cache=True)
+def _pixels(data, a, row, out):
+    """Any pixels of a block, whose first wanted row is at byte `a`."""
+    for r in range(row[ROWS]):
+        line = a + r * row[ROW_STEP] * LINE
+        to = row[DEST] + r * row[STEP]
+        for c in range(row[COLS]):
+            x = row[FIRST] + c * row[COL_STEP]
+            p = line + x // 2 * 3
+            low, high = np.uint16(data[p + (x & 1)]), np.uint16(data[p + 1 + (x & 1)])
+            out[to + c] = (low >> np.uint16(4)) | (high << np.uint16(4)) if x & 1 else low | ((high & np.uint16(15)) << np.uint16(8))
+
+
+@njit(nogil=True, cache=True)
+def unpack(ranges, data, base, out):
+    """Check headers, then put pixels into place.
+
+    Args:
+        ranges: int64[n, 16] of one file; data: uint8[m], its bytes from `base`, a multiple of 8, on; out: uint16, contiguous.
+
+    Returns: (index of a range whose header is not as it should be, what is wrong), (-1, GOOD) where all are. Nothing is written then.
+    """
+    n = ranges.shape[0]
+    for r in range(n):
+        if ranges[r, BLOCK] >= 0:
+            a = ranges[r, START] - base
+            wrong = fault(data[a : a + HEADER], ranges[r, BLOCK], ranges[r, ID])
+            if wrong != GOOD:
+                return r, wrong
+    dst = out[: out.shape[0] // 4 * 4].view(np.uint64)
+    src = data[: data.shape[0] // 4 * 4].view(np.uint32)
+    at = np.empty(_ACROSS, np.int64)
+    work = np.empty(_ACROSS * 4 * _TOGETHER, np.uint64)
+    r = 0
+    while r < n:
+        row = ranges[r]
+        if row[COUNT] == 0:
+            r += 1
+            continue
+        whole = row[COLS] == WIDTH and row[ROW_STEP] == 1 and row[DEST] & 3 == 0 and row[STEP] & 3 == 0
+        if not whole:
+            _pixels(data, row[START] + row[SKIP] - base, row, out)
+            r += 1
+            continue
+        count, last = 0, r
+        while r < n and count < _ACROSS:
+            if ranges[r, COUNT] > 0:
+                if ranges[r, GROUP] != row[GROUP] or ranges[r, COLS] != WIDTH or ranges[r, DEST] != row[DEST] - count * WIDTH:
+                    break
+                at[count] = (ranges[r, START] + ranges[r, SKIP] - base) >> 2
+                count += 1
+                last = r
+            r += 1
+        _band(src, at, count, work, dst, ranges[last, DEST] >> 2, row[ROWS], row[STEP] >> 2)
+    return -1, GOOD
