@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from numcodecs import get_codec
 
 import vfs
 from tests.mount.support import eventually, free, python
@@ -45,14 +48,14 @@ def shown(
     """What an array shows: the frames corrected, shifted into the scan, blank ones as the fill value, those of `roi` in a row, converted.
 
     Args:
-        frames: [n, h, w]; stored: bool[n], False where a frame is not there; corrections: dark, gain, dead as [h, w].
+        frames: [n, h, w]; stored: bool[n] or bool[n, h, w], False where nothing is stored; corrections: dark, gain, dead as [h, w].
     """
     values = corrected(frames, **corrections) if any(image is not None for image in corrections.values()) else frames
+    values = np.where(stored.reshape(stored.shape + (1,) * (frames.ndim - stored.ndim)), values, values.dtype.type(fill))
     scan = np.full((math.prod(nav_shape), *frames.shape[1:]), fill, values.dtype)
     for at in range(len(scan)):
-        frame = at + sync_offset
-        if 0 <= frame < len(frames) and stored[frame]:
-            scan[at] = values[frame]
+        if 0 <= at + sync_offset < len(frames):
+            scan[at] = values[at + sync_offset]
     picked = scan.reshape(*nav_shape, *frames.shape[1:])
     if roi is not None:
         picked = picked[roi] if roi.dtype == bool else scan[roi]
@@ -157,3 +160,105 @@ def test_a_mount_from_the_command_line_shows_the_twin(case: Case, tmp_path: Path
             server.terminate()
             server.wait(30)
     assert seen == {face: ["float32", True] for face in ("npy", "copy", "zarr", "v2.zarr")}
+
+
+# every combination, on frames and on blocks
+
+SMALL = (8, 64)
+COUNT = 14
+KINDS = ("raw", "mib", "packed", "blocks", "compressed")
+
+
+class Stored:
+    """Frames on disk, in one of several ways; `stored` is False where nothing is stored, which reads as `fill`."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        rng = np.random.default_rng(KINDS.index(kind))
+        self.frames = rng.integers(0, 4000, (COUNT, *SMALL)).astype("u2")
+        self.stored = np.ones(self.frames.shape, bool)
+        self.fill = 0
+        self.options: dict[str, Any] = {}
+        if kind == "raw":
+            self.paths: Any = write_raw(folder, self.frames.astype(">u2"), file_header=5, frame_header=13, frame_footer=7, files=4)
+            self.options = {"format": "raw", "stored_dtype": ">u2", "sig_shape": SMALL, "file_header": 5, "frame_header": 13, "frame_footer": 7}
+        elif kind in ("mib", "packed"):
+            self.paths = write_mib(folder, self.frames, kind="U16" if kind == "mib" else "R64", frames_per_file=3, missing=[1])
+            self.stored[3:6] = False
+        else:
+            self.fill = 7
+            self.paths = self._blocks(folder, {"id": "zlib"} if kind == "compressed" else None)
+
+    def _blocks(self, folder: Path, codec: dict[str, Any] | None) -> Path:
+        """Every frame as two blocks of different sizes, of which some are missing."""
+        data, blocks = b"", []
+        for n, low, high in [(n, *cut) for n in range(COUNT) for cut in ((0, 5), (5, 8))]:
+            if n in (4, 9) or (n, low) == (7, 0):
+                self.stored[n, low:high] = False
+                self.frames[n, low:high] = self.fill
+                continue
+            part = self.frames[n, low:high].tobytes()
+            part = get_codec(codec).encode(part) if codec else part
+            blocks.append({"file": 0, "offset": len(data), "origin": [n, low, 0], "shape": [1, high - low, SMALL[1]]})
+            if codec:
+                blocks[-1] |= {"codec": codec, "nbytes": len(part)}
+            data += part
+        (folder / "blocks.bin").write_bytes(data)
+        document = {"vfs": 1, "dtype": "<u2", "shape": list(self.frames.shape), "files": ["blocks.bin"], "blocks": blocks, "fill_value": self.fill}
+        (folder / "set.vfs.json").write_text(json.dumps(document))
+        return folder / "set.vfs.json"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    return Stored(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@st.composite
+def arrangements(draw: st.DrawFn) -> dict[str, Any]:
+    nav = draw(st.sampled_from([(COUNT,), (3, 4), (4, 5), (2, 2, 4), (1,), (30,)]))
+    total = math.prod(nav)
+    roi = draw(
+        st.one_of(
+            st.none(),
+            st.lists(st.booleans(), min_size=total, max_size=total).filter(any).map(lambda bits: np.array(bits).reshape(nav)),
+            st.lists(st.integers(0, total - 1), min_size=1, max_size=2 * total).map(np.array),
+        )
+    )
+    seed = draw(st.integers(0, 9))
+    rng = np.random.default_rng(seed)
+    images = {
+        "dark": rng.integers(0, 50, SMALL).astype("f4"),
+        "gain": rng.choice([0.5, 1.0, 2.0], SMALL).astype("f4"),
+        "dead": rng.random(SMALL) < draw(st.sampled_from([0.01, 0.1, 0.6])),
+    }
+    options = {"nav_shape": nav, "sync_offset": draw(st.integers(-COUNT - 2, COUNT + 2)), "roi": roi, "dtype": draw(st.sampled_from([None, "f4", "f8", "i4"]))}
+    return options | {name: image for name, image in images.items() if draw(st.booleans())}
+
+
+@given(data=st.data())
+def test_every_combination(kept: Stored, data: st.DataObject) -> None:
+    options = data.draw(arrangements())
+    twin = shown(kept.frames, kept.stored, fill=kept.fill, **options)
+    nd = twin.ndim
+    chunks = data.draw(st.one_of(st.sampled_from(["auto", "frames", "scan", "balanced", 3000]), st.lists(st.integers(1, 9), min_size=nd, max_size=nd)))
+    backend = data.draw(st.sampled_from(["mmap", "buffered", "direct"]))
+    array = vfs.open(kept.paths, backend=backend, chunks=chunks, **kept.options, **options)
+    assert (array.shape, array.dtype) == (twin.shape, twin.dtype)
+    np.testing.assert_array_equal(array[...], twin)
+    box = tuple(slice(*sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))), data.draw(st.integers(1, 3))) for n in twin.shape)
+    np.testing.assert_array_equal(array.read(box), twin[box])
+    position = tuple(data.draw(st.integers(0, n - 1)) for n in array.grid.counts)
+    region = array.grid.region(position)
+    chunk = array.read_chunk(position)
+    np.testing.assert_array_equal(chunk[tuple(slice(0, n) for n in region.shape)], twin[region.slices])
+    first, last = sorted(data.draw(st.tuples(st.integers(0, twin.size), st.integers(0, twin.size))))
+    np.testing.assert_array_equal(array.read_flat(first, last), twin.reshape(-1)[first:last])
+    there = shown(kept.stored, kept.stored, **{name: options[name] for name in ("nav_shape", "sync_offset", "roi")})
+    np.testing.assert_array_equal(array.valid, there.any(axis=(-2, -1)))
+    if options["roi"] is not None:
+        picked = data.draw(st.lists(st.integers(0, len(twin) - 1), min_size=1, max_size=5).map(np.array))
+        again = np.concatenate([tile for _, tile in array.tiles((2, -1, -1), roi=picked, workers=data.draw(st.sampled_from([0, 2])))])
+        np.testing.assert_array_equal(again, twin[picked])
+        back = array.unroi(np.arange(1, len(twin) + 1))
+        assert back.shape == options["nav_shape"]
+        assert set(np.flatnonzero(back)) == set(np.flatnonzero(options["roi"]) if options["roi"].dtype == bool else options["roi"])
