@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 
 import vfs
 from vfs import api
@@ -197,6 +198,18 @@ def test_a_set_that_changed_is_not_opened_again_as_the_same(path: Path) -> None:
     os.utime(path, ns=(0, 1))
     with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: .* open it again"):
         pickle.loads(small)
+
+
+def test_a_set_whose_changes_are_accepted_is_opened_again(path: Path) -> None:
+    array = vfs.open(path, accept_changes=True)
+    kept = [pickle.dumps(array), pickle.dumps(array.store()), pickle.dumps(array.group)]
+    np.save(path, np.load(path) + 1)
+    os.utime(path, ns=(0, 1))
+    again, store, group = map(pickle.loads, kept)
+    for found in (again, zarr.open_array(store, path="data", mode="r"), group.main, array):
+        np.testing.assert_array_equal(found[...], np.load(path))
+    np.save(path, np.load(path) + 1)
+    np.testing.assert_array_equal(again[...], np.load(path))
 
 
 def test_headerless_data_takes_dtype_as_what_it_is(tmp_path: Path) -> None:

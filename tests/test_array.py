@@ -289,6 +289,13 @@ def test_a_conversion_in_many_tiles(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one[:-7:3], values.reshape(-1).astype("f8")[:-7:3], strict=True)
 
 
+def test_an_array_without_axes_is_converted() -> None:
+    array = in_memory(np.array(7, ">i4"), ">i4", nav_ndim=0, dtype="f8")
+    assert array[()] == 7.0
+    np.testing.assert_array_equal(array.read(), np.array(7.0), strict=True)
+    np.testing.assert_array_equal(array.read_chunk(()), np.array(7.0), strict=True)
+
+
 def test_what_is_blank_is_converted_too() -> None:
     values = np.arange(6, dtype="f4").reshape(2, 3)
     array = in_memory(values)
@@ -637,9 +644,15 @@ def test_a_file_that_is_cut_and_comes_back(three: tuple[list[Path], np.ndarray],
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_file_that_is_replaced(three: tuple[list[Path], np.ndarray], backend: str) -> None:
+@pytest.mark.parametrize("read_before", [False, True])
+def test_a_file_that_is_replaced(three: tuple[list[Path], np.ndarray], backend: str, read_before: bool) -> None:
     paths, values = three
     array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend)
+    accepting = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend, accept_changes=True)
+    if read_before:
+        np.testing.assert_array_equal(accepting[9], values[9])
+    if read_before:
+        np.testing.assert_array_equal(array[9], values[9])
     other = paths[2].with_name("new")
     other.write_bytes(bytes(paths[2].stat().st_size))
     os.utime(other, ns=(1, 1))
@@ -649,6 +662,30 @@ def test_a_file_that_is_replaced(three: tuple[list[Path], np.ndarray], backend: 
     np.testing.assert_array_equal(array[0], values[0])
     again = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend)
     assert not again[9].any()
+    assert not accepting[9].any()
+    paths[2].unlink()
+    with pytest.raises(MissingSourceError, match=r"part2\.bin"):
+        accepting[9]
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "direct"])
+def test_a_file_that_changes_may_be_accepted(three: tuple[list[Path], np.ndarray], backend: str) -> None:
+    paths, values = three
+    options: dict[str, Any] = {"format": "raw", "dtype": "<u2", "sig_shape": (64, 128), "frame_header": 10, "backend": backend}
+    array = vfs.open(paths, accept_changes=True, **options)
+    strict = vfs.open(paths, **options)
+    content = paths[1].read_bytes()
+    os.truncate(paths[1], len(content) - 5000)
+    np.testing.assert_array_equal(array[4], values[4])  # mapped while it is short
+    with pytest.raises(TruncatedSourceError, match=r"part1.bin: expected bytes .* it looks truncated"):
+        array[7]
+    changed = bytearray(content)
+    changed[10:12] = int(values[4, 0, 0] ^ 1).to_bytes(2, "little")
+    paths[1].write_bytes(changed + b"more")
+    np.testing.assert_array_equal(array[5:8], values[5:8])
+    assert array[4, 0, 0] == values[4, 0, 0] ^ 1
+    with pytest.raises(SourceChangedError, match="open it again, or with accept_changes"):
+        strict[4]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

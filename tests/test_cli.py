@@ -263,6 +263,13 @@ def test_info_describes_what_then_opens_as_the_same(
 # options
 
 
+def test_changes_are_accepted_where_that_is_said(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, accepted in ((["--accept-changes"], True), ([], False)):
+        assert run("info", "--describe", scan, *arguments) == 0
+        description = json.loads(capsys.readouterr().out)
+        assert description.get("options", {}).get("accept_changes", False) is accepted
+
+
 def test_raw_needs_what_the_format_option_dtype_says(tmp_path: Path, frames: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
     part, *_ = write_raw(tmp_path, frames, frame_header=384)
     shared = ("info", "--json", part, "--format", "raw", "-o", "sig_shape=8,16", "-o", "frame-header=0x180")

@@ -47,10 +47,11 @@ class Opening:
         """Open the set again.
 
         Raises:
-            SourceChangedError: other files are found than were opened, or files of other sizes or times: they hold other data.
+            SourceChangedError: other files are found than were opened, or files of other sizes or times: they hold other data; and
+                it was not said that changes are accepted.
         """
         group = open_group(list(self.paths), format=self.format, array=self.array, **self.settings, **self.options)
-        if group.opening.sources != self.sources:
+        if not self.settings.get("accept_changes") and group.opening.sources != self.sources:
             raise SourceChangedError(f"{self.paths[0]}: files of the set came, went or changed (size or time) after it was opened; open it again")
         return group.called(self.name)
 
@@ -171,6 +172,7 @@ def open_group(
     dead: Any = None,
     chunks: tiling.ChunkSpec = "auto",
     backend: str = "auto",
+    accept_changes: bool = False,
     **options: Any,
 ) -> VirtualGroup:
     """Open all arrays of a set of files. Reads headers, no pixels.
@@ -189,6 +191,8 @@ def open_group(
         dead: pixels replaced by the mean of their good neighbours: a mask [sig_shape], coordinates [n, 2], a file, or a name likewise.
         chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
         backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
+        accept_changes: read files that were changed after they were opened, as they are then, by the headers that were read at opening.
+            Otherwise that is an error. What was decoded before and is still in the cache shows what it was.
         options: options of the format (`vfs formats` lists them).
 
     Raises:
@@ -206,6 +210,7 @@ def open_group(
     if isinstance(datasets, Saved):
         asked = {"array": array, "nav_shape": nav_shape, "roi": roi, "dtype": dtype, "dark": dark, "gain": gain, "dead": dead}
         asked |= {"sync_offset": sync_offset or None, "chunks": None if chunks == "auto" else chunks, "backend": None if backend == "auto" else backend}
+        asked["accept_changes"] = accept_changes or None
         again = {**datasets.options, **{name: value for name, value in asked.items() if value is not None}}
         try:
             return open_group(list(datasets.paths), format=datasets.format, **again).called(kind.label(names[0]))
@@ -228,7 +233,7 @@ def open_group(
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
         made = VirtualArray(
             shown,
-            make_backend(backend, shown.files),
+            make_backend(backend, shown.files.unremembered() if accept_changes else shown.files),
             dtype=dtype if dataset is main else None,
             chunks=chunks if dataset is main else "auto",
             cache=cache,
@@ -248,6 +253,7 @@ def open_group(
         "dead": _kept(dead),
         "chunks": chunks,
         "backend": backend,
+        "accept_changes": accept_changes or None,
     }
     given = {k: v for k, v in settings.items() if v is not None}
     opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, given, options, _digest(datasets), kind.label(names[0]))

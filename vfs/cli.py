@@ -72,6 +72,7 @@ def _settings(
     gain: Annotated[str | None, typer.Option(metavar="F", help="File or array of the set that every frame is multiplied with.")] = None,
     dead: Annotated[str | None, typer.Option(metavar="F", help="Mask or coordinates of pixels that are replaced by their neighbours.")] = None,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, mmap, buffered or direct.")] = "auto",
+    accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Read files that change after they were opened, instead of an error.")] = False,
     zarr_format: Annotated[int | None, typer.Option(metavar="3|2", help="Only this version of zarr (info: show what it says of the data).")] = None,
 ) -> Settings:
     """The options that every command has that opens data."""
@@ -96,6 +97,7 @@ def _settings(
         "gain": gain,
         "dead": dead,
         "backend": backend,
+        "accept_changes": accept_changes,
     }
     return Settings(format, given, zarr_format, common)
 

@@ -67,6 +67,10 @@ class Files:
             sizes[i], times[i] = found.st_size, found.st_mtime_ns
         return cls(tuple(names), sizes, times)
 
+    def unremembered(self) -> Files:
+        """The same files, to be read whatever became of them since they were looked at."""
+        return replace(self, sizes=np.full_like(self.sizes, -1), times=np.zeros_like(self.times))
+
     def __len__(self) -> int:
         return len(self.paths)
 

@@ -324,6 +324,7 @@ def test_a_set_keeps_how_it_is_opened(tmp_path: Path) -> None:
         "roi": [1, 9],
         "chunks": [1, 2, 5],
         "backend": "buffered",
+        "accept_changes": True,
     }
     path = write(tmp_path, {"vfs": 1, "format": "raw", "files": ["in/a.bin"], "options": options}, "kept.vfs.json")
     group = vfs.open_group(path)

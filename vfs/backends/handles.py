@@ -96,7 +96,8 @@ class Handles(Generic[T]):
         Raises:
             MissingSourceError, SourceError: it cannot be opened.
             TruncatedSourceError: it ends before `stop`.
-            SourceChangedError: its size or time is not what it was when the set was opened.
+            SourceChangedError: its size or time is not what it was when the set was opened. Of files whose size is not known (-1:
+                they were missing, or changes are accepted) any that is long enough will do.
         """
         key = self.number, file
         with _lock:
@@ -106,15 +107,25 @@ class Handles(Generic[T]):
         if found is None:
             found = self._opened(file, start, stop)
         now = os.fstat(found.fd)
+        if now.st_nlink == 0:  # it was deleted, or another file has its name now
+            self.drop(file)
+            found = self._opened(file, start, stop)
+            now = os.fstat(found.fd)
         size, time = self.known[file]
         if (now.st_size == size and now.st_mtime_ns == time and stop <= size) or (size < 0 and stop <= now.st_size):
             return found
-        with _lock:  # next time look again: it may be put right
-            _kept.pop(key, None)
+        self.drop(file)  # next time look again: it may be put right
         wanted = f"{found.path}: expected bytes {start:,} to {stop:,}, "
         if now.st_size < stop:
             raise TruncatedSourceError(f"{wanted}the file has {now.st_size:,}; it looks truncated")
-        raise SourceChangedError(f"{wanted}but the file was changed after it was opened (it had {size:,} bytes, now {now.st_size:,}); open it again")
+        raise SourceChangedError(
+            f"{wanted}but the file was changed after it was opened (it had {size:,} bytes, now {now.st_size:,}); open it again, or with accept_changes"
+        )
+
+    def drop(self, file: int) -> None:
+        """Open a file anew when it is asked for next."""
+        with _lock:
+            _kept.pop((self.number, file), None)
 
     def _opened(self, file: int, start: int, stop: int) -> T:
         try:

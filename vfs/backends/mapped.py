@@ -72,6 +72,9 @@ class MmapBackend:
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         mapped = self.handles.get(file, start, stop)  # a file that shrank must not be touched beyond its end
+        if stop > mapped.data.size:  # it was shorter when it was mapped
+            self.handles.drop(file)
+            mapped = self.handles.get(file, start, stop)
         if stop > mapped.data.size:
             raise TruncatedSourceError(f"{mapped.path}: expected bytes {start:,} to {stop:,}, {mapped.data.size:,} were there when it was mapped")
         return mapped.data[start:stop]

@@ -86,6 +86,10 @@ def _text(value: Value, folder: Folder) -> str:
     return value.text()
 
 
+def _flag(value: Value, folder: Folder) -> bool:
+    return value.flag()
+
+
 def _offset(value: Value, folder: Folder) -> int:
     return value.integer(-MOST)
 
@@ -124,5 +128,6 @@ _SETTINGS: dict[str, Callable[[Value, Folder], Any]] = {
     "gain": _image_or_array,
     "dead": _image_or_array,
     "backend": _text,
+    "accept_changes": _flag,
 }
 """What `vfs.open` takes for every format: name -> how it is read."""
