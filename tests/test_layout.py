@@ -566,8 +566,10 @@ def test_an_empty_file_holds_nothing_that_others_hold() -> None:
 
 
 def test_a_file_that_ends_within_a_pixel() -> None:
-    with pytest.raises(FormatError, match="file 0 of the set ends in the middle of a pixel"):
+    with pytest.raises(FormatError, match="file 0 of the set: ends in the middle of a pixel"):
         FrameLayout.running_on((4,), [7, 9], word_bytes=2)
+    with pytest.raises(FormatError, match=r"b.bin: ends in the middle of a pixel"):
+        FrameLayout.running_on((4,), [8, 3, 5], word_bytes=2, names=["a.bin", "b.bin", "c.bin"])
     assert FrameLayout.running_on((4,), [11, 5], word_bytes=2, frame_header=3, frame_footer=5).stored == 1  # between pixels it may
 
 

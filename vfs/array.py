@@ -458,9 +458,10 @@ def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise OptionError("out is read-only")
 
 
-def _within(tile: Region, region: Region) -> tuple[slice, ...]:
-    """Where a tile that `tiling.cut` made of a region lies in the region's elements."""
-    return tuple(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in zip(tile.start, tile.stop, region.start, region.step, strict=True))
+def _within(tile: Region, region: Region) -> tuple[Any, ...]:
+    """Where a tile that `tiling.cut` made of a region lies in the region's elements: an index that gives a view, also where there are no axes."""
+    cut = zip(tile.start, tile.stop, region.start, region.step, strict=True)
+    return (..., *(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in cut))
 
 
 def _source(dataset: Dataset, itemsize: int) -> tiling.Source:

@@ -135,11 +135,13 @@ class FrameLayout:
         file_header: int = 0,
         frame_header: int = 0,
         frame_footer: int = 0,
+        names: Sequence[str] = (),
     ) -> FrameLayout:
         """Files whose contents, after `file_header` bytes each, are one stream of records that run across file borders.
 
         Args:
             sizes: file sizes in bytes.
+            names: of the files, for errors.
 
         Raises:
             FormatError: a file ends within a word.
@@ -153,7 +155,8 @@ class FrameLayout:
         cut = (inside > 0) & (inside < size) & (inside % word_bytes != 0)
         if cut.any():
             file = int(np.flatnonzero(cut)[0])
-            raise FormatError(f"file {file} of the set ends in the middle of a pixel; frames of {size:,} bytes cannot run across this border")
+            name = names[file] if names else f"file {file} of the set"
+            raise FormatError(f"{name}: ends in the middle of a pixel; frames of {size:,} bytes cannot run across this border")
         whole, rest = divmod(int(end[-1]) if len(end) else 0, stride)
         stored = whole + (rest >= frame_header + size)  # the last footer may be missing
         return cls._checked(sig_shape, stream[n > 0], stride, frame_header, stored, word_bytes, word_pixels, None)

@@ -181,7 +181,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         word_pixels=decoder.word_pixels,
         payload=payload,
         frame_header=geometry.header,
-        first=_first_frames([found[k] for k in full], counts[full].tolist(), record),
+        first=_first_frames([found[k] for k in full], counts[full].tolist(), record, found[0].sequence),
         files=full,
         pieces=pieces,
     )
@@ -356,11 +356,12 @@ def _upside_down(pieces: np.ndarray, height: int) -> np.ndarray:
     return turned
 
 
-def _first_frames(found: Sequence[_File], counts: Sequence[int], record: int) -> list[int]:
+def _first_frames(found: Sequence[_File], counts: Sequence[int], record: int, lowest: int) -> list[int]:
     """Index of the first frame of every file: its sequence number minus the smallest.
 
     Args:
         found: in the order of their sequence numbers; counts: frames in each, at least one.
+        lowest: sequence number of the first frame, which may be in a file that was cut before its end.
 
     Raises:
         FormatError: two files hold the same frames, or so many are missing that a number must be wrong.
@@ -371,7 +372,7 @@ def _first_frames(found: Sequence[_File], counts: Sequence[int], record: int) ->
                 f"{file.path}: its first frame is number {file.sequence}, {before.path} has the numbers {before.sequence} to {before.sequence + count - 1}; "
                 "name the files that belong together, or one with series=false"
             )
-    lowest, highest = found[0].sequence, found[-1].sequence + counts[-1] - 1
+    highest = found[-1].sequence + counts[-1] - 1
     total = highest + 1 - lowest
     if total > sum(counts) + _MOST_BLANK or total * record >= 1 << 62:
         raise FormatError(f"{found[-1].path}: frames are numbered {lowest} to {highest}, the files hold {sum(counts):,}; a sequence number looks garbled")

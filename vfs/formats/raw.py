@@ -89,7 +89,7 @@ def open(
         raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file")
     if running_on:
         layout = FrameLayout.running_on(
-            sig, files.sizes, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer
+            sig, files.sizes, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer, names=files.paths
         )
     else:  # the footer of the last record may be missing
         counts = (np.maximum(files.sizes - file_header, 0) + frame_footer) // record

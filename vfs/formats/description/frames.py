@@ -60,7 +60,8 @@ def _bytes(given: Mapping[str, Value], name: str) -> int:
 
 def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> FrameLayout:
     first, header, footer = (_bytes(given, name) for name in ("first", "header", "footer"))
-    return FrameLayout.running_on(sig, files.sizes, word_bytes=common.dtype.itemsize, file_header=first, frame_header=header, frame_footer=footer)
+    width = common.dtype.itemsize
+    return FrameLayout.running_on(sig, files.sizes, word_bytes=width, file_header=first, frame_header=header, frame_footer=footer, names=files.paths)
 
 
 def _apart(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> FrameLayout:

@@ -1,0 +1,217 @@
+"""Every format against the shipped suite: a row a kind of set."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.formats import test_blo, test_dm, test_empad, test_frms6, test_hdf5, test_k2is, test_mrc, test_seq, test_ser, test_tvips
+from vfs.cli import main
+from vfs.formats import formats
+from vfs.testing.format_suite import Opened
+from vfs.testing.frame_writers import write_tvips
+from vfs.testing.suites import FormatTests, Row, Written
+from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
+from vfs.testing.writers import write_mib, write_npy, write_raw
+
+RNG = np.random.default_rng(0)
+FRAMES = RNG.integers(0, 60_000, (12, 32, 64)).astype("<u2")  # 4 KiB a frame
+
+
+def raw(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        files = how.get("files", 1)
+        headers = {name: value for name, value in how.items() if name != "files"}
+        return write_raw(folder, FRAMES.astype(">u2"), files=files, **headers), FRAMES, {"dtype": ">u2", "sig_shape": "32,64", **headers}
+
+    return write
+
+
+def raw_scan(folder: Path) -> Written:
+    paths = write_raw(folder, FRAMES, frame_header=16, files=3)
+    return paths, FRAMES.reshape(3, 4, 32, 64), {"dtype": "<u2", "shape": "3,4,32,64", "frame_header": 16}
+
+
+def raw_running_on(folder: Path) -> Written:
+    content = b"".join(b"head" + frame.tobytes() for frame in FRAMES)
+    paths = []
+    for n, (a, b) in enumerate([(0, 1004), (1004, 30_000), (30_000, len(content))]):
+        paths.append(folder / f"part{n}.bin")
+        paths[n].write_bytes(b"first" + content[a:b])
+    return paths, FRAMES, {"dtype": "<u2", "sig_shape": "32,64", "file_header": 5, "frame_header": 4, "running_on": True}
+
+
+def npy(values: np.ndarray, files: int = 1) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        paths = [write_npy(folder, values + np.array(n, values.dtype), name=f"a{n}.npy") for n in range(files)]
+        twin = values if files == 1 else np.stack([values + np.array(n, values.dtype) for n in range(files)])
+        return (paths if files > 1 else paths[0]), twin, {}
+
+    return write
+
+
+def mib(frames: np.ndarray = FRAMES & 0xFFF, scan: tuple[int, int] | None = None, by_name: bool = False, **how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        path = write_mib(folder, frames, scan=scan, **how)
+        gone = how.get("missing", ())
+        twin = frames.copy()
+        for n in gone:
+            twin[n * how["frames_per_file"] : (n + 1) * how["frames_per_file"]] = 0
+        paths: Any = sorted(folder.glob("*.mib")) if by_name else path
+        return paths, twin if scan is None else twin.reshape(*scan, *frames.shape[1:]), {}
+
+    return write
+
+
+def tiff(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        return write_tiff(folder / "stack.tif", list(FRAMES), **how), FRAMES, {}
+
+    return write
+
+
+def tiff_sequence(folder: Path) -> Written:
+    return [write_tiff(folder / f"t{n}.tif", [frame]) for n, frame in enumerate(FRAMES)], FRAMES, {}
+
+
+def ome_tiff(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        image = FRAMES.reshape(2, 2, 3, 32, 64)
+        return write_ome_tiff(folder, image, **how), image, {}
+
+    return write
+
+
+def described(folder: Path, name: str, document: dict[str, Any], twin: np.ndarray) -> Written:
+    path = folder / f"{name}.vfs.json"
+    path.write_text(json.dumps({"vfs": 1, **document}))
+    return path, twin, {}
+
+
+def description_of_frames(folder: Path) -> Written:
+    paths = write_raw(folder, FRAMES, file_header=40, frame_header=8, files=2)
+    frames = {"header": 8, "first": 40}
+    return described(folder, "frames", {"dtype": "<u2", "shape": [12, 32, 64], "files": [path.name for path in paths], "frames": frames}, FRAMES)
+
+
+def description_of_blocks(codec: bool) -> Callable[[Path], Written]:
+    """Boxes of several shapes, last one first, in two files; with a hole."""
+
+    def write(folder: Path) -> Written:
+        twin = FRAMES.copy()
+        twin[3, :16] = 0
+        contents, blocks = [b"front", b""], []
+        for n in reversed(range(12)):
+            for y in (16, 0) if n % 2 else (0,):
+                box = (n, y, 0), (1, 16 if n % 2 else 32, 64)
+                if box[0] == (3, 0, 0):
+                    continue
+                data = FRAMES[n, y : y + box[1][1]].tobytes()
+                data = zlib.compress(data) if codec else data
+                blocks.append({"file": n % 2, "offset": len(contents[n % 2]), "origin": box[0], "shape": box[1], "nbytes": len(data)})
+                contents[n % 2] += data
+        for n, content in enumerate(contents):
+            (folder / f"part{n}.bin").write_bytes(content)
+        more = {"codec": {"id": "zlib"}} if codec else {}
+        document = {"dtype": "<u2", "shape": [12, 32, 64], "files": ["part0.bin", "part1.bin"], "blocks": blocks, **more}
+        return described(folder, "packed" if codec else "blocks", document, twin)
+
+    return write
+
+
+def description_of_an_opening(folder: Path) -> Written:
+    paths = write_raw(folder, FRAMES, files=3)
+    options = {"dtype": "<u2", "sig_shape": "32,64", "nav_shape": [3, 4]}
+    return described(folder, "opening", {"format": "raw", "files": [path.name for path in paths], "options": options}, FRAMES.reshape(3, 4, 32, 64))
+
+
+def tvips(folder: Path) -> Written:
+    return write_tvips(folder, FRAMES, frames_per_file=5), FRAMES, {}
+
+
+def tvips_by_name(folder: Path) -> Written:
+    tvips(folder)
+    return sorted(folder.glob("*.tvips")), FRAMES, {}
+
+
+BITS = (FRAMES & 1).astype("u1")
+
+ROWS = (
+    Row("raw", "raw", raw(), detected=False),
+    Row("raw, headers everywhere, three files", "raw", raw(file_header=100, frame_header=37, frame_footer=5, files=3), detected=False, factor=1.01),
+    Row("raw, a scan in three files", "raw", raw_scan, detected=False, factor=1.01),
+    Row("raw, running on", "raw", raw_running_on, detected=False, factor=1.01),
+    Row("npy", "npy", npy(FRAMES), cut=False),
+    Row("npy, big-endian", "npy", npy(FRAMES.astype(">f4")), cut=False),
+    Row("npy, Fortran order", "npy", npy(np.asfortranarray(FRAMES)), cut=False, arranged=False),
+    Row("npy, complex, several files", "npy", npy((FRAMES[:3] + 1j * FRAMES[3:6]).astype("c8"), 3), cut=False),
+    Row("npy, no axes", "npy", npy(np.array(7, ">i4")), cut=False, arranged=False),
+    Row("npy, one axis", "npy", npy(np.arange(1000, dtype="<i8")), cut=False, arranged=False),
+    Row("mib U16", "mib", mib(), factor=1.1),
+    Row("mib U16, a scan in five files, one missing", "mib", mib(scan=(3, 4), frames_per_file=3, missing=(2,)), factor=1.1),
+    Row("mib U16, files by name", "mib", mib(frames_per_file=5, by_name=True), ordered=True, factor=1.1),
+    Row("mib U08, no hdr", "mib", mib((FRAMES & 63).astype("u1"), kind="U08", hdr=False), factor=1.2),
+    Row("mib U32", "mib", mib(FRAMES.astype("u4") * 99, kind="U32"), factor=1.1),
+    Row("mib R64 1 bit", "mib", mib(BITS, kind="R64", depth=1), factor=1.0),
+    Row("mib R64 6 bit", "mib", mib((FRAMES & 63).astype("u1"), kind="R64", depth=6), factor=1.2),
+    Row("mib R64 12 bit", "mib", mib(kind="R64", depth=12), factor=1.1),
+    Row("mib R64 24 bit", "mib", mib(FRAMES.astype("u4") * 200, kind="R64", depth=24), factor=1.1),
+    Row("mib R64 12 bit, quad", "mib", mib(kind="R64", depth=12, quad=True), factor=1.2),
+    Row("tiff", "tiff", tiff(), factor=1.05),
+    Row("tiff, big-endian BigTIFF in strips", "tiff", tiff(order=">", big=True, strip=7, gap=3), factor=1.1),
+    Row("tiff, tiles", "tiff", tiff(tile=(16, 48)), factor=1.6),
+    Row("tiff, compressed", "tiff", tiff(compression=8, encode=zlib.compress, strip=10), factor=1.1),
+    Row("tiff, a sequence", "tiff", tiff_sequence),
+    Row("ome_tiff", "ome_tiff", ome_tiff(), arranged=False, factor=1.1),
+    Row("ome_tiff, several files", "ome_tiff", ome_tiff(files=3, order="XYCTZ"), arranged=False, factor=1.1),
+    Row("ome_tiff, a companion", "ome_tiff", ome_tiff(files=2, describe="companion"), arranged=False, factor=1.1),
+    Row("description of frames", "description", description_of_frames, factor=1.01),
+    Row("description of blocks", "description", description_of_blocks(False)),
+    Row("description of compressed blocks", "description", description_of_blocks(True), factor=1.1),
+    Row("description of how a set is opened", "description", description_of_an_opening),
+    Row("blo", "blo", test_blo.row, factor=1.2),
+    Row("dm", "dm", test_dm.row),
+    Row("empad", "empad", test_empad.row, factor=1.1),
+    Row("frms6", "frms6", test_frms6.row, factor=2.1),
+    Row("hdf5", "hdf5", test_hdf5.row, arranged=False, factor=2),
+    Row("k2is", "k2is", test_k2is.row, factor=1.1),
+    Row("mrc", "mrc", test_mrc.row),
+    Row("seq", "seq", test_seq.row, factor=10),
+    Row("ser", "ser", test_ser.row, factor=1.4),
+    Row("tvips", "tvips", tvips, factor=1.1),
+    Row("tvips, files by name", "tvips", tvips_by_name, ordered=True, factor=1.1),
+    Row("tvips, a scan", "tvips", test_tvips.row, arranged=False, factor=2.6),
+)
+
+
+def test_every_format_has_a_row() -> None:
+    assert {row.format for row in ROWS} == set(formats())
+
+
+class TestFormats(FormatTests):
+    rows = ROWS
+
+    def test_the_command_line_says_it_in_one_line(self, found: Opened, capsys: pytest.CaptureFixture[str]) -> None:
+        options = [word for name, value in found.options.items() for word in ("-o", f"{name}={value}")]
+        paths = [str(path) for path in ([found.paths] if isinstance(found.paths, str | Path) else found.paths)]
+        if len(paths) > 1:
+            paths = [str(Path(paths[0]).with_name("*" + Path(paths[0]).suffix))]
+        command = ["info", *paths, "--format", found.row.format, *options]
+        assert main(command) == 0, capsys.readouterr().err
+        capsys.readouterr()
+        for content in (b"", b"\0" * 1000, None):
+            for path in found.files:
+                path.write_bytes(content) if content is not None else path.unlink()
+            if content and not found.row.detected:
+                continue
+            assert main(command) == 2
+            out, err = capsys.readouterr()
+            assert out == ""
+            assert err.startswith("vfs: ")
+            assert err.count("\n") == 1

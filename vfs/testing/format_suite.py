@@ -1,0 +1,402 @@
+"""Checks that every format must pass. A test file gives rows of sets to be read: see `vfs.testing.suites`."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import pickle
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vfs.api import VirtualArray, VirtualGroup, mount, open_group
+from vfs.array import ArrayReader
+from vfs.backends import make_backend
+from vfs.cache import ChunkCache
+from vfs.errors import MountError, OptionError, SourceError, UnknownFormatError, VfsError
+from vfs.formats import detect
+from vfs.geometry import Region
+from vfs.headers import natural
+from vfs.kernels.ranges import FILE
+from vfs.testing.backend_suite import quick
+from vfs.testing.backends import CountingBackend, FailingBackend
+from vfs.tree import plain_json
+
+Written = tuple[Any, np.ndarray, Mapping[str, Any]]
+"""What a writer gives: the paths that name the set, the array that is in it, options of the format."""
+
+TRIES = 40  # mutations and truncations of a set
+MOST = 1 << 24  # bytes that are read of what a garbled header promises
+
+
+@dataclass(frozen=True)
+class Row:
+    """One set of files that a format must read: a row of the conformance table.
+
+    Attributes:
+        name: of the row, for people.
+        format: name of the format.
+        write: makes tiny valid files in a folder. Returns (paths, twin, options).
+        detected: its first bytes tell the format; else it opens only by name.
+        arranged: it has navigation axes that nav_shape, sync_offset and roi apply to, and the twin holds all stored frames.
+        ordered: the format knows the order of its files, in whatever order they are named.
+        cut: frames that a truncated set still holds may be shown; else truncation must be an error.
+        factor: bytes read at most for each byte of a frame and of the whole array; headers between frames, whole blocks.
+    """
+
+    name: str
+    format: str
+    write: Callable[[Path], Written]
+    detected: bool = True
+    arranged: bool = True
+    ordered: bool = False
+    cut: bool = True
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A row that was written: its folder, paths, twin and options."""
+
+    row: Row
+    folder: Path
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    twin: np.ndarray
+    options: Mapping[str, Any]
+
+    @property
+    def first(self) -> Path:
+        """The file that names the set."""
+        return Path(self.paths if isinstance(self.paths, str | os.PathLike) else self.paths[0])
+
+    @property
+    def files(self) -> list[Path]:
+        """All files in the folder."""
+        return sorted(path for path in self.folder.rglob("*") if path.is_file())
+
+    def open(self, **more: Any) -> VirtualArray:
+        """The main array."""
+        return self.group(**more).main
+
+    def group(self, **more: Any) -> VirtualGroup:
+        """All arrays."""
+        return open_group(more.pop("paths", self.paths), **{"format": self.row.format, **self.options, **more})
+
+    def complaint(self, error: VfsError) -> str:
+        """The message of an error about the set: one line that names one of its files."""
+        text = str(error)
+        assert "\n" not in text, text
+        assert any(path.name in text for path in [*self.files, self.first]), text
+        return text
+
+
+def _same(got: np.ndarray, twin: np.ndarray) -> None:
+    assert got.shape == twin.shape
+    assert got.dtype == twin.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(got, twin)
+
+
+class FormatTests:
+    """What a format must do with a set of files. Subclasses give `rows`."""
+
+    rows: ClassVar[Sequence[Row]] = ()
+
+    @classmethod
+    def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
+        """Every test that takes a row, or a set, runs with each."""
+        if "row" in metafunc.fixturenames:
+            metafunc.parametrize("row", metafunc.cls.rows, ids=lambda row: row.name)
+
+    @pytest.fixture
+    def found(self, row: Row, tmp_path: Path) -> Opened:
+        """The row, written."""
+        folder = tmp_path / "a set"
+        folder.mkdir()
+        return Opened(row, folder, *row.write(folder))
+
+    # what it is
+
+    def test_detected_and_claimed_by_nobody_else(self, found: Opened) -> None:
+        if not found.row.detected:
+            with pytest.raises(UnknownFormatError):
+                detect(str(found.first))
+            return
+        assert detect(str(found.first)).name == found.row.format
+        _same(open_group(found.paths, **found.options).main[...], found.twin)
+
+    def test_what_it_says(self, found: Opened) -> None:
+        group = found.group()
+        _same(found.open()[...], found.twin)
+        for path, array in group.items():
+            assert array.dataset.path == path
+            assert all(type(n) is int for n in array.shape), array.shape
+            assert len(array.dims) == array.ndim == len(set(array.dims))
+            assert all(isinstance(name, str) and name for name in array.dims)
+            assert array.dtype.isnative
+            assert 0 <= array.dataset.nav_ndim <= array.ndim
+            assert set(array.files) <= {str(file) for file in found.files}
+            text = json.dumps(plain_json(array.attrs), allow_nan=False)
+            assert " at 0x" not in text, "an attribute that is shown as the object it is"
+            assert array[...].shape == array.shape
+        assert group.name
+        assert not found.open().dataset.companion
+
+    @quick
+    @given(data=st.data())
+    def test_any_box_is_the_twin(self, found: Opened, data: st.DataObject) -> None:
+        array = self._kept(found, data.draw(st.sampled_from(["mmap", "buffered"])))
+        cut = []
+        for n in found.twin.shape:
+            a, b = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
+            cut.append(slice(a, b, data.draw(st.sampled_from([1, 1, 2, 3]))))
+        _same(array.read(cut), found.twin[tuple(cut)])
+
+    _arrays: ClassVar[dict[tuple[Path, str], VirtualArray]] = {}
+
+    def _kept(self, found: Opened, backend: str) -> VirtualArray:
+        """An array that stays open for all examples of one test."""
+        key = (found.folder, backend)
+        if key not in self._arrays:
+            for old in [k for k in self._arrays if k[0] != found.folder]:
+                del self._arrays[old]
+            self._arrays[key] = found.open(backend=backend)
+        return self._arrays[key]
+
+    @pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
+    @pytest.mark.parametrize("backend", ["mmap", "buffered", "direct"])
+    def test_the_same_under_every_backend(self, found: Opened, backend: str) -> None:
+        array = found.open(backend=backend)
+        _same(array[...], found.twin)
+        for region, tile in array.tiles():
+            _same(tile, found.twin[region.slices])
+
+    def test_converted(self, found: Opened) -> None:
+        to = "c16" if found.twin.dtype.kind == "c" else "f8"
+        _same(found.open(dtype=to, **self._means_stored(found))[...], found.twin.astype(to))
+
+    @staticmethod
+    def _means_stored(found: Opened) -> dict[str, Any]:
+        """Headerless data takes `dtype` as what it is: it must be said apart from what is asked for."""
+        return {"stored_dtype": found.options["dtype"]} if "dtype" in found.options else {}
+
+    # other arrangements
+
+    def test_arranged(self, found: Opened) -> None:
+        array = found.open()
+        k = array.dataset.nav_ndim
+        if not found.row.arranged:
+            if k == 0:
+                with pytest.raises(OptionError):
+                    found.open(nav_shape=2)
+            return
+        frames = found.twin.reshape(-1, *found.twin.shape[k:])
+        n, blank = len(frames), np.full(frames.shape[1:], array.fill)
+
+        def shifted(offset: int, count: int) -> np.ndarray:
+            return np.stack([frames[i + offset] if 0 <= i + offset < n else blank for i in range(count)])
+
+        for nav in ((n,), (max(1, n - 1),), (n + 3,), (2, n)):
+            for offset in (0, 1, -1, n, -n - 2):
+                shown = found.open(nav_shape=nav, sync_offset=offset)
+                _same(shown[...], shifted(offset, math.prod(nav)).reshape(nav + frames.shape[1:]))
+        mask = (np.arange(n) % 3 == 1) | (np.arange(n) == 0)
+        _same(found.open(roi=mask.reshape(found.twin.shape[:k]))[...], frames[mask])
+        _same(found.open(roi=[n - 1, 0, 0])[...], frames[[n - 1, 0, 0]])
+        _same(found.open(nav_shape=(n + 1,), sync_offset=-1, roi=[n, 0])[...], np.stack([frames[n - 1], blank]))
+
+    def test_files_in_any_order(self, found: Opened) -> None:
+        if isinstance(found.paths, str | os.PathLike) or not found.row.ordered:
+            return
+        for order in (found.paths[::-1], [*found.paths[1:], found.paths[0]]):
+            _same(found.open(paths=list(order))[...], found.twin)
+
+    # in other hands
+
+    def test_pickled(self, found: Opened) -> None:
+        array = found.open()
+        small = pickle.dumps(array)
+        assert len(small) < 8000
+        _same(pickle.loads(small)[...], found.twin)
+        assert list(pickle.loads(pickle.dumps(array.group))) == list(array.group)
+
+    def test_through_zarr(self, found: Opened) -> None:
+        array = found.open()
+        shown = array.zarr()
+        _same(np.asarray(shown[...]), found.twin)
+        assert shown.metadata.dimension_names == array.dims  # type: ignore[union-attr]
+        for path, other in array.group.items():
+            np.testing.assert_array_equal(np.asarray(array.group.zarr()[path]), other[...])
+
+    def test_both_trees_hold_the_same_chunks(self, found: Opened) -> None:
+        array = found.open()
+        trees = {f: array.group.tree.zarr(f) for f in (3, 2)}
+        path = array.dataset.path
+        for position in np.ndindex(*array.grid.counts):
+            name = "/".join(map(str, position))
+            got = [trees[3].get(f"{path}/c/{name}".rstrip("/")), trees[2].get(f"{path}/{name or 0}")]
+            assert [bytes(chunk or b"") for chunk in got] == [array.read_chunk(position).tobytes()] * 2
+
+    def test_through_a_mount(self, tmp_path: Path) -> None:
+        """All rows at once, each by way of a description of how it is opened."""
+        if not self.rows:
+            return
+        sets = []
+        for n, row in enumerate(self.rows):
+            folder = tmp_path / f"set {n}"
+            folder.mkdir()
+            found = Opened(row, folder, *row.write(folder))
+            paths = [found.paths] if isinstance(found.paths, str | os.PathLike) else found.paths
+            said = {"vfs": 1, "format": row.format, "files": [os.path.relpath(path, folder) for path in paths], "options": dict(found.options)}
+            description = folder / f"row {n}.vfs.json"
+            description.write_text(json.dumps(said))
+            sets.append((found.first if row.format == "description" else description, found.twin))
+        point = tmp_path / "mnt"
+        point.mkdir()
+        try:
+            shown = mount([[path] for path, _ in sets], point)
+        except MountError as error:
+            if error.errno not in (errno.ENOSYS, errno.ENODEV, errno.EPERM, errno.EACCES):
+                raise
+            pytest.skip(f"NOTHING WAS READ THROUGH A MOUNT, FUSE does not work here: {error}")
+        with shown:
+            names = sorted((name for name in os.listdir(point) if name.count(".") == 1 and name.endswith(".npy")), key=natural)
+            assert len(names) == len(sets)
+            twins = {Path(path).name.split(".")[0]: twin for path, twin in sets}
+            for name in names:
+                mapped = np.load(point / name, mmap_mode="r")
+                _same(mapped, twins[name.split(".")[0]])
+                del mapped
+
+    # what is read
+
+    def test_no_more_is_read_than_stated(self, found: Opened) -> None:
+        array = found.open()
+        counting = CountingBackend(make_backend("buffered", array.dataset.files))
+        reader = ArrayReader(array.dataset, counting, cache=ChunkCache(0))
+        frame = (slice(0, 1),) * array.dataset.nav_ndim
+        for cut in (frame, ()):
+            counting.reads.clear()
+            asked = reader.read(cut).nbytes
+            assert counting.nbytes <= found.row.factor * asked, (cut, counting.nbytes, asked)
+
+    # what is wrong
+
+    def _survives(self, found: Opened, **more: Any) -> VirtualGroup | None:
+        """Opens a damaged set and reads a little of every array; None where that is refused in one line that names a file."""
+        try:
+            group = found.group(**more)
+            for array in group.values():
+                if array.size and array.chunk_bytes <= MOST:
+                    array.read_chunk((0,) * array.ndim)
+                    array.read_chunk(tuple(n - 1 for n in array.grid.counts))
+        except VfsError as error:
+            found.complaint(error)
+            return None
+        return group
+
+    def test_gone(self, found: Opened) -> None:
+        array = found.open()
+        rows, _ = array.dataset.layout.read_ranges(Region.whole(array.shape))
+        needed = Path(array.files[rows[-1, FILE]])
+        away = needed.rename(needed.with_name("gone away"))
+        with pytest.raises(SourceError) as caught:
+            array[...]
+        assert needed.name in str(caught.value)
+        assert "[reading " in str(caught.value)
+        away.rename(needed)
+        _same(array[...], found.twin)
+        found.first.unlink()
+        with pytest.raises(VfsError) as missing:
+            found.open()
+        assert found.first.name in str(missing.value)
+
+    def test_failing(self, found: Opened) -> None:
+        array = found.open()
+        backend = FailingBackend(make_backend("buffered", array.dataset.files))
+        reader = ArrayReader(array.dataset, backend)
+        with pytest.raises(SourceError, match=r"asked to fail \[reading"):
+            reader.read()
+        backend.fails = lambda file, start, stop: False
+        _same(reader.read(), found.twin)
+
+    def test_empty(self, found: Opened) -> None:
+        for path in found.files:
+            path.write_bytes(b"")
+        with pytest.raises(VfsError) as caught:
+            found.open()
+        found.complaint(caught.value)
+        if found.row.detected:
+            with pytest.raises(VfsError) as caught:
+                open_group(found.paths, **found.options)
+            found.complaint(caught.value)
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"GIF89a" + bytes(5000), b"just text, nothing else\n" * 300, bytes(9000), b"\xff" * 9000, b"\0"],
+        ids=["gif", "text", "zeros", "ones", "byte"],
+    )
+    def test_foreign(self, found: Opened, content: bytes) -> None:
+        found.first.write_bytes(content)
+        if not found.row.detected:  # anything may be headerless data
+            self._survives(found)
+            return
+        with pytest.raises(VfsError) as caught:
+            found.open()[...]
+        found.complaint(caught.value)
+        with pytest.raises(VfsError):
+            open_group(found.paths, **found.options).main[...]
+
+    def test_truncated_anywhere(self, found: Opened) -> None:
+        array = found.open()
+        k, fill = array.dataset.nav_ndim, array.fill
+        frames = found.twin.reshape(-1, *found.twin.shape[k:])
+        # of headerless files that follow on each other nothing says where a frame belongs but how many are in front of it
+        for path in {found.first, Path(array.files[-1])} if found.row.detected else {Path(array.files[-1])}:
+            whole = path.read_bytes()
+            for size in sorted({*range(0, min(len(whole), 400), 53), *np.linspace(0, len(whole) - 1, TRIES).astype(int).tolist()}):
+                path.write_bytes(whole[:size])
+                try:
+                    got = found.open()[...]
+                except VfsError as error:
+                    found.complaint(error)
+                    continue
+                if got.shape == found.twin.shape and np.array_equal(got, found.twin, equal_nan=got.dtype.kind in "fc"):
+                    continue  # nothing of the array was lost
+                assert found.row.cut, f"{path.name} of {size} bytes: an array of {got.shape} without a word"
+                if got.shape != found.twin.shape and not found.row.arranged:
+                    continue  # another scan, which begins elsewhere
+                flat = got.reshape(-1, *frames.shape[1:])
+                for shown, frame in zip(flat, frames, strict=False):
+                    assert np.array_equal(shown, frame, equal_nan=shown.dtype.kind in "fc") or (shown == fill).all()
+                assert (flat[len(frames) :] == fill).all()
+            path.write_bytes(whole)
+
+    def test_garbled_anywhere(self, found: Opened) -> None:
+        rng = random.Random(found.row.name)
+        for path in found.files:
+            whole = path.read_bytes()
+            for _ in range(TRIES):
+                made = bytearray(whole)
+                for _ in range(rng.choice((1, 1, 2, 8))):
+                    at = rng.randrange(min(len(made), rng.choice((64, 1024, len(made)))))
+                    width = rng.choice((1, 1, 2, 4, 8))
+                    made[at : at + width] = rng.choice((bytes(width), b"\xff" * width, rng.randbytes(width), b"9" * width))
+                path.write_bytes(bytes(made))
+                self._survives(found, backend=rng.choice(("mmap", "buffered")))
+            path.write_bytes(whole)
+
+    def test_options_that_it_does_not_have(self, found: Opened) -> None:
+        with pytest.raises(OptionError, match="colour"):
+            found.open(colour="red")
+        for wrong in ({"chunks": "many"}, {"backend": "fast"}, {"dtype": "x9"}, {"roi": [10**9]}, {"nav_shape": -3}):
+            with pytest.raises(OptionError):
+                found.open(**wrong)
