@@ -1,0 +1,137 @@
+"""BLO: what is peculiar to it. The array against numpy, bits and byte orders, short files, the preview."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs.testing.frame_writers import write_blo
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    twin = frames_of((3, 4, 6, 6), "u2")
+    return write_blo(folder, twin), twin, {}
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return row(folder)[0], {"format": "blo"}
+
+
+SETS = [_set]
+
+VARIANTS = [(dtype, big) for dtype in ("u1", "u2") for big in (False, True)]
+
+
+@pytest.mark.parametrize(("dtype", "big"), VARIANTS)
+def test_boxes(tmp_path: Path, dtype: str, big: bool) -> None:
+    twin = frames_of((3, 4, 5, 5), dtype)
+    path = write_blo(tmp_path, twin, big_endian=big)
+    check_boxes(path, twin)
+    check_arranged(path, twin.reshape(12, 5, 5))
+    group = vfs.open_group(path)
+    assert group["data"].dims == ("scan_y", "scan_x", "y", "x")
+    same(group["frame_number"][...], np.arange(12, dtype="u4").reshape(3, 4))
+    same(group["virtual_bright_field"][...], np.arange(12, dtype="u1").reshape(3, 4))
+    assert group.main.attrs["bit_depth"] == twin.itemsize * 8
+
+
+def test_metadata(tmp_path: Path) -> None:
+    array = vfs.open(write_blo(tmp_path, frames_of((2, 3, 4, 4), "u1"), note="Precession angle : 1"))
+    assert array.attrs["note"] == "Precession angle : 1"
+    assert array.attrs["calibration"]["scan_y"] == {"scale": 2.5, "offset": 0.0, "unit": "nm"}
+    assert array.attrs["calibration"]["scan_x"] == {"scale": 1.5, "offset": 0.0, "unit": "nm"}
+    assert array.attrs["calibration"]["x"] == {"scale": 100 / 6226, "offset": 0.0, "unit": "cm"}
+    assert (array.attrs["beam_energy_kV"], array.attrs["camera_length_m"], array.attrs["scan_rotation_degrees"]) == (200.0, 0.2, 25.0)
+    assert array.attrs["acquired"] == "2015-12-01T12:00:00"
+
+
+def test_a_stopped_scan_is_blank_at_the_end(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5, 5), "u2")
+    path = write_blo(tmp_path, twin, stored=7)
+    twin.reshape(12, 5, 5)[7:] = 0
+    check_boxes(path, twin)
+    assert vfs.open(path).attrs["stored_frames"] == 7
+    same(vfs.open_group(path)["frame_number"][...].ravel()[7:], np.zeros(5, "u4"))
+    assert vfs.open_group(path)["virtual_bright_field"][2, 3] == 11
+
+
+def test_companions_follow_the_scan(tmp_path: Path) -> None:
+    path = write_blo(tmp_path, frames_of((3, 4, 5, 5), "u1"))
+    group = vfs.open_group(path, nav_shape=(2, 5), sync_offset=1)
+    same(group["frame_number"][...], np.arange(1, 11, dtype="u4").reshape(2, 5))
+    same(group["virtual_bright_field"][...], np.arange(1, 11, dtype="u1").reshape(2, 5))
+
+
+def test_bits_by_the_marks_where_the_note_is_missing(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 4, 4), "u2")
+    path = write_blo(tmp_path, twin)
+    path.write_bytes(path.read_bytes().replace(b"Blo Bit Depth", b"Blo Bit Breit"))
+    same(vfs.open(path)[...], twin)
+
+
+def test_a_file_without_a_preview(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 4, 4), "u1")
+    path = write_blo(tmp_path, twin)
+    raw = bytearray(path.read_bytes())
+    raw[8:12] = bytes(4)
+    path.write_bytes(raw)
+    same(vfs.open(path)[...], twin)
+    assert "virtual_bright_field" not in vfs.open_group(path)
+
+
+def test_real_file(oracle: dict[str, Any]) -> None:
+    entry = oracle["blo/test2"]
+    group = vfs.open_group(SHARED / entry["files"][0])
+    assert same_values(group["data"][...], entry["arrays"]["frames"])
+    assert same_values(group["virtual_bright_field"][...], entry["arrays"]["virtual_bright_field"])
+    same(group["frame_number"][...], np.arange(6, dtype="u4").reshape(2, 3))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+def test_truncated(tmp_path: Path, dtype: str) -> None:
+    twin = frames_of((2, 3, 5, 5), dtype)
+    path = write_blo(tmp_path, twin)
+    check_truncated(path, path, twin, format="blo")
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "word"),
+    [
+        (6, struct.pack("<H", 0x0104), "version"),
+        (12, struct.pack("<I", 0), "byte 0"),
+        (12, struct.pack("<I", 1 << 31), "truncated"),
+        (12, struct.pack("<I", 300), "AA 55"),
+        (20, struct.pack("<H", 0), "0 × 0"),
+        (20, struct.pack("<H", 65535), "expected patterns of 4,294,836,231 bytes"),
+        (24, struct.pack("<H", 0), "positive"),
+        (24, struct.pack("<HH", 65535, 65535), "65535"),
+    ],
+)
+def test_garbled(tmp_path: Path, at: int, value: bytes, word: str) -> None:
+    path = write_blo(tmp_path, frames_of((2, 3, 5, 5), "u1"))
+    raw = bytearray(path.read_bytes())
+    raw[at : at + len(value)] = value
+    path.write_bytes(raw)
+    refuses(path, "scan.blo", word)
+
+
+def test_refused(tmp_path: Path) -> None:
+    path = write_blo(tmp_path, frames_of((2, 3, 5, 5), "u1"))
+    refuses([path, path], "one at a time", kind=vfs.OptionError)
+    (tmp_path / "foreign.blo").write_bytes(b"something else" * 100)
+    refuses(tmp_path / "foreign.blo", "foreign.blo", kind=vfs.UnknownFormatError)
+    refuses(tmp_path / "foreign.blo", "begins with", format="blo", kind=vfs.FormatError)
+
+
+def test_mutations(tmp_path: Path) -> None:
+    path, options = _set(tmp_path)
+    assert fuzz(tmp_path, path, 300, **options)["opened"]

@@ -1,0 +1,179 @@
+"""EMPAD: what is peculiar to it. Footer rows, the versions of the XML, the rule of sizes, raw files without XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs.testing.frame_writers import write_empad
+
+RECORD = 130 * 128 * 4
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    twin = frames_of((2, 3, 128, 128), "f4")
+    twin[0, 1, 5] = np.nan  # real data hold NaN
+    return write_empad(folder, twin), twin, {}
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_empad(folder, frames_of((1, 2, 128, 128), "f4")), {"format": "empad"}
+
+
+def _named(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_empad(folder, frames_of((1, 2, 128, 128), "f4"), raw="scan_x2_y1.raw", xml="series_count"), {"format": "empad", "allow_truncated": True}
+
+
+SETS = [_set, _named]
+
+
+def test_boxes(tmp_path: Path) -> None:
+    path, twin, _ = row(tmp_path)
+    check_boxes(path, twin)
+    check_arranged(path, twin.reshape(6, 128, 128))
+    array = vfs.open(path)
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    assert array.attrs["metadata"]["raw_file"]["filename"] == "C:\\data\\scan.raw"
+    assert array.attrs["calibration"] == {name: {"scale": 1e-8 / 0.5 / 3, "offset": 0.0, "unit": "m"} for name in ("scan_y", "scan_x")}
+    same(vfs.open_group(path)["footer"][...], np.full((2, 3, 2, 128), -1, "f4"))
+
+
+@pytest.mark.parametrize("xml", ["acquire", "search", "pix"])
+def test_scans_of_every_version(tmp_path: Path, xml: str) -> None:
+    twin = frames_of((3, 2, 128, 128), "f4")
+    same(vfs.open(write_empad(tmp_path, twin, xml=xml))[...], twin)
+
+
+@pytest.mark.parametrize("xml", ["series", "series_count"])
+def test_series(tmp_path: Path, xml: str) -> None:
+    twin = frames_of((4, 128, 128), "f4")
+    array = vfs.open(write_empad(tmp_path, twin, xml=xml))
+    same(array[...], twin)
+    assert array.dims == ("frame", "y", "x")
+
+
+@pytest.mark.parametrize("xml", ["name", None])
+@pytest.mark.parametrize(("name", "nav"), [("scan_x3_y2.raw", (2, 3)), ("series_x6.raw", (6,))])
+def test_the_name_tells_the_scan(tmp_path: Path, xml: str | None, name: str, nav: tuple[int, ...]) -> None:
+    twin = frames_of((*nav, 128, 128), "f4")
+    same(vfs.open(write_empad(tmp_path, twin, raw=name, xml=xml))[...], twin)
+
+
+def test_the_name_that_is_left_tells_the_scan(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 128, 128), "f4")
+    path = write_empad(tmp_path, twin, name="map", raw="scan_x3_y2.raw", xml="name")
+    (tmp_path / "scan_x3_y2.raw").rename(tmp_path / "map.raw")  # renamed together with the XML
+    same(vfs.open(path)[...], twin)
+    same(vfs.open(tmp_path / "map.raw", format="empad")[...], twin)
+
+
+def test_raw_and_xml_named_together_or_alone(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 128, 128), "f4")
+    path = write_empad(tmp_path, twin, name="meta", raw="scan_x9_y9.raw")
+    (tmp_path / "other.xml").write_text("<root><raw_file filename='another.raw'/></root>")
+    (tmp_path / "broken.xml").write_text("<root><raw_file")
+    raw = tmp_path / "scan_x9_y9.raw"
+    for paths in (path, raw, [raw, path], [path, raw]):
+        array = vfs.open(paths)
+        same(array[...], twin)
+        assert array.attrs["xml"] == "meta.xml"
+
+
+def test_a_raw_file_without_metadata(tmp_path: Path) -> None:
+    twin = frames_of((3, 128, 128), "f4")
+    path = write_empad(tmp_path, twin, xml=None)
+    refuses(path, "no format", kind=vfs.UnknownFormatError)  # nothing in it says what it is
+    same(vfs.open(path, format="empad")[...], twin)
+
+
+def test_older_calibrations(tmp_path: Path) -> None:
+    path = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"))
+    view = "<optics><get_full_scan_field_of_view>(2e-8, 3e-8)</get_full_scan_field_of_view></optics><calibrated_pixelsize>2e-11</calibrated_pixelsize>"
+    path.write_text(path.read_text().replace("<iom_measurements>", "<iom_measurements>" + view))
+    calibration = vfs.open(path).attrs["calibration"]
+    assert calibration["scan_y"]["scale"] == pytest.approx(1e-8)
+    assert calibration["scan_x"]["scale"] == pytest.approx(1e-8)
+    assert calibration["y"] == {"scale": pytest.approx(0.02), "offset": pytest.approx(-1.28), "unit": "1/nm"}
+
+
+def test_sizes_that_fit_nothing(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 128, 128), "f4")
+    path = write_empad(tmp_path, twin)
+    raw = tmp_path / "scan.raw"
+    whole = raw.read_bytes()
+    raw.write_bytes(whole + whole[:RECORD])
+    refuses(path, "scan.raw", "2 × 3 or 3 × 4", "7 whole records", kind=vfs.FormatError)
+    raw.write_bytes(whole[: 4 * RECORD + 100])
+    refuses(path, "scan.raw", "4 whole records", kind=vfs.TruncatedSourceError)
+    same(vfs.open(path, allow_truncated=True)[...], twin.reshape(6, 128, 128)[:4])
+    same(vfs.open(path, allow_truncated=True, nav_shape=(2, 3))[1, 1:], np.zeros((2, 128, 128), "f4"))
+
+
+def test_real_files(oracle: dict[str, Any]) -> None:
+    entry = oracle["empad/series_x10"]
+    for name in entry["files"]:
+        assert same_values(vfs.open(SHARED / name)[...], entry["arrays"]["frames"])
+    refuses(SHARED / oracle["empad/xml_only_v1.2.0_128x128"]["files"][0], "scan_x128_y128.raw", "no such file", kind=vfs.MissingSourceError)
+
+
+def test_real_xml_with_both_scans(oracle: dict[str, Any], tmp_path: Path) -> None:
+    """The size decides between the scans of an XML of version 1.2: acquire 128 × 128, search 64 × 64."""
+    text = (SHARED / oracle["empad/xml_only_v1.2.0_128x128"]["files"][0]).read_text()
+    (tmp_path / "map.xml").write_text(text)
+    for side in (128, 64):
+        with (tmp_path / "scan_x128_y128.raw").open("wb") as file:
+            file.truncate(side * side * RECORD)  # a hole: takes no space
+        array = vfs.open(tmp_path / "map.xml")
+        assert array.shape == (side, side, 128, 128)
+        assert array.attrs["calibration"]["scan_x"]["scale"] == pytest.approx(9.266641250196717e-09 / 0.72 / side)
+        assert array.attrs["metadata"]["iom_measurements"]["nominal_camera_length"] == "0.1159"
+
+
+def test_truncated(tmp_path: Path) -> None:
+    twin = frames_of((1, 2, 128, 128), "f4")
+    path = write_empad(tmp_path, twin)
+    check_truncated(tmp_path / "scan.raw", path, twin)
+    check_truncated(path, path, twin, points=range(0, path.stat().st_size - 1, 3), format="empad")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("<scan_resolution_y>2<", "<scan_resolution_y>2147483648<", "3 × 4 records"),
+        ("<scan_resolution_y>2<", "<scan_resolution_y>0<", "3 × 4 records"),
+        ("<scan_resolution_x>3<", "<scan_resolution_x>-3<", "3 × 4 records"),
+        ("<scan_resolution_x>3<", "<scan_resolution_x>99999999<", "99999999"),
+        ("<root", "<!DOCTYPE root [<!ENTITY a 'b'>]><root", "entities"),
+        ("<root name", "<" + "a><" * 60 + "root name", "XML"),
+        ("</root>", "<b>" * 60 + "</b>" * 60 + "</root>", "levels"),
+        ("scan.raw", "../../etc/passwd.raw", "passwd.raw"),
+    ],
+)
+def test_garbled(tmp_path: Path, old: str, new: str, word: str) -> None:
+    path = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"), name="meta", raw="scan.raw")
+    path.write_text(path.read_text().replace(old, new))
+    refuses(path, word, format="empad")
+
+
+def test_refused(tmp_path: Path) -> None:
+    path = write_empad(tmp_path, frames_of((2, 1, 128, 128), "f4"))
+    refuses([path, path], "one .raw and one .xml", kind=vfs.OptionError)
+    (tmp_path / "empty.raw").write_bytes(b"")
+    refuses(tmp_path / "empty.raw", "0 bytes", format="empad")
+    (tmp_path / "odd.raw").write_bytes(bytes(RECORD + 1))
+    refuses(tmp_path / "odd.raw", "1 bytes more", format="empad")
+    assert vfs.open(tmp_path / "odd.raw", format="empad", allow_truncated=True).shape == (1, 128, 128)
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_mutations(tmp_path: Path, make: Any) -> None:
+    path, options = make(tmp_path)
+    assert fuzz(tmp_path, path, 200, **options)["opened"]

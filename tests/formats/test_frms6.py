@@ -1,0 +1,232 @@
+"""FRMS6: what is peculiar to it. Folded halves, binning, dark frames, gain maps, what the .hdr says, frame counts."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs.testing.frame_writers import write_frms6
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    frames = frames_of((12, 6, 5), "u2")
+    return write_frms6(folder, frames, frames_per_file=5, dark=frames_of((3, 6, 5), "u2"), scan=(3, 4)), frames.reshape(3, 4, 6, 5), {}
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return row(folder)[0], {"format": "frms6"}
+
+
+def _binned(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    (folder / "gain.csv").write_text("1;2\n3;4\n")
+    path = write_frms6(folder, frames_of((4, 6, 5), "u2"), binning=2, counted=False, scan=(2, 2))
+    return path, {"format": "frms6", "repeat_rows": True, "gain_map": str(folder / "gain.csv"), "allow_truncated": True}
+
+
+SETS = [_set, _binned]
+
+
+def test_folded_by_hand(tmp_path: Path) -> None:
+    """One frame of 2 stored rows of 6 pixels, written without the writer."""
+    stored = np.arange(12, dtype="<u2").reshape(2, 6)
+    path = tmp_path / "a_001.frms6"
+    path.write_bytes(struct.pack("<HH3xB80sHH928sI", 1024, 64, 6, b"", 6, 2, b"", 1) + bytes(64) + stored.tobytes())
+    same(vfs.open(path)[0], np.array([[0, 1, 2], [6, 7, 8], [11, 10, 9], [5, 4, 3]], "u2"))
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("per_file", [None, 5, (1, 7, 4)])
+def test_boxes(tmp_path: Path, counted: bool, per_file: Any) -> None:
+    frames = frames_of((12, 6, 5), "u2")
+    path = write_frms6(tmp_path, frames, frames_per_file=per_file, counted=counted, scan=(3, 4))
+    check_boxes(path, frames.reshape(3, 4, 6, 5))
+    array = vfs.open(path)
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    assert array.attrs["hdr"]["dwelltimemicroseconds"] == "1000"
+    assert "dark" not in vfs.open_group(path)
+
+
+@pytest.mark.parametrize("binning", [2, 3, 4])
+def test_binned(tmp_path: Path, binning: int) -> None:
+    frames, dark = frames_of((5, 6, 7), "u2"), frames_of((2, 6, 7), "u2")
+    path = write_frms6(tmp_path, frames, binning=binning, frames_per_file=2, dark=dark)
+    check_boxes(path, frames[None])
+    assert vfs.open(path).attrs["binning"] == binning
+    assert vfs.open(path).attrs["calibration"]["y"]["scale"] == binning
+    wide = np.repeat(frames, binning, axis=1)[None]
+    check_boxes(path, wide, repeat_rows=True)
+    check_arranged(path, wide[0], repeat_rows=True)
+    same(vfs.open_group(path, repeat_rows=True)["dark"][...], np.repeat(dark, binning, axis=1))
+    assert vfs.open(path, repeat_rows=True).attrs["calibration"]["y"]["scale"] == 1
+
+
+def test_arranged(tmp_path: Path) -> None:
+    frames = frames_of((10, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, frames_per_file=4, dark=frames_of((2, 4, 3), "u2"))
+    check_arranged(path, frames)
+
+
+def test_dark_frames(tmp_path: Path) -> None:
+    frames, dark = frames_of((6, 4, 3), "u2"), frames_of((3, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, dark=dark, scan=(2, 3))
+    check_boxes(path, dark, path="dark")
+    group = vfs.open_group(path, nav_shape=(3, 2), sync_offset=1)
+    same(group["dark"][...], dark)  # dark frames are no part of the scan
+    assert group["dark"].dims == ("dark_frame", "y", "x")
+    corrected = vfs.open(path, dark="dark")[...]
+    np.testing.assert_allclose(corrected, frames.reshape(2, 3, 4, 3) - dark.mean(axis=0, dtype="f8"), rtol=1e-4, atol=0.02)
+
+
+def test_gain_map(tmp_path: Path) -> None:
+    frames = frames_of((6, 4, 3), "u2")
+    gain = np.linspace(0.5, 2, 12).reshape(4, 3)
+    csv = tmp_path / "gain.csv"
+    csv.write_text("\n".join(";".join(map(str, line)) + ";" for line in gain.T) + "\n")
+    path = write_frms6(tmp_path, frames, scan=(2, 3))
+    check_boxes(path, gain, path="gain", gain_map=str(csv))
+    np.testing.assert_allclose(vfs.open(path, gain_map=str(csv), gain="gain")[1, 2], frames[5] * gain, rtol=1e-6)
+    refuses(path, ".csv", gain_map="gain.mat", kind=vfs.OptionError)
+    csv.write_text("1;2\n3\n")
+    refuses(path, "gain.csv", "rows of numbers", gain_map=str(csv), kind=vfs.FormatError)
+    csv.write_text("1;two\n")
+    refuses(path, "gain.csv", "two", gain_map=str(csv), kind=vfs.FormatError)
+    refuses(path, "none.csv", gain_map=str(tmp_path / "none.csv"), kind=vfs.MissingSourceError)
+
+
+def test_a_gain_map_that_changes_is_an_error(tmp_path: Path) -> None:
+    csv = tmp_path / "gain.csv"
+    csv.write_text("1;2\n3;4\n")
+    group = vfs.open_group(write_frms6(tmp_path, frames_of((2, 4, 3), "u2")), gain_map=str(csv), backend="buffered")
+    csv.write_text("1;2;3;4\n")
+    with pytest.raises(vfs.SourceError, match=r"gain\.csv"):
+        group["gain"][...]
+
+
+def test_frame_headers(tmp_path: Path) -> None:
+    path = write_frms6(tmp_path, frames_of((7, 4, 3), "u2"), frames_per_file=3)
+    group = vfs.open_group(path, nav_shape=(7,))
+    same(group["frame_number"][...], np.array([1, 2, 3, 1, 2, 3, 1], "u4"))
+    same(group["timestamp_microseconds"][...], np.array([0, 1, 2, 0, 1, 2, 0], "u4"))
+    same(group["timestamp_seconds"][...], np.array([0, 1, 2, 0, 1, 2, 0], "u4") + np.uint32(1_600_000_000))
+    assert group["timestamp_microseconds"].attrs["unit"] == "µs"
+
+
+def test_any_file_names_the_set(tmp_path: Path) -> None:
+    frames = frames_of((9, 4, 3), "u2")
+    write_frms6(tmp_path, frames, frames_per_file=3, dark=frames_of((1, 4, 3), "u2"), scan=(3, 3))
+    write_frms6(tmp_path, frames_of((1, 4, 3), "u2"), name="scan_2")  # somebody else's files
+    for name in ("scan.hdr", "scan_000.frms6", "scan_002.frms6"):
+        same(vfs.open(tmp_path / name)[...], frames.reshape(3, 3, 4, 3))
+    some = [tmp_path / f"scan_{k:03}.frms6" for k in (3, 1)]
+    same(vfs.open(some)[...], frames[[0, 1, 2, 6, 7, 8]])
+    assert "dark" not in vfs.open_group(some)
+    same(vfs.open([*some, tmp_path / "scan_002.frms6", tmp_path / "scan_000.frms6", tmp_path / "scan.hdr"])[...], frames.reshape(3, 3, 4, 3))
+    assert vfs.open_group(tmp_path / "scan.hdr").name == "scan"
+
+
+def test_without_hdr(tmp_path: Path) -> None:
+    frames = frames_of((5, 4, 3), "u2")
+    same(vfs.open(write_frms6(tmp_path, frames, frames_per_file=2, hdr=False))[...], frames)
+
+
+def test_fewer_frames_than_the_hdr_says(tmp_path: Path) -> None:
+    frames = frames_of((9, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, frames_per_file=3, scan=(3, 3))
+    (tmp_path / "scan_003.frms6").unlink()
+    refuses(path, "scan.hdr", "9 signal frames", "6", kind=vfs.TruncatedSourceError)
+    frames[6:] = 0
+    same(vfs.open(path, allow_truncated=True)[...], frames.reshape(3, 3, 4, 3))
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_truncated(tmp_path: Path, counted: bool) -> None:
+    frames = frames_of((5, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, frames_per_file=3, counted=counted)
+    check_truncated(tmp_path / "scan_002.frms6", path, frames)
+    check_truncated(tmp_path / "scan_002.frms6", path, frames, allow_truncated=True)
+    check_truncated(path, path, frames, format="frms6")
+    last = tmp_path / "scan_002.frms6"
+    last.write_bytes(last.read_bytes()[:-1])
+    refuses(path, "scan_002.frms6", "allow_truncated", kind=vfs.TruncatedSourceError)
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"), frames_per_file=2)
+    (tmp_path / "scan_002.frms6").unlink()
+    refuses(path, "scan_002.frms6", "number 3", kind=vfs.MissingSourceError)
+    for k in (1, 3):
+        (tmp_path / f"scan_{k:03}.frms6").unlink()
+    refuses(path, "scan_001.frms6", kind=vfs.MissingSourceError)
+
+
+def test_equal_numbers_are_refused(tmp_path: Path) -> None:
+    path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"), frames_per_file=3)
+    (tmp_path / "scan_2.frms6").write_bytes((tmp_path / "scan_002.frms6").read_bytes())
+    refuses(path, "same number", kind=vfs.FormatError)
+
+
+@pytest.mark.parametrize(
+    ("file", "at", "value", "word"),
+    [
+        (1, 0, struct.pack("<H", 1023), "1023"),
+        (1, 2, struct.pack("<H", 0), "frame headers"),
+        (1, 7, b"\x05", "version"),
+        (1, 88, struct.pack("<H", 0), "0 pixels"),
+        (1, 88, struct.pack("<H", 7), "even"),
+        (1, 90, struct.pack("<H", 0), "0 stored rows"),
+        (1, 88, struct.pack("<HH", 65534, 65535), "65535 of 65534"),
+        (3, 88, struct.pack("<HH", 65534, 65535), "65535 rows of 65534"),
+        (2, 88, struct.pack("<H", 8), "alike"),
+        (1, 1020, struct.pack("<I", (1 << 32) - 1), "4,294,967,295"),
+        (0, 88, struct.pack("<HH", 8, 1), "signal"),
+    ],
+)
+def test_garbled(tmp_path: Path, file: int, at: int, value: bytes, word: str) -> None:
+    path = write_frms6(tmp_path, frames_of((9, 4, 3), "u2"), frames_per_file=3, dark=frames_of((1, 4, 3), "u2"))
+    victim = tmp_path / f"scan_{file:03}.frms6"
+    raw = bytearray(victim.read_bytes())
+    raw[at : at + len(value)] = value
+    if file == 0:
+        raw[1020:1024] = struct.pack("<I", 1)
+    victim.write_bytes(raw)
+    refuses(path, victim.name, word)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[other]\na=1\n", "no section [measurementInfo]", "[measurementInfo]\n  signalFrames\n = = \x00", "\xff\xfe[measurementInfo]"],
+)
+def test_garbled_hdr(tmp_path: Path, text: str) -> None:
+    path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"))
+    path.write_text(text, "latin1")
+    refuses(path, "scan.hdr", "measurementInfo", format="frms6", kind=vfs.FormatError)
+
+
+@pytest.mark.parametrize("scan", ["0x6", "99999999x3", "70000x70000", "2147483648x2147483648", "6", "axb", "-2x-3", "3x3"])
+def test_a_scan_that_cannot_be_is_left_out(tmp_path: Path, scan: str) -> None:
+    frames = frames_of((6, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, scan=(1, 6))
+    path.write_text(path.read_text().replace("stemImageSize=1x6", f"stemImageSize={scan}"))
+    same(vfs.open(path)[...], frames)
+
+
+def test_refused(tmp_path: Path) -> None:
+    path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"))
+    refuses([path, path], "several .hdr", format="frms6", kind=vfs.OptionError)
+    refuses(path, "no option", binning=2, kind=vfs.OptionError)
+    empty = write_frms6(tmp_path, np.empty((0, 4, 3), "u2"), name="empty", hdr=False)
+    refuses(empty, "have none", kind=vfs.FormatError)
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_mutations(tmp_path: Path, make: Any) -> None:
+    path, options = make(tmp_path)
+    assert fuzz(tmp_path, path, 300, head=1100, **options)["opened"]

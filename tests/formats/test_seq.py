@@ -1,0 +1,274 @@
+"""SEQ: what is peculiar to it. Versions, frame counts by size, time stamps, refusals by name, Direct Electron's files and halves."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs.testing.frame_writers import write_seq
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    twin = frames_of((7, 5, 6), "u2")
+    return write_seq(folder, twin), twin, {}
+
+
+def _reference(path: Path, image: np.ndarray) -> None:
+    """A dark or gain image as Direct Electron writes it: the third number of the header is wrong."""
+    height, width = image.shape
+    path.write_bytes(struct.pack("<4i", width, height, 32766, 2).ljust(1024, b"\0") + image.astype("<f4").tobytes())
+
+
+def _camera(path: Path, offset: tuple[int, int] = (0, 0), size: tuple[int, int] = (8, 8), binning: int = 1, kind: int = 8, rate: float = 800.0) -> None:
+    """The .metadata file: offset and size (y, x) in sensor pixels."""
+    record = struct.pack("<12id2i", 224, 1, kind, 208, 208, 16, size[1], size[0], offset[1], offset[0], binning, 12, rate, 0, 0)
+    path.write_bytes(struct.pack("<4i", 1, 256, 1, 224).ljust(256, b"\0") + record.ljust(224, b"\0"))
+
+
+def _config(path: Path, maps: str = "", info: str = "") -> None:
+    path.write_text(f'<?xml version="1.0"?><Configuration><BadPixels>{maps}</BadPixels><FileInfo>{info}</FileInfo></Configuration>')
+
+
+def _halves(folder: Path, frames: np.ndarray, segment: int) -> list[Path]:
+    """Frames [n, y, x] as a Celeritas camera writes them; n a multiple of `segment`. The lower halves have a record more."""
+    rows = frames.shape[1] // 2
+    top, bottom = frames[:, :rows][:, ::-1], frames[:, rows:]
+    bottom = np.concatenate([bottom, np.full_like(bottom[:segment], 9)])
+    paths = []
+    for name, part in (("test_Top_14-13-42.780.seq", top), ("test_Bottom_14-13-42.822.seq", bottom)):
+        paths.append(write_seq(folder, np.ascontiguousarray(part).reshape(-1, segment * rows, frames.shape[2]), name=name))
+    return paths
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    path = row(folder)[0]
+    _reference(folder / "scan.seq.dark.mrc", np.ones((5, 6), "f4"))
+    _camera(folder / "scan.seq.metadata")
+    _config(folder / "scan.seq.Config.Metadata.xml", '<BadPixelMap Rows="10" Columns="12"><Defect Row="3"/><Defect Columns="2-4" Row="1"/></BadPixelMap>')
+    return path, {"format": "seq"}
+
+
+def _split(folder: Path) -> tuple[list[Path], Mapping[str, Any]]:
+    paths = _halves(folder, frames_of((6, 4, 5), "u2"), 3)
+    _config(folder / "test.seq.Config.Metadata.xml", info='<SegmentPreBuffer Value="3"/><FrameRate Value="2000"/>')
+    return paths, {"format": "seq"}
+
+
+SETS = [_set, _split]
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4"])
+def test_boxes(tmp_path: Path, version: int, dtype: str) -> None:
+    twin = frames_of((7, 5, 6), dtype)
+    path = write_seq(tmp_path, twin, version=version)
+    check_boxes(path, twin, count=20)
+    group = vfs.open_group(path)
+    assert group["data"].dims == ("frame", "y", "x")
+    same(group["timestamp_seconds"][...], np.full(7, 1_600_000_000, "u4"))
+    same(group["timestamp_milliseconds"][...], np.arange(7, dtype="u2"))
+    if version == 5:
+        same(group["timestamp_microseconds"][...], np.arange(7, dtype="u2"))
+    assert ("timestamp_microseconds" in group) == (version == 5)
+    assert group.main.attrs["header"]["description"] == "made for a test"
+    assert group.main.attrs["calibration"] == {"frame": {"scale": 1 / 400, "offset": 0.0, "unit": "s"}}
+
+
+def test_arranged(tmp_path: Path) -> None:
+    twin = frames_of((10, 3, 4), "u1")
+    check_arranged(write_seq(tmp_path, twin), twin)
+
+
+@pytest.mark.parametrize("record", [60, 64, 66, 68, 1000])
+def test_records_with_little_room(tmp_path: Path, record: int) -> None:
+    twin = frames_of((4, 5, 6), "u2")  # 60 bytes
+    group = vfs.open_group(write_seq(tmp_path, twin, record=record))
+    same(group["data"][...], twin)
+    assert [name in group for name in ("timestamp_seconds", "timestamp_milliseconds", "timestamp_microseconds")] == [
+        record >= 64,
+        record >= 66,
+        record >= 68,
+    ]
+
+
+@pytest.mark.parametrize("allocated", [0, 3, 1000, (1 << 32) - 1])
+def test_frames_are_counted_by_size(tmp_path: Path, allocated: int) -> None:
+    twin = frames_of((7, 5, 6), "u2")
+    same(vfs.open(write_seq(tmp_path, twin, allocated=allocated))[...], twin)
+
+
+def test_files_that_follow_each_other(tmp_path: Path) -> None:
+    twin = frames_of((7, 5, 6), "u2")
+    paths = [write_seq(tmp_path, part, name=f"part{k}.seq") for k, part in enumerate((twin[:2], twin[2:3], twin[3:]))]
+    check_boxes(paths, twin)
+    same(vfs.open_group(paths)["timestamp_milliseconds"][...], np.array([0, 1, 0, 0, 1, 2, 3], "u2"))
+    other = write_seq(tmp_path, twin[:, :4], name="other.seq")
+    refuses([*paths, other], "other.seq", "alike", kind=vfs.FormatError)
+
+
+def test_side_files(tmp_path: Path) -> None:
+    twin = frames_of((4, 5, 6), "u2")
+    path = write_seq(tmp_path, twin)
+    dark, gain = frames_of((5, 6), "f4"), np.linspace(1, 2, 30).reshape(5, 6)
+    _reference(tmp_path / "scan.seq.dark.mrc", dark)
+    _reference(tmp_path / "scan.seq.gain.mrc", gain)
+    _camera(tmp_path / "scan.seq.metadata", offset=(2, 3))
+    maps = '<BadPixelMap Rows="10" Columns="12"><Defect Row="4"/><Defect Columns="3-4"/><Defect Column="8" Row="6"/><Defect Row="0"/></BadPixelMap>'
+    small = '<BadPixelMap Rows="9" Columns="11"><Defect Row="5"/></BadPixelMap>'
+    binned = '<BadPixelMap Rows="50" Columns="50" Binning="2"><Defect Row="5"/></BadPixelMap>'
+    _config(tmp_path / "scan.seq.Config.Metadata.xml", small + maps + binned)
+    mask = np.zeros((5, 6), bool)
+    mask[2], mask[:, :2], mask[4, 5] = True, True, True
+    group = vfs.open_group(path, nav_shape=(2, 2))
+    same(group["dark"][...], dark)
+    same(group["gain"][...], gain.astype("f4"))
+    check_boxes(path, mask, path="bad_pixels")
+    assert "left_out" not in group.main.attrs
+    assert group.main.attrs["camera"]["offset_x"] == 3
+    assert group.main.attrs["calibration"]["frame"]["scale"] == 1 / 800
+    corrected = vfs.open(path, dark="dark", gain="gain", dead="bad_pixels")[1]
+    np.testing.assert_allclose(corrected[~mask], ((twin[1] - dark) * gain)[~mask], rtol=1e-5)
+
+
+def test_binned_map_of_bad_pixels(tmp_path: Path) -> None:
+    path = write_seq(tmp_path, frames_of((2, 5, 6), "u2"))
+    _camera(tmp_path / "scan.seq.metadata", offset=(4, 6), binning=2)
+    both = '<BadPixelMap Rows="20" Columns="24"/><BadPixelMap Rows="10" Columns="12" Binning="2"><Defect Row="3" Column="4"/></BadPixelMap>'
+    _config(tmp_path / "scan.seq.Config.Metadata.xml", both)
+    mask = np.zeros((5, 6), bool)
+    mask[1, 1] = True
+    same(vfs.open_group(path)["bad_pixels"][...], mask)
+
+
+def test_side_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    twin = frames_of((4, 5, 6), "u2")
+    path = write_seq(tmp_path, twin)
+    _reference(tmp_path / "scan.seq.dark.mrc", np.ones((6, 5), "f4"))
+    (tmp_path / "scan.seq.gain.mrc").write_bytes(struct.pack("<4i", 6, 5, 1, 2) + bytes(1000))
+    (tmp_path / "scan.seq.metadata").write_bytes(bytes(100))
+    (tmp_path / "scan.seq.Config.Metadata.xml").write_text("<Configuration>")
+    group = vfs.open_group(path)
+    same(group["data"][...], twin)
+    left_out = group.main.attrs["left_out"]
+    assert set(left_out) == {f"scan.seq.{name}" for name in ("dark.mrc", "gain.mrc", "metadata", "Config.Metadata.xml")}
+    assert "6 × 5" in left_out["scan.seq.dark.mrc"]
+    assert "truncated" in left_out["scan.seq.gain.mrc"]
+    _config(tmp_path / "scan.seq.Config.Metadata.xml", '<BadPixelMap Rows="10" Columns="10"><Defect Rows="7-x"/></BadPixelMap>')
+    assert "where in the sensor" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
+    _camera(tmp_path / "scan.seq.metadata")
+    assert "7-x" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
+    _camera(tmp_path / "scan.seq.metadata", offset=(7, 0))
+    assert "does not lie in it" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
+    _camera(tmp_path / "scan.seq.metadata", binning=4)
+    assert "binning 4" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
+
+
+def test_halves(tmp_path: Path) -> None:
+    twin = frames_of((6, 4, 5), "u2")
+    paths = _halves(tmp_path, twin, 3)
+    refuses(paths, "segment", "test.seq.Config.Metadata.xml", kind=vfs.OptionError)
+    check_boxes(paths, twin, segment=3)
+    _config(tmp_path / "test.seq.Config.Metadata.xml", info='<SegmentPreBuffer Value="3"/><FrameRate Value="2000"/>')
+    _reference(tmp_path / "test.seq.dark.mrc", np.ones((4, 5), "f4"))
+    check_boxes(paths[::-1], twin)
+    check_arranged(paths, twin)
+    group = vfs.open_group(paths)
+    same(group["timestamp_milliseconds"][...], np.repeat(np.arange(2, dtype="u2"), 3))
+    same(group["dark"][...], np.ones((4, 5), "f4"))
+    assert group.main.attrs["calibration"]["frame"]["scale"] == 1 / 2000
+    assert vfs.open(paths[0]).shape == (2, 6, 5)
+    assert vfs.open(paths[1]).shape == (3, 6, 5)
+    assert vfs.open(paths[0]).attrs["calibration"]["frame"]["scale"] == 1 / 400
+    refuses(paths, "segment=4", segment=4, kind=vfs.OptionError)
+    refuses([*paths, paths[0]], "_Top_", segment=3, kind=vfs.OptionError)
+
+
+@pytest.mark.parametrize("name", ["de_celeritas_64x64_prebuffer256", "de_single", "pims_norpix6"])
+def test_real_files(oracle: dict[str, Any], name: str) -> None:
+    entry = oracle[f"seq/{name}"]
+    files = [file for file in entry["files"] if file.endswith(".seq")]
+    arrays = entry["arrays"]
+    for file in files:
+        said = arrays[Path(file).name]
+        group = vfs.open_group(SHARED / file)
+        assert same_values(group["data"][...], said)
+        stamps = [group[f"timestamp_{unit}"][:3].tolist() for unit in ("seconds", "milliseconds", "microseconds")]
+        assert [list(stamp) for stamp in zip(*stamps, strict=True)] == said["header"]["timestamps"]
+        if "test.seq.gain.mrc" in arrays:
+            assert same_values(group["gain"][...], arrays["test.seq.gain.mrc"])
+            assert same_values(group["dark"][...], arrays["test.seq.dark.mrc"])
+            assert not group["bad_pixels"][...].any()  # the bad column lies outside of the frame
+            assert "left_out" not in group.main.attrs
+    if "assembled" in arrays:
+        group = vfs.open_group([SHARED / file for file in files])
+        assert same_values(group["data"][...], arrays["assembled"])
+        assert same_values(group["dark"][...], arrays["test.seq.dark.mrc"])
+        assert group["bad_pixels"].shape == (64, 64)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_truncated(tmp_path: Path, version: int) -> None:
+    twin = frames_of((5, 5, 6), "u2")
+    path = write_seq(tmp_path, twin, version=version)
+    check_truncated(path, path, twin, format="seq")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"compression": 1}, ("compressed", "JPEG")),
+        ({"compression": 8}, ("H.264",)),
+        ({"compression": 77}, ("method 77",)),
+        ({"image_format": 101}, ("raw Bayer",)),
+        ({"image_format": 200}, ("BGR colour",)),
+        ({"image_format": 131}, ("packed monochrome",)),
+        ({"image_format": 4711}, ("format 4711",)),
+        ({"version": 2}, ("version 3 to 5", "found 2")),
+        ({"version": 6}, ("found 6",)),
+    ],
+)
+def test_refused_by_name(tmp_path: Path, options: dict[str, int], words: tuple[str, ...]) -> None:
+    refuses(write_seq(tmp_path, frames_of((2, 3, 4), "u1"), **options), "scan.seq", *words, kind=vfs.FormatError)
+
+
+@pytest.mark.parametrize(
+    ("at", "values", "word"),
+    [
+        (0, (0xFEEE,), "begins with"),
+        (548, (0,), "× 0 pixels"),
+        (548, (1 << 31, 1 << 31), "2,147,483,648"),
+        (552, (0,), "0 ×"),
+        (556, (12,), "12 bits"),
+        (556, (64,), "64 bits"),
+        (564, (1,), "in 1 bytes"),
+        (580, (0,), "0 from image to image"),
+        (580, (23,), "23 from image to image"),
+        (580, ((1 << 32) - 1,), "truncated"),
+    ],
+)
+def test_garbled(tmp_path: Path, at: int, values: tuple[int, ...], word: str) -> None:
+    path = write_seq(tmp_path, frames_of((2, 3, 4), "u2"))
+    raw = bytearray(path.read_bytes())
+    raw[at : at + 4 * len(values)] = struct.pack(f"<{len(values)}I", *values)
+    path.write_bytes(raw)
+    refuses(path, "scan.seq", word, format="seq")
+
+
+def test_foreign(tmp_path: Path) -> None:
+    (tmp_path / "foreign.seq").write_bytes(b"LOCUS some gene" * 100)
+    refuses(tmp_path / "foreign.seq", "foreign.seq", kind=vfs.UnknownFormatError)
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_mutations(tmp_path: Path, make: Any) -> None:
+    path, options = make(tmp_path)
+    assert fuzz(tmp_path, path, 300, head=640, **options)["opened"]

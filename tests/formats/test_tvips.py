@@ -1,0 +1,182 @@
+"""TVIPS: what is peculiar to it. Versions, several files, the scan found in the frame headers, these as companions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.conftest import SHARED, same_values
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs.testing.frame_writers import write_tvips
+
+
+def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
+    """Returns (paths, twin, options) for suites that hold for every format."""
+    frames = frames_of((14, 5, 7), "u2")
+    return write_tvips(folder, frames, frames_per_file=5, scan=(3, 4), scan_start=2), frames[2:].reshape(3, 4, 5, 7), {}
+
+
+def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return row(folder)[0], {"format": "tvips"}
+
+
+def _rotator(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    return write_tvips(folder, frames_of((9, 3, 4), "u1"), scan=(3, 3)), {"format": "tvips", "scan": "rotator", "allow_truncated": True}
+
+
+SETS = [_set, _rotator]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize(("version", "header_bytes"), [(1, 12), (2, 12), (2, 60), (2, 108), (2, 256)])
+@pytest.mark.parametrize("per_file", [None, 3, (1, 6, 2)])
+def test_boxes(tmp_path: Path, dtype: str, version: int, header_bytes: int, per_file: Any) -> None:
+    twin = frames_of((9, 5, 7), dtype)
+    path = write_tvips(tmp_path, twin, version=version, header_bytes=header_bytes, frames_per_file=per_file)
+    check_boxes(path, twin, count=10)
+    group = vfs.open_group(path)
+    assert group["data"].dims == ("frame", "y", "x")
+    same(group["counter"][...], np.arange(9, dtype="u4"))
+    same(group["timestamp_seconds"][...], np.arange(9, dtype="u4") + np.uint32(1_600_000_000))
+    same(group["timestamp_milliseconds"][...], np.arange(9, dtype="u4"))
+    assert ("rotator_index" in group) == (header_bytes >= 60)
+    assert ("scan_position_x" in group) == (header_bytes >= 108)
+    assert group.main.attrs["calibration"]["x"] == {"scale": 15_500, "offset": 0, "unit": "nm"}
+
+
+def test_arranged(tmp_path: Path) -> None:
+    twin = frames_of((10, 3, 4), "u2")
+    path = write_tvips(tmp_path, twin, frames_per_file=4)
+    check_arranged(path, twin)
+    for paths in (tmp_path / "scan_001.tvips", [tmp_path / f"scan_{k:03}.tvips" for k in (2, 0, 1)], str(tmp_path / "*.tvips")):
+        same(vfs.open(paths)[...], twin)
+
+
+def test_the_scan_across_files(tmp_path: Path) -> None:
+    path, twin, _ = row(tmp_path)
+    check_boxes(path, twin)
+    group = vfs.open_group(path)
+    assert group.main.attrs["scan_start"] == 2
+    y, x = np.mgrid[:3, :4].astype("f4")
+    same(group["scan_position_x"][...], x)
+    same(group["scan_position_y"][...], y)
+    same(group["rotator_index"][...], np.arange(1, 13, dtype="u4").reshape(3, 4))
+    same(group["counter"][...], np.arange(2, 14, dtype="u4").reshape(3, 4))
+    same(vfs.open(path, sync_offset=1)[0, 0], twin[0, 1])
+    same(vfs.open(path, sync_offset=-2)[...], vfs.open(path, scan="none", nav_shape=(3, 4))[...])
+    assert vfs.open(path, scan="none").shape == (14, 5, 7)
+
+
+def test_the_first_file_ends_before_the_scan_starts(tmp_path: Path) -> None:
+    frames = frames_of((10, 2, 3), "u1")
+    path = write_tvips(tmp_path, frames, frames_per_file=(2, 3, 5), scan=(2, 4), scan_start=2)
+    same(vfs.open(path)[...], frames[2:].reshape(2, 4, 2, 3))
+
+
+def test_a_long_start_and_long_rows(tmp_path: Path) -> None:
+    frames = frames_of((4000 + 2 * 5000 + 3, 1, 2), "u1")
+    path = write_tvips(tmp_path, frames, frames_per_file=3777, scan=(2, 5000), scan_start=4000, header_bytes=76)
+    same(vfs.open(path)[...], frames[4000:14000].reshape(2, 5000, 1, 2))
+
+
+def test_only_a_row(tmp_path: Path) -> None:
+    frames = frames_of((6, 2, 3), "u1")
+    same(vfs.open(write_tvips(tmp_path, frames, scan=(1, 5), scan_start=1))[...], frames[1:].reshape(1, 5, 2, 3))
+
+
+def test_positions_that_are_no_scan_by_rows(tmp_path: Path) -> None:
+    path = write_tvips(tmp_path, frames_of((12, 2, 3), "u1"), scan=(3, 4))
+    at = 256 + 4 * (108 + 6) + 68  # the frame after the first row
+    raw = bytearray(path.read_bytes())
+    raw[at : at + 8] = struct.pack("<2f", 3, 1)  # winding: goes back along the row
+    path.write_bytes(raw)
+    assert vfs.open(path).shape == (12, 2, 3)
+    assert vfs.open(path).attrs["scan_from"] is None
+
+
+def test_the_rotator(tmp_path: Path) -> None:
+    frames = frames_of((14, 2, 3), "u1")
+    path = write_tvips(tmp_path, frames, scan=(3, 3), scan_start=2, header_bytes=60, frames_per_file=4)
+    same(vfs.open(path, scan="rotator")[...], frames[2:11].reshape(3, 3, 2, 3))
+    assert vfs.open(path).shape == (14, 2, 3)  # these frame headers have no positions
+    path = write_tvips(tmp_path, frames, name="other", scan=(2, 4), scan_start=2)
+    assert vfs.open(path, scan="rotator").shape == (14, 2, 3)  # not square
+
+
+def test_real_file(oracle: dict[str, Any]) -> None:
+    entry = oracle["tvips/tvips_2233"]
+    path = SHARED / entry["files"][0]
+    assert same_values(vfs.open(path)[...], entry["arrays"]["frames"])
+    group = vfs.open_group(path, scan="rotator")
+    assert group.main.shape == (2, 2, 3, 3)
+    same(group["rotator_index"][...], np.array([[1, 2], [3, 4]], "u4"))
+    same(group["faraday_cup"][...], np.full((2, 2), 23, "f4"))
+
+
+def test_truncated(tmp_path: Path) -> None:
+    twin = frames_of((6, 3, 4), "u2")
+    path = write_tvips(tmp_path, twin, frames_per_file=3)
+    check_truncated(tmp_path / "scan_001.tvips", path, twin)
+    alone = write_tvips(tmp_path, twin, name="alone")
+    check_truncated(alone, alone, twin, format="tvips")
+    last = tmp_path / "scan_001.tvips"
+    last.write_bytes(last.read_bytes()[:-1])
+    refuses(path, "scan_001.tvips", "allow_truncated", kind=vfs.TruncatedSourceError)
+    same(vfs.open(path, allow_truncated=True)[...], twin[:5])
+    last.write_bytes(b"")
+    same(vfs.open(path)[...], twin[:3])
+    path.write_bytes(path.read_bytes()[:-1])
+    refuses(path, "scan_000.tvips", allow_truncated=True, kind=vfs.TruncatedSourceError)
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    path = write_tvips(tmp_path, frames_of((6, 3, 4), "u2"), frames_per_file=2)
+    (tmp_path / "scan_001.tvips").unlink()
+    refuses(path, "scan_001.tvips", "_002", kind=vfs.MissingSourceError)
+    refuses(tmp_path / "scan_007.tvips", "no such file", kind=vfs.MissingSourceError)
+    path.unlink()
+    refuses(tmp_path / "scan_002.tvips", "scan_000.tvips", kind=vfs.MissingSourceError)
+
+
+@pytest.mark.parametrize(
+    ("at", "values", "word"),
+    [
+        (0, (255,), "256 bytes"),
+        (4, (3,), "version"),
+        (8, (0,), "positive"),
+        (8, (-1,), "positive"),
+        (8, ((1 << 31) - 1, (1 << 31) - 1), "2147483647"),
+        (16, (32,), "8 or 16 bits"),
+        (48, (-5,), "frame headers"),
+        (48, ((1 << 31) - 1,), "records of"),
+    ],
+)
+def test_garbled(tmp_path: Path, at: int, values: tuple[int, ...], word: str) -> None:
+    path = write_tvips(tmp_path, frames_of((3, 4, 5), "u2"))
+    raw = bytearray(path.read_bytes())
+    raw[at : at + 4 * len(values)] = struct.pack(f"<{len(values)}i", *values)
+    path.write_bytes(raw)
+    refuses(path, "scan_000.tvips", word, format="tvips")
+
+
+def test_refused(tmp_path: Path) -> None:
+    path = write_tvips(tmp_path, frames_of((3, 4, 5), "u2"))
+    refuses(path, "position, rotator or none", scan="spiral", kind=vfs.OptionError)
+    other = tmp_path / "plain.tvips"
+    other.write_bytes(path.read_bytes())
+    assert vfs.open(other).shape == (3, 4, 5)
+    refuses([path, other], "has no number", kind=vfs.OptionError)
+    (tmp_path / "foreign.tvips").write_bytes(bytes(1000))
+    refuses(tmp_path / "foreign.tvips", "foreign.tvips", kind=vfs.UnknownFormatError)
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_mutations(tmp_path: Path, make: Any) -> None:
+    path, options = make(tmp_path)
+    assert fuzz(tmp_path, path, 300, **options)["opened"]

@@ -1,0 +1,146 @@
+"""BLO, the block files of NanoMegas ASTAR: https://nanomegas.com (the format is known from its readers, no public specification)
+
+One file is one scan of square diffraction patterns, 8 bit (version 1.2) or 16 bit (version 1.3)::
+
+    240 bytes header | note | virtual bright-field image, NY × NX bytes | … | record 0 | record 1 | …
+    record: AA 55 | frame number, 4 bytes | pattern, DP_SZ × DP_SZ pixels
+
+A scan that was stopped has fewer records than NY × NX: the rest reads as 0. The preview image that the instrument stored
+is the companion `virtual_bright_field`. The byte order shows in the magic number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files, per_frame
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.headers import fields, nav_dims, read_at
+from vfs.layout import FrameLayout
+
+HEADER = np.dtype(
+    [
+        ("id", "S6"),  # IMGBLO
+        ("magic", "<u2"),  # 0x0102 or 0x0103
+        ("vbf_offset", "<u4"),  # bytes
+        ("dp_offset", "<u4"),  # bytes
+        ("flags", "<u4"),
+        ("dp_size", "<u2"),  # pixels, of a square
+        ("dp_rotation", "<u2"),
+        ("nx", "<u2"),  # scan positions
+        ("ny", "<u2"),
+        ("scan_rotation", "<u2"),  # 0.01 degrees
+        ("sx", "<f8"),  # nm a scan step
+        ("sy", "<f8"),
+        ("beam_energy", "<u4"),  # V
+        ("sdp", "<u2"),  # pixels per metre: 100 × pixels per cm
+        ("camera_length", "<u4"),  # 0.1 mm
+        ("acquisition_time", "<f8"),  # days since 1899-12-30
+        ("centering", "<f8", 8),
+        ("distortion", "<f8", 14),
+    ]
+)
+_MARK = 6  # bytes before every pattern
+_MOST_NOTE = 1 << 20  # bytes of free text that are looked at
+
+
+def sniff(path: str, head: bytes) -> bool:
+    return head.startswith(b"IMGBLO")
+
+
+_ORDERS: dict[bytes, Literal["<", ">"]] = {b"\x02\x01": "<", b"\x03\x01": "<", b"\x01\x02": ">", b"\x01\x03": ">"}
+
+
+def _header(path: str) -> tuple[np.void, str]:
+    """Returns (header, byte order "<" or ">")."""
+    raw = read_at(path, HEADER.itemsize)
+    if not raw.startswith(b"IMGBLO"):
+        raise FormatError(f"{path}: expected a BLO file, it begins with {raw[:6]!r}")
+    order = _ORDERS.get(raw[6:8])
+    if order is None:
+        raise FormatError(f"{path}: expected version 0x0102 or 0x0103, found {raw[6:8][::-1].hex()}")
+    return np.frombuffer(raw, HEADER.newbyteorder(order))[0], order
+
+
+def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
+    """8 or 16: what the note says, checked with the mark before the second pattern."""
+    said = re.search(r"Blo Bit Depth\s*:\s*(\d+)", note)
+    depth = int(said[1]) if said else 8
+    if depth not in (8, 16):
+        raise FormatError(f"{path}: the note says {depth} bits a pixel, expected 8 or 16")
+    marks = (b"\xaa\x55", b"\x55\xaa")
+    first = read_at(path, 2, at, short_ok=True)
+    if first not in marks:
+        raise FormatError(f"{path}: expected the mark AA 55 of the first pattern at byte {at:,}, found {first.hex(' ') or 'the end of the file'}")
+    for bits in (depth, 24 - depth):
+        second = at + _MARK + pixels * bits // 8
+        if second + 2 > size or read_at(path, 2, second) in marks:
+            return bits
+    raise FormatError(f"{path}: no pattern of {pixels:,} pixels of 8 or 16 bits lies between the first mark and a second one")
+
+
+def _when(days: float) -> str | None:
+    """ISO time of a serial date, None where it is none."""
+    return (datetime(1899, 12, 30) + timedelta(days=days)).isoformat() if 1 < days < 200_000 else None
+
+
+def open(paths: Sequence[str]) -> list[Dataset]:
+    """Open a BLO file.
+
+    Raises:
+        FormatError: the header is garbled, or does not fit the file.
+        TruncatedSourceError: there is not one whole pattern.
+    """
+    if len(paths) > 1:
+        raise OptionError(f"{paths[1]}: a BLO file is a set of its own; open one at a time")
+    files = Files.stat(paths)
+    path, size = files.paths[0], int(files.sizes[0])
+    header, order = _header(path)
+    side, nx, ny = int(header["dp_size"]), int(header["nx"]), int(header["ny"])
+    first, preview = int(header["dp_offset"]), int(header["vbf_offset"])
+    if side < 1 or nx < 1 or ny < 1 or first < HEADER.itemsize:
+        raise FormatError(
+            f"{path}: the header says {ny} × {nx} patterns of {side} × {side} pixels at byte {first:,}; expected positive numbers, byte 240 or later"
+        )
+    end = preview if HEADER.itemsize <= preview < first else first
+    text = read_at(path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
+    note = text.split(b"\0")[0].decode("latin1").strip()
+    if first >= size:
+        raise TruncatedSourceError(f"{path}: expected patterns from byte {first:,} on, the file has {size:,} bytes; it looks truncated")
+    depth = _bit_depth(path, note, first, side * side, size)
+    dtype = np.dtype(f"{order}u{depth // 8}")
+    record = _MARK + side * side * dtype.itemsize
+    stored = (size - first) // record
+    room = first - preview if preview >= HEADER.itemsize else 0
+    if stored < 1:
+        raise TruncatedSourceError(f"{path}: expected patterns of {record:,} bytes from byte {first:,} on, the file has {size:,} bytes; it looks truncated")
+    if stored < nx * ny and room < nx * ny:  # one of them proves the scan's size
+        raise FormatError(
+            f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for {max(room, 0):,} bytes of preview before them"
+        )
+    layout = FrameLayout.of((side, side), [stored], word_bytes=dtype.itemsize, file_header=first, frame_header=_MARK).arranged((ny, nx))
+    attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
+    attrs["beam_energy_kV"] = int(header["beam_energy"]) / 1000
+    attrs["camera_length_m"] = int(header["camera_length"]) / 10_000
+    attrs["scan_rotation_degrees"] = int(header["scan_rotation"]) / 100
+    attrs["acquired"] = _when(float(header["acquisition_time"]))
+    scale = {"scan_y": (float(header["sy"]), "nm"), "scan_x": (float(header["sx"]), "nm")}
+    if header["sdp"]:
+        scale |= dict.fromkeys(("y", "x"), (100 / int(header["sdp"]), "cm"))
+    attrs["calibration"] = {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in scale.items()}
+    main = Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(2), "y", "x"), 2, attrs=attrs)
+    found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
+    if room >= nx * ny:
+        image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))
+        found.append(Dataset("virtual_bright_field", files, image, PlainDecoder(np.dtype("u1")), (ny, nx), nav_dims(2), 2, companion=True))
+    return found
+
+
+FORMAT = Format("blo", (".blo",), "https://nanomegas.com", "NanoMegas ASTAR block files: scans of square diffraction patterns, 8 or 16 bit", sniff, open)

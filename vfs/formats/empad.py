@@ -1,0 +1,220 @@
+"""EMPAD, the first generation of the Electron Microscope Pixel Array Detector: a `.raw` file and an `.xml` beside it.
+
+No public specification; the facts are those of its readers and of https://doi.org/10.1017/S1431927615015664. The raw file is
+records of 130 × 128 float32, little endian, and nothing else::
+
+    record: image, 128 rows of 128 pixels | footer, 2 rows of 128 numbers of metadata
+
+The footer is the companion `footer`. The scan comes from the XML, which exists in several versions: `scan_parameters` with
+`scan_resolution_y` and `_x` for modes "acquire" and "search" (the one that fits the size of the raw file is right),
+`type` series with a `count`, `series_count`, or `pix_y` and `pix_x`; without any of them from the raw file's name
+(`scan_x64_y32.raw`, `series_x10.raw`). The second generation (EMPAD-G2) is another format.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files, per_frame
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.headers import natural, nav_dims, parse_xml, read_side_file
+from vfs.layout import FrameLayout
+
+_SIDE = 128  # pixels
+_FOOTER = 2  # rows
+_RECORD = (_SIDE + _FOOTER) * _SIDE * 4  # bytes
+_NAMED = re.compile(r"(?:scan_x(\d{1,6})_y(\d{1,6})|series_x(\d{1,9}))\.raw", re.IGNORECASE)
+_MOST_XML = 100  # XML files of a folder that are searched for the one that names a raw file
+
+
+def sniff(path: str, head: bytes) -> bool:
+    """An XML file with EMPAD's elements, or a raw file with the name that the detector gives it."""
+    if path.lower().endswith(".raw"):
+        return _NAMED.fullmatch(os.path.basename(path)) is not None
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    return start.startswith(b"<") and b"<root" in head and any(word in head for word in (b"<raw_file", b"<pix_x", b"<scan_parameters"))
+
+
+def _number(root: Element, place: str) -> int | None:
+    """A whole number from 1 on, of an element; None where there is none."""
+    text = (root.findtext(place) or "").strip()
+    return int(text) if re.fullmatch(r"\d{1,9}", text) and int(text) else None
+
+
+def _scans(root: Element, raw: str) -> Iterator[tuple[int, ...]]:
+    """Scan shapes that the metadata speaks of, the likeliest first."""
+    kind = (root.findtext("type") or "scan").strip().lower()
+    counts = [_number(root, "count") if kind == "series" else None, _number(root, "scan_parameters/series_count")]
+    yield from ((n,) for n in counts if n)
+    modes = {part.get("mode", ""): part for part in reversed(root.findall("scan_parameters"))}
+    for part in [modes[mode] for mode in ("acquire", "search", "") if mode in modes]:
+        y, x = _number(part, "scan_resolution_y"), _number(part, "scan_resolution_x")
+        if y and x:
+            yield y, x
+    y, x = _number(root, "pix_y"), _number(root, "pix_x")
+    if y and x:
+        yield y, x
+    yield from _named(root.find("raw_file"), raw)
+
+
+def _named(element: Element | None, raw: str) -> Iterator[tuple[int, ...]]:
+    """Scan shapes in the names of the raw file: the one it has and the one it was written with."""
+    for name in (_filename(element), os.path.basename(raw)):
+        hit = _NAMED.fullmatch(name or "")
+        if hit:
+            shape = (int(hit[3]),) if hit[3] else (int(hit[2]), int(hit[1]))
+            if all(shape):
+                yield shape
+
+
+def _filename(element: Element | None) -> str | None:
+    """The raw file's name in the XML, without a folder (which may be one of Windows)."""
+    return None if element is None else re.split(r"[/\\]", (element.get("filename") or element.text or "").strip())[-1] or None
+
+
+def _raw_of(xml: str, root: Element) -> str:
+    folder = os.path.dirname(xml)
+    names = [name for name in (_filename(root.find("raw_file")), os.path.splitext(os.path.basename(xml))[0] + ".raw") if name and "\0" not in name]
+    for name in names:
+        if os.path.isfile(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    raise MissingSourceError(f"{os.path.join(folder, names[0])}: no such file; {os.path.basename(xml)} needs this raw file, or {names[-1]}, beside it")
+
+
+def _xml_of(raw: str) -> tuple[str, Element] | None:
+    """The XML file that goes with a raw file: of the same name, else one that names it."""
+    folder, name = os.path.split(raw)
+    own = os.path.splitext(name)[0] + ".xml"
+    if os.path.isfile(os.path.join(folder, own)):
+        path = os.path.join(folder, own)
+        return path, parse_xml(read_side_file(path), path)
+    try:
+        others = [other for other in os.listdir(folder) if other.lower().endswith(".xml")]
+    except OSError:
+        return None  # a folder may be open to those who know names only
+    for other in sorted(others, key=natural)[:_MOST_XML]:
+        path = os.path.join(folder, other)
+        try:
+            root = parse_xml(read_side_file(path), path)
+        except (FormatError, SourceError):
+            continue  # somebody else's file
+        if _filename(root.find("raw_file")) == name:
+            return path, root
+    return None
+
+
+def _calibration(root: Element, nav: tuple[int, ...]) -> dict[str, dict[str, Any]]:
+    """Scales where the XML has them, by RosettaSciIO's rules.
+
+    The field of view (m) is that of the longer side, stored multiplied by `scale_factor`; older files hold the text "(x, y)" in m.
+    `calibrated_pixelsize` counts 1e9 / nm. The centre of the detector is 0.
+    """
+    scales: dict[str, tuple[float, float, str]] = {}
+    view = "iom_measurements/full_scan_field_of_view"
+    x, factor = _float(root.findtext(f"{view}/x")), _float(root.findtext(f"{view}/scale_factor"))
+    pair = [_float(part) for part in (root.findtext("iom_measurements/optics/get_full_scan_field_of_view") or "").strip("()[] ").split(",")]
+    if len(nav) == 2 and len(pair) == 2 and all(pair):
+        scales |= {name: (length / n, 0.0, "m") for name, length, n in zip(nav_dims(2), pair, nav, strict=True) if length}
+    elif len(nav) == 2 and x and factor:
+        scales |= dict.fromkeys(nav_dims(2), (x / factor / max(nav), 0.0, "m"))
+    pixel = _float(root.findtext("iom_measurements/calibrated_pixelsize"))
+    if pixel:
+        scales |= dict.fromkeys(("y", "x"), (pixel * 1e9, -_SIDE / 2 * pixel * 1e9, "1/nm"))
+    return {name: {"scale": scale, "offset": offset, "unit": unit} for name, (scale, offset, unit) in scales.items()}
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value != 0 else None
+
+
+def _tree(element: Element) -> Any:
+    """An element as attributes: its text, or what it holds by name; repeated names as lists."""
+    found: dict[str, Any] = dict(element.attrib)
+    for child in element:
+        value = _tree(child)
+        if child.tag in found:
+            before = found[child.tag]
+            found[child.tag] = [*before, value] if isinstance(before, list) else [before, value]
+        else:
+            found[child.tag] = value
+    text = (element.text or "").strip()
+    return {**found, **({"text": text} if text else {})} if found else text
+
+
+def _depth(element: Element) -> int:
+    """Levels below an element, counted without recursion: a garbled file may nest them by the thousand."""
+    level, row = 0, [element]
+    while row:
+        level, row = level + 1, [child for parent in row for child in parent]
+    return level
+
+
+def open(paths: Sequence[str], *, allow_truncated: bool = False) -> list[Dataset]:
+    """Open an EMPAD data set: its .xml or its .raw file, or both.
+
+    Args:
+        allow_truncated: take a raw file whose size does not fit the metadata: the frames that it holds, as one axis
+
+    Raises:
+        FormatError: the XML is garbled, or the raw file's size fits nothing that it says.
+        MissingSourceError: the raw file is not there.
+        TruncatedSourceError: the raw file is shorter than the scan.
+    """
+    xmls = [path for path in paths if path.lower().endswith(".xml")]
+    raws = [path for path in paths if path not in xmls]
+    if len(xmls) > 1 or len(raws) > 1:
+        raise OptionError(f"{paths[1]}: an EMPAD data set is one .raw and one .xml file; open one at a time")
+    root, xml = Element("root"), None
+    if xmls:
+        Files.stat(xmls)
+        xml, root = xmls[0], parse_xml(read_side_file(xmls[0]), xmls[0])
+    elif found := _xml_of(Files.stat(raws).paths[0]):
+        xml, root = found
+    if _depth(root) > 50:
+        raise FormatError(f"{xml}: expected EMPAD metadata, found elements within elements {_depth(root)} levels deep")
+    raw = raws[0] if raws else _raw_of(xmls[0], root)
+    files = Files.stat([raw])
+    size = int(files.sizes[0])
+    stored, rest = divmod(size, _RECORD)
+    if stored < 1:
+        raise TruncatedSourceError(f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes")
+    scans = list(_scans(root, raw))
+    fitting = [scan for scan in scans if math.prod(scan) == stored and not rest]
+    if scans and not fitting and not allow_truncated:
+        said = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
+        raise (TruncatedSourceError if size < min(map(math.prod, scans)) * _RECORD else FormatError)(
+            f"{raw}: expected {said} records of {_RECORD:,} bytes, as {os.path.basename(xml) if xml else 'its name'} says; "
+            f"the file has {size:,} bytes, {stored:,} whole records (allow_truncated=True takes these as one axis)"
+        )
+    if rest and not scans and not allow_truncated:
+        raise TruncatedSourceError(
+            f"{raw}: expected whole records of {_RECORD:,} bytes (130 × 128 float32), found {stored:,} and {rest:,} bytes more; allow_truncated=True drops them"
+        )
+    nav = fitting[0] if fitting else (stored,)
+    layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
+    attrs = {
+        "xml": os.path.basename(xml) if xml else None,
+        "metadata": _tree(root),
+        "stored_frames": stored,
+        "calibration": _calibration(root, nav),
+    }
+    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<f4")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)
+    return [main, per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x"))]
+
+
+FORMAT = Format(
+    "empad", (".xml", ".raw"), "https://doi.org/10.1017/S1431927615015664", "EMPAD (first generation): a .raw file and the .xml that describes it", sniff, open
+)

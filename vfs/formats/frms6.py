@@ -1,0 +1,275 @@
+"""FRMS6, the files of PNDetector's pnCCD (S)TEM cameras: `<base>.hdr`, `<base>_000.frms6`, `<base>_001.frms6`, …
+
+No public specification; the facts are those of LiberTEM. File _000 holds dark frames, the others the signal. All are little endian::
+
+    1,024 bytes file header | record 0 | record 1 | …
+    record: 64 bytes frame header | h rows of w pixels, uint16
+
+The CCD is read out on both sides: the right half of a stored row belongs to the lower half of the image, turned by 180°. With
+W = w / 2 and image (2 h, W): stored row r, columns 0 … W - 1 are image row r; columns W … 2 W - 1, mirrored, are row 2 h - 1 - r.
+
+With binning b (from the .hdr) every stored row stands for b rows of the sensor. The array has the rows as they are stored;
+`repeat_rows=True` shows each b times, so that the image has the sensor's proportions (values are not divided).
+
+The dark frames are the companion `dark`: open with `dark="dark"` to have their mean subtracted. A gain map in CSV is the companion `gain`.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files, per_frame
+from vfs.decode import PlainDecoder
+from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.headers import fields, nav_dims, numbered, read_at, read_side_file
+from vfs.layout import BlockLayout, FrameLayout
+
+HEADER = np.dtype(
+    [
+        ("header_bytes", "<u2"),  # 1024
+        ("frame_header_bytes", "<u2"),  # 64
+        ("_padding", "V3"),
+        ("version", "u1"),  # 6
+        ("comment", "S80"),
+        ("width", "<u2"),  # stored columns: twice those of the image
+        ("height", "<u2"),  # stored rows: half of those of the image
+        ("comment_2", "S928"),
+        ("frames", "<u4"),  # 0 in older files: as many as there are
+    ]
+)
+FRAME_HEADER = np.dtype(
+    [
+        ("_padding", "V4"),
+        ("timestamp_seconds", "<u4"),
+        ("timestamp_microseconds", "<u4"),
+        ("frame_number", "<u4"),
+        ("_padding_2", "V12"),
+        ("comment", "S36"),
+    ]
+)
+_NUMBER = re.compile(r"_(\d+)\.frms6$", re.IGNORECASE)
+_WIDEST_SCAN = 1 << 16  # positions along one axis
+
+
+def sniff(path: str, head: bytes) -> bool:
+    """A data file, or the .hdr of a set."""
+    return (head.startswith(b"\x00\x04\x40\x00") and head[7:8] == b"\x06") or b"[measurementInfo]" in head
+
+
+@dataclass(frozen=True)
+class _Set:
+    """The files of a set: signal in order, dark frames, .hdr (the last two may be missing)."""
+
+    signal: list[str]
+    dark: str | None
+    hdr: str | None
+
+
+def _find(paths: Sequence[str]) -> _Set:
+    hdrs = [path for path in paths if path.lower().endswith(".hdr")]
+    data = [path for path in paths if path not in hdrs]
+    if len(hdrs) > 1:
+        raise OptionError(f"{hdrs[1]}: several .hdr files; an FRMS6 set has one")
+    first = (data or hdrs)[0]
+    base = _NUMBER.sub("", first) if data else os.path.splitext(first)[0]
+    hdr = hdrs[0] if hdrs else next((path for path in (base + ".hdr", base + ".HDR") if os.path.isfile(path)), None)
+    if len(data) > 1:
+        numbers = [_NUMBER.search(path) for path in data]
+        if all(numbers):
+            data.sort(key=lambda path: int(_NUMBER.search(path)[1]))  # type: ignore[index]
+        dark = [path for path in data if (hit := _NUMBER.search(path)) and int(hit[1]) == 0]
+        return _Set([path for path in data if path not in dark], dark[0] if dark else None, hdr)
+    if data and base == data[0]:
+        return _Set(data, None, hdr)  # no number: a file of its own
+    found = dict(numbered(base + "_", ".frms6"))
+    darks = found.pop(0, None)
+    for expected, number in enumerate(found or {2: ""}, start=1):
+        if number != expected:
+            raise MissingSourceError(
+                f"{base}_{expected:03}.frms6: no such file; "
+                + (f"the set goes on to number {max(found)}" if found else "it would be the first file with signal")
+            )
+    return _Set(list(found.values()), darks, hdr)
+
+
+def _information(path: str | None) -> dict[str, str]:
+    """What the .hdr says: names in lower case -> text."""
+    if path is None:
+        return {}
+    parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
+    try:
+        parser.read_string(read_side_file(path).decode("latin1"))
+        section = dict(parser["measurementInfo"])
+    except (configparser.Error, KeyError) as error:
+        raise FormatError(f"{path}: expected an INI file with the section measurementInfo: {str(error).splitlines()[0]}") from None
+    return {name: (value or "").strip().strip('"') for name, value in section.items()}
+
+
+def _two(text: str) -> tuple[int, int] | None:
+    """A scan's shape written AxB."""
+    hit = re.fullmatch(r"\s*(\d{1,6})\s*x\s*(\d{1,6})\s*", text)
+    shape = (int(hit[1]), int(hit[2])) if hit else None
+    return shape if shape and all(1 <= n < _WIDEST_SCAN for n in shape) else None
+
+
+def _header(path: str) -> np.void:
+    header: np.void = np.frombuffer(read_at(path, HEADER.itemsize), HEADER)[0]
+    if (header["header_bytes"], header["frame_header_bytes"], header["version"]) != (1024, 64, 6):
+        raise FormatError(
+            f"{path}: expected an FRMS6 header (1024 bytes, frame headers of 64, version 6), "
+            f"found {header['header_bytes']}, {header['frame_header_bytes']} and {header['version']}"
+        )
+    if header["width"] < 2 or header["width"] % 2 or header["height"] < 1:
+        raise FormatError(f"{path}: the header says {header['height']} stored rows of {header['width']} pixels; expected an even width, both above 0")
+    return header
+
+
+def _count(path: str, header: np.void, size: int, allow_truncated: bool) -> int:
+    """Frames in a file, from its header or, in older files, from its size in bytes."""
+    record = FRAME_HEADER.itemsize + 2 * int(header["width"]) * int(header["height"])
+    whole, rest = divmod(size - HEADER.itemsize, record)
+    said = int(header["frames"])
+    if allow_truncated:
+        return min(said, whole) if said else whole
+    if said > whole or (said == 0 and rest):
+        wanted = f"{said:,} records" if said else "whole records"
+        raise TruncatedSourceError(
+            f"{path}: expected {wanted} of {record:,} bytes after the header, found {whole:,} and {rest:,} bytes more; "
+            "the file looks truncated (allow_truncated=True takes the whole ones)"
+        )
+    return said or whole
+
+
+def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
+    """The two halves of a frame, see `vfs.kernels.ranges.plan_frames`; where rows are repeated, row by row."""
+    half, rows = width // 2, height * repeat
+    if repeat == 1:
+        return np.array([[0, 0, height, half, width, 1, 0, 0], [height, 0, height, half, -width, -1, height * width - 1, 0]], np.int64)
+    row = np.arange(rows)
+    upper = np.zeros((rows, 8), np.int64)
+    upper[:, 0], upper[:, 2:4], upper[:, 4:6] = row, (1, half), (width, 1)
+    upper[:, 6] = row // repeat * width
+    lower = upper.copy()
+    lower[:, 0], lower[:, 4:6] = 2 * rows - 1 - row, (-width, -1)
+    lower[:, 6] += width - 1
+    return np.concatenate([upper, lower])
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Decodes numbers in text, rows as lines, columns between semicolons, to their transpose. For gain maps."""
+
+    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
+    word_bytes: int = 0
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            lines = [[float(cell) for cell in line.split(b";") if cell.strip()] for line in data.tobytes().splitlines() if line.strip(b"; \t")]
+            table = np.array(lines, self.dtype).T
+        except ValueError as error:
+            raise DecodeError(f"expected rows of numbers with semicolons between them: {error}") from None
+        if shape and table.shape != shape:
+            raise DecodeError(f"expected {shape[1]} rows of {shape[0]} numbers, found an array of shape {table.T.shape}")
+        return np.ascontiguousarray(table)
+
+
+def _gain(path: str) -> Dataset:
+    if not path.lower().endswith(".csv"):
+        raise OptionError(f"gain_map={path}: expected a .csv file (from MATLAB: writematrix(GainMap.', 'gain.csv', 'Delimiter', ';'))")
+    files = Files.stat([path])
+    try:
+        shape = _Table().decode_block(np.frombuffer(read_side_file(path), np.uint8), 0, ()).shape
+    except DecodeError as error:
+        raise FormatError(f"{path}: {error}") from None
+    if len(shape) != 2 or 0 in shape:
+        raise FormatError(f"{path}: expected rows of numbers with semicolons between them, found an array of shape {shape}")
+    layout = BlockLayout.of(shape, np.zeros((1, 2)), np.array([shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True)
+    return Dataset("gain", files, layout, _Table(), shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)
+
+
+def _frames(files: Files, headers: Sequence[np.void], repeat: int, allow_truncated: bool) -> FrameLayout:
+    width, height = int(headers[0]["width"]), int(headers[0]["height"])
+    for path, header in zip(files.paths, headers, strict=True):
+        if (header["width"], header["height"]) != (width, height):
+            raise FormatError(
+                f"{path}: stores {header['height']} rows of {header['width']} pixels, {files.paths[0]} {height} of {width}; the files of a set are alike"
+            )
+    counts = [_count(path, header, size, allow_truncated) for path, header, size in zip(files.paths, headers, files.sizes.tolist(), strict=True)]
+    return FrameLayout.of(
+        (2 * height * repeat, width // 2),
+        counts,
+        word_bytes=2,
+        payload=2 * width * height,
+        file_header=HEADER.itemsize,
+        frame_header=FRAME_HEADER.itemsize,
+        pieces=_pieces(width, height, repeat),
+    )
+
+
+def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | None = None, allow_truncated: bool = False) -> list[Dataset]:
+    """Open an FRMS6 set: its .hdr, one of its files (the others are found), or several files (these are the set).
+
+    Args:
+        repeat_rows: show every stored row as often as rows were binned
+        gain_map: a .csv file with a gain map, columns of the sensor as rows, semicolons between numbers; becomes the array "gain"
+        allow_truncated: take the whole frames that the files hold, where headers speak of more; the scan is blank at the end
+
+    Raises:
+        FormatError: a header is garbled, or files differ.
+        MissingSourceError: a file of the set is missing.
+        TruncatedSourceError: there are fewer frames than the headers say.
+        OptionError: an option does not fit.
+    """
+    chosen = _find(paths)
+    hdr = _information(chosen.hdr)
+    mode = re.match(r"bin:\s*(\d{1,3})", hdr.get("readoutmode", ""))
+    binning = max(1, int(mode[1])) if mode else 1
+    repeat = binning if repeat_rows else 1
+    files = Files.stat(chosen.signal)
+    headers = [_header(path) for path in files.paths]
+    layout = _frames(files, headers, repeat, allow_truncated)
+    stored = layout.stored
+    if stored < 1:
+        raise FormatError(f"{files.paths[0]}: expected frames, the files of the set have none")
+    said = int(hdr["signalframes"]) if re.fullmatch(r"\d{1,18}", hdr.get("signalframes", "")) else 0
+    if said > stored and len(paths) == 1 and not allow_truncated:
+        raise TruncatedSourceError(
+            f"{chosen.hdr}: says {said:,} signal frames, the {len(files)} files hold {stored:,}; "
+            "files are missing or cut short (allow_truncated=True takes these)"
+        )
+    scan = _two(hdr.get("stemimagesize", ""))
+    nav: tuple[int, ...] = (stored,)
+    if scan and (scan[0] * scan[1] <= stored or (len(paths) == 1 and scan[0] * scan[1] <= said)):
+        nav = scan
+    layout = layout.arranged(nav)
+    attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
+    if binning > 1:
+        attrs["calibration"] = {"y": {"scale": binning // repeat, "offset": 0, "unit": "pixel"}, "x": {"scale": 1, "offset": 0, "unit": "pixel"}}
+    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)
+    units: Mapping[str, Mapping[str, str]] = {"timestamp_seconds": {"unit": "s since 1970-01-01"}, "timestamp_microseconds": {"unit": "µs"}}
+    found = [main]
+    for name in ("timestamp_seconds", "timestamp_microseconds", "frame_number"):
+        found.append(per_frame(main, name, "<u4", int(FRAME_HEADER.fields[name][1]), attrs=units.get(name)))  # type: ignore[index]
+    if chosen.dark:
+        dark_files = Files.stat([chosen.dark])
+        dark_header = _header(dark_files.paths[0])
+        dark = _frames(dark_files, [dark_header], repeat, allow_truncated)
+        if dark.sig_shape != layout.sig_shape:
+            raise FormatError(
+                f"{chosen.dark}: its frames are {dark.sig_shape}, those of the signal {layout.sig_shape}; name the files of the set to leave it out"
+            )
+        if dark.stored:
+            shape = dark.shape
+            found.append(Dataset("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
+    return [*found, _gain(gain_map)] if gain_map else found
+
+
+FORMAT = Format("frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open)

@@ -1,0 +1,237 @@
+"""SEQ, the sequences of NorPix StreamPix, versions 3 to 5, also written by Direct Electron cameras: https://www.norpix.com
+
+The specification comes with StreamPix (Help, Sequence File Format). Little endian::
+
+    header, 1,024 bytes (8,192 from version 5 on) | record 0 | record 1 | …
+    record: image | time stamp: seconds u4, milliseconds u2, microseconds u2 (version 5) | filler up to `true_image_size`
+
+Frames are counted by the file's size: the header's number is often wrong. Time stamps are companions. Only uncompressed
+monochrome images are read; others are refused by name.
+
+Direct Electron puts files beside a sequence: see `vfs.formats.seq.direct_electron`.
+
+Celeritas cameras write the upper and the lower half of the image into files of their own, `<base>_Top_<time>.seq` and
+`<base>_Bottom_<time>.seq`, each record many half frames. Both files together open as whole frames: the upper half mirrored in y
+above the lower half. One of them opens as it is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files, per_frame
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.formats.seq.direct_electron import Beside
+from vfs.headers import fields, read_at
+from vfs.layout import FrameLayout
+
+HEADER = np.dtype(
+    [
+        ("_magic", "<u4"),  # 0xFEED
+        ("_name", "S24"),  # "Norpix seq", UTF-16
+        ("version", "<i4"),  # 3 to 5
+        ("header_size", "<i4"),  # 1024, not where the images start
+        ("_description", "V512"),  # UTF-16
+        ("width", "<u4"),  # pixels
+        ("height", "<u4"),
+        ("bit_depth", "<u4"),  # bits a pixel has in the file: 8, 16, 32
+        ("bit_depth_real", "<u4"),  # bits that mean something
+        ("image_size", "<u4"),  # bytes
+        ("image_format", "<u4"),
+        ("allocated_frames", "<u4"),
+        ("origin", "<u4"),
+        ("true_image_size", "<u4"),  # bytes from record to record
+        ("frame_rate", "<f8"),  # 1/s, suggested
+        ("description_format", "<i4"),
+        ("reference_frame", "<u4"),
+        ("fixed_size", "<u4"),
+        ("flags", "<u4"),
+        ("bayer_pattern", "<i4"),
+        ("time_offset_us", "<i4"),
+        ("extended_header_size", "<i4"),
+        ("compression", "<u4"),
+        ("reference_time_s", "<i4"),
+        ("reference_time_ms", "<u2"),
+        ("reference_time_us", "<u2"),
+    ]
+)
+_MONO = 100
+_FORMATS = {
+    0: "unknown",
+    101: "raw Bayer",
+    112: "monochrome, high bits first",
+    113: "raw Bayer, high bits first",
+    114: "monochrome, high bits first, swapped",
+    115: "raw Bayer, high bits first, swapped",
+    123: "packed 10-bit BGR",
+    124: "packed 10-bit BGR",
+    125: "packed 10-bit RGB",
+    131: "packed monochrome",
+    132: "packed raw Bayer",
+    133: "packed monochrome",
+    134: "packed raw Bayer",
+    135: "packed 10-bit BGR",
+    136: "packed 10-bit BGR",
+    200: "BGR colour",
+    300: "planar colour",
+    400: "RGB colour",
+    500: "BGRx colour",
+    600: "YUV 4:2:2 colour",
+    610: "YUV 4:2:2 colour",
+    620: "packed YUV 4:2:2 colour",
+    700: "UVY 4:2:2 colour",
+    800: "UVY 4:1:1 colour",
+    900: "UVY 4:4:4 colour",
+    905: "packed BGR 5:5:5 colour",
+    906: "packed BGR 5:6:5 colour",
+    1000: "Basler's own",
+    1001: "Euresys JPEG",
+    1002: "ISG JPEG",
+}
+_COMPRESSIONS = {1: "JPEG", 2: "RLE", 3: "Huffman", 4: "LZ", 5: "fast RLE", 6: "fast Huffman", 7: "fast LZ", 8: "H.264", 9: "wavelet"}
+_HALF = re.compile(r"(.*)_(Top|Bottom)_[^/\\]*\.seq$", re.IGNORECASE | re.DOTALL)
+
+
+def sniff(path: str, head: bytes) -> bool:
+    return head.startswith(b"\xed\xfe\x00\x00") and head[4:24] == "Norpix seq".encode("utf-16-le")
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """The header of a file, understood.
+
+    Attributes:
+        first: bytes before the first record; stride: from record to record; frames: whole records.
+    """
+
+    header: np.void
+    description: str
+    sig_shape: tuple[int, int]
+    dtype: np.dtype
+    first: int
+    stride: int
+    frames: int
+
+    @property
+    def stamp(self) -> int:
+        """Byte of the record where the time stamp starts."""
+        return self.sig_shape[0] * self.sig_shape[1] * self.dtype.itemsize
+
+
+def _sequence(path: str, size: int) -> _Sequence:
+    header: np.void = np.frombuffer(read_at(path, HEADER.itemsize), HEADER)[0]
+    version, width, height, depth = (int(header[name]) for name in ("version", "width", "height", "bit_depth"))
+    if header["_magic"] != 0xFEED:
+        raise FormatError(f"{path}: expected a Norpix sequence, it begins with {int(header['_magic']):#x}")
+    if not 3 <= version <= 5:
+        raise FormatError(f"{path}: expected a sequence of version 3 to 5, found {version}")
+    if header["compression"]:
+        name = _COMPRESSIONS.get(int(header["compression"]), f"method {header['compression']}")
+        raise FormatError(f"{path}: its images are compressed ({name}); only uncompressed sequences are read, export it as such from StreamPix")
+    if header["image_format"] != _MONO:
+        name = _FORMATS.get(int(header["image_format"]), f"format {header['image_format']}")
+        raise FormatError(f"{path}: its images are {name}; only monochrome sequences (format 100) are read, others with --format raw")
+    stride = int(header["true_image_size"])
+    nbytes = width * height * depth // 8
+    if depth not in (8, 16, 32) or width < 1 or height < 1 or header["image_size"] != nbytes or stride < nbytes:
+        raise FormatError(
+            f"{path}: the header says {height:,} × {width:,} pixels of {depth} bits in {header['image_size']:,} bytes, {stride:,} from image to image; "
+            f"expected 8, 16 or 32 bits, {nbytes:,} bytes, and no less from image to image"
+        )
+    first = 8192 if version >= 5 else 1024
+    frames = max(size - first, 0) // stride
+    if frames < 1:
+        raise TruncatedSourceError(f"{path}: expected an image of {stride:,} bytes at byte {first:,}, the file has {size:,} bytes; it looks truncated")
+    text = header["_description"].tobytes().decode("utf-16-le", "replace").split("\0")[0].strip()
+    return _Sequence(header, text, (height, width), np.dtype(f"<u{depth // 8}"), first, stride, frames)
+
+
+def open(paths: Sequence[str], *, segment: int | None = None) -> list[Dataset]:
+    """Open SEQ files: one, several that follow each other, or the upper and the lower half of a Celeritas camera.
+
+    Args:
+        segment: half frames in a record of a Celeritas camera; by default what SegmentPreBuffer in its .Config.Metadata.xml says
+
+    Raises:
+        FormatError: a header is garbled, images are compressed or in colour, or files differ.
+        TruncatedSourceError: a file has no whole image.
+        OptionError: the halves cannot be put together.
+    """
+    files = Files.stat(paths)
+    parts = [_sequence(path, size) for path, size in zip(files.paths, files.sizes.tolist(), strict=True)]
+    alike = [(part.sig_shape, part.dtype, part.stride, part.first) for part in parts]
+    for path, mine in zip(files.paths, alike, strict=True):
+        if mine != alike[0]:
+            raise FormatError(f"{path}: differs from {files.paths[0]} in image shape, bits, record size or version; files that follow each other are alike")
+    halves = [_HALF.fullmatch(path) for path in files.paths]
+    base = halves[0][1] + ".seq" if halves[0] else files.paths[0]
+    beside = Beside.of(base, files.paths[0] + ".metadata")
+    which = [half[2].lower() if half else "" for half in halves]
+    split = {"top", "bottom"} <= set(which)
+    main, *stamps = _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts)
+    attrs = {"header": {**fields(parts[0].header), "description": parts[0].description}, "stored_frames": main.shape[0], **beside.attrs}
+    rate = beside.rate(split) or float(parts[0].header["frame_rate"]) * (main.shape[0] / min(part.frames for part in parts) if split else 1)
+    if 0 < rate < 1e12:
+        attrs["calibration"] = {"frame": {"scale": 1 / rate, "offset": 0.0, "unit": "s"}}
+    companions, left_out = beside.companions(main.shape[1:])
+    if left_out:
+        attrs["left_out"] = left_out
+    return [replace(main, attrs=attrs), *stamps, *companions]
+
+
+def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:
+    """Name, dtype, byte after the image, and unit of the parts of a time stamp for which a record has room."""
+    parts = [("timestamp_seconds", "<u4", 0, "s since 1970-01-01"), ("timestamp_milliseconds", "<u2", 4, "ms"), ("timestamp_microseconds", "<u2", 6, "µs")]
+    return [part for part in parts[: 3 if version >= 5 else 2] if part[2] + int(part[1][2]) <= room]
+
+
+def _frames(files: Files, parts: Sequence[_Sequence]) -> list[Dataset]:
+    """Files that follow each other."""
+    one = parts[0]
+    room = one.stride - one.stamp
+    layout = FrameLayout.of(one.sig_shape, [part.frames for part in parts], word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room)
+    main = Dataset("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)
+    stamps = _stamps(int(one.header["version"]), room)
+    return [main, *(per_frame(main, name, stored, one.stamp + at, attrs={"unit": unit}) for name, stored, at, unit in stamps)]
+
+
+def _halves(files: Files, parts: Sequence[_Sequence], which: Sequence[str], segment: int | None, beside: Beside) -> list[Dataset]:
+    """The upper and the lower half of a Celeritas camera, put together."""
+    if sorted(which) != ["bottom", "top"]:
+        raise OptionError(f"{files.paths[0]}: expected one file with upper halves (_Top_) and one with lower halves (_Bottom_), found {', '.join(which)}")
+    one = parts[0]
+    height, width = one.sig_shape
+    if segment is None:
+        raise OptionError(f"{files.paths[0]}: needs the number of half frames in a record: segment=…, or {beside.config} beside it")
+    if segment < 1 or height % segment:
+        raise OptionError(f"segment={segment}: records of {height} rows do not hold that many half frames")
+    rows = height // segment
+    half = rows * width * one.dtype.itemsize
+    records = min(part.frames for part in parts)  # one file may hold a record more
+    n = np.arange(records * segment)
+    at = one.first + n // segment * one.stride + n % segment * half
+    top, bottom = which.index("top"), which.index("bottom")
+    begin = n * 2 * half  # the stream: upper half, lower half, upper half, …
+    stream = np.empty((len(n), 2, 4), np.int64)
+    for place, file in enumerate((top, bottom)):
+        stream[:, place] = np.stack([begin + place * half, begin + (place + 1) * half, at, np.full_like(n, file)], axis=1)
+    size = rows * width
+    pieces = np.array([[0, 0, rows, width, -width, 1, size - width, 0], [rows, 0, rows, width, width, 1, size, 0]], np.int64)
+    sig = (2 * rows, width)
+    layout = FrameLayout((len(n),), sig, stream.reshape(-1, 4), 2 * half, 0, len(n), one.dtype.itemsize, 1, pieces)
+    found = [Dataset("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)]
+    for name, stored, byte, unit in _stamps(int(one.header["version"]), one.stride - one.stamp):
+        dtype = np.dtype(stored)
+        times = FrameLayout.planes((), np.full(len(n), top), one.first + n // segment * one.stride + one.stamp + byte, word_bytes=dtype.itemsize)
+        attrs = {"unit": unit, "of": "the record of the upper half, shared by all its half frames"}
+        found.append(Dataset(name, files, times, PlainDecoder(dtype), times.shape, ("frame",), 1, attrs=attrs, companion=True))
+    return found
+
+
+FORMAT = Format("seq", (".seq",), "https://www.norpix.com", "NorPix StreamPix sequences and Direct Electron's files beside them", sniff, open)

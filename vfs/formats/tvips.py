@@ -1,0 +1,250 @@
+"""TVIPS, the stream files of TVIPS cameras (EMplified, EM-Scan): `<base>_000.tvips`, `<base>_001.tvips`, …
+
+No public specification; the facts are those of its readers. Everything is little endian. File _000 begins with a header of the
+series; then, in all files, records follow each other, none of which runs across a file::
+
+    series header: 256 bytes, file _000 only
+    record:        frame header (12 bytes in version 1, `frame_header_bytes` in version 2) | image, Y × X of 8 or 16 bits
+
+The fields of the frame headers are companions. Where they hold scan positions (version 2, 76 bytes or more), the start of the
+scan and its shape follow from them, across files: it starts at the frame (0, 0) that (1, 0) follows; a row ends where y changes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from vfs.dataset import Dataset, Files, per_frame
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.headers import fields, nav_dims, numbered, read_at
+from vfs.layout import FrameLayout
+
+HEADER = np.dtype(
+    [
+        ("size", "<i4"),  # bytes of this header: 256
+        ("version", "<i4"),  # 1 or 2
+        ("x", "<i4"),  # pixels
+        ("y", "<i4"),
+        ("bits", "<i4"),  # a pixel: 8 or 16
+        ("x_offset", "<i4"),  # pixels
+        ("y_offset", "<i4"),
+        ("x_binning", "<i4"),
+        ("y_binning", "<i4"),
+        ("pixel_size", "<i4"),  # nm
+        ("high_tension", "<i4"),  # kV
+        ("magnification", "<i4"),
+        ("frame_header_bytes", "<i4"),  # version 2
+        ("_filler", "S204"),
+    ]
+)
+
+# name, dtype, byte of the frame header, unit
+FIELDS = (
+    ("counter", "<u4", 0, ""),
+    ("timestamp_seconds", "<u4", 4, "s since 1970-01-01"),
+    ("timestamp_milliseconds", "<u4", 8, "ms"),
+    ("lut_index", "<u4", 12, ""),
+    ("faraday_cup", "<f4", 16, ""),
+    ("magnification", "<u4", 20, ""),
+    ("mode", "<u4", 24, "1 image, 2 diffraction"),
+    ("stage_x", "<f4", 28, ""),
+    ("stage_y", "<f4", 32, ""),
+    ("stage_z", "<f4", 36, ""),
+    ("stage_alpha", "<f4", 40, ""),
+    ("stage_beta", "<f4", 44, ""),
+    ("rotator_index", "<u4", 48, ""),
+    ("scan_position_x", "<f4", 68, "scan steps"),
+    ("scan_position_y", "<f4", 72, "scan steps"),
+)
+_AT = {name: at for name, _, at, _ in FIELDS}
+_LOOK = 4096  # frames among which a scan has to start
+_LONGEST_ROW = 1 << 16  # frames
+_NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
+
+
+def sniff(path: str, head: bytes) -> bool:
+    """The header of a series; later files of one have no mark but their names."""
+    if len(head) < HEADER.itemsize:
+        return False
+    hit = _NUMBER.search(path)
+    if hit and int(hit[1]) > 0:
+        return True
+    header = np.frombuffer(head, HEADER, 1)[0]
+    return header["size"] == 256 and header["version"] in (1, 2) and header["bits"] in (8, 16)
+
+
+def _series(paths: Sequence[str]) -> list[str]:
+    """The files of the set in order, the one with the header of the series first."""
+    numbers = [_NUMBER.search(path) for path in paths]
+    if len(paths) > 1:
+        if not all(numbers):
+            raise OptionError(f"{paths[0]}: several TVIPS files are ordered by their numbers, NAME_000.tvips, NAME_001.tvips, …; one has no number")
+        return sorted(paths, key=lambda path: int(_NUMBER.search(path)[1]))  # type: ignore[index]
+    hit = numbers[0]
+    if hit is None:
+        return list(paths)
+    start = paths[0][: hit.start() + 1]
+    found = numbered(start, hit[2])
+    if not found:
+        raise MissingSourceError(f"{paths[0]}: no such file")
+    for expected, (number, _) in enumerate(found):
+        if number != expected:
+            raise MissingSourceError(f"{start}{expected:0{len(hit[1])}}{hit[2]}: no such file; the series goes on to _{found[-1][0]:0{len(hit[1])}}")
+    return [path for _, path in found]
+
+
+def _header(path: str) -> np.void:
+    header: np.void = np.frombuffer(read_at(path, HEADER.itemsize), HEADER)[0]
+    if header["size"] != 256 or header["version"] not in (1, 2):
+        raise FormatError(f"{path}: expected the header of a TVIPS series, 256 bytes of version 1 or 2, found {header['size']:,} and {header['version']:,}")
+    if header["bits"] not in (8, 16) or header["x"] < 1 or header["y"] < 1:
+        raise FormatError(f"{path}: the header says {header['y']:,} × {header['x']:,} pixels of {header['bits']} bits; expected positive numbers, 8 or 16 bits")
+    if header["version"] == 2 and header["frame_header_bytes"] < 12:
+        raise FormatError(f"{path}: expected frame headers of 12 bytes or more, the header says {header['frame_header_bytes']:,}")
+    return header
+
+
+class _FrameHeaders:
+    """Values of one field of the frame headers, read for the frames that are asked for.
+
+    Args:
+        layout: of all frames; paths: the files.
+    """
+
+    def __init__(self, layout: FrameLayout, paths: Sequence[str]) -> None:
+        self.layout = layout
+        self.paths = paths
+
+    def read(self, first: int, last: int, at: int, size: int) -> bytes:
+        """`size` bytes from byte `at` of each of the frames `first` to `last` (half-open), one after the other."""
+        found: list[bytes] = []
+        stream = self.layout.stream
+        positions = np.arange(first, last) * self.layout.stride
+        which = np.searchsorted(stream[:, 0], positions, "right") - 1
+        for row in np.unique(which).tolist():
+            start, _, byte, file = stream[row].tolist()
+            try:
+                descriptor = os.open(self.paths[file], os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    got = [os.pread(descriptor, size, p - start + byte + at) for p in positions[which == row].tolist()]
+                finally:
+                    os.close(descriptor)
+            except OSError as error:
+                raise SourceError(f"{self.paths[file]}: cannot be read: {error.strerror}", error.errno or 5) from None
+            if any(len(part) < size for part in got):
+                raise TruncatedSourceError(f"{self.paths[file]}: ends before a frame header that was there when it was opened")
+            found += got
+        return b"".join(found)
+
+    def positions(self, first: int, last: int) -> np.ndarray:
+        """float32[n, 2], scan x and y of the frames."""
+        return np.frombuffer(self.read(first, last, _AT["scan_position_x"], 8), "<f4").reshape(-1, 2)
+
+    def rotator(self, first: int, last: int) -> np.ndarray:
+        """int64[n], rotator index of the frames."""
+        return np.frombuffer(self.read(first, last, _AT["rotator_index"], 4), "<u4").astype(np.int64)
+
+
+def _by_position(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
+    """(first frame, scan shape) from the scan positions; None where they show no scan row by row."""
+    seen = headers.positions(0, min(frames, _LOOK))
+    starts = np.flatnonzero((seen[:-1] == 0).all(axis=1) & (seen[1:] == (1, 0)).all(axis=1))
+    if not len(starts):
+        return None
+    start = int(starts[0])
+    for near in range(start, min(frames, start + _LONGEST_ROW), _LOOK):
+        seen = headers.positions(near, min(frames, near + _LOOK))
+        expected = np.stack([np.arange(near, near + len(seen)) - start, np.zeros(len(seen))], axis=1)
+        ends = np.flatnonzero((seen != expected).any(axis=1))
+        if len(ends):
+            length = near + int(ends[0]) - start
+            return (start, ((frames - start) // length, length)) if (seen[ends[0]] == (0, 1)).all() else None
+    return (start, (1, frames - start)) if frames - start <= _LONGEST_ROW else None
+
+
+def _by_rotator(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
+    """(first frame, scan shape) from the rotator index, which counts the positions of a square scan from 1; None where it does not."""
+    seen = headers.rotator(0, min(frames, _LOOK))
+    starts = np.flatnonzero((seen[:-1] == 1) & (seen[1:] == 2))
+    if not len(starts):
+        return None
+    start = int(starts[0])
+    low, high = 2, frames - start  # frames that certainly, and perhaps, count
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(headers.rotator(start + middle - 1, start + middle)[0]) == middle:
+            low = middle
+        else:
+            high = middle - 1
+    side = math.isqrt(low)
+    return (start, (side, side)) if side * side == low else None
+
+
+def open(paths: Sequence[str], *, scan: str = "position", allow_truncated: bool = False) -> list[Dataset]:
+    """Open TVIPS files.
+
+    Args:
+        scan: where the scan's start and shape come from: "position" (scan positions in the frame headers), "rotator" (their rotator
+            index, square scans only) or "none"; where nothing is found, frames are one axis; sync_offset counts from the start found
+        allow_truncated: accept a last file that ends within a frame, and drop that frame
+
+    Raises:
+        FormatError: a header is garbled.
+        TruncatedSourceError: a file does not end with a whole frame.
+        MissingSourceError: a file of the series is missing.
+        OptionError: `scan` is none of the three.
+    """
+    if scan not in ("position", "rotator", "none"):
+        raise OptionError(f"scan={scan!r}: expected position, rotator or none")
+    files = Files.stat(_series(paths))
+    header = _header(files.paths[0])
+    dtype = np.dtype(f"<u{header['bits'] // 8}")
+    height, width = int(header["y"]), int(header["x"])
+    gap = 12 if header["version"] == 1 else int(header["frame_header_bytes"])
+    record = gap + height * width * dtype.itemsize
+    if record > files.sizes.max():
+        raise TruncatedSourceError(
+            f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), the largest file has {files.sizes.max():,} bytes"
+        )
+    heads = np.zeros(len(files), np.int64)
+    heads[0] = HEADER.itemsize
+    counts, rests = np.divmod(np.maximum(files.sizes - heads, 0), record)
+    if allow_truncated:
+        rests[-1] = 0
+    if rests.any():
+        file = int(np.flatnonzero(rests)[0])
+        raise TruncatedSourceError(
+            f"{files.paths[file]}: expected whole records of {record:,} bytes ({height} × {width} pixels of {header['bits']} bits), "
+            f"found {counts[file]:,} and {rests[file]:,} bytes more" + ("; allow_truncated=True drops them" if file == len(files) - 1 else "")
+        )
+    frames = int(counts.sum())
+    if frames < 1:
+        raise TruncatedSourceError(f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), there is not one")
+    layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap)
+    there = [field for field in FIELDS if field[2] + 4 <= gap]
+    names = {field[0] for field in there}
+    headers = _FrameHeaders(layout, files.paths)
+    found = None
+    if frames > 1 and scan == "position" and "scan_position_y" in names:
+        found = _by_position(headers, frames)
+    elif frames > 1 and scan == "rotator" and "rotator_index" in names:
+        found = _by_rotator(headers, frames)
+    nav: tuple[int, ...] = (frames,)
+    if found:
+        layout = layout.arranged(found[1], found[0])
+        nav = found[1]
+    attrs = {"header": fields(header), "stored_frames": frames, "scan_from": scan if found else None, "scan_start": found[0] if found else 0}
+    if header["pixel_size"] > 0:
+        attrs["calibration"] = {axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")}
+    main = Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)
+    return [main, *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there)]
+
+
+FORMAT = Format("tvips", (".tvips",), "https://www.tvips.com", "TVIPS camera streams, version 1 and 2, one or several files", sniff, open)
