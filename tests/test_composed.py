@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from numcodecs import get_codec
 
 import vfs
+import vfs.array
 from tests.mount.support import eventually, free, python
 from tests.test_corrections import twin as corrected
 from vfs.mount.points import mounted
@@ -235,15 +237,8 @@ def arrangements(draw: st.DrawFn) -> dict[str, Any]:
     return options | {name: image for name, image in images.items() if draw(st.booleans())}
 
 
-@given(data=st.data())
-def test_every_combination(kept: Stored, data: st.DataObject) -> None:
-    options = data.draw(arrangements())
-    twin = shown(kept.frames, kept.stored, fill=kept.fill, **options)
-    nd = twin.ndim
-    chunks = data.draw(st.one_of(st.sampled_from(["auto", "frames", "scan", "balanced", 3000]), st.lists(st.integers(1, 9), min_size=nd, max_size=nd)))
-    backend = data.draw(st.sampled_from(["mmap", "buffered", "direct"]))
-    array = vfs.open(kept.paths, backend=backend, chunks=chunks, **kept.options, **options)
-    assert (array.shape, array.dtype) == (twin.shape, twin.dtype)
+def check(array: vfs.VirtualArray, twin: np.ndarray, data: st.DataObject) -> None:
+    """The whole array, a box, a chunk and a flat range are the twin's."""
     np.testing.assert_array_equal(array[...], twin)
     box = tuple(slice(*sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))), data.draw(st.integers(1, 3))) for n in twin.shape)
     np.testing.assert_array_equal(array.read(box), twin[box])
@@ -253,6 +248,20 @@ def test_every_combination(kept: Stored, data: st.DataObject) -> None:
     np.testing.assert_array_equal(chunk[tuple(slice(0, n) for n in region.shape)], twin[region.slices])
     first, last = sorted(data.draw(st.tuples(st.integers(0, twin.size), st.integers(0, twin.size))))
     np.testing.assert_array_equal(array.read_flat(first, last), twin.reshape(-1)[first:last])
+
+
+@given(data=st.data())
+def test_every_combination(kept: Stored, data: st.DataObject) -> None:
+    options = data.draw(arrangements())
+    twin = shown(kept.frames, kept.stored, fill=kept.fill, **options)
+    nd = twin.ndim
+    chunks = data.draw(st.one_of(st.sampled_from(["auto", "frames", "scan", "balanced", 3000]), st.lists(st.integers(1, 9), min_size=nd, max_size=nd)))
+    backend = data.draw(st.sampled_from(["mmap", "buffered", "direct"]))
+    array = vfs.open(kept.paths, backend=backend, chunks=chunks, **kept.options, **options)
+    assert (array.shape, array.dtype) == (twin.shape, twin.dtype)
+    tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.array.TILE]))  # conversions and corrections in pieces of so many bytes
+    with mock.patch.object(vfs.array, "TILE", tile):
+        check(array, twin, data)
     there = shown(kept.stored, kept.stored, **{name: options[name] for name in ("nav_shape", "sync_offset", "roi")})
     np.testing.assert_array_equal(array.valid, there.any(axis=(-2, -1)))
     if options["roi"] is not None:

@@ -29,7 +29,9 @@ from vfs.kernels.ranges import DEST, START, STEP, STOP, split, windows
 from vfs.layout import BlockLayout
 
 ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
-TILE = 1 << 18  # bytes decoded at once where a conversion follows: stays in a core's cache
+TILE = 1 << 22
+"""Bytes decoded at once where a conversion or correction follows. `scripts/bench decode` (2 MiB of cache a core, 64 frames of 128 KiB,
+shares of memcpy) with tiles of 256 KiB, 1 MiB, 4 MiB: u16 to float32 0.68, 0.80, 0.92; dark and gain 0.37, 0.58, 0.77."""
 
 
 class ArrayReader:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,7 +129,44 @@ def decoding(folder: Path, size: Size) -> Iterator[Row]:
     out = np.zeros((n, 256, 256), "f4")
     warm = np.ones_like(out)
     region = vfs.Region.of((slice(0, n),), converted.shape)
-    yield share("raw u16 → float32", lambda: converted.read(region, out), lambda: np.copyto(out, warm), size)
+    yield share("raw u16 → float32", lambda: converted.read(region, out), lambda: np.copyto(out, warm), size, aim="≥ 0.9")
+    images = {"dark": frames_of(1, dtype="f4")[0], "gain": frames_of(1, dtype="f4")[0] / 4096}
+    for name, options, aim in (
+        ("dark", {"dark": images["dark"]}, ""),
+        ("dark and gain", images, "≥ 0.6"),
+        ("dark, gain, 2 dead", images | {"dead": _DEAD}, ""),
+    ):
+        for backend in ("mmap", "buffered"):
+            corrected = vfs.open(raw, format="raw", dtype="<u2", sig_shape=(256, 256), backend=backend, **options)
+            yield share(f"raw u16, {name}, {backend}", lambda a=corrected: a.read(region, out), lambda: np.copyto(out, warm), size, aim=aim)
+    yield from _in_two(raw, size, n, images)
+    yield share("all chunks of chunks=scan", lambda: _pass(raw, "scan"), lambda: _pass(raw, "auto"), size, "of all of chunks=auto")
+
+
+_DEAD = np.array([[3, 4], [100, 100]])
+
+
+def _in_two(raw: Path, size: Size, n: int, images: dict[str, np.ndarray]) -> Iterator[Row]:
+    """Two threads against one, beside what two threads do for memcpy at that time."""
+    with ThreadPoolExecutor(2) as pool:
+
+        def halves(call: Callable[[slice], object]) -> Callable[[], object]:
+            return lambda: list(pool.map(call, (slice(0, n // 2), slice(n // 2, n))))
+
+        out = np.zeros((n, 256, 256), "f4")
+        warm = np.ones_like(out)
+        yield share("memcpy, two threads", halves(lambda s: np.copyto(out[s], warm[s])), lambda: np.copyto(out, warm), size, "of one thread")
+        for name, options in (("u16 → float32", {"dtype": "f4"}), ("dark and gain", images)):
+            array = vfs.open(raw, format="raw", stored_dtype="<u2", sig_shape=(256, 256), **options)
+            two = halves(lambda s, a=array: a.read((s,), out[s]))
+            yield share(f"raw {name}, two threads", two, lambda a=array: a.read((slice(0, n),), out), size, "of one thread", "≥ 1.7")
+
+
+def _pass(raw: Path, chunks: str) -> None:
+    """Every chunk once, by an array that has nothing in its cache."""
+    array = vfs.open(raw, format="raw", dtype="<u2", sig_shape=(256, 256), chunks=chunks, backend="buffered")
+    for position in np.ndindex(array.grid.counts):
+        array.read_chunk(position)
 
 
 def random_frames(folder: Path, size: Size) -> Iterator[Row]:
