@@ -168,7 +168,7 @@ def test_a_mount_from_the_command_line_shows_the_twin(case: Case, tmp_path: Path
 
 SMALL = (8, 64)
 COUNT = 14
-KINDS = ("raw", "mib", "packed", "blocks", "compressed")
+KINDS = ("raw", "mib", "packed", "blocks", "compressed", "plain")
 
 
 class Stored:
@@ -183,6 +183,9 @@ class Stored:
         if kind == "raw":
             self.paths: Any = write_raw(folder, self.frames.astype(">u2"), file_header=5, frame_header=13, frame_footer=7, files=4)
             self.options = {"format": "raw", "stored_dtype": ">u2", "sig_shape": SMALL, "file_header": 5, "frame_header": 13, "frame_footer": 7}
+        elif kind == "plain":
+            self.paths = write_raw(folder, self.frames, files=3)
+            self.options = {"format": "raw", "stored_dtype": "<u2", "sig_shape": SMALL}
         elif kind in ("mib", "packed"):
             self.paths = write_mib(folder, self.frames, kind="U16" if kind == "mib" else "R64", frames_per_file=3, missing=[1])
             self.stored[3:6] = False
