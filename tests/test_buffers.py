@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -50,6 +51,28 @@ def test_few_are_kept_and_no_huge_ones() -> None:
     with huge.borrow(buffers.KEPT + 1) as buffer:
         assert buffer.size < buffers.KEPT + 8192  # not twice as much either
     assert len(huge._free) == 0
+
+
+def test_the_pool_is_trimmed_to_its_limit() -> None:
+    pool = Pool(keep=8, total=5 << 20)
+    with pool.borrow(1 << 20) as first, pool.borrow(1 << 20) as second:
+        pass
+    with pool.borrow(1 << 22):
+        pass
+    assert sum(buffer.size for buffer in pool._free) <= 5 << 20
+    assert any(buffer is not first and buffer is not second for buffer in pool._free), "what was used last is kept"
+    with ExitStack() as many:
+        for _ in range(8):
+            many.enter_context(pool.borrow(1 << 21))
+    assert sum(buffer.size for buffer in pool._free) <= 5 << 20
+
+
+def test_what_is_kept_is_far_less_than_what_was_in_use() -> None:
+    pool = Pool()
+    with ExitStack() as many:
+        for _ in range(8):
+            many.enter_context(pool.borrow(buffers.KEPT))
+    assert sum(buffer.size for buffer in pool._free) == buffers.TOTAL
 
 
 def test_threads_never_share_a_buffer() -> None:

@@ -14,12 +14,16 @@ from contextlib import contextmanager
 import numpy as np
 
 KEPT = 64 << 20  # bytes: longer buffers are rare (a huge compressed block) and not worth keeping
+TOTAL = 128 << 20  # bytes kept between uses: sixteen threads that convert tiles need half of it
 
 
 class Pool:
-    """Page-aligned buffers for reuse, at most `keep` of them between uses. Safe from many threads (a deque's ends are)."""
+    """Page-aligned buffers for reuse, at most `keep` of them and `total` bytes between uses: those that were not used for longest go
+    first. Safe from many threads (a deque's ends are, and so is its copy).
+    """
 
-    def __init__(self, keep: int = 8) -> None:
+    def __init__(self, keep: int = 8, total: int = TOTAL) -> None:
+        self.total = total
         self._free: deque[np.ndarray] = deque(maxlen=keep)
 
     @contextmanager
@@ -38,6 +42,11 @@ class Pool:
         finally:
             if buffer.size <= KEPT:
                 self._free.append(buffer)
+                while sum(free.size for free in self._free.copy()) > self.total:
+                    try:
+                        self._free.popleft()
+                    except IndexError:  # another thread was faster
+                        break
 
 
 scratch = Pool()
