@@ -33,7 +33,7 @@ def read_error(path: Path, offset: int = 0, size: int = 4096) -> int:
     return 0
 
 
-@pytest.mark.parametrize("fault", ["truncated", "emptied", "removed", "a folder"])
+@pytest.mark.parametrize("fault", ["truncated", "emptied", "removed", "a folder", "replaced"])
 def test_a_source_that_fails_is_eio_at_read_and_only_there(scan: Scan, point: Path, capfd: pytest.CaptureFixture[str], fault: str, lib: str) -> None:
     bad = scan.files[2]  # frames 30 to 44: rows 3 and 4 of the scan, half of the latter
     kept, times = bad.read_bytes(), (bad.stat().st_atime_ns, bad.stat().st_mtime_ns)
@@ -45,6 +45,8 @@ def test_a_source_that_fails_is_eio_at_read_and_only_there(scan: Scan, point: Pa
             bad.rename(bad.with_suffix(".away"))
             if fault == "a folder":
                 bad.mkdir()
+            if fault == "replaced":
+                bad.write_bytes(bytes(len(kept)))
         frame = 64 * 48 * 2
         for name in ("part0.zarr/data/c/4/0/0/0", "part0.v2.zarr/data/4/0/0/0"):
             assert read_error(point / name) == errno.EIO
@@ -61,6 +63,8 @@ def test_a_source_that_fails_is_eio_at_read_and_only_there(scan: Scan, point: Pa
 
         if fault == "a folder":
             bad.rmdir()
+        if fault == "replaced":
+            bad.unlink()
         if fault in ("truncated", "emptied"):
             bad.write_bytes(kept)
         else:
@@ -72,8 +76,34 @@ def test_a_source_that_fails_is_eio_at_read_and_only_there(scan: Scan, point: Pa
     assert logged
     assert str(bad) in logged[0]
     assert re.search(r"data\[4:5, 0:5, 0:64, 0:48\]", logged[0])
-    if fault != "removed":
-        assert "truncated" in logged[0] or "bytes" in logged[0]
+    assert "bytes" in logged[0]
+
+
+@pytest.mark.parametrize("fault", ["truncated", "overwritten", "removed", "replaced"])
+def test_a_source_that_fails_while_it_is_being_read_is_never_other_data(scan: Scan, point: Path, fault: str) -> None:
+    bad, frame = scan.files[2], 64 * 48 * 2
+    size = bad.stat().st_size
+    with scan.mount(point, chunks=(1, 5, 64, 48)):
+        assert (point / "part0.zarr/data/c/3/0/0/0").read_bytes() == scan.twin[3, :5].tobytes()  # the server has it open now
+        if fault == "truncated":
+            os.truncate(bad, size // 2)
+        elif fault == "overwritten":
+            with bad.open("r+b") as file:
+                file.write(bytes(size))
+        else:
+            bad.rename(bad.with_suffix(".away"))
+            if fault == "replaced":
+                bad.write_bytes(bytes(size))
+        failing = fault in ("truncated", "overwritten")  # else the server still has the file itself
+        for row, part in ((3, 1), (4, 0)):
+            chunk = point / f"part0.zarr/data/c/{row}/{part}/0/0"
+            if failing:
+                assert read_error(chunk) == errno.EIO
+            else:
+                assert chunk.read_bytes() == scan.twin[row, 5 * part : 5 * part + 5].tobytes()
+        assert read_error(point / "part0.npy", 128 + 43 * frame) == (errno.EIO if failing else 0)
+        assert (point / "part0.zarr/data/c/3/0/0/0").read_bytes() == scan.twin[3, :5].tobytes()  # what was read is still known
+        assert (point / "part0.zarr/data/c/5/0/0/0").read_bytes() == scan.twin[5, :5].tobytes()
 
 
 def test_a_source_that_is_gone_before_mounting_does_not_stop_the_mount(

@@ -21,7 +21,7 @@ import pytest
 import vfs
 from tests.mount.support import MOUNTING, Foreground, Scan, eventually, free, helpers, python, server_of
 from vfs.errors import MountError, OptionError
-from vfs.mount import Mount, unmount
+from vfs.mount import Mount, process, unmount
 from vfs.mount.points import KIND, mounted
 from vfs.mount.process import _check
 
@@ -301,16 +301,27 @@ def test_a_mount_that_nobody_closes_ends_with_its_process(small: Path, point: Pa
     assert mounted(str(point)) is None
 
 
-def test_an_interrupt_while_starting_leaves_nothing(small: Path, point: Path) -> None:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where it interrupts subprocess.Popen itself
+def test_an_interrupt_while_starting_or_closing_leaves_nothing(small: Path, point: Path) -> None:
     def mount_for_ever() -> None:
         while True:
             vfs.mount(small, point).close()
 
-    for delay in (0.2, 0.5, 0.8):
+    for delay in (0.1, 0.3, 0.5, 0.7, 0.9):
         threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             mount_for_ever()
         assert eventually(lambda: mounted(str(point)) is None)
+
+
+def test_a_server_that_does_not_end_is_killed_and_leaves_nothing(small: Path, point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PATIENCE", 0.2)
+    mount = vfs.mount(small, point)
+    server = server_of(mount)
+    os.kill(server.pid, signal.SIGSTOP)
+    mount.close()
+    assert server.returncode == -signal.SIGKILL
+    assert eventually(lambda: mounted(str(point)) is None)
 
 
 def test_ctrl_c_of_the_terminal_does_not_end_the_server_under_the_block(small: Path, point: Path) -> None:

@@ -113,13 +113,16 @@ def _end(path: str, process: subprocess.Popen[bytes], owner: int) -> None:
     process.terminate()
     try:
         process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
+    except BaseException as error:  # it does not end, or we are interrupted
         process.kill()
         process.wait()
-    for pipe in (process.stdin, process.stdout):  # not before: it would be told twice, and the second time libfuse may have let go of the signals
-        if pipe is not None:
-            with suppress(BrokenPipeError):
-                pipe.close()
-    mount = mounted(path)
-    if mount is not None and mount.kind == KIND and dead(path):  # killed; by its number it could be somebody's next one
-        detach(path, lazy=True)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+    finally:
+        for pipe in (process.stdin, process.stdout):  # not before: it would be told twice, the second time when libfuse has let go of the signals
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        mount = mounted(path)
+        if mount is not None and mount.kind == KIND and dead(path):  # killed; by its number it could be somebody's next one
+            detach(path, lazy=True)

@@ -129,8 +129,8 @@ class _Stderr:
         self.kept = self.file = -1
         with suppress(OSError):  # stderr is closed: nothing to take
             if not off:
-                sys.stderr.flush()
                 self.kept = os.dup(2)
+                sys.stderr.flush()
                 self.file = os.memfd_create("stderr")
                 os.dup2(self.file, 2)
 
@@ -170,7 +170,8 @@ def main() -> None:
         if answers.closed:
             raise
         what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
-        tell({"code": getattr(error, "errno", None) or errno.EIO, "error": what})
+        with suppress(OSError):  # nobody listens any more
+            tell({"code": getattr(error, "errno", None) or errno.EIO, "error": what})
         sys.exit(1)
 
 
