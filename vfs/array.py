@@ -25,7 +25,7 @@ from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import DecodeError, OptionError, RegionError, SourceError
 from vfs.geometry import ChunkGrid, Region, flat_boxes, select
-from vfs.kernels.ranges import DEST, START, STEP, STOP, split, windows
+from vfs.kernels.ranges import DEST, START, STEP, STOP, by_file, split, windows
 from vfs.layout import BlockLayout
 
 ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
@@ -54,6 +54,7 @@ class ArrayReader:
         grid: the chunks; together: boxes of chunks that are read together.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
+        longest: bytes of the longest file.
 
     Raises:
         OptionError: `dtype` or `chunks` does not fit.
@@ -91,6 +92,7 @@ class ArrayReader:
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
         self.views = self.as_stored and self.plain and not backend.copies
+        self.longest = int(dataset.files.sizes.max(initial=0))
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -319,7 +321,7 @@ class ArrayReader:
         Args:
             converted: also where the elements are yet to be converted. To be asked of data that lies straight in mapped files only.
         """
-        if not (self.views or converted):
+        if not (self.views or converted) or region.size * self.stored.itemsize > self.longest:
             return None
         rows, _ = self.dataset.layout.read_ranges(region, 1)
         if len(rows) != 1:
@@ -383,6 +385,7 @@ class ArrayReader:
         if covered < flat.size or decoder.accumulates:
             flat.fill(self.dataset.fill)
         width = flat.itemsize
+        rows = by_file(rows)
         for file, start, stop, first, last, wanted in windows(rows, backend.window).tolist():
             part = rows[first:last]
             if not backend.copies:
