@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from vfs.kernels.intrinsics import memcpy, swap_bytes
 from vfs.kernels.ranges import COUNT, DEST, START, STEP
+
+
+@njit(nogil=True, cache=True)
+def _mirror(src, dst):
+    """Copy backwards. Unsigned indices: with signed ones numba looks for negative indices, and the loop does not vectorise (0.41 of memcpy instead of 0.76)."""
+    n = np.uint64(src.size)
+    for i in range(n):
+        dst[n - np.uint64(1) - i] = src[i]
 
 
 @njit(nogil=True, cache=True)
@@ -25,6 +34,8 @@ def place(ranges, data, base, out, parts):
         src = data[a : a + count * width].view(out.dtype)
         if by == 1:
             memcpy(out.ctypes.data + to * width, data.ctypes.data + a, count * width)
+        elif by == -1 and parts == 1:
+            _mirror(src, out[to - count + 1 : to + 1])
         elif parts == 1:
             for i in range(count):
                 out[to + i * by] = src[i]

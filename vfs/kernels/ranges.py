@@ -367,6 +367,15 @@ def split(ranges, limit, word_bytes, word_pixels):
 
 
 @njit(nogil=True, cache=True)
+def by_file(ranges):
+    """The same rows, sorted by file where files go back and forth, so that `windows` finds what lies in one together."""
+    for r in range(1, ranges.shape[0]):
+        if ranges[r, FILE] < ranges[r - 1, FILE]:
+            return ranges[np.argsort(ranges[:, FILE], kind="mergesort")]
+    return ranges
+
+
+@njit(nogil=True, cache=True)
 def windows(ranges, limit):
     """Group neighbouring rows that lie in one file within `limit` bytes.
 
