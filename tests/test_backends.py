@@ -14,6 +14,7 @@ import pytest
 
 from vfs.backends import Backend, make_backend
 from vfs.backends.buffered import BufferedBackend
+from vfs.backends.handles import Descriptor
 from vfs.backends.mapped import MmapBackend
 from vfs.dataset import Files
 from vfs.errors import MissingSourceError, OptionError, SourceError, TruncatedSourceError
@@ -94,17 +95,27 @@ def test_failing_fails_as_told() -> None:
     backend.span(0, 0, 100, memory, np.array([[0, 0, 50], [0, 51, 100]]))
 
 
-def test_a_short_read_in_the_sparse_path_says_which_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_file_that_is_cut_between_the_look_at_it_and_the_read(tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel that reads many ranges only says that something failed; what exactly is found out in Python."""
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(50_000))
-    files = Files.stat([path])
-    wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_010]])
-    files.sizes[0] = 60_000  # as if it had been longer: the check before the read lets it pass
-    backend = BufferedBackend(files)
-    backend.handles.known[0] = (60_000, files.times[0])
-    with pytest.raises(TruncatedSourceError, match=r"a.bin: expected bytes 0 to 50,010, the file has 50,000"):
+    backend = BufferedBackend(Files.stat([path]))
+    monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path)))  # all was well a moment ago
+    wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_010]]) if sparse else None
+    with pytest.raises(TruncatedSourceError, match=rf"a.bin: expected bytes {'49,990' if sparse else '0'} to 50,010, the file has 50,000"):
         backend.span(0, 0, 50_010, np.empty(50_010, np.uint8), wanted)
+
+
+def test_an_interrupted_sparse_read_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel gives up and Python can read the rest after all."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(np.arange(50_000, dtype="u1").tobytes())
+    monkeypatch.setattr("vfs.backends.buffered.read_ranges", lambda fd, ranges, out, base: 1)
+    wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_000]])
+    got = BufferedBackend(Files.stat([path])).span(0, 0, 50_000, np.zeros(50_000, np.uint8), wanted)
+    for a, b in ((20_000, 20_010), (49_990, 50_000)):
+        assert got[a:b].tobytes() == path.read_bytes()[a:b]
 
 
 def test_views_outlive_backend_and_file(tmp_path: Path) -> None:

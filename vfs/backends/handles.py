@@ -87,7 +87,6 @@ class Handles(Generic[T]):
         self.files = files
         self.make = make
         self.number = next(_numbers)
-        self.known = list(zip(files.sizes.tolist(), files.times.tolist(), strict=True))
         weakref.finalize(self, _forget, self.number).atexit = False
 
     def get(self, file: int, start: int, stop: int) -> T:
@@ -111,7 +110,7 @@ class Handles(Generic[T]):
             self.drop(file)
             found = self._opened(file, start, stop)
             now = os.fstat(found.fd)
-        size, time = self.known[file]
+        size, time = int(self.files.sizes[file]), int(self.files.times[file])
         if (now.st_size == size and now.st_mtime_ns == time and stop <= size) or (size < 0 and stop <= now.st_size):
             return found
         self.drop(file)  # next time look again: it may be put right
