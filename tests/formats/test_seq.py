@@ -13,6 +13,8 @@ import pytest
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs.array import ArrayReader
+from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_seq
 
 
@@ -190,6 +192,16 @@ def test_halves(tmp_path: Path) -> None:
     assert vfs.open(paths[0]).attrs["calibration"]["frame"]["scale"] == 1 / 400
     refuses(paths, "segment=4", segment=4, kind=vfs.OptionError)
     refuses([*paths, paths[0]], "_Top_", segment=3, kind=vfs.OptionError)
+
+
+def test_halves_are_read_file_by_file(tmp_path: Path) -> None:
+    """Not frame by frame, which would be a span a half frame."""
+    twin = frames_of((60, 4, 5), "u2")
+    array = vfs.open(_halves(tmp_path, twin, 3), segment=3)
+    counting = CountingBackend(array.backend)
+    array = ArrayReader(array.dataset, counting)
+    same(array[...], twin)
+    assert len(counting.reads) == 2
 
 
 @pytest.mark.parametrize("name", ["de_celeritas_64x64_prebuffer256", "de_single", "pims_norpix6"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.geometry import Region
-from vfs.kernels.ranges import COUNT, DEST, FILE, PLANE, SKIP, START, STEP, STOP, _merged, windows
+from vfs.kernels.ranges import COUNT, DEST, FILE, PLANE, SKIP, START, STEP, STOP, _merged, by_file, windows
 from vfs.layout import FrameLayout
 
 
@@ -94,3 +94,11 @@ def test_windows_group_what_lies_within_the_limit(rows: list[tuple[int, int, int
         else:
             expected.append([file, a, b, r, r + 1, size])
     assert windows(ranges, limit).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 100)), max_size=40))
+def test_rows_by_file_keep_their_order_within_a_file(rows: list[tuple[int, int]]) -> None:
+    table = np.zeros((len(rows), 8), np.int64)
+    for row, (file, start) in zip(table, rows, strict=True):
+        row[FILE], row[START], row[STOP] = file, start, start + 1
+    assert by_file(table)[:, [FILE, START]].tolist() == [list(row) for row in sorted(rows, key=lambda row: row[0])]
