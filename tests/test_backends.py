@@ -189,3 +189,20 @@ def test_a_fork_reads_on(tmp_path: Path) -> None:
             os._exit(0 if good else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert backend.span(0, 1, 5, np.empty(5, np.uint8)).tobytes() == bytes(range(1, 5))
+
+
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
+@pytest.mark.parametrize("name", ["mmap", "buffered", "direct"])
+def test_bytes_far_into_a_file(tmp_path: Path, name: str) -> None:
+    """Beyond what 32 bits can count; the file is sparse."""
+    path, at = tmp_path / "large.bin", (5 << 30) + 3
+    with path.open("wb") as file:
+        file.seek(at)
+        file.write(b"0123456789")
+    backend = make_backend(name, Files.stat([path]))
+    memory = np.empty(100_000 + backend.margin, np.uint8)
+    assert backend.span(0, at + 2, at + 10, memory).tobytes() == b"23456789"
+    got = backend.span(0, at - 90_000, at + 10, memory, np.array([[0, at - 90_000, at - 89_999], [0, at, at + 10]]))
+    assert got[90_000:].tobytes() == b"0123456789"
+    with pytest.raises(TruncatedSourceError, match="looks truncated"):
+        backend.span(0, at, at + 11, memory)
