@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.testing.writers import write_raw
+from vfs.testing.writers import write_mib, write_raw
 from vfs.tree import Face, NpyFace, ZarrFace
 
 from .compare import UNREADABLE, WRONG
@@ -152,6 +152,15 @@ def test_numpy_maps_the_npy_face(opened: Callable[..., vfs.VirtualArray], expect
     answer = seen("npy", tmp_path / "scan.npy", expected)
     assert answer["offset"] % 64 == 0
     assert not answer["writeable"]
+
+
+def test_xarray_sees_companions_on_the_axes_of_the_scan(zarr_format: int, frames: np.ndarray, tmp_path: Path) -> None:
+    array = vfs.open(write_mib(tmp_path, frames % 4096), nav_shape=(4, 5))
+    np.save(tmp_path / "expected.npy", (frames % 4096).reshape(4, 5, 21, 30))
+    (tmp_path / "store.pickle").write_bytes(pickle.dumps(array.store(zarr_format)))
+    answer = seen("xarray", tmp_path / "store.pickle", tmp_path / "expected.npy")
+    assert answer["dims"] == DIMS
+    assert answer["variables"] == ["data", "exposure", "timestamp"]
 
 
 @pytest.fixture
