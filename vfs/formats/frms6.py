@@ -11,6 +11,8 @@ W = w / 2 and image (2 h, W): stored row r, columns 0 … W - 1 are image row r;
 With binning b (from the .hdr) every stored row stands for b rows of the sensor. The array has the rows as they are stored;
 `repeat_rows=True` shows each b times, so that the image has the sensor's proportions (values are not divided).
 
+The scan is `stemImageSize=AxB` of the .hdr, taken as (A, B); that A is the slow axis of scans that are not square is not confirmed.
+
 The dark frames are the companion `dark`: open with `dark="dark"` to have their mean subtracted. A gain map in CSV is the companion `gain`.
 """
 
