@@ -16,7 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from types import FrameType, NoneType, UnionType
@@ -173,19 +173,20 @@ def formats(json_: Json = False) -> None:
 @_opens
 def mount(datasets: Datasets, mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")], *, settings: Settings) -> None:
     """Show data sets as folders and files (NAME.zarr, NAME.v2.zarr, NAME.npy) until Ctrl-C or `vfs unmount`."""
-    from vfs.backends import choice
-    from vfs.mount import serve
-    from vfs.report import count
-    from vfs.tree import Folder
+    with _at_once():
+        from vfs.backends import choice
+        from vfs.mount import serve
+        from vfs.report import count
+        from vfs.tree import Folder
 
-    backend, _ = choice(settings.common["backend"], serves=True)
-    groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend}))
-    _warn_of_chunks(groups)
-    folder = Folder([group.tree for group in groups])
-    if version := settings.zarr_format:
-        folder.faces = {name: face for name, face in folder.faces.items() if getattr(face, "zarr_format", version) == version}
-    line = f"{count(len(groups), 'data set')} at {mountpoint}; Ctrl-C or `vfs unmount {mountpoint}` ends it"
-    serve(folder, mountpoint, ready=lambda: _say(line))
+        backend, _ = choice(settings.common["backend"], serves=True)
+        groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend}))
+        _warn_of_chunks(groups)
+        folder = Folder([group.tree for group in groups])
+        if version := settings.zarr_format:
+            folder.faces = {name: face for name, face in folder.faces.items() if getattr(face, "zarr_format", version) == version}
+        line = f"{count(len(groups), 'data set')} at {mountpoint}; Ctrl-C or `vfs unmount {mountpoint}` ends it"
+        serve(folder, mountpoint, ready=lambda: _say(line))
 
 
 @app.command()
@@ -215,7 +216,7 @@ def export(
     _warn_of_chunks([group])
     total = sum(array.nbytes for array in group.values())
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+    with _cleaning(), Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(os.path.basename(target), total=total)
         write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
     print(f"{target}: {count(len(group), 'array')}, {size(total)}")
@@ -226,7 +227,8 @@ def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help=
     """Write a small scan of several files, mount it, read it back through zarr, and show the result."""
     from vfs.demo import demo as run
 
-    run(keep)
+    with _cleaning():
+        run(keep)
 
 
 def _say(line: str) -> None:
@@ -365,20 +367,39 @@ def _terminated(signum: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
+    """Have signals handled so, in the main thread of a process (elsewhere they are somebody else's); ignored ones stay ignored, as under nohup."""
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if here and signal.getsignal(number) is not signal.SIG_IGN}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _cleaning() -> AbstractContextManager[None]:
+    """SIGTERM and SIGHUP let `finally` clean up, as SIGINT does by itself."""
+    return _signals(_terminated, signal.SIGTERM, signal.SIGHUP)
+
+
+def _at_once() -> AbstractContextManager[None]:
+    """Ctrl-C ends us wherever we are, as the other signals do, for work that leaves nothing to clean up.
+
+    An exception of a handler gets lost where it strikes inside a callback: of an import, of the compiler, of a weak reference.
+    """
+    return _signals(signal.SIG_DFL, signal.SIGINT)
+
+
+@contextmanager
 def _process() -> Iterator[None]:
-    """What a process of our own needs: it cleans up when it is ended, warns in one line, and prints whatever names files have."""
+    """What a process of our own needs: it warns in one line, and prints whatever names files have."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    numbers = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, _terminated) for number in numbers}
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *where: _say(f"warning: {message}")
-            yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *where: _say(f"warning: {message}")
+        yield
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -37,14 +37,19 @@ def test_signals_unmount_cleanly(small: Path, point: Path, number: signal.Signal
     assert os.listdir(point) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_at_any_moment_of_starting_up_leaves_nothing_behind(small: Path, point: Path, number: signal.Signals) -> None:
-    for delay in (0.05, 0.3, 0.5, 0.7, 0.9):
-        code = textwrap.dedent(Foreground.CODE)
-        process = subprocess.Popen([sys.executable, "-c", code, str(point), str(small)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(delay)
-        process.send_signal(number)
-        process.wait(30)
+    started = "import sys, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); from vfs.cli import main; sys.exit(main())"
+    for delay in (0, 0.15, 0.35, 0.55, 0.8, 1.2):
+        with subprocess.Popen([sys.executable, "-c", started, "mount", small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout
+            process.stdout.readline()  # before that, Python itself may lose a SIGINT
+            time.sleep(delay)
+            process.send_signal(number)
+            try:
+                assert process.wait(30) in (-number, 0), f"after {delay} s"
+            finally:
+                process.kill()
         assert eventually(lambda: mounted(str(point)) is None)
 
 

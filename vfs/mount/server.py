@@ -97,8 +97,10 @@ def _warm_up(folder: Folder) -> None:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Leave the signals that end a mount to libfuse, which takes only those that nobody else handles (the library sees to SIGINT)."""
-    taken = {number: handler for number in (signal.SIGTERM, signal.SIGHUP) if callable(handler := signal.getsignal(number))}
+    """Leave the signals that end a mount to libfuse, which takes only those that nobody else handles. Until it does, they end us at once:
+    nothing is mounted yet, and an exception of a handler gets lost where it strikes inside a callback of the compiler.
+    """
+    taken = {number: handler for number in ENDING if callable(handler := signal.getsignal(number))}
     for number in taken:
         signal.signal(number, signal.SIG_DFL)
     try:
