@@ -17,11 +17,15 @@ class ChunkCache:
 
     Single-flight: while one thread makes a piece, others that want it wait for that one. A piece that could not be made
     is not kept; whoever waits for it gets the error too.
+
+    Attributes:
+        limit: bytes; held: bytes that are held now.
+        hits, misses: how often a piece was there or on its way, and how often it had to be made.
     """
 
     def __init__(self, limit: int = 256 << 20) -> None:
         self.limit = limit
-        self.held = 0
+        self.held = self.hits = self.misses = 0
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
         self._making: dict[Hashable, Future[np.ndarray]] = {}
@@ -33,9 +37,12 @@ class ChunkCache:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
+                self.hits += 1
                 return kept
             flight = self._making.get(key)
             mine = flight is None
+            self.hits += not mine
+            self.misses += mine
             if flight is None:
                 flight = self._making[key] = Future()
         if not mine:

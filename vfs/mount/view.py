@@ -22,6 +22,7 @@ import numpy as np
 
 from vfs.errors import MountError, VfsError
 from vfs.mount.points import fusermount, printable
+from vfs.mount.status import Counters
 from vfs.tree import Folder, Node
 
 log = logging.getLogger("vfs.mount")
@@ -69,16 +70,20 @@ def inode(path: str) -> int:
 
 
 def _answer(call: Callable[..., int]) -> Callable[..., int]:
-    """A method of `View` as the library calls it: the path decoded, and whatever goes wrong inside an EIO with a line in the log."""
+    """A method of `View` as the library calls it: counted, the path decoded, and whatever goes wrong inside an EIO with a line in the log."""
+    reads = int(call.__name__ == "read")
 
     @wraps(call)
     def answer(view: View, path: bytes, *args: Any) -> int:
         key = os.fsdecode(path)[1:]
         try:
-            return call(view, key, *args)
+            done = call(view, key, *args)
+            view.counters.add(reads=reads, nbytes=max(0, done) * reads)
+            return done
         except Exception as error:
+            view.counters.add(reads=reads, errors=1)
             what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
-            where = f" of {args[1]:,} bytes at {args[2]:,}" if call.__name__ == "read" else ""
+            where = f" of {args[1]:,} bytes at {args[2]:,}" if reads else ""
             log.error("%s", printable(f"{key}: {call.__name__}{where} failed: {what}"), exc_info=view.debug)
             return -errno.EIO
 
@@ -94,6 +99,7 @@ class View:
     def __init__(self, folder: Folder, module: Any, debug: bool) -> None:
         self.folder = folder
         self.debug = debug
+        self.counters = Counters()
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
