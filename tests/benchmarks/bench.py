@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import vfs
+from tests.benchmarks.mount_bench import through_mount
+from tests.benchmarks.rows import FULL, Row, Size
 from vfs.testing import writers
 
 
@@ -27,28 +27,6 @@ def write_mib(folder: Path, frames: np.ndarray, **options: Any) -> Path:
     """A MIB set in a folder of its own."""
     folder.mkdir()
     return writers.write_mib(folder, frames, **options)
-
-
-class Row(NamedTuple):
-    """A line of the table: what was measured, its value, in what, and what is aimed at."""
-
-    name: str
-    value: float
-    unit: str
-    aim: str = ""
-
-
-class Size(NamedTuple):
-    """How much to measure: the real thing, or just enough to see that it runs."""
-
-    frames: int  # of 128 KiB, in one file
-    files: int  # of one frame each
-    rounds: int
-    seconds: float  # a measurement goes on for
-
-
-FULL = Size(512, 8192, 7, 0.15)
-TINY = Size(32, 40, 1, 0.0)
 
 
 def against(candidate: Callable[[], object], limit: Callable[[], object], size: Size) -> tuple[float, float]:
@@ -246,46 +224,6 @@ def through_zarr(folder: Path, size: Size) -> Iterator[Row]:
             yield share(f"zarr, z[i] of {name}, {pipeline}", lambda z=z, i=at: z[i], lambda m=memory, i=at: m[i], size, "of MemoryStore", aims[1])
 
 
-def through_mount(folder: Path, size: Size) -> Iterator[Row]:
-    """Sequential reads of the .npy face by another process, against reading an ordinary file with the same bytes."""
-    frames = frames_of(size.frames)
-    twin = folder / "twin.npy"
-    np.save(twin, frames)
-    mib = write_mib(folder / "mounted", frames, kind="U16", depth=12)
-    point = folder / "mnt"
-    point.mkdir()
-    with vfs.mount(mib, point, nav_shape=(size.frames,)):
-        face = next(point.glob("*.npy"))
-        for name, cold in (("cold", True), ("warm", False)):
-            yield Row(f"mount, .npy of MIB U16, {name} sequential read", _read_elsewhere(face, twin, cold, size), "of the page cache")
-
-
-_READER = """
-import os, sys, time
-def once(path, cold):
-    fd = os.open(path, os.O_RDONLY)
-    if cold:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    buffer = bytearray(1 << 20)
-    began = time.perf_counter()
-    while os.readv(fd, [buffer]):
-        pass
-    took = time.perf_counter() - began
-    os.close(fd)
-    return took
-face, twin, cold, rounds = sys.argv[1], sys.argv[2], sys.argv[3] == "True", int(sys.argv[4])
-once(face, False), once(twin, False)
-best = [min(pair) for pair in zip(*((once(face, cold), once(twin, False)) for _ in range(rounds)))]
-print(best[1] / best[0])
-"""
-
-
-def _read_elsewhere(face: Path, twin: Path, cold: bool, size: Size) -> float:
-    """A mount is never read by the process that asked for it: the reader is a process of its own."""
-    done = subprocess.run([sys.executable, "-c", _READER, str(face), str(twin), str(cold), str(size.rounds)], capture_output=True, text=True, check=True)
-    return float(done.stdout)
-
-
 PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "decode": decoding,
     "random": random_frames,
@@ -298,7 +236,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure; everything by default")
-    parts = parser.parse_args().parts or list(PARTS)
+    parser.add_argument("--mount", action="store_true", help="the same as: mount")
+    given = parser.parse_args()
+    parts = given.parts + ["mount"] * given.mount or list(PARTS)
     for part in parts:
         with tempfile.TemporaryDirectory(prefix="vfs-bench-") as folder:
             for row in PARTS[part](Path(folder), FULL):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.bench import PARTS, TINY
+from tests.benchmarks.bench import PARTS
+from tests.benchmarks.rows import TINY
 
 
 @pytest.mark.parametrize("part", PARTS)
