@@ -12,7 +12,7 @@ A face answers three questions about a key ("" is its root, no slashes at the en
 - `children(key)`: names in a folder, made one at a time, however many there are.
 - `get(key, start, stop)`: bytes. None only where there is no such key; a source that cannot be read raises `SourceError`.
 
-A `Folder` is what a mount shows: the faces of several trees under their names.
+What a mount shows answers the same questions about paths (`Shown`): a `Folder` holds the faces of several trees under their names.
 """
 
 from __future__ import annotations
@@ -50,6 +50,37 @@ class Face(Protocol):
 
 
 FOLDER = Node(True, 0)
+KEEP = 3600.0
+"""Seconds that names and attributes of a `Folder` may be remembered: they never change."""
+
+
+class Shown(Protocol):
+    """What a mount shows: a face whose keys are paths, and what its caches have to know.
+
+    Attributes:
+        faces: those that are known from the start.
+        keep: seconds that what is said of names may be remembered, of those that are not there too.
+    """
+
+    @property
+    def faces(self) -> Mapping[str, Face]: ...
+
+    @property
+    def keep(self) -> float: ...
+
+    def node(self, path: str) -> Node | None: ...
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]: ...
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
+
+    def time(self, path: str) -> int:
+        """Modification time of what a path shows, nanoseconds since 1970."""
+        ...
+
+    def stamp(self, path: str) -> int:
+        """Which state of its sources a path shows. Who opened a file in another state may not go on reading in this one."""
+        ...
 
 
 def plain_json(value: Any) -> Any:
@@ -391,6 +422,7 @@ class Folder:
             raise OptionError("nothing to mount: expected at least one data set")
         self.faces: dict[str, Face] = {}
         self.times: dict[str, int] = {}
+        self.keep = KEEP
         for tree in trees:
             faces = tree.faces()
             # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
@@ -426,3 +458,7 @@ class Folder:
         """Modification time of what a path shows: the newest source, nanoseconds since 1970."""
         name, _, _ = path.partition("/")
         return self.times.get(name) or max(self.times.values())
+
+    def stamp(self, path: str) -> int:
+        """Always the same: what was opened once is shown until the end."""
+        return 0

@@ -1,4 +1,4 @@
-"""Mounting: paths and error numbers over `vfs.tree.Folder`. The only package that imports FUSE.
+"""Mounting: paths and error numbers over what is shown (`vfs.tree.Shown`). The only package that imports FUSE.
 
     serve(folder, mountpoint)                 shows a folder until it is unmounted or a signal ends it
     Mount.start(make_folder, mountpoint)      the same in a process of its own, for a caller who wants to go on: `vfs.mount()`

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from vfs.errors import MountError
 from vfs.mount.points import KIND, dead, detach, mounted, prepare, printable
-from vfs.tree import Folder
+from vfs.tree import Shown
 
 PATIENCE = 10  # seconds a server gets to finish its requests when it is told to end
 _ENTRY = "from vfs.mount.server import main; main()"
@@ -35,7 +35,7 @@ class Mount:
         self._end = weakref.finalize(self, _end, path, process, os.getpid())  # also at the end of this process
 
     @classmethod
-    def start(cls, make_folder: Callable[[], Folder], mountpoint: str | os.PathLike[str]) -> Mount:
+    def start(cls, make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str]) -> Mount:
         """Start a server and wait until it answers.
 
         Args:

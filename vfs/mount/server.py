@@ -18,7 +18,7 @@ from typing import Any
 from vfs.errors import MountError, VfsError
 from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, prepare, printable, users
 from vfs.mount.view import View, library, loop, version
-from vfs.tree import Folder, ZarrFace
+from vfs.tree import Shown, ZarrFace
 
 log = logging.getLogger("vfs.mount")
 
@@ -26,7 +26,7 @@ SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def serve(folder: Folder, mountpoint: str | os.PathLike[str], *, ready: Callable[[], None] | None = None, debug: bool = False) -> None:
+def serve(folder: Shown, mountpoint: str | os.PathLike[str], *, ready: Callable[[], None] | None = None, debug: bool = False) -> None:
     """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it. Must run in the main thread.
 
     Args:
@@ -81,7 +81,7 @@ def _leave(point: str, mount: Mounted) -> None:
         log.warning("%s: unmounted while in use by %s; what they have open there fails from now on", printable(point), ", ".join(who))
 
 
-def _warm_up(folder: Folder) -> None:
+def _warm_up(folder: Shown) -> None:
     """Read a few elements of every array, so that kernels are compiled and loaded before anybody waits for them.
 
     A source that cannot be read does not matter here: whoever reads it later gets the error.

@@ -20,14 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import MountError, VfsError
+from vfs.errors import MountError, SourceChangedError, VfsError
 from vfs.mount.points import fusermount, printable
 from vfs.mount.status import Counters
-from vfs.tree import Folder, Node
+from vfs.tree import Node, Shown
 
 log = logging.getLogger("vfs.mount")
 
-KEEP = 3600  # seconds that the kernel remembers attributes and names; they never change while mounted
 FOLDER_MODE = stat.S_IFDIR | 0o555
 FILE_MODE = stat.S_IFREG | 0o444
 
@@ -96,14 +95,14 @@ class View:
     Pointers come as ctypes makes them: `buf` to the library's struct or to memory, `info` to its fuse_file_info.
     """
 
-    def __init__(self, folder: Folder, module: Any, debug: bool) -> None:
+    def __init__(self, folder: Shown, module: Any, debug: bool) -> None:
         self.folder = folder
         self.debug = debug
         self.counters = Counters()
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
-        sizes = (folder.node(name) for name in folder.children(""))
+        sizes = (face.node("") for face in folder.faces.values())
         self.blocks = sum(-(-node.size // 4096) for node in sizes if node)
 
     def _describe(self, to: Any, key: str, node: Node) -> None:
@@ -135,10 +134,12 @@ class View:
             return -errno.ENOENT
         if node.folder:
             return -errno.EISDIR
+        info.contents.fh = self.folder.stamp(key)
         return -errno.EROFS if info.contents.flags & os.O_ACCMODE != os.O_RDONLY else 0
 
     @_answer
     def read(self, key: str, buf: Any, size: int, offset: int, info: Any) -> int:
+        self._check(key, info)
         node = self.folder.node(key)
         if node is None:
             return -errno.ENOENT
@@ -149,8 +150,16 @@ class View:
         got = 0 if data is None else data.nbytes
         if data is None or got != expected:
             raise AssertionError(f"expected {expected:,} bytes, got {got:,}")
+        self._check(key, info)  # not only before: it may have been opened anew meanwhile
         ctypes.memmove(buf, np.frombuffer(data, np.uint8).ctypes.data, got)
         return got
+
+    def _check(self, key: str, info: Any) -> None:
+        """Raises:
+        SourceChangedError: the file was opened when its sources were others. All who have it open share the kernel's pages of it.
+        """
+        if self.folder.stamp(key) != info.contents.fh:
+            raise SourceChangedError("its files came, went or changed after it was opened; open it again")
 
     @_answer
     def statfs(self, key: str, buf: Any) -> int:
@@ -221,9 +230,9 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
         "ro": True,
         "fsname": "vfs",
         "subtype": "vfs",
-        "attr_timeout": KEEP,
-        "entry_timeout": KEEP,
-        "negative_timeout": KEEP,  # zarr tools ask for absent names all the time
+        "attr_timeout": view.folder.keep,
+        "entry_timeout": view.folder.keep,
+        "negative_timeout": view.folder.keep,  # zarr tools ask for absent names all the time
         "auto_cache": True,
         "ac_attr_timeout": 0,
         "use_ino": True,
