@@ -246,3 +246,28 @@ print(light, heavy)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
     assert done.stdout.strip() == "[] []", done.stderr
+
+
+def test_what_a_mount_shows_shares_one_cache_of_the_size_asked_for(path: Path, tmp_path: Path) -> None:
+    other = write_npy(tmp_path, VALUES, name="other.npy")
+    openings = [vfs.open_group(name, chunks=(4, 4, 5)).opening for name in (path, other)]
+    shown = api.open_folder(openings, 200)  # a chunk has 160 bytes
+    assert shown.cache.limit == 200
+    for name in ("scan", "other"):
+        for _ in range(2):
+            assert shown.get(f"{name}.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
+    assert (shown.cache.hits, shown.cache.misses, shown.cache.held) == (2, 2, 160)
+    assert set(api.open_folder(openings, zarr_format=2).faces) == {"scan.v2.zarr", "scan.npy", "other.v2.zarr", "other.npy"}
+
+
+@pytest.mark.parametrize("size", ["many", -1, "-1", 1.5, None, True, "5 miles"])
+def test_a_cache_size_that_is_none(path: Path, size: Any) -> None:
+    with pytest.raises(vfs.OptionError, match=r"cache_size=.*: expected a number of bytes, also as \"512MiB\""):
+        vfs.mount(path, "/nowhere", cache_size=size)
+
+
+def test_without_a_cache_everything_is_read_all_the_same(path: Path) -> None:
+    shown = api.open_folder([vfs.open_group(path, chunks=(4, 4, 5)).opening], 0)
+    for _ in range(2):
+        assert shown.get("scan.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
+    assert shown.cache.held == 0

@@ -14,7 +14,7 @@ import numpy as np
 from vfs import tiling
 from vfs.array import ArrayReader
 from vfs.backends import choice, make_backend
-from vfs.cache import ChunkCache
+from vfs.cache import CACHE, ChunkCache
 from vfs.corrections import Corrections
 from vfs.dataset import Dataset, Saved
 from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
@@ -43,14 +43,17 @@ class Opening:
     sources: bytes
     name: str
 
-    def group(self) -> VirtualGroup:
+    def group(self, cache: ChunkCache | None = None) -> VirtualGroup:
         """Open the set again.
+
+        Args:
+            cache: as of `open_group`.
 
         Raises:
             SourceChangedError: other files are found than were opened, or files of other sizes or times: they hold other data; and
                 it was not said that changes are accepted.
         """
-        group = open_group(list(self.paths), format=self.format, array=self.array, **self.settings, **self.options)
+        group = open_group(list(self.paths), format=self.format, array=self.array, cache=cache, **self.settings, **self.options)
         if not self.settings.get("accept_changes") and group.opening.sources != self.sources:
             raise SourceChangedError(f"{self.paths[0]}: files of the set came, went or changed (size or time) after it was opened; open it again")
         return group.called(self.name)
@@ -173,6 +176,7 @@ def open_group(
     chunks: tiling.ChunkSpec = "auto",
     backend: str = "auto",
     accept_changes: bool = False,
+    cache: ChunkCache | None = None,
     **options: Any,
 ) -> VirtualGroup:
     """Open all arrays of a set of files. Reads headers, no pixels.
@@ -193,6 +197,7 @@ def open_group(
         backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
         accept_changes: read files that were changed after they were opened, as they are then, by the headers that were read at opening.
             Otherwise that is an error. What was decoded before and is still in the cache shows what it was.
+        cache: where decoded pieces are kept, which sets may share; None: a cache of their own, of 256 MiB. Not pickled.
         options: options of the format (`vfs formats` lists them).
 
     Raises:
@@ -213,7 +218,7 @@ def open_group(
         asked["accept_changes"] = accept_changes or None
         again = {**datasets.options, **{name: value for name, value in asked.items() if value is not None}}
         try:
-            return open_group(list(datasets.paths), format=datasets.format, **again).called(kind.label(names[0]))
+            return open_group(list(datasets.paths), format=datasets.format, cache=cache, **again).called(kind.label(names[0]))
         except OptionError as error:
             raise OptionError(f"{names[0]}: {error}") from None
     if array is not None:
@@ -225,7 +230,7 @@ def open_group(
     main = max((d for d in datasets if d.path == array or not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
     images = {name: _image(value, datasets, backend) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
-    cache = ChunkCache()
+    cache = ChunkCache() if cache is None else cache
     arrays: dict[str, ArrayReader] = {}
     group = VirtualGroup.__new__(VirtualGroup)
     for dataset in datasets:
@@ -266,7 +271,7 @@ def open(paths: Paths, **options: Any) -> VirtualArray:
     return open_group(paths, **options).main
 
 
-def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], **options: Any) -> Mount:
+def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], *, cache_size: int | str = CACHE, **options: Any) -> Mount:
     """Show data sets at a mount point, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, served by another process.
 
     Use it in a `with` statement, or call `close()`; it also ends with this process.
@@ -274,6 +279,7 @@ def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], **
     Args:
         paths: one data set as `open` takes it, or a list of them: every item is a data set, a list in the list is one of several files.
         mountpoint: an existing, empty folder.
+        cache_size: most bytes of decoded pieces that are kept for all data sets together, also as "1GiB"; 0: none.
         options: what `open` takes, for every data set. The backend is "buffered" unless said otherwise: a source that shrinks
             kills the process that reads its map.
 
@@ -287,11 +293,34 @@ def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], **
     if not items:
         raise OptionError("nothing to mount: expected at least one data set")
     options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
-    return Mount.start(partial(_folder, [open_group(item, **options).opening for item in items]), mountpoint)
+    limit = tiling.as_bytes(cache_size, "cache_size")
+    return Mount.start(partial(open_folder, [open_group(item, **options).opening for item in items], limit), mountpoint)
 
 
-def _folder(openings: Sequence[Opening]) -> Folder:
-    return Folder([opening.group().tree for opening in openings])
+def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None) -> Folder:
+    """Open sets again, as what a mount shows. For the process that serves it.
+
+    Args:
+        cache_size: most bytes of decoded pieces that are kept for all sets together.
+        zarr_format: see `folder`.
+
+    Raises: what `Opening.group` raises.
+    """
+    cache = ChunkCache(cache_size)
+    return folder([opening.group(cache) for opening in openings], cache, zarr_format)
+
+
+def folder(groups: Sequence[VirtualGroup], cache: ChunkCache, zarr_format: int | None = None) -> Folder:
+    """What a mount shows of sets.
+
+    Args:
+        cache: the one that the sets were opened with.
+        zarr_format: 3 or 2: without the face of the other one; None: both.
+    """
+    shown = Folder([group.tree for group in groups], cache)
+    if zarr_format is not None:
+        shown.faces = {name: face for name, face in shown.faces.items() if getattr(face, "zarr_format", zarr_format) == zarr_format}
+    return shown
 
 
 def _digest(datasets: Sequence[Dataset]) -> bytes:

@@ -11,6 +11,9 @@ from concurrent.futures import Future
 
 import numpy as np
 
+CACHE = 256 << 20
+"""Bytes that a cache holds at most, where nobody says otherwise."""
+
 
 class ChunkCache:
     """Decoded pieces, at most `limit` bytes of them, the ones used last.
@@ -23,7 +26,7 @@ class ChunkCache:
         hits, misses: how often a piece was there or on its way, and how often it had to be made.
     """
 
-    def __init__(self, limit: int = 256 << 20) -> None:
+    def __init__(self, limit: int = CACHE) -> None:
         self.limit = limit
         self.held = self.hits = self.misses = 0
         self._lock = threading.Lock()

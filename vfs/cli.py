@@ -171,22 +171,28 @@ def formats(json_: Json = False) -> None:
 
 @app.command()
 @_opens
-def mount(datasets: Datasets, mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")], *, settings: Settings) -> None:
+def mount(
+    datasets: Datasets,
+    mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")],
+    cache_size: Annotated[str, typer.Option("--cache-size", metavar="BYTES", help="Most bytes of decoded pieces that are kept (2GiB).")] = "256MiB",
+    *,
+    settings: Settings,
+) -> None:
     """Show data sets as folders and files (NAME.zarr, NAME.v2.zarr, NAME.npy) until Ctrl-C or `vfs unmount`."""
     with _at_once():
+        from vfs.api import folder
         from vfs.backends import choice
+        from vfs.cache import ChunkCache
         from vfs.mount import serve
         from vfs.report import count
-        from vfs.tree import Folder
+        from vfs.tiling import as_bytes
 
+        cache = ChunkCache(as_bytes(cache_size, "--cache-size"))
         backend, _ = choice(settings.common["backend"], serves=True)
-        groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend}))
+        groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend, "cache": cache}))
         _warn_of_chunks(groups)
-        folder = Folder([group.tree for group in groups])
-        if version := settings.zarr_format:
-            folder.faces = {name: face for name, face in folder.faces.items() if getattr(face, "zarr_format", version) == version}
         line = f"{count(len(groups), 'data set')} at {mountpoint}; Ctrl-C or `vfs unmount {mountpoint}` ends it"
-        serve(folder, mountpoint, ready=lambda: _say(line))
+        serve(folder(groups, cache, settings.zarr_format), mountpoint, ready=lambda: _say(line))
 
 
 @app.command()

@@ -214,14 +214,34 @@ def _touched(chunk: Sequence[int], source: Source) -> float:
 def _parsed(word: str) -> str | int | tuple[int, ...]:
     if word in _WORDS:
         return word
-    sized = re.fullmatch(r"\s*(\d{1,18})\s*([A-Za-z]*)\s*", word)
-    if sized and sized[2].lower() in _UNITS:
-        return int(sized[1]) * _UNITS[sized[2].lower()]
+    sized = _size(word)
+    if sized is not None:
+        return sized
     try:
         return tuple(int(part) for part in word.strip("()").split(",") if part.strip())
     except ValueError:
         known = ", ".join(f'"{w}"' for w in _WORDS)
         raise OptionError(f'chunks={word!r}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"') from None
+
+
+def _size(word: str) -> int | None:
+    sized = re.fullmatch(r"\s*(\d{1,18})\s*([A-Za-z]*)\s*", word)
+    return int(sized[1]) * _UNITS[sized[2].lower()] if sized and sized[2].lower() in _UNITS else None
+
+
+def as_bytes(spec: int | str, name: str) -> int:
+    """A number of bytes, also as "4MiB".
+
+    Args:
+        name: what it is, for the error.
+
+    Raises:
+        OptionError: it is none.
+    """
+    size = _size(spec) if isinstance(spec, str) else _integer(spec)
+    if size is None or size < 0:
+        raise OptionError(f'{name}={spec!r}: expected a number of bytes, also as "512MiB"')
+    return size
 
 
 def _integer(value: object) -> int | None:

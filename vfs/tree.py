@@ -29,6 +29,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from vfs.array import ArrayReader
+from vfs.cache import ChunkCache
 from vfs.errors import OptionError
 
 
@@ -413,13 +414,18 @@ def _first_free(name: str, taken: Callable[[str], bool]) -> str:
 class Folder:
     """What a mount shows: the faces of trees. Equal names get -2, -3.
 
+    Args:
+        trees: what is shown.
+        cache: where the arrays keep decoded pieces; whoever serves the folder tells how often that helped.
+
     Raises:
         OptionError: there is no tree.
     """
 
-    def __init__(self, trees: Sequence[Tree]) -> None:
+    def __init__(self, trees: Sequence[Tree], cache: ChunkCache | None = None) -> None:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
+        self.cache = ChunkCache() if cache is None else cache
         self.faces: dict[str, Face] = {}
         self.times: dict[str, int] = {}
         self.keep = KEEP
