@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.storage import MemoryStore
 
 import vfs
-from vfs.pipeline import NAME, Pipeline
+from vfs.pipeline import NAME, DirectArray, Pipeline
 from vfs.testing.writers import write_raw
 
 TWIN = np.random.default_rng(5).integers(0, 60000, (4, 5, 6, 7)).astype("u2")
@@ -22,13 +24,14 @@ TWIN = np.random.default_rng(5).integers(0, 60000, (4, 5, 6, 7)).astype("u2")
 
 @pytest.fixture(scope="module")
 def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """The same numbers through our pipeline: v3 and v2, two backends."""
+    """The same numbers through our pipeline: v3 and v2, and as `a.zarr()` gives them, two backends."""
     paths = write_raw(tmp_path_factory.mktemp("pipe"), TWIN.reshape(20, 6, 7), frame_header=5, files=3)
     found = []
     for backend in ("mmap", "buffered"):
         array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(6, 7), frame_header=5, nav_shape=(4, 5), chunks=(2, 2, 4, 3), backend=backend)
         with zarr.config.set({"codec_pipeline.path": NAME}):
             found += [zarr.open_array(array.store(v), path="data", mode="r") for v in (3, 2)]
+        found.append(array.zarr())
     return found
 
 
@@ -112,3 +115,54 @@ def test_other_stores_are_left_alone(tmp_path: Path) -> None:
         want[1, 2] = 7
         assert np.array_equal(z[...], want)
         assert np.array_equal(z[::2, 1:3, 4], want[::2, 1:3, 4])
+
+
+ODD = (0, -1, np.int16(2), np.uint64(1), 4, -5, slice(None), slice(3, 1), slice(-2, 99), slice(0, 4, 2), slice(None, None, -1), slice(1.5), ..., None, True)
+ODDER = (np.True_, 1.5, "x", [0, 2], np.array([1]), np.array(1), np.array(False), [True, False, True, False])
+
+
+def outcome(act: Callable[[], Any]) -> tuple[Any, ...]:
+    try:
+        got = act()
+    except Exception as error:
+        return type(error), str(error)
+    return type(got), np.shape(got), np.asarray(got).tolist(), getattr(getattr(got, "flags", None), "writeable", None)
+
+
+@given(key=st.lists(st.sampled_from(ODD + ODDER), max_size=6))
+def test_an_index_means_what_it_means_to_zarr(arrays: list[Any], key: list[Any]) -> None:
+    """Results with their type and shape, and errors with their words, are those of a zarr.Array that is none of ours."""
+    reference = zarr.create_array(MemoryStore(), data=TWIN, chunks=(2, 2, 4, 3))
+    asked = key[0] if len(key) == 1 else tuple(key)
+    for z in arrays:
+        assert outcome(lambda z=z: z[asked]) == outcome(lambda: reference[asked]), asked
+
+
+def test_what_a_zarr_gives_is_a_zarr_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", TWIN)
+    z = vfs.open(tmp_path / "a.npy", chunks=(2, 5, 6, 7)).zarr()
+    assert isinstance(z, zarr.Array)
+    again = pickle.loads(pickle.dumps(z))
+    assert type(again) is DirectArray
+    assert again == z
+    assert np.array_equal(again[1:3, 2], TWIN[1:3, 2])
+    assert type(again._async_array.codec_pipeline) is Pipeline
+    got = z[1]
+    got[...] = 0  # what is handed out is the caller's
+    assert np.array_equal(z[1], TWIN[1])
+    with pytest.raises(ValueError, match="read"):
+        z[0] = 1
+
+
+def test_chunks_of_a_batch_are_read_as_one_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", TWIN)
+    array = vfs.open(tmp_path / "a.npy", chunks=(2, 2, 4, 3))
+    with zarr.config.set({"codec_pipeline.path": NAME}):
+        z = zarr.open_array(array.store(), path="data", mode="r")
+    reads = []
+    read = vfs.VirtualArray.read
+    monkeypatch.setattr(vfs.VirtualArray, "read", lambda self, region=None, out=None: (reads.append(region), read(self, region, out))[1])
+    for key in ((slice(None),), (slice(1, 4), 3), (2, slice(1, 5), slice(None), 1), (slice(0, 3), slice(2, 4), slice(1, 6), slice(2, 7))):
+        reads.clear()
+        assert np.array_equal(z[key], TWIN[key])
+        assert len(reads) == 1, key

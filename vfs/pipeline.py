@@ -1,4 +1,4 @@
-"""zarr's fast lane: a codec pipeline that reads arrays of our stores straight into zarr's output array.
+"""zarr's fast lane: a codec pipeline and an array that read our stores straight into the output.
 
 zarr hands a pipeline a whole batch of chunks and the array they go to. The default pipeline makes a coroutine, a buffer and a
 copy a chunk. This one asks the engine for the box that the batch is, in one read, without any of them; what is no box
@@ -8,20 +8,26 @@ it is derived from; so it may be chosen for everything::
     import vfs.pipeline                                                 # registers it
     zarr.config.set({"codec_pipeline.path": vfs.pipeline.NAME})
 
-`a.zarr()` chooses it for the array it opens, and for nothing else.
+`a.zarr()` chooses it for the array it opens, and for nothing else. That array is a `DirectArray`: integers and slices it
+reads without making a list of chunks first, small ones without the way to zarr's event loop and back; everything else it
+leaves to zarr. A frame of 128 KiB costs 22 µs instead of 150 (zarr's MemoryStore: 180).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import zarr
+from zarr.core.buffer import default_buffer_prototype
 from zarr.core.buffer.cpu import NDBuffer
 from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.core.sync import sync
 from zarr.registry import register_pipeline
 from zarr.storage import StorePath
 
@@ -47,15 +53,10 @@ class Pipeline(BatchedCodecPipeline):
         target = out.as_numpy_array()
         jobs = _jobs(batch, target, drop_axes)
         if target.nbytes <= WORTH_A_THREAD:
-            for job in jobs:
-                job.run()
+            _run(jobs)
         else:
-            parts = [part for job in jobs for part in job.shared()]
-            if len(parts) <= THREADS:
-                await asyncio.gather(*(asyncio.to_thread(part.run) for part in parts))
-            else:
-                await asyncio.gather(*(asyncio.to_thread(_run, parts[n::THREADS]) for n in range(THREADS)))
-        return tuple({"status": "present"} for _ in batch)
+            await _run_shared(jobs)
+        return ({"status": "present"},) * len(batch)
 
 
 @dataclass(frozen=True)
@@ -105,26 +106,31 @@ class _Picked:
         return [self]
 
 
-def _run(jobs: list[_Box | _Picked]) -> None:
+def _run(jobs: Sequence[_Box | _Picked]) -> None:
     for job in jobs:
         job.run()
 
 
+async def _run_shared(jobs: Sequence[_Box | _Picked]) -> None:
+    parts = [part for job in jobs for part in job.shared()]
+    if len(parts) <= THREADS:
+        await asyncio.gather(*(asyncio.to_thread(part.run) for part in parts))
+    else:
+        await asyncio.gather(*(asyncio.to_thread(_run, parts[n::THREADS]) for n in range(THREADS)))
+
+
 def _jobs(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ...]) -> list[_Box | _Picked]:
     """What to read for a batch: one box where it is one, else a job a chunk."""
-    cuts: list[_Cut] = []
+    if len(batch) > 1 and not drop:
+        whole = _union(batch, target)
+        if whole is not None:
+            return [whole]
     jobs: list[_Box | _Picked] = []
     for at, _, of, to, _ in batch:
         array, position, _ = at.store.face.chunk(at.path)
         cut = _cut(array, position, of, to, target, drop)
-        if cut is None:
-            jobs.append(_Picked(array, position, of, target, to, drop))
-        else:
-            cuts.append(cut)
-    whole = _union(cuts, target) if not jobs and len(cuts) > 1 else None
-    if whole is not None:
-        return [whole]
-    return jobs + [_Box(cut.array, cut.region, _view(target, cut)) for cut in cuts]
+        jobs.append(_Picked(array, position, of, target, to, drop) if cut is None else _Box(cut.array, cut.region, _view(target, cut)))
+    return jobs
 
 
 @dataclass(frozen=True)
@@ -169,24 +175,115 @@ def _view(target: np.ndarray, cut: _Cut) -> np.ndarray:
     return target[cut.to][tuple(None if gone else slice(None) for gone in cut.gone)]
 
 
-def _union(cuts: list[_Cut], target: np.ndarray) -> _Box | None:
-    """All boxes as one, where together they are one box that fills the output in order."""
-    first = cuts[0]
-    regions = [cut.region for cut in cuts]
-    if any(cut.array is not first.array or cut.gone != first.gone or set(cut.region.step) != {1} for cut in cuts):
+def _union(batch: list[tuple[Any, ...]], target: np.ndarray) -> _Box | None:
+    """All chunks of a batch as one box, where they are one that fills the output in order; else None.
+
+    Slices of a chunk that go to slices of the output say how far the array's elements lie from those of the output. Where that is
+    the same for all chunks, and together they have as many elements as the output, the box is the output.
+    """
+    face = batch[0][0].store.face
+    array, _, _ = face.chunk(batch[0][0].path)
+    gone = [type(cut) is not slice for cut in batch[0][2]] if isinstance(batch[0][2], tuple) else []
+    if len(gone) != array.ndim or target.ndim != gone.count(False):
         return None
-    start = tuple(map(min, zip(*(r.start for r in regions), strict=True)))
-    stop = tuple(map(max, zip(*(r.stop for r in regions), strict=True)))
-    whole = _Cut(first.array, Region.box(start, stop), (slice(None),) * target.ndim, first.gone)
-    if whole.region.size != target.size or sum(r.size for r in regions) != target.size:
-        return None
-    view = _view(target, whole)
-    for cut in cuts:  # every box must go where it lies
-        inside = view[tuple(slice(a - o, b - o) for a, b, o in zip(cut.region.start, cut.region.stop, start, strict=True))]
-        if inside.__array_interface__["data"] != target[cut.to].__array_interface__["data"]:
+    chunks: tuple[int, ...] = array.chunks
+    away: list[int] | None = None
+    size = 0
+    for at, _, of, to, _ in batch:
+        here, position, _ = face.chunk(at.path) if at.store.face is face else (None, (), False)
+        if here is not array or len(to) != target.ndim:
             return None
-    return _Box(first.array, whole.region, view)
+        off, n, k = [], 1, 0
+        for p, c, cut, integer in zip(position, chunks, of, gone, strict=True):
+            if integer:
+                if not isinstance(cut, int | np.integer):
+                    return None
+                off.append(p * c + int(cut))
+                continue
+            out = to[k]
+            k += 1
+            if type(cut) is not slice or type(out) is not slice or cut.start is None or out.start is None or (cut.step or 1) != 1 or (out.step or 1) != 1:
+                return None
+            length = out.stop - out.start
+            if cut.stop - cut.start != length:
+                return None
+            off.append(p * c + cut.start - out.start)
+            n *= length
+        if away is None:
+            away = off
+        elif off != away:
+            return None
+        size += n
+    if away is None or size != target.size:  # chunks of a batch are different ones: they do not overlap
+        return None
+    lengths = iter(target.shape)
+    stop = [a + (1 if integer else next(lengths)) for a, integer in zip(away, gone, strict=True)]
+    return _Box(array, Region.box(away, stop), target[tuple(None if integer else slice(None) for integer in gone)])
+
+
+class DirectArray(zarr.Array[Any]):
+    """A zarr.Array over a store of ours that reads integers and slices itself; see the module."""
+
+    @cached_property
+    def _reader(self) -> ArrayReader | None:
+        store = self._async_array.store_path.store
+        reader = store.face.arrays.get(self._async_array.store_path.path) if isinstance(store, Store) else None
+        return reader if self._async_array.order == "C" else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DirectArray, (self._async_array,)
+
+    def __getitem__(self, selection: Any) -> Any:
+        """What zarr gives for it."""
+        reader = self._reader
+        chosen = None if reader is None or default_buffer_prototype().nd_buffer is not NDBuffer else _basic(selection, reader.shape)
+        if reader is None or chosen is None:
+            return super().__getitem__(selection)
+        region, gone = chosen
+        shape = region.shape
+        out = np.empty(shape, reader.dtype)
+        if out.nbytes <= SHARE:
+            reader.read(region, out)
+        else:
+            sync(_run_shared([_Box(reader, region, out)]))
+        return out.reshape([n for n, away in zip(shape, gone, strict=True) if not away]) if any(gone) else out
+
+
+def _basic(selection: Any, shape: tuple[int, ...]) -> tuple[Region, list[bool]] | None:
+    """The region that integers and slices choose, and which axes integers take away; None for anything that zarr has rules of its own for."""
+    parts = selection if type(selection) is tuple else (selection,)
+    at = next((k for k, part in enumerate(parts) if part is ...), None)
+    if at is not None:
+        parts = (*parts[:at], *(slice(None),) * (len(shape) - len(parts) + 1), *parts[at + 1 :])
+    if len(parts) > len(shape):
+        return None
+    start, stop, step, gone = [], [], [], []
+    for part, n in zip(parts, shape, strict=False):
+        if type(part) is int or isinstance(part, np.integer):
+            i = int(part) + n if part < 0 else int(part)
+            if not 0 <= i < n:
+                return None
+            a, b, s = i, i + 1, 1
+        elif type(part) is slice and (part.step is None or (type(part.step) is int and part.step > 0)):
+            a, b, s = part.indices(n)
+            b = max(a, b)
+        else:
+            return None
+        start.append(a)
+        stop.append(b)
+        step.append(s)
+        gone.append(type(part) is not slice)
+    rest = shape[len(start) :]
+    if all(gone) and not rest:  # a scalar
+        return None
+    return Region((*start, *(0,) * len(rest)), (*stop, *rest), (*step, *(1,) * len(rest))), gone + [False] * len(rest)
 
 
 NAME = f"{Pipeline.__module__}.{Pipeline.__qualname__}"
 register_pipeline(Pipeline)
+
+
+def direct(store: Store, path: str) -> DirectArray:
+    """An array of a store of ours, with the pipeline and the short ways of this module."""
+    with zarr.config.set({"codec_pipeline.path": NAME}):  # the pipeline stays with the array
+        return DirectArray(zarr.open_array(store, path=path, mode="r")._async_array)
