@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.differential.conftest import frames_of_libertem
 from tests.formats.frame_checks import frames_of, same
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 
@@ -28,25 +29,6 @@ libertem = pytest.mark.skipif(importlib.util.find_spec("libertem") is None, reas
 rosettasciio = pytest.mark.skipif(importlib.util.find_spec("rsciio") is None, reason="RosettaSciIO is not installed")
 
 
-@pytest.fixture(scope="module")
-def context() -> Any:
-    """A LiberTEM context that works in this process."""
-    import libertem.api as lt
-
-    with lt.Context.make_with("inline") as made:
-        yield made
-
-
-def theirs(context: Any, kind: str, path: Path, **options: Any) -> np.ndarray:
-    """Every frame as LiberTEM reads it, in the scan's shape; frames that do not exist are 0."""
-    from libertem.udf.raw import PickUDF
-
-    data = context.load(kind, path=str(path), **options)
-    nav = tuple(data.shape.nav)
-    picked: np.ndarray = context.run_udf(data, PickUDF(), roi=np.ones(nav, bool))["intensity"].raw_data
-    return picked.reshape(nav + picked.shape[1:])
-
-
 def offsets(n: int) -> tuple[int, ...]:
     return (0, 1, n // 2, -1, -(n // 2)) if n > 2 else (0,)
 
@@ -54,7 +36,7 @@ def offsets(n: int) -> tuple[int, ...]:
 def agree(context: Any, kind: str, path: Path, frames: int, nav: tuple[int, int], mine: dict[str, Any] | None = None, **options: Any) -> None:
     for offset in offsets(frames):
         ours = vfs.open(path, nav_shape=nav, sync_offset=offset, **(mine or {}))[...]
-        same(ours, theirs(context, kind, path, nav_shape=nav, sync_offset=offset, **options).astype(ours.dtype))
+        same(ours, frames_of_libertem(context, kind, path, nav_shape=nav, sync_offset=offset, **options).astype(ours.dtype))
 
 
 @libertem
@@ -101,7 +83,7 @@ def empad(folder: Path, seed: int) -> tuple[Path, np.ndarray]:
 @libertem
 def test_empad(tmp_path: Path, seed: int, context: Any) -> None:
     path, frames = empad(tmp_path, seed)
-    same(vfs.open(path)[...], theirs(context, "empad", path))
+    same(vfs.open(path)[...], frames_of_libertem(context, "empad", path))
     n = frames.size >> 14
     agree(context, "empad", path, n, (1, n))
 
@@ -136,7 +118,7 @@ def test_the_scan_of_tvips(tmp_path: Path, seed: int, context: Any) -> None:
     scan, start = (rng.randrange(2, 6), rng.randrange(2, 6)), rng.randrange(4)
     frames = frames_of((start + scan[0] * scan[1], 3, 4), "u2", seed)
     path = write_tvips(tmp_path, frames, scan=scan, scan_start=start)
-    same(vfs.open(path)[...], theirs(context, "tvips", path))
+    same(vfs.open(path)[...], frames_of_libertem(context, "tvips", path))
 
 
 @rosettasciio
@@ -158,7 +140,7 @@ def test_frms6(tmp_path: Path, seed: int, context: Any) -> None:
     frames = frames_of((scan[0] * scan[1], 2 * rng.randrange(1, 9), rng.randrange(1, 20)), "u2", seed)
     dark = frames_of((3, *frames.shape[1:]), "u2", seed + 1)
     path = write_frms6(tmp_path, frames, binning=rng.choice((1, 2, 4)), frames_per_file=rng.choice((None, 3)), dark=dark, counted=rng.random() < 0.5, scan=scan)
-    same(vfs.open(path, repeat_rows=True)[...], theirs(context, "frms6", path, enable_offset_correction=False))
+    same(vfs.open(path, repeat_rows=True)[...], frames_of_libertem(context, "frms6", path, enable_offset_correction=False))
     agree(context, "frms6", path, len(frames), scan, {"repeat_rows": True}, enable_offset_correction=False)
     corrected = context.load("frms6", path=str(path), enable_offset_correction=True).get_correction_data().get_dark_frame()
     np.testing.assert_allclose(vfs.open_group(path, repeat_rows=True)["dark"][...].mean(axis=0), corrected, rtol=1e-5)
