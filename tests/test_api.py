@@ -126,7 +126,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for given, error, says in (
         (tmp_path / "gone.npy", vfs.MissingSourceError, "gone.npy: no such file"),
         (tmp_path / "*.none", vfs.MissingSourceError, "no file matches"),
-        (tmp_path, vfs.SourceError, "Is a directory"),
+        (tmp_path, vfs.SourceError, "expected a file, found something else"),
         (tmp_path / "empty", vfs.FormatError, "empty: expected a detector file, found an empty one"),
         (tmp_path / "foreign.npy", vfs.UnknownFormatError, r"foreign.npy: no format recognises it \(its name looks like npy"),
         ([], vfs.OptionError, "no file given"),

@@ -16,6 +16,7 @@ from vfs.backends import Backend, make_backend
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.backends.mapped import MmapBackend
+from vfs.boundary import ANYWHERE
 from vfs.dataset import Files
 from vfs.errors import MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, memory_files
@@ -101,7 +102,7 @@ def test_a_file_that_is_cut_between_the_look_at_it_and_the_read(tmp_path: Path, 
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(50_000))
     backend = BufferedBackend(Files.stat([path]))
-    monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path)))  # all was well a moment ago
+    monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path), ANYWHERE))  # all was well a moment ago
     wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_010]]) if sparse else None
     with pytest.raises(TruncatedSourceError, match=rf"a.bin: expected bytes {'49,990' if sparse else '0'} to 50,010, the file has 50,000"):
         backend.span(0, 0, 50_010, np.empty(50_010, np.uint8), wanted)

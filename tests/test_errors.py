@@ -23,6 +23,7 @@ BUILT_IN = {
     errors.DependencyError: ImportError,
     errors.SourceError: OSError,
     errors.MissingSourceError: FileNotFoundError,
+    errors.OutsideError: PermissionError,
     errors.TruncatedSourceError: OSError,
     errors.SourceChangedError: OSError,
     errors.DecodeError: OSError,

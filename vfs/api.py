@@ -14,6 +14,7 @@ import numpy as np
 from vfs import tiling
 from vfs.array import ArrayReader
 from vfs.backends import choice, make_backend
+from vfs.boundary import ANYWHERE, Boundary, open_file, within
 from vfs.cache import CACHE, ChunkCache
 from vfs.corrections import Corrections
 from vfs.dataset import Dataset, Saved
@@ -42,6 +43,7 @@ class Opening:
     options: Mapping[str, Any]
     sources: bytes
     name: str
+    boundary: Boundary
 
     def group(self, cache: ChunkCache | None = None) -> VirtualGroup:
         """Open the set again.
@@ -53,7 +55,8 @@ class Opening:
             SourceChangedError: other files are found than were opened, or files of other sizes or times: they hold other data; and
                 it was not said that changes are accepted.
         """
-        group = open_group(list(self.paths), format=self.format, array=self.array, cache=cache, **self.settings, **self.options)
+        with within(self.boundary):  # links that were named may lead where they led then
+            group = open_group(list(self.paths), format=self.format, array=self.array, cache=cache, **self.settings, **self.options)
         if not self.settings.get("accept_changes") and group.opening.sources != self.sources:
             raise SourceChangedError(f"{self.paths[0]}: files of the set came, went or changed (size or time) after it was opened; open it again")
         return group.called(self.name)
@@ -173,6 +176,7 @@ def open_group(
     chunks: tiling.ChunkSpec = "auto",
     backend: str = "auto",
     accept_changes: bool = False,
+    follow_outside: bool = False,
     cache: ChunkCache | None = None,
     **options: Any,
 ) -> VirtualGroup:
@@ -194,6 +198,8 @@ def open_group(
         backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
         accept_changes: read files that were changed after they were opened, as they are then, by the headers that were read at opening.
             Otherwise that is an error. What was decoded before and is still in the cache shows what it was.
+        follow_outside: what belongs to the set by its name, or by what a file of the set says, may lie outside of the folder of the files that
+            are named here, and symbolic links may lead out of it. Otherwise that is an error (in HDF5, a link that is left out): see `vfs.boundary`.
         cache: where decoded pieces are kept, which sets may share; None: a cache of their own, of 256 MiB. Not pickled.
         options: options of the format (`vfs formats` lists them).
 
@@ -201,31 +207,35 @@ def open_group(
         UnknownFormatError, FormatError: the files are not what they should be.
         OptionError: an option does not fit.
         UnknownArrayError: `array` is not in the set.
+        OutsideError: a file lies outside of the folder of the set.
         SourceError: a file is missing or cannot be read.
     """
-    names = expand(paths)
-    kind = by_name(format) if format else detect(names[0])
-    if "stored_dtype" in kind.options and dtype is not None and "stored_dtype" not in options:
-        options["stored_dtype"], dtype = dtype, None  # headerless data: `dtype` says what the pixels are, there is nothing to convert
-    kind.check_options(options)
-    datasets = kind.open(names, **options)
-    if isinstance(datasets, Saved):
-        asked = {"array": array, "nav_shape": nav_shape, "roi": roi, "dtype": dtype, "dark": dark, "gain": gain, "dead": dead}
-        asked |= {"sync_offset": sync_offset or None, "chunks": None if chunks == "auto" else chunks, "backend": None if backend == "auto" else backend}
-        asked["accept_changes"] = accept_changes or None
-        again = {**datasets.options, **{name: value for name, value in asked.items() if value is not None}}
-        try:
-            return open_group(list(datasets.paths), format=datasets.format, cache=cache, **again).called(kind.label(names[0]))
-        except OptionError as error:
-            raise OptionError(f"{names[0]}: {error}") from None
-    if array is not None:
-        if array not in {d.path for d in datasets}:
-            raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {', '.join(d.path for d in datasets)}")
-        datasets = [d for d in datasets if d.path == array or d.companion]
-    scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
-    mask = _mask(roi)
-    main = max((d for d in datasets if d.path == array or not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
-    images = {name: _image(value, datasets, backend) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
+    names = expand(paths, follow_outside)
+    given = [os.fspath(name) for name in (dark, gain, dead, roi, *options.values()) if isinstance(name, str | os.PathLike) and os.path.isfile(name)]
+    with within(ANYWHERE if follow_outside else Boundary.around(names + given)) as boundary:
+        kind = by_name(format) if format else detect(names[0])
+        if "stored_dtype" in kind.options and dtype is not None and "stored_dtype" not in options:
+            options["stored_dtype"], dtype = dtype, None  # headerless data: `dtype` says what the pixels are, there is nothing to convert
+        kind.check_options(options)
+        datasets = kind.open(names, **options)
+        if isinstance(datasets, Saved):
+            asked = {"array": array, "nav_shape": nav_shape, "roi": roi, "dtype": dtype, "dark": dark, "gain": gain, "dead": dead}
+            asked |= {"sync_offset": sync_offset or None, "chunks": None if chunks == "auto" else chunks, "backend": None if backend == "auto" else backend}
+            asked["accept_changes"] = accept_changes or None
+            again = {**datasets.options, **{name: value for name, value in asked.items() if value is not None}}
+            try:
+                return open_group(list(datasets.paths), format=datasets.format, cache=cache, **again).called(kind.label(names[0]))
+            except OptionError as error:
+                raise OptionError(f"{names[0]}: {error}") from None
+        datasets = _bounded(datasets, boundary)
+        if array is not None:
+            if array not in {d.path for d in datasets}:
+                raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {', '.join(d.path for d in datasets)}")
+            datasets = [d for d in datasets if d.path == array or d.companion]
+        scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
+        mask = _mask(roi)
+        main = max((d for d in datasets if d.path == array or not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
+        images = {name: _image(value, datasets, backend) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache() if cache is None else cache
     arrays: dict[str, ArrayReader] = {}
@@ -257,8 +267,8 @@ def open_group(
         "backend": backend,
         "accept_changes": accept_changes or None,
     }
-    given = {k: v for k, v in settings.items() if v is not None}
-    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, given, options, _digest(datasets), kind.label(names[0]))
+    kept = {k: v for k, v in settings.items() if v is not None}
+    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, kept, options, _digest(datasets), kind.label(names[0]), boundary)
     VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs, main.path), opening)
     return group
 
@@ -328,6 +338,12 @@ def _digest(datasets: Sequence[Dataset]) -> bytes:
     return found.digest()
 
 
+def _bounded(datasets: Sequence[Dataset], boundary: Boundary) -> list[Dataset]:
+    """The same data sets, their files to be read within a boundary only."""
+    files = {id(dataset.files): replace(dataset.files, boundary=boundary) for dataset in datasets}
+    return [replace(dataset, files=files[id(dataset.files)]) for dataset in datasets]
+
+
 def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
     size = dtype.itemsize
     for n in shape:
@@ -355,7 +371,8 @@ def _mask(roi: Any) -> np.ndarray | None:
         return None
     if isinstance(roi, str | os.PathLike):
         try:
-            return np.asarray(np.load(roi, allow_pickle=False))
+            with os.fdopen(open_file(os.fspath(roi)), "rb") as file:
+                return np.asarray(np.load(file, allow_pickle=False))
         except (OSError, ValueError, EOFError) as error:  # EOFError: an empty file
             raise OptionError(f"roi={os.fspath(roi)}: expected a .npy file with a mask or a list of positions: {error}") from None
     return np.asarray(roi)

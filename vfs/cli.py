@@ -73,6 +73,7 @@ def _settings(
     dead: Annotated[str | None, typer.Option(metavar="F", help="Mask or coordinates of pixels that are replaced by their neighbours.")] = None,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, mmap, buffered or direct.")] = "auto",
     accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Read files that change after they were opened, instead of an error.")] = False,
+    follow_outside: Annotated[bool, typer.Option("--follow-outside", help="Read files outside the folder of a set, where it or a link names them.")] = False,
     zarr_format: Annotated[int | None, typer.Option(metavar="3|2", help="Only this version of zarr (info: show what it says of the data).")] = None,
 ) -> Settings:
     """The options that every command has that opens data."""
@@ -98,6 +99,7 @@ def _settings(
         "dead": dead,
         "backend": backend,
         "accept_changes": accept_changes,
+        "follow_outside": follow_outside,
     }
     return Settings(format, given, zarr_format, common)
 
@@ -252,7 +254,7 @@ def _open(paths: Sequence[str], settings: Settings) -> VirtualGroup:
     from vfs.formats import by_name, detect
     from vfs.headers import expand
 
-    names = expand(paths)
+    names = expand(paths, settings.common["follow_outside"])
     kind = by_name(settings.format) if settings.format else detect(names[0])
     return open_group(names, format=kind.name, **settings.common, **_converted(kind, settings.options))
 
@@ -354,7 +356,7 @@ def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:
     here = os.getcwd()
     named = [os.path.dirname(os.path.realpath(name)) for name in group.opening.paths]
     folder = here if os.path.commonpath([here, *named]) == here else os.path.commonpath(named)
-    made = describe(group, folder, explicit=explicit)
+    made = describe(group, folder, explicit=explicit, follow_outside=group.opening.boundary.unlimited)
     _say(f"save it in {folder}, as {group.name}.vfs.json: its names are relative to that folder")
     return made
 

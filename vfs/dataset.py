@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.boundary import ANYWHERE, Boundary, current
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.headers import nav_dims
@@ -30,11 +32,13 @@ class Files:
         paths: absolute paths.
         sizes: int64[n] bytes at opening; -1 where a file was missing.
         times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
+        boundary: where they may lie when they are read.
     """
 
     paths: tuple[str, ...]
     sizes: np.ndarray
     times: np.ndarray
+    boundary: Boundary = ANYWHERE
 
     @classmethod
     def stat(cls, paths: Sequence[str | os.PathLike[str]], missing_ok: bool = False) -> Files:
@@ -45,11 +49,13 @@ class Files:
 
         Raises:
             MissingSourceError: a file is not there and `missing_ok` is False.
+            OutsideError: it lies outside of the boundary of the set.
             SourceError: it cannot be looked at, or is not a file.
         """
         sizes = np.empty(len(paths), np.int64)
         times = np.empty(len(paths), np.int64)
         names = []
+        boundary = current()
         for i, path in enumerate(paths):
             name = os.path.abspath(path)
             names.append(name)
@@ -62,10 +68,11 @@ class Files:
                 continue
             except OSError as error:
                 raise SourceError(f"{name}: cannot be opened: {error.strerror}", error.errno or 5) from None
-            if not os.path.isfile(name):
+            boundary.check(name)
+            if not stat.S_ISREG(found.st_mode):
                 raise SourceError(f"{name}: expected a file, found something else (a folder or a device)")
             sizes[i], times[i] = found.st_size, found.st_mtime_ns
-        return cls(tuple(names), sizes, times)
+        return cls(tuple(names), sizes, times, boundary)
 
     def unremembered(self) -> Files:
         """The same files, to be read whatever became of them since they were looked at."""

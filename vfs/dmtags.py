@@ -27,7 +27,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vfs.errors import FormatError, MissingSourceError, SourceError, TruncatedSourceError
+from vfs.boundary import open_file
+from vfs.errors import FormatError, SourceError, TruncatedSourceError
 
 TYPES = {2: "i2", 3: "i4", 4: "u2", 5: "u4", 6: "f4", 7: "f8", 8: "?", 9: "i1", 10: "u1", 11: "i8", 12: "u8"}
 _RECORD, _TEXT, _ARRAY = 15, 18, 20
@@ -98,12 +99,7 @@ def read_tags(path: str) -> Tags:
         FormatError: it is not a tag file, or garbled.
         TruncatedSourceError: it ends before its tags do, or before an array in it does.
     """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a pipe would wait for its writer
-    except FileNotFoundError:
-        raise MissingSourceError(f"{path}: no such file") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be opened: {error.strerror}", error.errno or 5) from None
+    fd = open_file(path)
     try:
         return _Parser(path, fd).tags()
     except OSError as error:

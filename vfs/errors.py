@@ -11,6 +11,7 @@ Each derives from `VfsError` *and* from the built-in that a caller would expect:
     ├── DependencyError    (ImportError)        an optional package is needed; the message says which to install
     ├── SourceError        (OSError, EIO)       source bytes cannot be had: a failed read is an error, never a fill value
     │   ├── MissingSourceError (FileNotFoundError, ENOENT)
+    │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of the folder of its set: `vfs.boundary`
     │   ├── TruncatedSourceError                the file ends before the bytes that are needed
     │   ├── SourceChangedError                  the file is not the one that was opened
     │   └── DecodeError                         a block's bytes do not decode (a compressed strip that is garbage)
@@ -73,6 +74,13 @@ class MissingSourceError(SourceError, FileNotFoundError):
     """A source file is not there."""
 
     def __init__(self, message: str, code: int = errno.ENOENT) -> None:
+        super().__init__(message, code)
+
+
+class OutsideError(SourceError, PermissionError):
+    """A file lies outside of the folder of its set, which nobody allowed."""
+
+    def __init__(self, message: str, code: int = errno.EACCES) -> None:
         super().__init__(message, code)
 
 

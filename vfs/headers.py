@@ -7,11 +7,12 @@ import os
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
 
+from vfs.boundary import Boundary, open_file
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 
 _MOST_TEXT = 64 << 20  # bytes of a side file that is read whole
@@ -34,26 +35,30 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
         TruncatedSourceError: it ends before, unless `short_ok`.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(open_file(path), "rb", buffering=0) as file:
             there = os.fstat(file.fileno()).st_size
             file.seek(max(0, min(offset, there)))  # a garbled header may name any place and any size: no memory for what is not there
             left = min(size, there - offset) if offset >= 0 else 0
             got = file.read(max(0, left))
             while len(got) < left and (more := file.read(left - len(got))):
                 got += more
-    except FileNotFoundError:
-        raise MissingSourceError(f"{path}: no such file") from None
     except OSError as error:
+        if isinstance(error, SourceError):
+            raise
         raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
     if len(got) < size and not short_ok:
         raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header at byte {offset:,}, found {len(got):,}; the file looks truncated")
     return got
 
 
-def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], follow_outside: bool = False) -> list[str]:
     """File names from names and globs; what a glob finds is in natural order, what is named stays in its order.
 
+    Args:
+        follow_outside: a glob may find links that lead out of the folder in which it searches.
+
     Raises:
+        OutsideError: a glob finds such a link.
         OptionError: nothing is given.
         MissingSourceError: a glob finds nothing.
     """
@@ -69,6 +74,11 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
         hits = sorted((hit for hit in glob.glob(name, recursive=True) if os.path.isfile(hit)), key=natural)
         if not hits:
             raise MissingSourceError(f"{name}: no file matches")
+        if not follow_outside:  # it found them by their names: nobody named them
+            parts = os.path.abspath(name).split(os.sep)
+            searched = Boundary.around([os.sep.join([*takewhile(lambda part: not glob.has_magic(part), parts[:-1]), "x"])])
+            for hit in hits:
+                searched.check(hit)
         found += hits
     return found
 

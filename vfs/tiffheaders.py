@@ -25,7 +25,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from vfs.errors import DecodeError, DependencyError, FormatError, MissingSourceError, SourceError, TruncatedSourceError
+from vfs.boundary import open_file
+from vfs.errors import DecodeError, DependencyError, FormatError, SourceError, TruncatedSourceError
 
 DESCRIPTION = 270
 Order = Literal["<", ">"]
@@ -107,12 +108,7 @@ class Reader:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        try:
-            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise MissingSourceError(f"{path}: no such file") from None
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be opened: {error.strerror}", error.errno or 5) from None
+        self.fd = open_file(path)
         try:
             self.size = os.fstat(self.fd).st_size
             self._window, self._at = b"", 0

@@ -325,9 +325,9 @@ def test_names_that_lead_out_of_the_folder(tmp_path: Path, name: str) -> None:
     pages = frames_of((24, 9, 7), "u2")
     _single(tmp_path, pages, "<TiffData/>", name="secret.ome.tif")
     run = f'<TiffData IFD="0"><UUID FileName="{name}">urn:uuid:7</UUID></TiffData>'
-    refuses(_single(folder, pages, run), "outside", kind=vfs.FormatError)
+    refuses(_single(folder, pages, run), "outside", kind=vfs.OutsideError)
     xml = f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><BinaryOnly MetadataFile="{name}" UUID="x"/></OME>'
-    refuses(write_tiff(folder / "b.ome.tif", pages, description=xml), "outside", kind=vfs.FormatError)
+    refuses(write_tiff(folder / "b.ome.tif", pages, description=xml), "outside", kind=vfs.OutsideError)
 
 
 def test_names_that_stay_in_the_folder(tmp_path: Path) -> None:

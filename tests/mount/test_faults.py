@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,9 +156,9 @@ class Failing:
     def __init__(self, answer: Any) -> None:
         self.answer = answer
         self.faces: dict[str, Any] = {}
+        self.keep = 0.0
 
     def node(self, path: str) -> Any:
-
         return Node(False, 100) if path else FOLDER
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
@@ -169,6 +170,9 @@ class Failing:
         return self.answer
 
     def time(self, path: str) -> int:
+        return 0
+
+    def stamp(self, path: str) -> int:
         return 0
 
 
@@ -186,10 +190,11 @@ class Failing:
 )
 def test_whatever_goes_wrong_in_a_read_is_eio_and_a_log_line(answer: Any, said: str, caplog: pytest.LogCaptureFixture) -> None:
 
-    view = View(Failing(answer), library(), False)  # type: ignore[arg-type]
+    view = View(Failing(answer), library(), False)
+    opened = SimpleNamespace(contents=SimpleNamespace(fh=0))
     buffer = ctypes.create_string_buffer(200)
-    assert view.read(b"/f", buffer, 150, 0, None) == -errno.EIO
+    assert view.read(b"/f", buffer, 150, 0, opened) == -errno.EIO
     assert buffer.raw == bytes(200)
     assert f"f: read of 150 bytes at 0 failed: {said}" in caplog.text or said in caplog.text
     assert len(caplog.records) == 1
-    assert view.read(b"/f", buffer, 150, 100, None) == 0
+    assert view.read(b"/f", buffer, 150, 100, opened) == 0

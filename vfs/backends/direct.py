@@ -6,6 +6,7 @@ Where a file system refuses (tmpfs does), the file is read through the page cach
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from functools import cache
@@ -13,8 +14,9 @@ from functools import cache
 import numpy as np
 
 from vfs.backends.handles import Handles
+from vfs.boundary import Boundary, open_file
 from vfs.dataset import Files
-from vfs.errors import MissingSourceError, SourceError, TruncatedSourceError
+from vfs.errors import SourceError, TruncatedSourceError
 
 _SAFE = 4096  # bytes: an alignment that every device accepts
 
@@ -37,26 +39,24 @@ class _Direct:
 
     __slots__ = ("fd", "path", "step")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, boundary: Boundary) -> None:
         self.fd = -1
         self.path = path
         try:
-            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+            self.fd = open_file(path, boundary, os.O_DIRECT)
             self.step = alignment(os.fstat(self.fd).st_dev)
             if os.fstat(self.fd).st_size:
                 os.preadv(self.fd, [_probe()], 0)  # some file systems refuse only here
-        except FileNotFoundError:
-            raise MissingSourceError(f"{path}: no such file") from None
         except OSError as refused:
+            if isinstance(refused, SourceError) and refused.errno != errno.EINVAL:
+                raise
             if self.fd >= 0:
                 os.close(self.fd)
                 self.fd = -1
-            try:
-                self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                raise SourceError(f"{path}: cannot be opened: {error.strerror}") from None
+            self.fd = open_file(path, boundary)
             self.step = 1
-            warnings.warn(f"{path}: direct I/O is refused here ({refused.strerror}); reading through the page cache", RuntimeWarning, stacklevel=2)
+            why = os.strerror(refused.errno or 0)
+            warnings.warn(f"{path}: direct I/O is refused here ({why}); reading through the page cache", RuntimeWarning, stacklevel=2)
 
     def __del__(self) -> None:
         if self.fd >= 0:

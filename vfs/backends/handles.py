@@ -16,8 +16,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
+from vfs.boundary import Boundary, open_file
 from vfs.dataset import Files
-from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
+from vfs.errors import SourceChangedError, SourceError, TruncatedSourceError
 
 
 class Handle(Protocol):
@@ -62,15 +63,10 @@ class Descriptor:
 
     __slots__ = ("fd", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, boundary: Boundary) -> None:
         self.fd = -1
         self.path = path
-        try:
-            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise MissingSourceError(f"{path}: no such file") from None
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be opened: {error.strerror}") from None
+        self.fd = open_file(path, boundary)
 
     def __del__(self) -> None:
         if self.fd >= 0:
@@ -83,7 +79,7 @@ class Handles(Generic[T]):
     A dropped handle stays usable for whoever still holds it: it is closed when the last reference goes.
     """
 
-    def __init__(self, files: Files, make: Callable[[str], T]) -> None:
+    def __init__(self, files: Files, make: Callable[[str, Boundary], T]) -> None:
         self.files = files
         self.make = make
         self.number = next(_numbers)
@@ -93,7 +89,7 @@ class Handles(Generic[T]):
         """The handle of a file that has the bytes `start` to `stop` and is the one that was opened.
 
         Raises:
-            MissingSourceError, SourceError: it cannot be opened.
+            MissingSourceError, OutsideError, SourceError: it cannot be opened, or lies outside of the folder of the set.
             TruncatedSourceError: it ends before `stop`.
             SourceChangedError: its size or time is not what it was when the set was opened. Of files whose size is not known (-1:
                 they were missing, or changes are accepted) any that is long enough will do.
@@ -128,7 +124,7 @@ class Handles(Generic[T]):
 
     def _opened(self, file: int, start: int, stop: int) -> T:
         try:
-            made = self.make(self.files.paths[file])
+            made = self.make(self.files.paths[file], self.files.boundary)
         except SourceError as error:
             raise type(error)(f"{error} (bytes {start:,} to {stop:,} are needed)", error.errno or 5) from None
         most = limit()

@@ -9,6 +9,7 @@ import os
 import numpy as np
 
 from vfs.backends.handles import Descriptor, Handles
+from vfs.boundary import Boundary
 from vfs.dataset import Files
 from vfs.errors import SourceError, TruncatedSourceError
 
@@ -46,9 +47,9 @@ class _Map:
 
     __slots__ = ("data", "descriptor", "fd", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, boundary: Boundary) -> None:
         self.path = path
-        self.descriptor = Descriptor(path)
+        self.descriptor = Descriptor(path, boundary)
         self.fd = self.descriptor.fd
         size = os.fstat(self.fd).st_size
         if size == 0:

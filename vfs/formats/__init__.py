@@ -18,8 +18,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from vfs.boundary import open_file
 from vfs.dataset import Dataset, Saved
-from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, UnknownFormatError
+from vfs.errors import FormatError, OptionError, SourceError, UnknownFormatError
 
 HEAD = 4096  # bytes of a file that `sniff` gets to see
 
@@ -110,11 +111,11 @@ def detect(path: str) -> Format:
         UnknownFormatError: no format claims it.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(open_file(path), "rb", buffering=0) as file:
             head = file.read(HEAD)
-    except FileNotFoundError:
-        raise MissingSourceError(f"{path}: no such file") from None
     except OSError as error:
+        if isinstance(error, SourceError):
+            raise
         raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
     if not head:
         raise FormatError(f"{path}: expected a detector file, found an empty one")

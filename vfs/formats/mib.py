@@ -33,13 +33,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from vfs.boundary import open_file
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
@@ -262,18 +262,16 @@ def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, l
 def _head(path: str) -> tuple[bytes, int, int]:
     """Returns (first bytes, size, time of the last change in ns) of a file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a pipe would wait for its writer
+        fd = open_file(path)
         try:
             status = os.fstat(fd)
-            head = os.pread(fd, _HEAD, 0) if stat.S_ISREG(status.st_mode) else None
+            head = os.pread(fd, _HEAD, 0)
         finally:
             os.close(fd)
-    except FileNotFoundError:
-        raise MissingSourceError(f"{path}: no such file") from None
     except OSError as error:
-        raise SourceError(f"{path}: cannot be opened: {error.strerror}", error.errno or 5) from None
-    if head is None:
-        raise SourceError(f"{path}: expected a file, found something else (a folder or a device)")
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
     if not head:
         raise FormatError(f"{path}: expected frames, found an empty file")
     return head, status.st_size, status.st_mtime_ns

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vfs.boundary import open_file
 from vfs.dataset import Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
@@ -131,12 +132,14 @@ class _FrameHeaders:
         for row in np.unique(which).tolist():
             start, _, byte, file = stream[row].tolist()
             try:
-                descriptor = os.open(self.paths[file], os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = open_file(self.paths[file])
                 try:
                     got = [os.pread(descriptor, size, p - start + byte + at) for p in positions[which == row].tolist()]
                 finally:
                     os.close(descriptor)
             except OSError as error:
+                if isinstance(error, SourceError):
+                    raise
                 raise SourceError(f"{self.paths[file]}: cannot be read: {error.strerror}", error.errno or 5) from None
             if any(len(part) < size for part in got):
                 raise TruncatedSourceError(f"{self.paths[file]}: ends before a frame header that was there when it was opened")

@@ -22,7 +22,7 @@ from vfs.api import VirtualArray, VirtualGroup, mount, open_group
 from vfs.array import ArrayReader
 from vfs.backends import make_backend
 from vfs.cache import ChunkCache
-from vfs.errors import MountError, OptionError, SourceError, UnknownFormatError, VfsError
+from vfs.errors import MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
 from vfs.formats import detect
 from vfs.geometry import Region
 from vfs.headers import natural
@@ -327,6 +327,52 @@ class FormatTests:
             reader.read()
         backend.fails = lambda file, start, stop: False
         _same(reader.read(), found.twin)
+
+    def test_links_that_lead_out_of_the_folder(self, found: Opened, tmp_path: Path) -> None:
+        """Only those that somebody named are followed, and only to where they led when the set was opened."""
+        given = [found.paths] if isinstance(found.paths, str | os.PathLike) else found.paths
+        named = {Path(path) for path in given}
+        outside = tmp_path / "outside"
+        outside.mkdir()
+
+        def move(path: Path) -> None:
+            target = outside / path.name
+            path.rename(target)
+            path.symlink_to(target)
+
+        for path in found.files:
+            if path not in named:
+                move(path)
+                said, files = self._outside(found)
+                if said:
+                    assert path.name in said
+                    assert "--follow-outside" in said
+                else:  # it went without a file that is not needed, or the others were enough
+                    assert str(path) not in files
+                _same(found.open(follow_outside=True)[...], found.twin)
+                path.unlink()
+                (outside / path.name).rename(path)
+        for backend in ("mmap", "buffered"):
+            array = found.open(backend=backend)
+            path = Path(array.files[0])
+            move(path)
+            with pytest.raises(OutsideError, match="leads to"):
+                array.read()
+            (outside / path.name).rename(path)
+        for path in named:
+            move(path)
+        array = found.open()
+        _same(array[...], found.twin)
+        _same(pickle.loads(pickle.dumps(array))[...], found.twin)
+
+    @staticmethod
+    def _outside(found: Opened) -> tuple[str, set[str]]:
+        """Why a set is refused, or the files that it opens with."""
+        try:
+            group = found.group()
+        except OutsideError as error:
+            return found.complaint(error), set()
+        return "", {name for array in group.values() for name in array.files}
 
     def test_empty(self, found: Opened) -> None:
         for path in found.files:

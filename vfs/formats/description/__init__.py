@@ -34,7 +34,7 @@ not stored in C order.
 `format`: `options` are those of the format and what `vfs.open` takes for every format. What is asked for on opening the description
 has precedence over what it says.
 
-Names of files are relative to the folder of the description and may not leave it, unless it is opened with `follow_outside=True`.
+Names of files are relative to the folder of the description and may not leave it, unless it is opened with `follow_outside`.
 Mistakes are told with file and place: `x.vfs.json: blocks[17].shape: …`.
 """
 
@@ -69,21 +69,19 @@ def sniff(path: str, head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', head) is not None)
 
 
-def open(paths: Sequence[str], *, follow_outside: bool = False) -> list[Dataset] | Saved:
+def open(paths: Sequence[str]) -> list[Dataset] | Saved:
     """Open a description.
-
-    Args:
-        follow_outside: files may lie outside of the folder of the description
 
     Raises:
         FormatError: it is not what a description should be; the message names the place.
+        OutsideError: it names a file outside of its folder.
         SourceError: it or a file that it names is missing or cannot be read.
         OptionError: several descriptions at once.
     """
     if len(paths) != 1:
         raise OptionError(f"{paths[0]}: expected one description, found {len(paths)}")
     whole = load(paths[0])
-    folder = Folder(os.path.dirname(os.path.abspath(paths[0])), follow_outside)
+    folder = Folder(os.path.dirname(os.path.abspath(paths[0])))
     kind = _kind(whole, _KINDS)
     if kind == "format":
         return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
@@ -142,7 +140,7 @@ def _array(path: str, kind: str, members: Mapping[str, Value], folder: Folder, f
     made = frames_array(path, common, members, files, group) if kind == "frames" else blocks_array(path, common, members, folder, files, group)
     sources = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
     said = Files.stat(sources)  # where these change, the data are others
-    return replace(made, files=Files(files.paths + said.paths, np.append(files.sizes, said.sizes), np.append(files.times, said.times)))
+    return replace(made, files=Files(files.paths + said.paths, np.append(files.sizes, said.sizes), np.append(files.times, said.times), said.boundary))
 
 
 FORMAT = Format("description", (".vfs.json",), "", "where the elements are, said by a person: blocks, frames, or how a set is opened", sniff, open)

@@ -23,7 +23,8 @@ def saved(members: Mapping[str, Value], folder: Folder) -> Saved:
     """What a description with a `format` says.
 
     Raises:
-        FormatError: a member is not what it should be, or a file leaves the folder.
+        FormatError: a member is not what it should be.
+        OutsideError: a file leaves the folder.
         MissingSourceError: a file is not there.
     """
     name = members["format"]

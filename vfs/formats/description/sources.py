@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from vfs.boundary import ALLOW, Boundary, current
 from vfs.dataset import Files
-from vfs.errors import MissingSourceError, SourceError
+from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.description.schema import Value
 
 
@@ -16,42 +17,32 @@ class Folder:
 
     Attributes:
         path: absolute path as it was given.
-        follow_outside: accept absolute paths, "..", and symbolic links that lead out.
     """
 
     path: str
-    follow_outside: bool = False
-    _inside: dict[str, bool] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _inside: Boundary = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_inside", Boundary.around([os.path.join(self.path, "x")]))
 
     def resolve(self, name: Value) -> str:
         """The path of a file that a description names.
 
         Raises:
-            FormatError: not the name of a file, or one that leaves the folder.
+            FormatError: not the name of a file.
+            OutsideError: it leaves the folder, and that is not allowed.
         """
         text = name.text()
         if "\0" in text or len(text) > 4096:
             name.expected("the name of a file")
         path = os.path.join(self.path, text)
-        if not self.follow_outside and not self.holds(path, text):
-            name.fail(f"{text!r} leaves the folder of the description; put the description beside its files, or open it with follow_outside=True")
+        if not current().unlimited and not self.holds(path, text):
+            name.fail(f"{text!r} leaves the folder of the description; put the description beside its files, or open it with {ALLOW}", OutsideError)
         return path
 
     def holds(self, path: str, text: str) -> bool:
         """True where a path, and all that symbolic links make of it, stays in the folder; `text` is what it was called."""
-        if os.path.isabs(text) or ".." in text.split("/"):
-            return False
-        if os.path.islink(path):
-            return self._within(os.path.realpath(path))
-        above = os.path.dirname(path)
-        known = self._inside.get(above)  # a hundred thousand files lie in a few folders
-        if known is None:
-            known = self._inside[above] = self._within(os.path.realpath(above))
-        return known
-
-    def _within(self, real: str) -> bool:
-        root = os.path.realpath(self.path)
-        return real == root or real.startswith(os.path.join(root, ""))
+        return not os.path.isabs(text) and ".." not in text.split("/") and self._inside.covers(path)
 
     def existing(self, name: Value) -> str:
         """The path of a file that is there.
@@ -78,7 +69,8 @@ class Folder:
         """The files of a set.
 
         Raises:
-            FormatError: not a list of names, or one leaves the folder.
+            FormatError: not a list of names.
+            OutsideError: one leaves the folder.
             MissingSourceError, SourceError: one is not there or is no file.
         """
         given = names.items()

@@ -4,7 +4,7 @@ The file's own tree is the tree of arrays: every data set of numbers under its p
 is opened; elements are then read from the bytes of the files, without it: contiguous data sets as one range, chunked ones through
 their table of chunks, undone filter by filter. Chunks that were never written read as the fill value.
 
-External links and virtual data sets lead to other files of the same folder (elsewhere only with `follow_outside`). The numbered
+External links and virtual data sets lead to other files of the same folder or below it (elsewhere only with `follow_outside`). The numbered
 links of a Dectris master (`entry/data/data_000001` …) are one array, `entry/data/data`; where the file behind one of them is
 missing, the set does not open, because frames would be missing from it without a word. What cannot be shown (text, compound
 types, references, filters that are not known) is listed in the attribute `left_out`, with the reason.
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.boundary import ALLOW, current
 from vfs.dataset import Dataset, Files
 from vfs.errors import DependencyError, FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
@@ -31,11 +32,8 @@ def sniff(path: str, head: bytes) -> bool:
     return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048))
 
 
-def open(paths: Sequence[str], *, follow_outside: bool = False) -> list[Dataset]:
+def open(paths: Sequence[str]) -> list[Dataset]:
     """Open an HDF5 file.
-
-    Args:
-        follow_outside: follow links to files outside the folder of this one
 
     Raises:
         FormatError: the file is damaged, or holds no array of numbers.
@@ -51,7 +49,7 @@ def open(paths: Sequence[str], *, follow_outside: bool = False) -> list[Dataset]
     if len(paths) > 1:
         raise OptionError(f"{paths[1]}: an HDF5 set is named by one file; it links to the others")
     path = Files.stat(paths).paths[0]
-    book = _Book(h5py, os.path.dirname(path), follow_outside)
+    book = _Book(h5py)
     try:
         with h5py.File(path, "r", locking=False) as file:
             found, left = book.walk(file)
@@ -71,10 +69,8 @@ def open(paths: Sequence[str], *, follow_outside: bool = False) -> list[Dataset]
 class _Book:
     """The files of a set as they are come across, and what is in them."""
 
-    def __init__(self, h5py: Any, folder: str, follow_outside: bool) -> None:
+    def __init__(self, h5py: Any) -> None:
         self.h5py = h5py
-        self.folder = os.path.realpath(folder)
-        self.follow_outside = follow_outside
 
     def target(self, name: str, of: str) -> str:
         """The path of a file that another one names.
@@ -83,11 +79,17 @@ class _Book:
             LeftOutError: it lies outside the folder; it is not there.
         """
         path = os.path.realpath(os.path.join(os.path.dirname(of), name))
-        if not self.follow_outside and os.path.commonpath([path, self.folder]) != self.folder:
-            raise LeftOutError(f"links to {name}, outside the folder; allow it with follow_outside")
+        self.check(path, name)
         if not os.path.isfile(path):
             raise LeftOutError(f"links to {name}, which is missing")
         return path
+
+    def check(self, path: str, name: str) -> None:
+        """Raises:
+        LeftOutError: a file lies outside the folder. libhdf5 follows links behind links by itself.
+        """
+        if not current().covers(path):
+            raise LeftOutError(f"links to {name}, outside the folder; {ALLOW} reads it nevertheless")
 
     def walk(self, file: Any) -> tuple[dict[str, Stored], dict[str, str]]:
         """Every array of a file by path, and what was left out with the reason."""
@@ -121,6 +123,7 @@ class _Book:
                     item = other[link.path]
                 else:
                     item = group[key]
+                self.check(item.file.filename, item.file.filename)
             except LeftOutError as reason:
                 left[name] = str(reason)
                 continue

@@ -29,6 +29,8 @@ class Followed(Protocol):
 
     def target(self, name: str, of: str) -> str: ...
 
+    def check(self, path: str, name: str) -> None: ...
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -199,7 +201,9 @@ def _virtual(item: Any, shape: tuple[int, ...], dtype: np.dtype, fill: Any, book
         name = item.file.filename if source.file_name == "." else book.target(source.file_name, item.file.filename)
         try:
             with book.h5py.File(name, "r", locking=False) as file:
-                part = stored(file[source.dset_name], book)
+                found = file[source.dset_name]
+                book.check(found.file.filename, found.file.filename)
+                part = stored(found, book)
         except (OSError, KeyError, RuntimeError) as error:
             raise LeftOutError(f"its source {source.dset_name} in {source.file_name} cannot be opened: {str(error).splitlines()[0][:200]}") from None
         if math.prod(part.shape) != math.prod(count) or not part.blocks:

@@ -1,6 +1,6 @@
 """The files of an OME-TIFF set: by the names in the XML, and by UUID where files were renamed.
 
-A name may not lead out of the folder of the file that says it.
+A name may not lead out of the folder of the set, unless that is allowed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import os
 import re
 from collections.abc import Iterable
 
-from vfs.errors import FormatError, MissingSourceError, SourceError, VfsError
+from vfs.boundary import ALLOW, current
+from vfs.errors import FormatError, MissingSourceError, OutsideError, VfsError
 from vfs.formats.ome_tiff.document import Document, parse
-from vfs.headers import read_side_file
+from vfs.headers import read_at, read_side_file
 from vfs.tiffheaders import DESCRIPTION, Reader, header_of
 
 _SCANNED = 10_000  # files of a folder that are looked at for a UUID
@@ -22,11 +23,11 @@ def inside(folder: str, name: str, path: str) -> str:
     """The path of a file named by another one.
 
     Raises:
-        FormatError: it is outside of that one's folder.
+        OutsideError: it is outside of the folder of the set.
     """
     found = os.path.normpath(os.path.join(folder, name))
-    if os.path.commonpath([folder, found]) != folder:
-        raise FormatError(f"{path}: its OME-XML names a file outside of its folder, {name[:200]!r}; the files of a set must lie in one folder")
+    if not current().covers(found):
+        raise OutsideError(f"{path}: its OME-XML names {name[:200]!r}, a file outside of its folder; {ALLOW} reads it nevertheless")
     return found
 
 
@@ -72,13 +73,7 @@ def is_tiff(path: str) -> bool:
     """Raises:
     MissingSourceError, SourceError: the file cannot be read.
     """
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return header_of(file.read(16)) is not None
-    except FileNotFoundError:
-        raise MissingSourceError(f"{path}: no such file") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
+    return header_of(read_at(path, 16, short_ok=True)) is not None
 
 
 def description(reader: Reader, most: int) -> str:
@@ -106,7 +101,8 @@ def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
         holder: the file that holds the document.
 
     Raises:
-        FormatError: a name leads out of the folder, or pixels have neither.
+        OutsideError: a name leads out of the folder.
+        FormatError: pixels have neither.
     """
     folder = os.path.dirname(holder)
     tiff = is_tiff(holder)
