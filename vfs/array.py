@@ -25,10 +25,13 @@ from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import DecodeError, OptionError, RegionError, SourceError
 from vfs.geometry import ChunkGrid, Region, flat_boxes, select
-from vfs.kernels.ranges import DEST, START, STEP, STOP, by_file, split, windows
+from vfs.kernels.fetch import in_runs
+from vfs.kernels.ranges import START, STOP, by_file, split, windows
 from vfs.layout import BlockLayout
 
 ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
+_ANY = 1 << 62
+RUN = 512  # bytes: ranges this long, on average, are read one by one to where they belong, shorter ones together and then copied
 TILE = 1 << 22
 """Bytes decoded at once where a conversion or correction follows. Dark and gain of 64 frames of 128 KiB, as a share of memcpy, with 2 MiB of
 cache a core: 0.24, 0.45, 0.58 with tiles of 256 KiB, 1 MiB, 4 MiB (`scripts/bench decode`): planning a tile costs more than what leaves the cache."""
@@ -386,13 +389,15 @@ class ArrayReader:
             flat.fill(self.dataset.fill)
         width = flat.itemsize
         rows = by_file(rows)
+        if backend.in_place and self.plain and in_runs(rows, RUN):
+            memory = flat.view(np.uint8)
+            for file, start, stop, first, last, _ in windows(rows, _ANY).tolist():
+                backend.span(file, start, stop, memory, rows[first:last], width)
+            return covered >= flat.size
         for file, start, stop, first, last, wanted in windows(rows, backend.window).tolist():
             part = rows[first:last]
             if not backend.copies:
                 decoder.decode(part, backend.span(file, start, stop, scratch_none), start, flat)
-            elif backend.in_place and self.plain and last - first == 1 and rows[first, STEP] == 1:
-                to = int(rows[first, DEST]) * width
-                backend.span(file, start, stop, flat.view(np.uint8)[to : to + stop - start])
             else:
                 few = wanted * 2 < stop - start
                 pieces = [part]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,8 +17,9 @@ from typing import Any
 import numpy as np
 
 import vfs
+from tests.benchmarks import formats_bench
 from tests.benchmarks.mount_bench import through_mount
-from tests.benchmarks.rows import FULL, Row, Size
+from tests.benchmarks.rows import FULL, Row, Size, frames_of, share, spent
 from vfs.testing import writers
 
 
@@ -27,33 +27,6 @@ def write_mib(folder: Path, frames: np.ndarray, **options: Any) -> Path:
     """A MIB set in a folder of its own."""
     folder.mkdir()
     return writers.write_mib(folder, frames, **options)
-
-
-def against(candidate: Callable[[], object], limit: Callable[[], object], size: Size) -> tuple[float, float]:
-    """Best seconds of (candidate, limit), taken in turns."""
-    best = [float("inf"), float("inf")]
-    for _ in range(size.rounds):
-        for i, call in enumerate((candidate, limit)):
-            call()
-            began = time.perf_counter()
-            n = 0
-            while n == 0 or time.perf_counter() - began < size.seconds:
-                once = time.perf_counter()
-                call()
-                best[i] = min(best[i], time.perf_counter() - once)
-                n += 1
-    return best[0], best[1]
-
-
-def share(name: str, candidate: Callable[[], object], limit: Callable[[], object], size: Size, unit: str = "of memcpy", aim: str = "") -> Row:
-    """How much of the limit's speed the candidate reaches (1 = as fast)."""
-    mine, theirs = against(candidate, limit, size)
-    return Row(name, theirs / mine, unit, aim)
-
-
-def spent(name: str, call: Callable[[], object], size: Size, aim: str = "") -> Row:
-    """Microseconds a call takes."""
-    return Row(name, against(call, lambda: None, size)[0] * 1e6, "µs", aim)
 
 
 def drop_cache(*paths: Path) -> None:
@@ -65,11 +38,6 @@ def drop_cache(*paths: Path) -> None:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
-
-
-def frames_of(count: int, shape: tuple[int, int] = (256, 256), dtype: str = "u2", most: int = 4095) -> np.ndarray:
-    """Frames of noise."""
-    return np.random.default_rng(1).integers(0, most + 1, (count, *shape)).astype(dtype)
 
 
 def decoding(folder: Path, size: Size) -> Iterator[Row]:
@@ -229,6 +197,7 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "random": random_frames,
     "zarr": through_zarr,
     "mount": through_mount,
+    "formats": formats_bench.rows,
 }
 
 

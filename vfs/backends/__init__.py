@@ -31,13 +31,15 @@ class Backend(Protocol):
     margin: int
     window: int
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         """The bytes `start` to `stop` of a file.
 
         Args:
             file: index into the set's files.
             scratch: uint8[at least stop - start + margin], page-aligned, that may be used for the answer. It belongs to the caller.
             wanted: int64[n, ≥ 3] read ranges (see `vfs.kernels.ranges`) if only these bytes matter: the others may be anything.
+            width: where given, `scratch` is the whole output and an element of it so many bytes: every range of `wanted` (all have STEP 1) is
+                read to its place there, and that is all; what is returned is `scratch`. For backends that read in place.
 
         Returns: uint8[stop - start], valid as long as the caller leaves `scratch` alone; in `scratch` where the backend copies,
             at its start where it reads in place.

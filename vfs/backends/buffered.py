@@ -9,14 +9,15 @@ import numpy as np
 from vfs.backends.handles import Descriptor, Handles
 from vfs.dataset import Files
 from vfs.errors import SourceError, TruncatedSourceError
-from vfs.kernels.fetch import read_ranges
-from vfs.kernels.ranges import START, STOP
+from vfs.kernels.fetch import read_places, read_ranges
+from vfs.kernels.ranges import DEST, START, STOP
 
 
 class BufferedBackend:
     """pread into the caller's memory.
 
-    Where only some ranges of a span are wanted and they are less than half of it, each is read by itself.
+    Where only some ranges of a span are wanted and they are less than half of it, each is read by itself. What needs no decoding is
+    read to its place in the output.
     """
 
     copies = True
@@ -27,8 +28,15 @@ class BufferedBackend:
     def __init__(self, files: Files) -> None:
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         opened = self.handles.get(file, start, stop)
+        if width:
+            assert wanted is not None
+            bad = read_places(opened.fd, wanted, scratch, width)
+            if bad >= 0:
+                for a, b, to in wanted[bad:, START : DEST + 1].tolist():
+                    self._fill(opened, a, scratch[to * width : to * width + b - a])
+            return scratch
         out = scratch[: stop - start]
         if wanted is None:
             self._fill(opened, start, out)

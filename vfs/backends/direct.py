@@ -81,7 +81,7 @@ class DirectBackend:
     def __init__(self, files: Files) -> None:
         self.handles: Handles[_Direct] = Handles(files, _Direct)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         opened = self.handles.get(file, start, stop)
         step = opened.step
         skip = -scratch.ctypes.data % _SAFE

@@ -71,7 +71,7 @@ class MmapBackend:
     def __init__(self, files: Files) -> None:
         self.handles: Handles[_Map] = Handles(files, _Map)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         mapped = self.handles.get(file, start, stop)  # a file that shrank must not be touched beyond its end
         if stop > mapped.data.size:  # it was shorter when it was mapped
             self.handles.drop(file)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
-from vfs.kernels.intrinsics import pread
-from vfs.kernels.ranges import START, STOP
+from vfs.kernels.intrinsics import pread, preadv
+from vfs.kernels.ranges import COUNT, DEST, START, STEP, STOP
 
 GAP = 4096  # bytes: what lies closer together is read in one piece, storage hands out pages anyway
+_MOST = 512  # ranges, and gaps between them, of one preadv; the kernel takes 1,024 pieces
 
 
 @njit(nogil=True, cache=True)
@@ -29,5 +31,53 @@ def read_ranges(fd, ranges, out, base):
             if got <= 0:
                 return r
             a += got
+        r = last
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def in_runs(ranges, least):
+    """True where all ranges go on forwards in the output, and are `least` bytes long on average."""
+    size = 0
+    for r in range(ranges.shape[0]):
+        if ranges[r, STEP] != 1 and ranges[r, COUNT] > 1:
+            return False
+        size += ranges[r, STOP] - ranges[r, START]
+    return size >= least * ranges.shape[0]
+
+
+@njit(nogil=True, cache=True)
+def read_places(fd, ranges, out, width):
+    """Read every range to its place in the output, with a preadv for as many as lie close together: nothing is copied a second time.
+
+    Args:
+        ranges: all of one file, STEP 1; out: uint8, the output; width: bytes of an element.
+
+    Returns: -1, or the first row that could not be read completely.
+    """
+    pieces = np.empty((2 * _MOST, 2), np.int64)  # address and bytes of each
+    gap = np.empty(GAP, np.uint8)
+    n = ranges.shape[0]
+    r = 0
+    while r < n:
+        a = ranges[r, START]
+        at, last, k = a, r, 0
+        while last < n and last < r + _MOST and at <= ranges[last, START] <= at + GAP:
+            if ranges[last, START] > at:
+                pieces[k, 0], pieces[k, 1] = gap.ctypes.data, ranges[last, START] - at
+                k += 1
+            at = ranges[last, STOP]
+            pieces[k, 0], pieces[k, 1] = out.ctypes.data + ranges[last, DEST] * width, at - ranges[last, START]
+            k += 1
+            last += 1
+        if preadv(fd, pieces.ctypes.data, k, a) != at - a:
+            for row in range(r, last):  # an end of the file, a signal, more than 2 GiB: one by one
+                a, to = ranges[row, START], out.ctypes.data + ranges[row, DEST] * width
+                while a < ranges[row, STOP]:
+                    got = pread(fd, to, ranges[row, STOP] - a, a)
+                    if got <= 0:
+                        return row
+                    a += got
+                    to += got
         r = last
     return -1

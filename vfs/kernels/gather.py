@@ -1,4 +1,9 @@
-"""Elements whose bytes are numpy's own, possibly swapped: from a file's bytes to their places in the output."""
+"""Elements whose bytes are numpy's own, possibly swapped: from a file's bytes to their places in the output.
+
+Where frames are not stored as they are shown, ranges are rows of a few hundred bytes, so that what a range costs by itself counts: views of
+the input are made once, and again only where the place within a word changes. Rows of 512 bytes in reverse order: 0.89 of memcpy, with a
+slice for each it was 0.59.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,17 @@ from vfs.kernels.ranges import COUNT, DEST, START, STEP
 
 
 @njit(nogil=True, cache=True)
-def _mirror(src, dst):
+def _words(data, phase, out):
+    """The whole words of uint8[n] from byte `phase` on, as words of `out`."""
+    return data[phase : phase + (data.shape[0] - phase) // out.itemsize * out.itemsize].view(out.dtype)
+
+
+@njit(nogil=True, cache=True)
+def _mirror(src, a, dst, b, n):
     """Copy backwards. Unsigned indices: with signed ones numba looks for negative indices, and the loop does not vectorise (0.41 of memcpy instead of 0.76)."""
-    n = np.uint64(src.size)
-    for i in range(n):
-        dst[n - np.uint64(1) - i] = src[i]
+    last = a + np.uint64(n - 1)
+    for i in range(np.uint64(n)):
+        dst[b + i] = src[last - i]
 
 
 @njit(nogil=True, cache=True)
@@ -26,43 +37,56 @@ def place(ranges, data, base, out, parts):
         out: unsigned words, `parts` of them an element (2 for complex).
     """
     width = out.itemsize
+    src, phase = _words(data, 0, out), 0
     for r in range(ranges.shape[0]):
         count = ranges[r, COUNT] * parts
         a = ranges[r, START] - base
         to = ranges[r, DEST] * parts
         by = ranges[r, STEP]
-        src = data[a : a + count * width].view(out.dtype)
         if by == 1:
             memcpy(out.ctypes.data + to * width, data.ctypes.data + a, count * width)
-        elif by == -1 and parts == 1:
-            _mirror(src, out[to - count + 1 : to + 1])
+            continue
+        if a % width != phase:
+            phase = a % width
+            src = _words(data, phase, out)
+        first = a // width
+        if by == -1 and parts == 1:
+            _mirror(src, np.uint64(first), out, np.uint64(to - count + 1), count)
         elif parts == 1:
             for i in range(count):
-                out[to + i * by] = src[i]
+                out[to + i * by] = src[first + i]
         else:
             for i in range(count // 2):
-                out[to + 2 * i * by] = src[2 * i]
-                out[to + 2 * i * by + 1] = src[2 * i + 1]
+                out[to + 2 * i * by] = src[first + 2 * i]
+                out[to + 2 * i * by + 1] = src[first + 2 * i + 1]
+
+
+@njit(nogil=True, cache=True)
+def _swap(src, a, dst, b, n):
+    for i in range(np.uint64(n)):
+        dst[b + i] = swap_bytes(src[a + i])
 
 
 @njit(nogil=True, cache=True)
 def place_swapped(ranges, data, base, out, parts):
     """The same for words stored in the other byte order."""
     width = out.itemsize
+    src, phase = _words(data, 0, out), 0
     for r in range(ranges.shape[0]):
         count = ranges[r, COUNT] * parts
         a = ranges[r, START] - base
         to = ranges[r, DEST] * parts
         by = ranges[r, STEP]
-        src = data[a : a + count * width].view(out.dtype)
+        if a % width != phase:
+            phase = a % width
+            src = _words(data, phase, out)
+        first = a // width
         if by == 1:
-            dst = out[to : to + count]
-            for i in range(count):
-                dst[i] = swap_bytes(src[i])
+            _swap(src, np.uint64(first), out, np.uint64(to), count)
         elif parts == 1:
             for i in range(count):
-                out[to + i * by] = swap_bytes(src[i])
+                out[to + i * by] = swap_bytes(src[first + i])
         else:
             for i in range(count // 2):
-                out[to + 2 * i * by] = swap_bytes(src[2 * i])
-                out[to + 2 * i * by + 1] = swap_bytes(src[2 * i + 1])
+                out[to + 2 * i * by] = swap_bytes(src[first + 2 * i])
+                out[to + 2 * i * by + 1] = swap_bytes(src[first + 2 * i + 1])

@@ -1,4 +1,4 @@
-"""The few things kernels need that numba does not offer by itself: byte swap, memcpy, pread."""
+"""The few things kernels need that numba does not offer by itself: byte swap, memcpy, pread, preadv."""
 
 from __future__ import annotations
 
@@ -21,3 +21,4 @@ def swap_bytes(typing_context, word):
 # Symbols of the C library, looked up by name when a kernel is loaded: unlike ctypes pointers they may be cached on disk.
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 pread = types.ExternalFunction("pread", types.intp(types.int32, types.intp, types.intp, types.int64))
+preadv = types.ExternalFunction("preadv", types.intp(types.int32, types.intp, types.int32, types.int64))

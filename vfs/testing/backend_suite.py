@@ -73,6 +73,23 @@ class BackendTests:
         for _, a, b in ranges.tolist():
             assert got[a - start : b - start].tobytes() == content[a:b]
 
+    @quick
+    @given(st.lists(st.tuples(st.integers(0, 19_990), st.integers(1, 3000), st.integers(0, 2)), min_size=1, max_size=8), st.sampled_from([1, 2, 8]))
+    def test_ranges_are_read_to_their_places(self, paths: list[Path], backend: Backend, found: list[tuple[int, int, int]], width: int) -> None:
+        if not backend.in_place:
+            pytest.skip("reads in windows of its own")
+        content = paths[0].read_bytes()
+        rows, to, expected = [], 0, b""
+        for a, n, gap in found:
+            b = a + max(1, min(n, (20_000 - a) // width)) * width
+            rows.append((0, a, b, to + gap, 1, 0, (b - a) // width, 0))
+            expected += bytes([7]) * (gap * width) + content[a:b]
+            to += gap + (b - a) // width
+        ranges = np.array(rows, np.int64)
+        memory = np.full(to * width, 7, np.uint8)
+        backend.span(0, int(ranges[:, 1].min()), int(ranges[:, 2].max()), memory, ranges, width)
+        assert memory.tobytes() == expected
+
     def test_where_the_answer_lies(self, backend: Backend) -> None:
         memory = self.memory(backend, 5000)
         got = backend.span(0, 1234, 6234, memory)

@@ -16,7 +16,7 @@ from vfs.backends import Backend
 from vfs.dataset import Files
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.fetch import GAP
-from vfs.kernels.ranges import START, STOP
+from vfs.kernels.ranges import DEST, START, STOP
 
 JUNK = 0xA5
 """What `MemoryBackend` puts into bytes that nobody asked for."""
@@ -43,12 +43,17 @@ class MemoryBackend:
         self.margin = 0
         self.window = window
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         content = self.contents[file]
         if not 0 <= start <= stop <= content.size:
             raise TruncatedSourceError(f"memory:{file}: expected bytes {start:,} to {stop:,}, the file has {content.size:,}; it looks truncated")
         if not self.copies:
             return content[start:stop]
+        if width:
+            assert wanted is not None
+            for a, b, to in wanted[:, START : DEST + 1].tolist():
+                scratch[to * width : to * width + b - a] = content[a:b]
+            return scratch
         out = scratch[: stop - start]
         if wanted is None:
             out[:] = content[start:stop]
@@ -69,8 +74,8 @@ class _Around:
         self.margin = inner.margin
         self.window = inner.window
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
-        return self.inner.span(file, start, stop, scratch, wanted)
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+        return self.inner.span(file, start, stop, scratch, wanted, width)
 
 
 @dataclass(frozen=True)
@@ -103,9 +108,9 @@ class CountingBackend(_Around):
         """Bytes fetched so far."""
         return sum(read.nbytes for read in self.reads)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         self.reads.append(Read(file, start, stop, stop - start if wanted is None else _fetched(wanted)))
-        return self.inner.span(file, start, stop, scratch, wanted)
+        return self.inner.span(file, start, stop, scratch, wanted, width)
 
 
 def _fetched(wanted: np.ndarray) -> int:
@@ -131,12 +136,12 @@ class FailingBackend(_Around):
         super().__init__(inner)
         self.fails = fails
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         ranges = [[start, stop]] if wanted is None else wanted[:, START : STOP + 1].tolist()
         for a, b in ranges:
             if self.fails(file, a, b):
                 raise SourceError(f"file {file}: bytes {a:,} to {b:,} cannot be read: it was asked to fail")
-        return self.inner.span(file, start, stop, scratch, wanted)
+        return self.inner.span(file, start, stop, scratch, wanted, width)
 
 
 class SlowBackend(_Around):
@@ -150,6 +155,6 @@ class SlowBackend(_Around):
         super().__init__(inner)
         self.seconds = seconds
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         time.sleep(self.seconds)
-        return self.inner.span(file, start, stop, scratch, wanted)
+        return self.inner.span(file, start, stop, scratch, wanted, width)

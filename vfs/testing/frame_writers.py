@@ -84,7 +84,7 @@ def write_blo(
         end + "6sHIIIHHHHHddIHId", b"IMGBLO", 0x0103 if wide else 0x0102, first, data, 131141, side, 0, nx, ny, 2500, 1.5, 2.5, 200_000, 6226, 2000, 42339.5
     )
     image = (np.arange(ny * nx) % 251).astype("u1") if preview is None else preview
-    body = (head + bytes(176) + text).ljust(first, b"\0") + image.tobytes() + b"\xab" * 5
+    body = bytearray((head + bytes(176) + text).ljust(first, b"\0") + image.tobytes() + b"\xab" * 5)
     for n, frame in enumerate(frames.reshape(-1, side, side)[: ny * nx if stored is None else stored]):
         body += b"\xaa\x55" + struct.pack(end + "I", n) + frame.astype(frame.dtype.newbyteorder(end)).tobytes()
     path = Path(folder) / name
@@ -191,7 +191,7 @@ def write_frms6(
     for k, part in enumerate([np.empty((0, y, x), "u2") if dark is None else dark, *_parts(frames, frames_per_file)]):
         if k == 0 and dark is None:
             continue
-        body = struct.pack("<HH3xB80sHH928sI", 1024, 64, 6, b"made for a test", 2 * x, y // 2, b"", len(part) if counted else 0)
+        body = bytearray(struct.pack("<HH3xB80sHH928sI", 1024, 64, 6, b"made for a test", 2 * x, y // 2, b"", len(part) if counted else 0))
         for m, frame in enumerate(part):
             rows = np.concatenate([frame[: y // 2], frame[y // 2 :][::-1, ::-1]], axis=1)
             body += struct.pack("<4xIII12x36s", 1_600_000_000 + m, m, m + 1, b"a frame") + rows.astype("<u2").tobytes()

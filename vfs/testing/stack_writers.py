@@ -32,7 +32,7 @@ def write_ser(
     head = struct.pack("<3H4I", 0x4949, 0x0197, version, 0x4122 if sig_ndim == 2 else 0x4120, 0x4142, total, count)
     scan = b"".join(struct.pack("<i2d2i", n, 10.0, 0.5, 2, 8) + b"Position" + struct.pack("<i", 6) + b"meters" for n in (nav or (1,))[::-1])
     at = len(head) + struct.calcsize(f"<{width}") + 4 + len(scan)
-    body, places = b"", []
+    body, places = bytearray(), []
     for image in flat[:count]:
         places.append(at + len(body))
         lead = struct.pack("<ddi", 1.0, 0.25, 0) * sig_ndim + struct.pack(f"<h{sig_ndim}i", code, *sig[::-1])
