@@ -417,13 +417,13 @@ class ArrayReader:
         _, covered = layout.read_ranges(region)
         if covered < out.size:
             out[...] = np.asarray(self.dataset.fill).astype(self.stored)
-        for box, shape, where in layout.touched(region):
+        for box, shape, lead, where in layout.touched(region):
             to, of = [], []
-            for lo, hi, start, stop, step in zip(box.start, box.stop, region.start, region.stop, region.step, strict=True):
+            for lo, hi, into, start, stop, step in zip(box.start, box.stop, lead, region.start, region.stop, region.step, strict=True):
                 a = start + max(0, -(-(lo - start) // step)) * step
                 b = min(stop, hi)
                 to.append(slice((a - start) // step, max(0, -(-(b - start) // step))))
-                of.append(slice(a - lo, max(a, b) - lo, step))
+                of.append(slice(into + a - lo, into + max(a, b) - lo, step))
             if all(cut.stop > cut.start for cut in to):
                 out[tuple(to)] = self._block(where, shape)[tuple(of)]
         return covered >= out.size

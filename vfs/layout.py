@@ -232,6 +232,7 @@ class BlockLayout:
         pitch: shape in which every block is stored (tiles at the edges are stored whole), () for its own shape.
         whole: True where a block decodes only as a whole.
         word_bytes: bytes an element (0 where `whole`).
+        leads: int64[n, ndim], where in the stored block its box begins, in the tree's order; None: at its start. Only where `whole`.
     """
 
     shape: tuple[int, ...]
@@ -241,6 +242,7 @@ class BlockLayout:
     pitch: tuple[int, ...]
     whole: bool
     word_bytes: int
+    leads: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -256,6 +258,7 @@ class BlockLayout:
         whole: bool = False,
         pitch: Sequence[int] = (),
         numbers: np.ndarray | None = None,
+        leads: np.ndarray | None = None,
         check_overlap: bool = False,
     ) -> BlockLayout:
         """Sort blocks into a search tree.
@@ -264,6 +267,7 @@ class BlockLayout:
             origins, shapes: int64[n, ndim], elements.
             files: int64[n]; offsets, nbytes: int64[n], bytes. `nbytes` may be left out where blocks are not `whole`.
             numbers: int64[n], what `decode_block` calls the blocks; by default 0, 1, 2, …
+            leads: int64[n, ndim], where in the block as it is stored the box begins, for blocks that are `whole` and have a `pitch`.
             check_overlap: look for blocks that overlap (costs a search a block).
 
         Raises:
@@ -301,7 +305,8 @@ class BlockLayout:
                 raise FormatError(
                     f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at {low[b].tolist()} of shape {size[b].tolist()}"
                 )
-        return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes)
+        into = None if leads is None else np.ascontiguousarray(np.asarray(leads, np.int64)[order])
+        return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
 
     def arranged(self, nav_shape: Sequence[int] | None = None, sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1) -> BlockLayout:
         """The same blocks in another scan, where each block belongs to one navigation position.
@@ -334,6 +339,11 @@ class BlockLayout:
         # a block of one position may be stored longer (the last one of an odd number of frames, two a block): it comes first there
         pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:]) if self.pitch else ()
         place = self.place[keep]
+        leads = None
+        if self.leads is not None:
+            steps = _ints([math.prod(self.pitch[k + 1 : nav_ndim]) for k in range(nav_ndim)])
+            along = (self.leads[keep, :nav_ndim] * steps).sum(axis=1, keepdims=True)
+            leads = np.concatenate([np.zeros_like(nav[:, 1:]), along, self.leads[keep, nav_ndim:]], axis=1)
         return BlockLayout.of(
             shape + self.shape[nav_ndim:],
             origins,
@@ -345,6 +355,7 @@ class BlockLayout:
             whole=self.whole,
             pitch=pitch,
             numbers=place[:, 3],
+            leads=leads,
         )
 
     def stored_shape(self, row: np.ndarray) -> tuple[int, ...]:
@@ -352,15 +363,17 @@ class BlockLayout:
         nd = len(self.shape)
         return self.pitch or tuple(int(b - a) for a, b in zip(row[:nd], row[nd:], strict=True))
 
-    def touched(self, region: Region) -> list[tuple[Region, tuple[int, ...], tuple[int, int, int, int]]]:
-        """The blocks that a region meets: (box, shape stored, (file, first byte, bytes, number)), by place in the files."""
+    def touched(self, region: Region) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
+        """The blocks that a region meets: (box, shape stored, where in it the box begins, (file, first byte, bytes, number)), by place in the files."""
         hits = blocks.find(self.tree, self.levels, _ints(region.start), _ints(region.stop))
         nd = len(self.shape)
+        start = (0,) * nd
         found = []
         for h in hits[np.lexsort((self.place[hits, 1], self.place[hits, 0]))]:
             row = self.tree[h]
             file, first, size, number = self.place[h].tolist()
-            found.append((Region.box(row[:nd].tolist(), row[nd:].tolist()), self.stored_shape(row), (file, first, size, number)))
+            lead = start if self.leads is None else tuple(self.leads[h].tolist())
+            found.append((Region.box(row[:nd].tolist(), row[nd:].tolist()), self.stored_shape(row), lead, (file, first, size, number)))
         return found
 
     def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:

@@ -53,7 +53,7 @@ def blank(dataset: Dataset, box: Region) -> np.ndarray:
             at = at[..., None] * dataset.shape[axis] + np.arange(box.start[axis], box.stop[axis], box.step[axis])
         return ~_stored(layout, at).reshape(at.shape + (1,) * (len(dataset.shape) - dataset.nav_ndim))
     empty = np.ones(box.shape, bool)
-    for block, _, _ in layout.touched(box):
+    for block, *_ in layout.touched(box):
         inside = zip(block.start, block.stop, box.start, box.step, strict=True)
         empty[tuple(slice(max(0, -((o - lo) // s)), max(0, -(-(hi - o) // s))) for lo, hi, o, s in inside)] = False
     return empty

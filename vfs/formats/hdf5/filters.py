@@ -165,6 +165,23 @@ FILTERS: dict[int, tuple[str, Undo]] = {
 }
 
 
+UNKNOWN = {
+    5: "nbit",
+    6: "scaleoffset",
+    32005: "cbf",
+    32006: "mafisc",
+    32013: "zfp",
+    32017: "sz",
+    32018: "fcidecomp",
+    32019: "jpeg",
+    32024: "sz3",
+    32026: "blosc2",
+    32027: "jpeg-xl",
+    32028: "sperr",
+}
+"""Names of registered filters that are not undone here."""
+
+
 @dataclass(frozen=True)
 class FilterDecoder:
     """Chunks that went through filters.

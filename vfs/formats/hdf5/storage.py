@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.formats.hdf5.filters import FILTERS, FilterDecoder, Held
+from vfs.errors import FormatError
+from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, FilterDecoder, Held
+from vfs.h5.facts import Data, Mapped, Survey
 from vfs.layout import BlockLayout, FrameLayout
 
-_MOST_ATTRIBUTES = 500
-_MOST_VALUES = 4096  # of an attribute that is shown
-_MOST_CHUNK = 1 << 32  # bytes: HDF5's own limit
+_MOST_BLOCKS = 20_000_000
 
 
 class LeftOutError(Exception):
     """A data set that cannot be shown; the message is the reason."""
 
 
-class Followed(Protocol):
-    """Who knows which files may be opened."""
+@dataclass(frozen=True)
+class Blocks:
+    """Pieces of an array, n of them.
 
-    h5py: Any
+    Attributes:
+        origins, shapes: int64[n, ndim], elements.
+        leads: int64[n, ndim], where in the block as it is stored the piece begins.
+        files, offsets, sizes, masks: int64[n]: file, first byte, bytes stored, mask of the filters that were left out.
+        pitch: shape in which every block is stored.
+    """
 
-    def target(self, name: str, of: str) -> str: ...
-
-    def check(self, path: str, name: str) -> None: ...
+    origins: np.ndarray
+    shapes: np.ndarray
+    leads: np.ndarray
+    files: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+    masks: np.ndarray
+    pitch: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -38,120 +49,136 @@ class Stored:
 
     Attributes:
         files: absolute paths that the layout counts; empty where none is needed.
-        blocks: (origins, shapes, files, offsets, bytes stored, filter masks) of its blocks, as BlockLayout takes them.
+        blocks: its pieces, None where it is not made of such.
+        chunk: elements per axis of a chunk, () where there are none.
+        filters: (number, parameters) in the order of writing.
+        dtype: in the file.
     """
 
     shape: tuple[int, ...]
-    layout: FrameLayout | BlockLayout
-    decoder: Decoder | BlockDecoder
+    dtype: np.dtype
     files: tuple[str, ...]
     fill: Any
+    layout: FrameLayout | BlockLayout
+    decoder: Decoder | BlockDecoder
+    blocks: Blocks | None = None
     chunk: tuple[int, ...] = ()
+    filters: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict)
     dims: tuple[str, ...] = ()
-    attrs: dict[str, Any] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
-    blocks: tuple[np.ndarray, ...] = ()
 
 
-def stored(item: Any, book: Followed) -> Stored:
+def stored(data: Data, survey: Survey) -> Stored:
     """Where the elements of a data set are.
 
     Raises:
         LeftOutError: they cannot be shown.
     """
-    dtype = item.dtype
-    if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8) or dtype.subdtype is not None:
-        kind = "text or objects" if dtype.kind in "OSU" else f"type {dtype}"
-        raise LeftOutError(f"{kind}, no array of numbers")
-    if item.shape is None:
-        raise LeftOutError("it has no shape")
-    shape = tuple(int(n) for n in item.shape)
-    if len(shape) > 16:
-        raise LeftOutError(f"{len(shape)} axes")
-    fill = _fill(item)
-    plan = item.id.get_create_plist()
-    h5d = book.h5py.h5d
-    kind = plan.get_layout()
-    path = item.file.filename
-    if kind == h5d.VIRTUAL:
-        made = _virtual(item, shape, dtype, fill, book)
-    elif kind == h5d.CHUNKED:
-        made = _chunked(item, plan, shape, dtype, fill, path)
-    elif kind == h5d.COMPACT:
-        made = _held(item[...], shape, path)
-    elif plan.get_external_count():
-        raise LeftOutError("its elements are in raw files beside it; open those with format raw")
-    else:
-        at = item.id.get_offset()
-        made = _contiguous(shape, dtype, [] if at is None else [(path, at)], fill)
-    return replace(made, attrs=attributes(item), dims=_labels(item))
+    if data.left_out:
+        raise LeftOutError(data.left_out)
+    dtype = np.dtype(data.dtype)
+    made = {"virtual": _virtual, "chunked": _chunked, "compact": _compact, "external": _external, "contiguous": _contiguous}[data.kind](data, dtype, survey)
+    named = all(data.labels) and len(set(data.labels)) == len(data.labels) == len(data.shape)
+    return replace(made, attrs=data.attrs, dims=data.labels if named else ())
 
 
-def _contiguous(shape: tuple[int, ...], dtype: np.dtype, parts: list[tuple[str, int]], fill: Any) -> Stored:
+def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
     """One range of a file, or nothing at all."""
-    nav, sig = shape[: max(0, len(shape) - 2)], shape[max(0, len(shape) - 2) :]
-    frames = math.prod(nav)
-    if not parts:
-        empty = BlockLayout.of(shape, np.empty((0, len(shape))), np.empty((0, len(shape))), np.empty(0), np.empty(0), word_bytes=dtype.itemsize)
-        return Stored(shape, empty, PlainDecoder(dtype), (), fill)
-    path, at = parts[0]
-    layout = FrameLayout.of(sig, [frames], word_bytes=dtype.itemsize, file_header=at).arranged(nav)
-    one = np.zeros((1, len(shape)), np.int64)
-    blocks = (
-        one,
-        np.array([shape], np.int64).reshape(1, -1),
-        np.zeros(1, np.int64),
-        np.array([at]),
-        np.array([math.prod(shape) * dtype.itemsize]),
-        np.zeros(1, np.int64),
-    )
-    return Stored(shape, layout, PlainDecoder(dtype), (path,), fill, blocks=blocks)
-
-
-def _held(values: Any, shape: tuple[int, ...], path: str) -> Stored:
-    array = np.asarray(values)
+    shape = data.shape
+    if data.offset < 0:
+        return _nothing(data, dtype)
     nd = len(shape)
-    count = 1 if array.size else 0
+    layout = _frames(shape, dtype, np.array([[0, math.prod(shape) * dtype.itemsize, data.offset, 0]], np.int64))
+    one = np.zeros((1, nd), np.int64)
+    zero = np.zeros(1, np.int64)
+    size = np.array([math.prod(shape) * dtype.itemsize])
+    blocks = Blocks(one, np.array([shape], np.int64).reshape(1, nd), one, zero, np.array([data.offset]), size, zero, shape)
+    return Stored(shape, dtype, (data.file,), data.fill, layout, PlainDecoder(dtype), blocks if math.prod(shape) else None)
+
+
+def _nothing(data: Data, dtype: np.dtype) -> Stored:
+    nd = len(data.shape)
+    empty = BlockLayout.of(data.shape, np.empty((0, nd)), np.empty((0, nd)), np.empty(0), np.empty(0), word_bytes=dtype.itemsize)
+    return Stored(data.shape, dtype, (), data.fill, empty, PlainDecoder(dtype))
+
+
+def _frames(shape: tuple[int, ...], dtype: np.dtype, stream: np.ndarray) -> FrameLayout:
+    """An array in C order in a stream of bytes (see FrameLayout)."""
+    at = max(0, len(shape) - 2)
+    nav, sig = shape[:at], shape[at:]
+    layout = FrameLayout.of(sig, [math.prod(nav)], word_bytes=dtype.itemsize)
+    kept = stream[stream[:, 1] > stream[:, 0]] if math.prod(shape) else stream[:0]
+    return replace(layout, stream=np.ascontiguousarray(kept)).arranged(nav)
+
+
+def _external(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+    """A run of bytes in raw files, one after the other."""
+    whole = math.prod(data.shape) * dtype.itemsize
+    files = tuple(dict.fromkeys(path for path, _, _ in data.parts))
+    rows = []
+    done = 0
+    for path, at, size in data.parts:
+        take = whole - done if size < 0 else min(size, whole - done)
+        if take % dtype.itemsize:
+            raise LeftOutError("a raw file beside it ends in the middle of an element")
+        rows.append((done, done + take, at, files.index(path)))
+        done += take
+    if done < whole:
+        raise LeftOutError(f"the raw files beside it have room for {done:,} bytes of {whole:,}")
+    layout = _frames(data.shape, dtype, np.array(rows, np.int64).reshape(-1, 4))
+    return Stored(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype))
+
+
+def _compact(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+    shape, nd = data.shape, len(data.shape)
+    if len(data.held) != math.prod(shape) * dtype.itemsize:
+        raise FormatError(f"{data.file}: {data.name}: expected {math.prod(shape) * dtype.itemsize:,} bytes in its header, found {len(data.held):,}")
+    values = np.frombuffer(data.held, dtype).reshape(shape)
+    count = 1 if values.size else 0
     zero = np.zeros(count, np.int64)
     layout = BlockLayout.of(shape, np.zeros((count, nd)), np.array([shape] * count).reshape(count, nd), zero, zero, zero, whole=True)
-    return Stored(shape, layout, Held(array.copy()), (path,), 0, shape if array.size and nd else ())
+    return Stored(shape, dtype, (data.file,), 0, layout, Held(values), chunk=shape if values.size and nd else ())
 
 
-def _chunked(item: Any, plan: Any, shape: tuple[int, ...], dtype: np.dtype, fill: Any, path: str) -> Stored:
-    chunk = tuple(int(n) for n in item.chunks)
-    if math.prod(chunk) * dtype.itemsize > _MOST_CHUNK or any(n < 1 for n in chunk):
-        raise LeftOutError(f"chunks of {chunk}")
-    filters = []
-    for k in range(plan.get_nfilters()):
-        number, _, values, name = plan.get_filter(k)
+def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+    for number, _, name in data.filters:
         if number not in FILTERS:
-            raise LeftOutError(f"filter {number} ({name.decode('latin1', 'replace')}) is not known")
-        filters.append((int(number), tuple(int(v) for v in values)))
-    rows: list[tuple[int, ...]] = []
-    item.id.chunk_iter(lambda info: rows.append((*info.chunk_offset, info.byte_offset, info.size, info.filter_mask)))
-    table = np.array(rows, np.int64).reshape(len(rows), len(shape) + 3)
-    table = table[(table[:, : len(shape)] < np.array(shape)).all(axis=1)] if shape else table
-    origins = table[:, : len(shape)]
-    shapes = np.minimum(np.array(chunk), np.array(shape) - origins)
-    blocks = (origins, shapes, np.zeros(len(table), np.int64), table[:, -3], table[:, -2], table[:, -1])
-    return _of_blocks(shape, dtype, tuple(filters), chunk, blocks, (path,), fill)
+            known = UNKNOWN.get(number) or name or "not registered"
+            raise LeftOutError(f"its compression, HDF5 filter {number} ({known}), is not supported; `h5repack -f GZIP=4` makes a copy that is")
+    shape, nd = data.shape, len(data.shape)
+    table = data.table[(data.table[:, :nd] < np.array(shape)).all(axis=1)] if nd else data.table
+    origins = table[:, :nd]
+    shapes = np.minimum(np.array(data.chunk), np.array(shape) - origins)
+    zero = np.zeros(len(table), np.int64)
+    blocks = Blocks(origins, shapes, np.zeros_like(origins), zero, table[:, -3], table[:, -2], table[:, -1], data.chunk)
+    filters = tuple((number, values) for number, values, _ in data.filters)
+    return _of_blocks(shape, dtype, filters, data.chunk, blocks, (data.file,), data.fill)
 
 
 def _of_blocks(
-    shape: tuple[int, ...], dtype: np.dtype, filters: tuple[Any, ...], chunk: tuple[int, ...], blocks: tuple[np.ndarray, ...], files: tuple[str, ...], fill: Any
+    shape: tuple[int, ...], dtype: np.dtype, filters: tuple[Any, ...], chunk: tuple[int, ...], blocks: Blocks, files: tuple[str, ...], fill: Any
 ) -> Stored:
-    origins, shapes, which, offsets, sizes, masks = blocks
-    left_out = (masks & ((1 << len(filters)) - 1)) != 0
-    plain = not filters
-    numbers = np.arange(len(origins))
+    _, numbers = (
+        np.unique(np.stack([blocks.files, blocks.offsets]), axis=1, return_inverse=True) if blocks.leads.any() else (None, np.arange(len(blocks.files)))
+    )
     layout = BlockLayout.of(
-        shape, origins, shapes, which, offsets, sizes, word_bytes=dtype.itemsize if plain else 0, whole=not plain, pitch=chunk, numbers=numbers
+        shape,
+        blocks.origins,
+        blocks.shapes,
+        blocks.files,
+        blocks.offsets,
+        blocks.sizes,
+        word_bytes=0 if filters else dtype.itemsize,
+        whole=bool(filters),
+        pitch=blocks.pitch,
+        numbers=numbers.reshape(-1),
+        leads=blocks.leads if blocks.leads.any() else None,
     )
     decoder: Decoder | BlockDecoder = PlainDecoder(dtype)
-    if not plain:
-        decoder = FilterDecoder(dtype, filters, {int(n): int(masks[n]) for n in np.flatnonzero(left_out)})
-    notes = {"filters": [FILTERS[number][0] for number, _ in filters]} if filters else {}
-    return Stored(shape, layout, decoder, files, fill, chunk, notes=notes, blocks=blocks)
+    if filters:
+        left_out = (blocks.masks & ((1 << len(filters)) - 1)) != 0
+        decoder = FilterDecoder(dtype, filters, {int(numbers[n]): int(blocks.masks[n]) for n in np.flatnonzero(left_out)})
+    return Stored(shape, dtype, files, fill, layout, decoder, blocks, chunk, filters)
 
 
 def joined(parts: Sequence[Stored]) -> Stored:
@@ -161,112 +188,150 @@ def joined(parts: Sequence[Stored]) -> Stored:
         LeftOutError: they are not alike.
     """
     first = parts[0]
+    places = []
     size = 0
-    moved = []
     for part in parts:
-        if part.shape[1:] != first.shape[1:] or not _alike(part.decoder, first.decoder) or part.chunk != first.chunk or not part.blocks:
+        if part.shape[1:] != first.shape[1:] or part.chunk != first.chunk or part.blocks is None:
             raise LeftOutError("its pieces differ in shape, type, chunks or filters")
-        moved.append((size, part))
+        moved = part.blocks.origins.copy()
+        moved[:, 0] += size
+        places.append((part, replace(part.blocks, origins=moved)))
         size += part.shape[0]
-    return _placed((size, *first.shape[1:]), [((at, *(0,) * (len(first.shape) - 1)), part) for at, part in moved], first)
+    return replace(_together((size, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims)
 
 
-def _alike(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and a.stored == b.stored and getattr(a, "filters", ()) == getattr(b, "filters", ())
-
-
-def _placed(shape: tuple[int, ...], parts: Sequence[tuple[tuple[int, ...], Stored]], first: Stored) -> Stored:
-    """Arrays of one kind, each at its place in a larger one."""
-    files = tuple(dict.fromkeys(path for _, part in parts for path in part.files))
-    columns: list[list[np.ndarray]] = [[] for _ in range(6)]
-    for at, part in parts:
-        origins, shapes, which, offsets, sizes, masks = part.blocks
-        index = np.array([files.index(path) for path in part.files], np.int64)
-        for column, values in zip(columns, (origins + np.array(at), shapes, index[which], offsets, sizes, masks), strict=True):
-            column.append(values)
-    blocks = tuple(np.concatenate(column) for column in columns)
-    decoder: Any = first.decoder
-    whole = _of_blocks(shape, decoder.stored, getattr(decoder, "filters", ()), first.chunk, blocks, files, first.fill)
-    return replace(whole, attrs=first.attrs, dims=first.dims)
-
-
-def _virtual(item: Any, shape: tuple[int, ...], dtype: np.dtype, fill: Any, book: Followed) -> Stored:
-    """A virtual data set whose sources are mapped whole, each to a box of it."""
-    parts: list[tuple[tuple[int, ...], Stored]] = []
-    for source in item.virtual_sources():
-        box = source.vspace.get_regular_hyperslab() if source.vspace.get_select_type() == book.h5py.h5s.SEL_HYPERSLABS else None
-        start, count = ((0,) * len(shape), shape) if box is None else (box[0], tuple(int(c * b) for c, b in zip(box[2], box[3], strict=True)))
-        if box is not None and any(c > 1 and s != b for c, s, b in zip(box[2], box[1], box[3], strict=True)):
-            raise LeftOutError("a virtual data set whose sources are mapped with gaps")
-        name = item.file.filename if source.file_name == "." else book.target(source.file_name, item.file.filename)
-        try:
-            with book.h5py.File(name, "r", locking=False) as file:
-                found = file[source.dset_name]
-                book.check(found.file.filename, found.file.filename)
-                part = stored(found, book)
-        except (OSError, KeyError, RuntimeError) as error:
-            raise LeftOutError(f"its source {source.dset_name} in {source.file_name} cannot be opened: {str(error).splitlines()[0][:200]}") from None
-        if math.prod(part.shape) != math.prod(count) or not part.blocks:
-            raise LeftOutError("a virtual data set that maps parts of its sources")
-        parts.append((tuple(int(n) for n in start), _shaped(part, tuple(int(n) for n in count))))
-    if not parts:
-        return _contiguous(shape, dtype, [], fill)
-    first = parts[0][1]
-    if any(not _alike(part.decoder, first.decoder) or part.chunk != first.chunk for _, part in parts):
-        raise LeftOutError("a virtual data set whose sources differ in type, chunks or filters")
-    if np.dtype(first.decoder.dtype) != dtype.newbyteorder("="):
-        raise LeftOutError("a virtual data set of another type than its sources")
-    return replace(_placed(shape, parts, first), fill=fill)
-
-
-def _shaped(part: Stored, shape: tuple[int, ...]) -> Stored:
-    """The same blocks with axes of length 1 added or taken away in front.
+def _together(shape: tuple[int, ...], places: Sequence[tuple[Stored, Blocks]], fill: Any) -> Stored:
+    """Pieces of arrays of one kind, each at its place in a larger one.
 
     Raises:
-        LeftOutError: the shapes differ otherwise.
+        LeftOutError: they are not of one kind, or there are too many.
     """
-    if part.shape == shape:
-        return part
-    more = len(shape) - len(part.shape)
-    if more < 0 or shape[:more] != (1,) * more or shape[more:] != part.shape:
-        raise LeftOutError("a virtual data set that gives its sources another shape")
-    origins, shapes, *rest = part.blocks
-    wide = (np.pad(origins, ((0, 0), (more, 0))), np.pad(shapes, ((0, 0), (more, 0)), constant_values=1), *rest)
-    return replace(part, shape=shape, chunk=(1,) * more + part.chunk if part.chunk else (), blocks=wide)
+    first, pitch = places[0][0], places[0][1].pitch
+    if any(part.dtype != first.dtype or part.filters != first.filters for part, _ in places):
+        raise LeftOutError("its pieces differ in type or filters")
+    if first.filters:
+        if any(blocks.pitch != pitch for _, blocks in places):
+            raise LeftOutError("its pieces differ in their chunks")
+    else:  # of the slowest axis it does not matter
+        if any(blocks.pitch[1:] != pitch[1:] for _, blocks in places):
+            raise LeftOutError("its pieces differ in the shape they are stored in")
+        pitch = (max(blocks.pitch[0] for _, blocks in places), *pitch[1:]) if pitch else pitch
+    if sum(len(blocks.files) for _, blocks in places) > _MOST_BLOCKS:
+        raise LeftOutError(f"more than {_MOST_BLOCKS:,} pieces")
+    index = {path: n for n, path in enumerate(dict.fromkeys(path for part, _ in places for path in part.files))}
+    columns: list[list[np.ndarray]] = [[] for _ in range(7)]
+    for part, blocks in places:
+        files = np.array([index[path] for path in part.files], np.int64)[blocks.files]
+        for column, values in zip(columns, (blocks.origins, blocks.shapes, blocks.leads, files, blocks.offsets, blocks.sizes, blocks.masks), strict=True):
+            column.append(values)
+    origins, shapes, leads, which, offsets, sizes, masks = (np.concatenate(column) for column in columns)
+    together = Blocks(origins, shapes, leads, which, offsets, sizes, masks, pitch)
+    return _of_blocks(shape, first.dtype, first.filters, first.chunk, together, tuple(index), fill)
 
 
-def _fill(item: Any) -> Any:
-    try:
-        value = item.fillvalue
-    except (RuntimeError, TypeError, ValueError):
-        return 0
-    return 0 if value is None else value.item() if isinstance(value, np.generic) else value
-
-
-def _labels(item: Any) -> tuple[str, ...]:
-    """Names of the axes where the file has one for each, all different."""
-    try:
-        names = tuple(str(dim.label) for dim in item.dims)
-    except (RuntimeError, ValueError, TypeError):
-        return ()
-    return names if all(names) and len(set(names)) == len(names) else ()
-
-
-def attributes(item: Any) -> dict[str, Any]:
-    """Attributes of a group or data set as far as JSON can hold them. Large ones are left out before they are read."""
-    found: dict[str, Any] = {}
-    for key in list(item.attrs)[:_MOST_ATTRIBUTES]:
+def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+    """Boxes of other data sets; what none of them fills is the fill value."""
+    known: dict[int, Stored] = {}
+    places = []
+    for mapped in data.mapped:
+        if mapped.source not in known:
+            known[mapped.source] = _source(survey.sources[mapped.source], survey, data, dtype)
+        part = known[mapped.source]
+        if part.blocks is not None:
+            places.append((part, _mapped(part.blocks, mapped, part.dtype.itemsize, bool(part.filters), len(data.shape))))
+    places = [(part, blocks) for part, blocks in places if len(blocks.files)]
+    if not places:
+        return _nothing(data, dtype)
+    made = _together(data.shape, places, data.fill)
+    assert made.blocks is not None
+    if len(places) > 1:
+        zero = np.zeros(len(made.blocks.files), np.int64)
         try:
-            known = item.attrs.get_id(key)
-            if math.prod(known.shape or ()) > _MOST_VALUES or known.get_storage_size() > 8 * _MOST_VALUES:
+            BlockLayout.of(data.shape, made.blocks.origins, made.blocks.shapes, zero, zero, check_overlap=True)
+        except FormatError:
+            raise LeftOutError("a virtual data set whose sources overlap") from None
+    return replace(made, chunk=tuple(min(c, n) for c, n in zip(made.blocks.pitch, data.shape, strict=True)) if made.chunk else ())
+
+
+def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> Stored:
+    """A source of a virtual data set.
+
+    Raises:
+        LeftOutError: it cannot be shown, or not as part of that one.
+    """
+    part = stored(data, survey)
+    if part.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+        raise LeftOutError(f"a virtual data set of another type ({dtype}) than its source ({part.dtype})")
+    if part.blocks is None and part.files and 0 not in part.shape:
+        raise LeftOutError("a virtual data set of what is compact or in raw files")
+    held = 0 if part.blocks is None else int(part.blocks.shapes.prod(axis=1).sum())
+    if held < math.prod(data.shape) and part.fill != of.fill:
+        raise LeftOutError(f"a virtual data set with another fill value ({of.fill}) than its source ({part.fill}), of which parts were never written")
+    return part
+
+
+def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: int) -> Blocks:
+    """The parts of blocks that a source gives to a virtual data set of `ndim` axes, at their place there.
+
+    Raises:
+        LeftOutError: the blocks cannot be seen as blocks of so many axes.
+    """
+    low, high = blocks.origins.copy(), blocks.origins + blocks.shapes
+    row = np.arange(len(low))
+    shift = np.zeros((len(low), 0), np.int64)  # for every mapped axis: how far the virtual data set is from the source
+    taken = {axis: runs for axis, _, runs in mapped.runs}
+    for axis, start in enumerate(mapped.start):
+        runs = np.array(taken.get(axis, ((start, 0, 1),)), np.int64)
+        ends = runs[:, 0] + runs[:, 2]
+        first = np.searchsorted(ends, low[:, axis], "right")
+        count = np.maximum(0, np.searchsorted(runs[:, 0], high[:, axis], "left") - first)
+        if int(count.sum()) > _MOST_BLOCKS:
+            raise LeftOutError(f"a virtual data set of more than {_MOST_BLOCKS:,} pieces")
+        keep = np.repeat(np.arange(len(low)), count)
+        run = np.repeat(first, count) + np.arange(len(keep)) - np.repeat(np.cumsum(count) - count, count)
+        low, high, row, shift = low[keep], high[keep], row[keep], shift[keep]
+        low[:, axis] = np.maximum(low[:, axis], runs[run, 0])
+        high[:, axis] = np.minimum(high[:, axis], ends[run])
+        if axis in taken:
+            shift = np.concatenate([shift, (runs[run, 1] - runs[run, 0])[:, None]], axis=1)
+    leads = blocks.leads[row] + low - blocks.origins[row]
+    pitch, leads = _other_axes(blocks.pitch, leads, [(a, b) for a, b, _ in mapped.runs], ndim)
+    origins = np.tile(np.array(mapped.place, np.int64), (len(row), 1)).reshape(len(row), ndim)
+    shapes = np.ones_like(origins)
+    for k, (a, b, _) in enumerate(mapped.runs):
+        origins[:, b] = low[:, a] + shift[:, k]
+        shapes[:, b] = (high - low)[:, a]
+    offsets = blocks.offsets[row]
+    if not whole:
+        steps = np.array([math.prod(pitch[k + 1 :]) for k in range(ndim)], np.int64)
+        offsets = offsets + (leads * steps).sum(axis=1) * itemsize
+        leads = np.zeros_like(leads)
+    return Blocks(origins, shapes, leads, blocks.files[row], offsets, blocks.sizes[row], blocks.masks[row], pitch)
+
+
+def _other_axes(pitch: tuple[int, ...], leads: np.ndarray, pairs: Sequence[tuple[int, int]], ndim: int) -> tuple[tuple[int, ...], np.ndarray]:
+    """Stored blocks with other axes: (their shape, where in them pieces begin).
+
+    An axis of which one element is taken stays where there is room for it, else it becomes part of the next faster one.
+
+    Args:
+        pairs: (axis, axis it becomes), slowest first; of the others one element is taken.
+    """
+    made = [1] * ndim
+    into = np.zeros((len(leads), ndim), np.int64)
+    room = 0  # the slowest axis that nothing has been put into
+    fold, along = 1, np.zeros(len(leads), np.int64)
+    to = dict(pairs)
+    for axis, length in enumerate(pitch):
+        fold, along = fold * length, along * length + leads[:, axis]
+        place = to.get(axis)
+        if place is None:
+            following = next((b for a, b in pairs if a > axis), ndim)
+            if fold == 1 or room >= following:
                 continue
-            value = item.attrs[key]
-        except (OSError, TypeError, ValueError, RuntimeError, KeyError):
-            continue
-        if isinstance(value, str | bytes):
-            found[str(key)] = value[:4096]
-        elif isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufSU":
-            found[str(key)] = value.tolist()
-        elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
-            found[str(key)] = [str(entry)[:4096] for entry in value.reshape(-1).tolist()]
-    return found
+            place = following - 1 if following < ndim else room
+        made[place], into[:, place] = fold, along
+        room, fold, along = place + 1, 1, np.zeros(len(leads), np.int64)
+    if fold > 1:
+        raise LeftOutError("a virtual data set without the fastest axis of its sources")
+    return tuple(made), into

@@ -1,0 +1,208 @@
+"""Asking another process about HDF5 files: what that process does wrong is an error here, and nothing is left of it."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.formats.frame_checks import one_line
+from vfs.h5 import helper
+
+h5py = pytest.importorskip("h5py")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        file["entry/data"] = np.arange(12).reshape(3, 4)
+    return str(tmp_path / "set.h5")
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Nobody started yet; nobody left afterwards."""
+    made = helper._Desk()
+    monkeypatch.setattr(helper, "_desk", made)
+    yield made
+    made.close()
+    assert made.helper is None
+    assert made.waiting == 0
+
+
+def behaving(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """The other process does this instead of reading a file: `write` is what it answers with."""
+    lines = "".join(f"\n    {line}" for line in body.splitlines())
+    program = f"""
+import ctypes, os, time, vfs.h5.reading as r
+from vfs.h5.facts import packed
+r.SECONDS = 1.0
+def read(path, boundary, write):
+    r.Budget().file(path)
+    write(packed({{"at": "entry/data"}})){lines}
+r.read = read
+{helper._ENTRY}"""
+    monkeypatch.setattr(helper, "_ENTRY", program)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("while True: pass", "does not come to an end at entry/data"),
+        ("ctypes.string_at(0)", "crashes (SIGSEGV) at entry/data"),
+        ("os.abort()", "crashes (SIGABRT) at entry/data"),
+        ("os._exit(3)", "ends without a word"),
+        ("write(packed({'error': 'bad sector'}))", "cannot be understood: bad sector"),
+        ("write(packed({'name': 5})[:-3])", "ends without a word"),
+        ("write(packed({'nme': ''}))", "makes no sense"),
+        ("write(packed({'group': 3}))", "makes no sense"),
+        ("write(b'nonsense' * 100)", "ends without a word"),
+    ],
+)
+def test_whatever_goes_wrong_there_is_an_error_here(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: str, words: str) -> None:
+    behaving(monkeypatch, body)
+    for _ in range(2):
+        with pytest.raises(vfs.FormatError) as caught:
+            vfs.open(path)
+        assert words in one_line(caught.value)
+        assert path in str(caught.value)
+    assert desk.helper.process.poll() is None  # the next file does not notice
+
+
+def test_memory_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    behaving(monkeypatch, "try: bytes(1 << 30)\nexcept MemoryError: write(packed({'error': 'no more memory'}))")
+    with pytest.raises(vfs.FormatError, match="no more memory"):
+        vfs.open(path)
+
+
+def test_silence_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    behaving(monkeypatch, "time.sleep(1000)")
+    monkeypatch.setattr(helper, "SILENCE", 1.0)
+    with pytest.raises(vfs.FormatError, match="says nothing for 1 seconds"):
+        vfs.open(path)
+    assert desk.helper is None
+
+
+def test_one_process_for_many_files_and_threads(desk: Any, path: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        arrays = list(pool.map(lambda _: vfs.open(path), range(40)))
+    assert all((array[...] == np.arange(12).reshape(3, 4)).all() for array in arrays)
+    number = desk.helper.process.pid
+    vfs.open(path)
+    assert desk.helper.process.pid == number
+    assert os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None  # no zombies of ours
+    for _ in range(1000):
+        if not children(number):
+            break
+        time.sleep(0.01)
+    assert not children(number)
+
+
+def children(of: int) -> list[int]:
+    return [int(word) for task in Path(f"/proc/{of}/task").iterdir() for word in (task / "children").read_text().split()]
+
+
+def test_it_leaves_when_it_has_nothing_to_do(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(helper, "IDLE", 0.05)
+    vfs.open(path)
+    for _ in range(1000):
+        if desk.helper is None:
+            break
+        time.sleep(0.01)
+    assert desk.helper is None
+    vfs.open(path)
+
+
+def test_a_killed_one_is_replaced(desk: Any, path: str) -> None:
+    vfs.open(path)
+    os.kill(desk.helper.process.pid, signal.SIGKILL)
+    for _ in range(1000):
+        if "Z" in Path(f"/proc/{desk.helper.process.pid}/stat").read_text().rpartition(")")[2]:
+            break
+        time.sleep(0.01)
+    vfs.open(path)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on, of a process with threads
+def test_a_forked_process_starts_its_own(desk: Any, path: str) -> None:
+    vfs.open(path)
+    number = desk.helper.process.pid
+    gone = os.fork()
+    if gone == 0:
+        ok = helper._desk.helper is None
+        vfs.open(path)
+        gc.collect()
+        ok = ok and helper._desk.helper.process.pid != number
+        helper._desk.close()
+        os._exit(0 if ok else 1)
+    assert os.waitpid(gone, 0)[1] == 0
+    assert desk.helper.process.poll() is None
+    vfs.open(path)
+    assert desk.helper.process.pid == number
+
+
+def test_no_process_can_be_started(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(vfs.SourceError, match="does not start: No such file") as caught:
+        vfs.open(path)
+    assert path in one_line(caught.value)
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    with pytest.raises(vfs.SourceError, match=r"does not start: Broken pipe|ended without a word") as caught:
+        vfs.open(path)
+    one_line(caught.value)
+
+
+def test_h5py_is_missing(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(helper, "_ENTRY", "import sys; sys.modules['h5py'] = None\n" + helper._ENTRY)
+    with pytest.raises(vfs.DependencyError, match=r"needs h5py: pip install 'vfs\[hdf5\]'"):
+        vfs.open(path)
+
+
+def test_it_ends_with_the_process_that_started_it(path: str) -> None:
+    program = f"""
+import vfs
+from vfs.h5 import helper
+vfs.open({path!r})
+print(helper._desk.helper.process.pid, flush=True)
+"""
+    for how in ("", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"):
+        top = str(Path(__file__).parents[2])
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program + how], env={**os.environ, "PYTHONPATH": top}, capture_output=True, text=True, check=False
+        )
+        assert done.stderr == ""
+        for _ in range(1000):
+            if not alive(int(done.stdout)):
+                break
+            time.sleep(0.01)
+        assert not alive(int(done.stdout))
+
+
+def alive(number: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _opened(path: str) -> int:
+    return vfs.open(path).shape[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_in_worker_processes(desk: Any, path: str, method: str) -> None:
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(_opened, [path] * 6) == [3] * 6

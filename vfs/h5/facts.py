@@ -1,0 +1,153 @@
+"""Facts about an HDF5 file, and how they pass through a pipe.
+
+A message is `HEAD` (bytes of JSON, bytes of tables), the JSON, and the tables one after the other as int64 in native order; the JSON
+says their shapes. A stream that ends within a message ends before it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+HEAD = struct.Struct("=QQ")
+
+Runs = tuple[tuple[int, int, int], ...]
+"""Along an axis: (first in the source, first in the virtual data set, length)."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A source of a virtual data set.
+
+    Attributes:
+        source: number of its facts in the survey.
+        runs: for every axis that is longer than 1 in what is mapped, slowest first: axis in the source, axis in the virtual data
+            set, and what of one is where in the other.
+        start, place: of the source and of the virtual data set, elements per axis: where the axes that are not in `runs` are taken.
+    """
+
+    source: int
+    runs: tuple[tuple[int, int, Runs], ...]
+    start: tuple[int, ...]
+    place: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A data set.
+
+    Attributes:
+        name: its path in the file; "" for what only serves as a source.
+        left_out: why it cannot be shown, or "".
+        file: the file that holds it.
+        dtype: of an element in the file, as numpy writes it.
+        kind: contiguous, chunked, compact, external or virtual.
+        offset: first byte, where contiguous; -1 where nothing was ever written.
+        chunk: elements per axis; filters: (number, parameters, name) in the order of writing.
+        table: int64[chunks, ndim + 3]: first element per axis, first byte, bytes stored, mask of the filters that were left out.
+        held: its bytes, where compact.
+        parts: (file, first byte, bytes) of external storage.
+        mapped: sources of a virtual data set.
+        fill: what was never written reads as.
+        attrs: attributes; labels: names of its axes, "" where there is none. text: of a scalar string.
+    """
+
+    name: str
+    left_out: str = ""
+    file: str = ""
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    kind: str = ""
+    offset: int = -1
+    chunk: tuple[int, ...] = ()
+    filters: tuple[tuple[int, tuple[int, ...], str], ...] = ()
+    table: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    held: bytes = b""
+    parts: tuple[tuple[str, int, int], ...] = ()
+    mapped: tuple[Mapped, ...] = ()
+    fill: int | float | complex = 0
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """All of a file.
+
+    Attributes:
+        data: name -> facts, in the order of the file; sources: facts by number, of what `mapped` counts.
+        groups: path -> attributes; "" is the root.
+    """
+
+    data: Mapping[str, Data]
+    sources: tuple[Data, ...]
+    groups: Mapping[str, Mapping[str, Any]]
+
+
+def packed(said: Mapping[str, Any], *tables: np.ndarray) -> bytes:
+    """A message."""
+    text = json.dumps({**said, "tables": [table.shape for table in tables]}).encode()
+    raw = b"".join(np.ascontiguousarray(table, np.int64).tobytes() for table in tables)
+    return HEAD.pack(len(text), len(raw)) + text + raw
+
+
+def unpacked(stream: memoryview) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
+    """The messages of a stream.
+
+    Raises:
+        ValueError: these are no messages.
+    """
+    at = 0
+    while at + HEAD.size <= len(stream):
+        text, raw = HEAD.unpack_from(stream, at)
+        at += HEAD.size
+        if at + text + raw > len(stream):
+            return
+        said = json.loads(bytes(stream[at : at + text]))
+        at += text
+        tables = []
+        for shape in said.pop("tables"):
+            size = 8 * math.prod(shape)
+            tables.append(np.frombuffer(bytes(stream[at : at + size]), np.int64).reshape(shape))  # bytes: aligned
+            at += size
+            raw -= size
+        at += raw
+        yield said, tables
+
+
+def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
+    """Facts from a message.
+
+    Raises:
+        TypeError, ValueError, KeyError: it holds none.
+    """
+    fill = said.get("fill", 0)
+    return Data(
+        name=said["name"],
+        left_out=said.get("left_out", ""),
+        file=said.get("file", ""),
+        dtype=said.get("dtype", ""),
+        shape=tuple(said.get("shape", ())),
+        kind=said.get("kind", ""),
+        offset=said.get("offset", -1),
+        chunk=tuple(said.get("chunk", ())),
+        filters=tuple((number, tuple(values), name) for number, values, name in said.get("filters", ())),
+        table=tables[0] if tables else np.empty((0, 0), np.int64),
+        held=bytes.fromhex(said.get("held", "")),
+        parts=tuple((path, at, size) for path, at, size in said.get("parts", ())),
+        mapped=tuple(
+            Mapped(source, tuple((a, b, tuple((f, t, n) for f, t, n in runs)) for a, b, runs in axes), tuple(start), tuple(place))
+            for source, axes, start, place in said.get("mapped", ())
+        ),
+        fill=complex(*fill) if isinstance(fill, list) else fill,
+        attrs=said.get("attrs", {}),
+        labels=tuple(said.get("labels", ())),
+        text=said.get("text", ""),
+    )

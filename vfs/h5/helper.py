@@ -1,0 +1,246 @@
+"""Asking for the facts of an HDF5 file: starts the process that reads them, and says what became of it.
+
+One process serves all files that this one opens, from any number of threads, and is sent away when it had nothing to do for
+`IDLE` seconds, when this process ends, or in a fork of this process (which starts its own).
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+from vfs.boundary import Boundary
+from vfs.errors import DependencyError, FormatError, SourceError
+from vfs.h5.facts import Data, Survey, data_of, unpacked
+from vfs.h5.server import STATUS
+
+IDLE = 20.0  # seconds that the process stays without work: about 35 MB
+SILENCE = 120.0  # seconds without a word; usual files take 0.02 in all. It runs under a limit of processor time of its own, see `vfs.h5.reading`
+PIPE = 1 << 20  # bytes that Linux gives a pipe on request
+_ENTRY = "from vfs.h5.server import main; main()"
+
+
+class _Helper:
+    """The other process."""
+
+    def __init__(self) -> None:
+        here = os.path.abspath(f"{__file__}/../../..")  # where this package is
+        modules = os.pathsep.join([here, *(os.path.abspath(name) for name in sys.path if name)])
+        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}  # a process with threads is not to be forked
+        mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with its:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-P", "-S", "-c", _ENTRY],
+                    stdin=its.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": modules, "HDF5_PLUGIN_PRELOAD": "::", **one_thread},  # "::": libhdf5 loads no plugins
+                    start_new_session=True,  # Ctrl-C is for us
+                )
+        except BaseException:
+            mine.close()
+            raise
+        self.socket = mine
+
+    def ask(self, request: dict[str, Any], pipe: int) -> None:
+        """Raises:
+        OSError: it is not there any more.
+        """
+        socket.send_fds(self.socket, [json.dumps(request).encode()], [pipe])
+
+    def end(self, at_once: bool = False) -> None:
+        """Send it away, with what it started."""
+        self.socket.close()
+        try:
+            if at_once:
+                raise subprocess.TimeoutExpired("", 0)
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+class _Desk:
+    """The one helper of this process, and how many wait for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.helper: _Helper | None = None
+        self.waiting = 0
+        self.timer: threading.Timer | None = None
+
+    def enter(self, request: dict[str, Any], pipe: int) -> _Helper:
+        """Ask; `leave` has to follow.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        with self.lock:
+            if self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+            if self.helper is not None:
+                try:
+                    self.helper.ask(request, pipe)
+                except OSError:  # it was killed since it was last asked
+                    self.helper.end(at_once=True)
+                    self.helper = None
+            if self.helper is None:
+                started = _Helper()
+                try:
+                    started.ask(request, pipe)
+                except BaseException:
+                    started.end(at_once=True)
+                    raise
+                self.helper = started
+            self.waiting += 1
+            return self.helper
+
+    def leave(self, helper: _Helper, failed: bool) -> None:
+        """Done with it. Where it failed, it is not asked again."""
+        with self.lock:
+            self.waiting -= 1
+            if failed and self.helper is helper:
+                self.helper = None
+            if self.waiting == 0 and self.helper is not None and self.timer is None:
+                self.timer = threading.Timer(IDLE, self.close)
+                self.timer.daemon = True
+                self.timer.start()
+        if failed:
+            helper.end(at_once=True)
+
+    def close(self) -> None:
+        """Send the helper away, unless somebody waits for it."""
+        with self.lock:
+            if self.waiting or self.helper is None:
+                return
+            helper, self.helper = self.helper, None
+            if self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+        helper.end()
+
+
+_desk = _Desk()
+
+
+def _after_fork() -> None:
+    global _desk
+    if _desk.helper is not None:
+        _desk.helper.socket.close()
+        _desk.helper.process.returncode = 0  # it is not ours to wait for
+    _desk = _Desk()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(lambda: _desk.close())
+
+
+def survey(path: str, boundary: Boundary) -> Survey:
+    """The facts of an HDF5 file.
+
+    Args:
+        path: absolute.
+        boundary: where links may lead.
+
+    Raises:
+        FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end.
+        DependencyError: h5py is not installed.
+        SourceError: no other process can be started.
+    """
+    stream, status = _asked(path, {"path": path, "folders": boundary.folders, "files": boundary.files})
+    data: dict[str, Data] = {}
+    sources: dict[int, Data] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    at, ended = "", False
+    try:
+        for said, tables in unpacked(stream):
+            if "missing" in said:
+                raise DependencyError(f"{path}: reading HDF5 needs h5py: pip install 'vfs[hdf5]' ({said['missing']})")
+            if "error" in said:
+                raise FormatError(f"{path}: the HDF5 file cannot be understood: {said['error']}")
+            if "at" in said:
+                at = said["at"]
+            elif "end" in said:
+                ended = True
+            elif "group" in said:
+                groups[said["group"]] = said["attrs"]
+            elif "number" in said:
+                sources[said["number"]] = data_of(said, tables)
+            else:
+                data[said["name"]] = data_of(said, tables)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{path}: the HDF5 file cannot be understood: what was read of it makes no sense ({str(error)[:200]})") from None
+    if not ended:
+        where = f" at {at[:200]}" if at else ""
+        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which takes it apart, {_ending(status)}{where}")
+    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups)
+
+
+def _ending(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number == signal.SIGXCPU:
+            return "does not come to an end"
+        return f"crashes ({signal.Signals(number).name})"
+    return f"ends without a word (status {status})"
+
+
+def _asked(path: str, request: dict[str, Any], again: bool = True) -> tuple[memoryview, int]:
+    """(what the other process wrote, its wait status)."""
+    reading, writing = os.pipe()
+    try:
+        with suppress(OSError):
+            fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
+        try:
+            helper = _desk.enter(request, writing)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise SourceError(f"{path}: HDF5 files are read by another process, and {sys.executable!r} does not start: {why}") from None
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    failed = True
+    try:
+        stream = _all_of(reading)
+        failed = stream is None or len(stream) < STATUS.size
+    finally:
+        os.close(reading)
+        _desk.leave(helper, failed)
+    if stream is None:
+        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which takes it apart, says nothing for {SILENCE:.0f} seconds")
+    if failed:
+        if again:  # it was killed, perhaps because of what another thread asked it
+            return _asked(path, request, again=False)
+        status = helper.process.returncode
+        raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without a word (status {status})")
+    return stream[: -STATUS.size], STATUS.unpack(stream[-STATUS.size :])[0]
+
+
+def _all_of(pipe: int) -> memoryview | None:
+    """Everything up to the end of a pipe; None where nothing comes for `SILENCE` seconds."""
+    got = bytearray()
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while poll.poll(SILENCE * 1000):
+        more = os.read(pipe, PIPE)
+        if not more:
+            return memoryview(got)
+        got += more
+    return None
