@@ -29,7 +29,8 @@ case "$*" in
         printf '#!/bin/sh\\necho "vfs in $(pwd):" "$@"\\n' >"${0%python}vfs" && chmod +x "${0%python}vfs" ;;
     "-I -c import pip") ;;
     *ensurepip*) REAL "$@" >/dev/null && echo "$here" ;;
-    "-m pytest"*) echo "pytest in $(pwd): $*" ;;
+    "-m tests.clients.install"*) echo "clients into ${3##*/}" >>"$LOG" ;;
+    "-m pytest"*) [ -z "${VFS_CLIENTS:-}" ] || echo "clients of ${VFS_CLIENTS##*/}"; echo "pytest in $(pwd): $*" ;;
     *) exec REAL "$@" ;;
 esac
 """
@@ -214,6 +215,16 @@ def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -
     assert checkout.did == ["venv", "install .[dev]"]
     assert (checkout.root / f".venv-test-{version}" / ".stamp").exists()
     assert checkout.call("test", "--python", "3.99")[0] == 1
+
+
+def test_clients_have_an_environment_of_their_own_and_are_all_that_runs(checkout: Checkout) -> None:
+    status, out, _ = checkout.call("test", "--clients", "-k", "a b")
+    assert (status, out) == (0, f"clients of .venv-clients\npytest in {checkout.root}: -m pytest -n 2 tests/clients -k a b\n")
+    assert checkout.did == ["venv", "install .[dev]", "clients into .venv-clients"]
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for options in (("--clients", "--python", version), ("--python", version, "--clients")):
+        assert checkout.call("test", *options)[1].startswith(f"clients of .venv-clients-{version}\n")
+    assert checkout.call("test", "-k", "--clients")[1] == f"pytest in {checkout.root}: -m pytest -n 2 -k --clients\n", "an argument of pytest"
 
 
 def test_test_ends_as_pytest_ends(checkout: Checkout) -> None:

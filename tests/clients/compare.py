@@ -1,28 +1,36 @@
 """What the client scripts share. Each runs in a process of its own and shows what one foreign tool makes of a face::
 
-    python read_zarr.py FACE EXPECTED.npy [ARRAY]
+    python read_zarr.py FACE EXPECTED.npy [ARRAY [HOW]]
 
-FACE is a folder (a zarr face of a mount, or a copy of one), a URL where the tool takes one, or a pickled `vfs.store.Store` (NAME.pickle)
-for tools that read stores. ARRAY is the array's path in it ("data"). EXPECTED.npy holds what must come back, element by element
-and in the same dtype. Exit status:
+FACE is a folder (a zarr face of a mount, or a copy of one), a .npy face, a URL where the tool takes one, or a pickled `vfs.store.Store`
+(NAME.pickle) for tools that read stores. ARRAY is the array's path in it ("data"). EXPECTED.npy holds what must come back, element by
+element and in the same dtype. HOW is up to the script: another way of the same tool. One line of JSON on stdout says what was seen; its
+"regions" say of each region "equal", "unreadable", "not offered" (the tool has no way to ask for it) or how it differs. Exit status:
 
-- 0: all is equal; one line of JSON on stdout says what was seen
+- 0: all that the tool offers is equal
 - 1: something came back that is not what was expected
-- 3: the tool reported that it cannot read (what a source that is broken must lead to)
+- 3: the tool reported that it cannot read (what a source that is broken must lead to), and nothing that did come back was wrong
+
+Only numpy is needed here: some tools have a Python of their own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
 WRONG, UNREADABLE = 1, 3
+
+
+class NotOffered(Exception):  # noqa: N818 - not an error
+    """The tool, in the version its message names, cannot be asked for a region such as this one, or does not know such a face."""
 
 
 def source(face: str) -> Any:
@@ -33,18 +41,39 @@ def source(face: str) -> Any:
         return pickle.load(file)
 
 
-def regions(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+def is_v3(face: str) -> bool:
+    """True where the root of a folder has a zarr.json."""
+    return os.path.exists(f"{face}/zarr.json")
+
+
+def how() -> str:
+    """The way of reading that was asked for; "" for the usual one."""
+    return sys.argv[4] if len(sys.argv) > 4 else ""
+
+
+def regions(shape: tuple[int, ...]) -> dict[str, tuple[slice, ...]]:
     """All of it; across the borders of chunks; the far edge; the first element."""
-    yield (slice(None),) * len(shape)
-    yield tuple(slice(n // 3, max(n // 3 + 1, n - n // 4)) for n in shape)
-    yield tuple(slice(max(0, n - 2), n) for n in shape)
-    yield tuple(slice(0, 1) for _ in shape)
+    return {
+        "whole": (slice(None),) * len(shape),
+        "crossing": tuple(slice(n // 3, max(n // 3 + 1, n - n // 4)) for n in shape),
+        "edge": tuple(slice(max(0, n - 2), n) for n in shape),
+        "first": tuple(slice(0, 1) for _ in shape),
+    }
 
 
 def wrong(message: str) -> NoReturn:
     """Say what came back instead of what was expected."""
     print(message, file=sys.stderr)
     sys.exit(WRONG)
+
+
+def difference(part: np.ndarray, want: np.ndarray) -> str:
+    """What is wrong with what came back; "" where nothing is."""
+    if part.dtype != want.dtype or part.shape != want.shape:
+        return f"expected {want.dtype}{list(want.shape)}, found {part.dtype}{list(part.shape)}"
+    if part.tobytes() != want.tobytes():
+        return f"{np.count_nonzero(part != want):,} of {want.size:,} elements differ"
+    return ""
 
 
 def main(read: Callable[[str, str], tuple[Callable[[tuple[slice, ...]], Any], dict[str, Any]]]) -> None:
@@ -55,16 +84,27 @@ def main(read: Callable[[str, str], tuple[Callable[[tuple[slice, ...]], Any], di
     """
     face, expected_file, *rest = sys.argv[1:]
     expected = np.load(expected_file)
+    found: dict[str, str] = {}
+    seen: dict[str, Any] = {}
     try:
         get, seen = read(face, rest[0] if rest else "data")
-        got = [(region, np.asarray(get(region))) for region in regions(expected.shape)]
+    except NotOffered as error:
+        seen = {"version": str(error)}
+        found = dict.fromkeys(regions(expected.shape), "not offered")
     except Exception:
         traceback.print_exc()
-        sys.exit(UNREADABLE)
-    for region, part in got:
-        want = expected[region]
-        if part.dtype != want.dtype or part.shape != want.shape:
-            wrong(f"{region}: expected {want.dtype}{list(want.shape)}, found {part.dtype}{list(part.shape)}")
-        if part.tobytes() != want.tobytes():
-            wrong(f"{region}: {np.count_nonzero(part != want):,} of {want.size:,} elements differ")
-    print(json.dumps(seen | {"dtype": str(expected.dtype), "shape": expected.shape}))
+        found = dict.fromkeys(regions(expected.shape), "unreadable")
+    else:
+        for name, region in regions(expected.shape).items():
+            try:
+                found[name] = difference(np.asarray(get(region)), expected[region]) or "equal"
+            except NotOffered:
+                found[name] = "not offered"
+            except Exception:
+                traceback.print_exc()
+                found[name] = "unreadable"
+    print(json.dumps(seen | {"dtype": str(expected.dtype), "shape": expected.shape, "regions": found}))
+    differing = {name: text for name, text in found.items() if text not in ("equal", "unreadable", "not offered")}
+    if differing:
+        wrong("; ".join(f"{name}: {text}" for name, text in differing.items()))
+    sys.exit(UNREADABLE if "unreadable" in found.values() else 0)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import importlib.metadata
 import urllib.error
 import urllib.request
 from typing import Any
 
 import tensorstore
-from compare import main
+from compare import is_v3, main
 
 
-def is_v3(face: str) -> bool:
+def has_v3(face: str) -> bool:
     """True where the root has a zarr.json."""
     if "://" not in face:
-        return os.path.exists(f"{face}/zarr.json")
+        return is_v3(face)
     try:
         return bool(urllib.request.urlopen(f"{face}/zarr.json").status == 200)
     except urllib.error.HTTPError:
@@ -23,9 +23,10 @@ def is_v3(face: str) -> bool:
 
 def read(face: str, array: str) -> Any:
     where = {"driver": "http", "base_url": f"{face}/{array}/"} if "://" in face else {"driver": "file", "path": f"{face}/{array}/"}
-    opened = tensorstore.open({"driver": "zarr3" if is_v3(face) else "zarr", "kvstore": where}, open=True, read=True).result()
+    opened = tensorstore.open({"driver": "zarr3" if has_v3(face) else "zarr", "kvstore": where}, open=True, read=True).result()
     chunks = opened.chunk_layout.read_chunk.shape
-    return lambda region: opened[region].read().result(), {"dims": opened.domain.labels, "chunks": chunks}
+    version = importlib.metadata.version("tensorstore")
+    return lambda region: opened[region].read().result(), {"version": version, "dims": opened.domain.labels, "chunks": chunks}
 
 
 if __name__ == "__main__":

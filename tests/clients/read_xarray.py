@@ -19,7 +19,8 @@ def read(face: str, array: str) -> Any:
             raise SystemExit("numpy and dask see different elements")
         return found
 
-    return get, {"dims": variable.dims, "encoded_fill": str(variable.encoding.get("_FillValue")), "variables": sorted(map(str, whole.variables))}
+    variables = sorted(map(str, whole.variables))
+    return get, {"version": xarray.__version__, "dims": variable.dims, "encoded_fill": str(variable.encoding.get("_FillValue")), "variables": variables}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+"""rasterio, which brings a GDAL of its own and knows images only: an image for each position of the leading axes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+import rasterio
+from compare import NotOffered, is_v3, main
+from rasterio.windows import Window
+
+
+def read(face: str, array: str) -> Any:
+    version = f"{rasterio.__version__} with GDAL {rasterio.__gdal_version__}"
+    if is_v3(face) and [int(part) for part in rasterio.__gdal_version__.split(".")[:2]] < [3, 12]:
+        raise NotOffered(version)  # 3.10 knows a draft of v3: "Unsupported codec: bytes"
+    warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+    with open(f"{face}/{array}/{'zarr.json' if is_v3(face) else '.zarray'}") as file:
+        shape = json.load(file)["shape"]
+
+    def get(region: tuple[slice, ...]) -> Any:
+        *lead, rows, columns = (range(*piece.indices(n)) for piece, n in zip(region, shape, strict=True))
+        window = Window(columns.start, rows.start, len(columns), len(rows))
+        images = []
+        for position in itertools.product(*lead):
+            with rasterio.open(f'ZARR:"{os.path.abspath(face)}":/{array}' + "".join(f":{i}" for i in position)) as opened:
+                images.append(opened.read(1, window=window))
+        return np.array(images).reshape(*map(len, lead), len(rows), len(columns))
+
+    return get, {"version": version}
+
+
+if __name__ == "__main__":
+    main(read)
