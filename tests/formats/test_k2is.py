@@ -67,6 +67,7 @@ def test_whole_frames_and_boxes(tmp_path: Path) -> None:
         same(array[0, 3:7, ::5], frames[0, 3:7, ::5])
         same(array[:, 900:1000, 16:1040], frames[:, 900:1000, 16:1040])  # whole blocks, rows of the output that are not as wide as the frame
         same(array[:, 5:1800:7, 17:1040], frames[:, 5:1800:7, 17:1040])
+        same(array[1, 11:20, 5:301], frames[1, 11:20, 5:301])  # whole blocks at odd places of the output, fewer than a band has
     same(vfs.open(path, dtype="f4")[0, :40], frames[0, :40].astype("f4"))
 
 
