@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from vfs.cache import CACHE, ChunkCache
 from vfs.corrections import Corrections
 from vfs.dataset import Dataset, Saved
 from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
+from vfs.forest import Forest, Opened
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
 from vfs.tree import Folder, Tree
@@ -273,12 +275,24 @@ def open_group(
     return group
 
 
+_COMMON = frozenset(inspect.signature(open_group).parameters)
+"""Names of the options that do not belong to a format."""
+
+
 def open(paths: Paths, **options: Any) -> VirtualArray:
     """Open the main array of a set of files: `open_group(…).main`. Reads headers, no pixels. Takes what `open_group` takes."""
     return open_group(paths, **options).main
 
 
-def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], *, cache_size: int | str = CACHE, **options: Any) -> Mount:
+def mount(
+    paths: Paths | Sequence[Paths],
+    mountpoint: str | os.PathLike[str],
+    *,
+    tree: bool = False,
+    show_files: bool = False,
+    cache_size: int | str = CACHE,
+    **options: Any,
+) -> Mount:
     """Show data sets at a mount point, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, served by another process.
 
     Use it in a `with` statement, or call `close()`; it also ends with this process.
@@ -286,6 +300,8 @@ def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], *,
     Args:
         paths: one data set as `open` takes it, or a list of them: every item is a data set, a list in the list is one of several files.
         mountpoint: an existing, empty folder.
+        tree: `paths` is a folder, which is shown with its subfolders and all data sets in them: see `forest`.
+        show_files: with `tree`, files that are no data set are shown, too, as they are.
         cache_size: most bytes of decoded pieces that are kept for all data sets together, also as "1GiB"; 0: none.
         options: what `open` takes, for every data set. The backend is "buffered" unless said otherwise: a source that shrinks
             kills the process that reads its map.
@@ -299,8 +315,16 @@ def mount(paths: Paths | Sequence[Paths], mountpoint: str | os.PathLike[str], *,
     items = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not items:
         raise OptionError("nothing to mount: expected at least one data set")
-    options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
     limit = tiling.as_bytes(cache_size, "cache_size")
+    if tree:
+        if len(items) != 1 or not isinstance(items[0], str | os.PathLike):
+            raise OptionError(f"tree=True shows one folder, found {len(items)}")
+        make = partial(forest, os.path.abspath(items[0]), limit, show_files=show_files, **options)
+        make()  # says what is wrong at once; opens nothing
+        return Mount.start(make, mountpoint)
+    if show_files:
+        raise OptionError("show_files goes with tree=True")
+    options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
     return Mount.start(partial(open_folder, [open_group(item, **options).opening for item in items], limit), mountpoint)
 
 
@@ -328,6 +352,57 @@ def folder(groups: Sequence[VirtualGroup], cache: ChunkCache, zarr_format: int |
     if zarr_format is not None:
         shown.faces = {name: face for name, face in shown.faces.items() if getattr(face, "zarr_format", zarr_format) == zarr_format}
     return shown
+
+
+def forest(
+    root: str | os.PathLike[str],
+    cache_size: int = CACHE,
+    zarr_format: int | None = None,
+    *,
+    show_files: bool = False,
+    format: str | None = None,
+    **options: Any,
+) -> Forest:
+    """A folder with its subfolders and all data sets in them, as what a mount shows. Opens nothing.
+
+    Args:
+        cache_size: most bytes of decoded pieces that are kept for all sets together.
+        zarr_format: 3 or 2: without the face of the other one; None: both.
+        show_files: files that are no data set are shown, too, as they are.
+        format: only data sets of this format.
+        options: what `open` takes, for every data set; not what only fits one scan or detector. The backend is "buffered" unless said otherwise.
+
+    Raises:
+        OptionError: it is no folder; an option that does not fit, or is for a single data set.
+    """
+    for name in ("array", "nav_shape", "sync_offset", "roi", "dark", "gain", "dead"):
+        if options.get(name):
+            raise OptionError(f"{name} is for one data set, not for all that are in a folder; mount that one by itself")
+        options.pop(name, None)
+    chunks = options.get("chunks", "auto")
+    if not isinstance(tiling.parsed(chunks) if isinstance(chunks, str) else chunks, str | int):
+        raise OptionError(f"chunks={chunks!r}: elements per axis are for one data set; for a folder take auto, frames, scan, balanced or a size (4MiB)")
+    kind = by_name(format) if format else None
+    own = {name: value for name, value in options.items() if name not in _COMMON}
+    if kind is not None:
+        kind.check_options(own)
+    elif own:
+        raise OptionError(f"{next(iter(own))} is an option of a format: say of which one, with --format (format=)")
+    if zarr_format not in (None, 2, 3):
+        raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
+    try:
+        np.dtype(options.get("dtype"))
+    except TypeError:
+        raise OptionError(f"dtype={options['dtype']!r}: not a numpy dtype") from None
+    options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
+    cache = ChunkCache(cache_size)
+    opener = partial(_opened, cache=cache, format=format, **options)
+    return Forest(root, opener, kinds=None if kind is None else [kind], cache=cache, zarr_format=zarr_format, show_files=show_files)
+
+
+def _opened(path: str, **options: Any) -> Opened:
+    group = open_group(path, **options)
+    return Opened(group.tree, group.opening.format, group.opening.paths)
 
 
 def _digest(datasets: Sequence[Dataset]) -> bytes:

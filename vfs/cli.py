@@ -28,6 +28,7 @@ from vfs.errors import OptionError, VfsError
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
+    from vfs.forest import Forest
     from vfs.formats import Format
 
 app = typer.Typer(
@@ -176,6 +177,8 @@ def formats(json_: Json = False) -> None:
 def mount(
     datasets: Datasets,
     mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")],
+    tree: Annotated[bool, typer.Option("--tree", help="DATASET is a folder: show its subfolders, and every data set in them.")] = False,
+    show_files: Annotated[bool, typer.Option("--show-files", help="With --tree: show files that are no data set, too.")] = False,
     cache_size: Annotated[str, typer.Option("--cache-size", metavar="BYTES", help="Most bytes of decoded pieces that are kept (2GiB).")] = "256MiB",
     *,
     settings: Settings,
@@ -189,11 +192,19 @@ def mount(
         from vfs.report import count
         from vfs.tiling import as_bytes
 
-        cache = ChunkCache(as_bytes(cache_size, "--cache-size"))
+        limit = as_bytes(cache_size, "--cache-size")
+        ends = f"at {mountpoint}; Ctrl-C or `vfs unmount {mountpoint}` ends it"
+        if show_files and not tree:
+            raise OptionError("--show-files goes with --tree")
+        if tree:
+            whole = _forest(datasets, settings, limit, show_files)
+            serve(whole, mountpoint, ready=lambda: _say(f"the data sets in {whole.root} {ends}"))
+            return
+        cache = ChunkCache(limit)
         backend, _ = choice(settings.common["backend"], serves=True)
         groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend, "cache": cache}))
         _warn_of_chunks(groups)
-        line = f"{count(len(groups), 'data set')} at {mountpoint}; Ctrl-C or `vfs unmount {mountpoint}` ends it"
+        line = f"{count(len(groups), 'data set')} {ends}"
         serve(folder(groups, cache, settings.zarr_format), mountpoint, ready=lambda: _say(line))
 
 
@@ -257,6 +268,23 @@ def _open(paths: Sequence[str], settings: Settings) -> VirtualGroup:
     names = expand(paths, settings.common["follow_outside"])
     kind = by_name(settings.format) if settings.format else detect(names[0])
     return open_group(names, format=kind.name, **settings.common, **_converted(kind, settings.options))
+
+
+def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_files: bool) -> Forest:
+    """What `--tree` shows.
+
+    Raises:
+        OptionError: several folders, or an option that is for a single data set.
+    """
+    from vfs.api import forest
+    from vfs.formats import by_name
+
+    if len(folders) != 1:
+        raise OptionError(f"--tree shows one folder, found {len(folders)}")
+    if settings.options and not settings.format:
+        raise OptionError(f"-o {next(iter(settings.options))}: an option of a format; with --tree, say of which one with --format")
+    own = _converted(by_name(settings.format), settings.options) if settings.format else {}
+    return forest(folders[0], cache_size, settings.zarr_format, show_files=show_files, format=settings.format, **settings.common, **own)
 
 
 def _open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup]:

@@ -101,3 +101,8 @@ class MountError(VfsError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[-1]) if self.args else ""
+
+
+def printable(text: object) -> str:
+    """Text for one line of a log or terminal: what is not printable (newlines, escapes, bytes that are no UTF-8) is spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))

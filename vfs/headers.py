@@ -8,9 +8,10 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy
 
 from vfs.boundary import Boundary, open_file
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
@@ -132,6 +133,29 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
         if a == b:
             raise FormatError(f"{os.path.join(folder, second)}: has the same number in its series as {first}; remove one, or name the files of the set")
     return [(number, os.path.join(folder, name)) for number, name in found]
+
+
+def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """(shape, Fortran order, dtype) of a .npy header; the stream is left behind it.
+
+    Args:
+        most: bytes that it may have.
+
+    Raises:
+        Exception: of any kind, where it is garbled.
+    """
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    start = stream.tell()
+    for again in range(20, -1, -1):
+        try:
+            shape, fortran, dtype = read(stream, max_header_size=most)
+            break
+        except SystemError:  # Python 3.11 counts levels of syntax for all threads together: one that is interrupted may find the count wrong
+            if not again:
+                raise
+            stream.seek(start)
+    return tuple(shape), fortran, dtype
 
 
 def parse_xml(text: bytes, path: str) -> ElementTree.Element:

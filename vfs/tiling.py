@@ -92,7 +92,7 @@ def negotiate(spec: ChunkSpec, source: Source) -> Chunking:
         OptionError: a word that is not known, elements for another number of axes, numbers below 1 other than -1.
     """
     if isinstance(spec, str):
-        spec = _parsed(spec)
+        spec = parsed(spec)
     if isinstance(spec, str):
         shape, reason = _named(spec, source)
     elif (size := _integer(spec)) is not None:
@@ -211,7 +211,12 @@ def _touched(chunk: Sequence[int], source: Source) -> float:
     return frames * max(min(frame, PAGE), min(frame, lines * line))
 
 
-def _parsed(word: str) -> str | int | tuple[int, ...]:
+def parsed(word: str) -> str | int | tuple[int, ...]:
+    """What a text says of chunks: a word, a number of bytes, or elements per axis.
+
+    Raises:
+        OptionError: none of these.
+    """
     if word in _WORDS:
         return word
     sized = _size(word)

@@ -343,9 +343,10 @@ class NpyFace:
         written = io.BytesIO()
         npy.write_array_header_1_0(written, {"descr": array.dtype.newbyteorder("<").str, "fortran_order": False, "shape": array.shape})
         self.header = written.getvalue()
+        self.root = Node(False, len(self.header) + array.nbytes)
 
     def node(self, key: str) -> Node | None:
-        return None if key else Node(False, len(self.header) + self.array.nbytes)
+        return None if key else self.root
 
     def children(self, key: str, after: int = 0) -> Iterator[str]:
         return iter(())
@@ -396,7 +397,19 @@ class Tree:
 
     def faces(self) -> dict[str, Face]:
         """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy" (equal ones: "-2.npy", "-3.npy")."""
-        found: dict[str, Face] = {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2)}
+        return {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2), **self._files()}
+
+    def roots(self, zarr_format: int | None = None) -> dict[str, Node]:
+        """Name after the tree's own name -> what the face is at its root. Costs less than making the faces.
+
+        Args:
+            zarr_format: 3 or 2: without the face of the other one; None: both.
+        """
+        folders = {ending: FOLDER for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)}
+        return folders | {ending: face.root for ending, face in self._files().items()}
+
+    def _files(self) -> dict[str, NpyFace]:
+        found: dict[str, NpyFace] = {}
         for path, array in self.arrays.items():
             if path == self.main:
                 found[".npy"] = NpyFace(array)

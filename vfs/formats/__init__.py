@@ -37,6 +37,7 @@ class Format:
         sniff: (path, first bytes) -> True where the file is of this format. "First bytes" are at most `HEAD`. Cheap; it may not raise.
         open: (paths, *, options) -> data sets, the main one first. One path names its set; several are the set. Where the files only
             keep how another set is opened, it answers with that.
+        leads: endings of files that are only there to name a set. Where a folder is looked through they come before the files of their sets.
     """
 
     name: str
@@ -45,11 +46,12 @@ class Format:
     summary: str
     sniff: Callable[[str, bytes], bool]
     open: Callable[..., Sequence[Dataset] | Saved]
+    leads: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """Option name -> parameter of `open`."""
-        return {n: p for n, p in inspect.signature(self.open, eval_str=True).parameters.items() if p.kind is p.KEYWORD_ONLY}
+        return _options(self.open)
 
     def help(self, option: str) -> str:
         """What `open`'s docstring says of an option."""
@@ -73,6 +75,11 @@ class Format:
             if name.lower().endswith(ending) and len(name) > len(ending):
                 return name[: -len(ending)]
         return os.path.splitext(name)[0] or name
+
+
+@cache
+def _options(open: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    return {n: p for n, p in inspect.signature(open, eval_str=True).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
 
 @cache

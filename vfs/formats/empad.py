@@ -216,5 +216,11 @@ def open(paths: Sequence[str], *, allow_truncated: bool = False) -> list[Dataset
 
 
 FORMAT = Format(
-    "empad", (".xml", ".raw"), "https://doi.org/10.1017/S1431927615015664", "EMPAD (first generation): a .raw file and the .xml that describes it", sniff, open
+    "empad",
+    (".xml", ".raw"),
+    "https://doi.org/10.1017/S1431927615015664",
+    "EMPAD (first generation): a .raw file and the .xml that describes it",
+    sniff,
+    open,
+    leads=(".xml",),
 )

@@ -274,4 +274,4 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | Non
     return [*found, _gain(gain_map)] if gain_map else found
 
 
-FORMAT = Format("frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open)
+FORMAT = Format("frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open, leads=(".hdr",))

@@ -338,4 +338,4 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
     return [Dataset("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)]
 
 
-FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open)
+FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open, leads=(".gtg",))

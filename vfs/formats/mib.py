@@ -442,5 +442,11 @@ def _number(word: str) -> float | None:
 
 
 FORMAT = Format(
-    "mib", (".mib", ".hdr"), "https://quantumdetectors.com/products/merlinem/", "Quantum Detectors Merlin (Medipix3): .mib series with .hdr", sniff, open
+    "mib",
+    (".mib", ".hdr"),
+    "https://quantumdetectors.com/products/merlinem/",
+    "Quantum Detectors Merlin (Medipix3): .mib series with .hdr",
+    sniff,
+    open,
+    leads=(".hdr",),
 )

@@ -11,13 +11,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.lib import format as npy
 
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.headers import nav_dims, read_at
+from vfs.headers import nav_dims, npy_header, read_at
 from vfs.layout import FrameLayout, whole_frame
 
 _MOST = 1 << 20  # bytes a header may have: real ones have some hundred
@@ -38,16 +37,14 @@ def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
         raise FormatError(f"{path}: expected a .npy header of version 1 to 3, found version {start[6]} and {offset:,} bytes")
     stream = io.BytesIO(read_at(path, offset))
     try:
-        version = npy.read_magic(stream)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(stream, max_header_size=_MOST)
+        shape, fortran, dtype = npy_header(stream, _MOST)
     except Exception as error:  # a garbled header can fail anywhere in numpy's parser
         raise FormatError(f"{path}: the .npy header cannot be understood: {str(error).splitlines()[0]}") from None
     if dtype.hasobject or dtype.kind not in "biufc":
         raise FormatError(f"{path}: holds {dtype}; expected numbers")
     if any(n < 0 for n in shape) or len(shape) > 32:
         raise FormatError(f"{path}: the .npy header says shape {shape}")
-    return tuple(shape), fortran, dtype, offset
+    return shape, fortran, dtype, offset
 
 
 def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:

@@ -230,4 +230,4 @@ def open(paths: Sequence[str]) -> list[Dataset]:
     return [dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)]
 
 
-FORMAT = Format("ser", (".ser", ".emi"), "https://www.thermofisher.com", "FEI/Thermo Fisher TIA images and spectra", sniff, open)
+FORMAT = Format("ser", (".ser", ".emi"), "https://www.thermofisher.com", "FEI/Thermo Fisher TIA images and spectra", sniff, open, leads=(".emi",))

@@ -14,17 +14,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from vfs.errors import MountError
+from vfs.errors import printable as printable
 
 log = logging.getLogger("vfs.mount")
 
 KIND = "fuse.vfs"  # type of our mounts in /proc/self/mountinfo
 DEVICE = "/dev/fuse"
 CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
-
-
-def printable(text: object) -> str:
-    """Text for one line of a log or terminal: what is not printable (newlines, escapes, bytes that are no UTF-8) is spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
 
 
 class Mounted(NamedTuple):

@@ -143,4 +143,6 @@ def _array(path: str, kind: str, members: Mapping[str, Value], folder: Folder, f
     return replace(made, files=Files(files.paths + said.paths, np.append(files.sizes, said.sizes), np.append(files.times, said.times), said.boundary))
 
 
-FORMAT = Format("description", (".vfs.json",), "", "where the elements are, said by a person: blocks, frames, or how a set is opened", sniff, open)
+FORMAT = Format(
+    "description", (".vfs.json",), "", "where the elements are, said by a person: blocks, frames, or how a set is opened", sniff, open, (".vfs.json",)
+)

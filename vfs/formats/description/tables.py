@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 from vfs.dataset import Files
 from vfs.errors import FormatError, SourceError, VfsError
 from vfs.formats.description.schema import MOST, nearest
-from vfs.headers import read_at
+from vfs.headers import npy_header, read_at
 from vfs.kernels import text
 
 _MOST_ROWS = 1 << 23
@@ -150,8 +150,8 @@ def _column(path: str, name: str, head: bytes, size: int) -> tuple[int, np.dtype
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise FormatError(f"{path}: column {name}: expected .npy version 1 to 3, found {version}")
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read(stream, max_header_size=_HEADER)
+    stream.seek(0)
+    shape, _, dtype = npy_header(stream, _HEADER)
     if len(shape) != 1 or dtype.kind not in "iu":
         raise FormatError(f"{path}: column {name}: expected a one-dimensional array of integers, found {dtype}{list(shape)}")
     held = size - stream.tell()

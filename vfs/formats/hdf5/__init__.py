@@ -115,4 +115,5 @@ FORMAT = Format(
     "HDF5, NeXus, EMD, hspy and Dectris masters",
     sniff,
     open,
+    leads=("_master.h5",),
 )

@@ -275,4 +275,5 @@ FORMAT = Format(
     "OME-TIFF: one or many files, planes in any order",
     sniff,
     open,
+    leads=(".companion.ome", ".ome"),
 )

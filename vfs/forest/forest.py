@@ -1,0 +1,356 @@
+"""`Forest`: paths of a tree of folders, and the sets behind them that are open."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from vfs.backends import make_backend
+from vfs.cache import ChunkCache
+from vfs.dataset import Files
+from vfs.errors import OptionError, SourceError, VfsError
+from vfs.forest.listing import Listing, log
+from vfs.forest.records import CHECK, SHARE, Flights, Opened, Record, Rules, state_of, unchanged
+from vfs.formats import Format, formats
+from vfs.tree import FOLDER, Face, Node, Tree
+
+KEEP = 1.0  # seconds that a kernel may remember names and attributes
+OPEN = 256  # sets kept open at most
+WEIGHT = 64 << 20  # bytes that they may take, about
+LIGHT = 100_000  # bytes that a set takes whose files and tables are small
+NAMES = 1_000_000  # in the folders that are remembered
+
+
+class _Live:
+    """A set that is open.
+
+    Attributes:
+        record: what its folder remembered of it when it was last looked at.
+        checked, pause: see `Record`.
+        paths: of its faces that were asked for.
+        dropped: it is no longer kept.
+    """
+
+    def __init__(self, listing: Listing, name: str, tree: Tree, record: Record) -> None:
+        self.listing = listing
+        self.name = name
+        self.tree = tree
+        self.record = record
+        self.faces = tree.faces()
+        self.weight = LIGHT + 2 * sum(len(pickle.dumps(array.dataset)) for array in tree.arrays.values())
+        self.checked = time.monotonic()
+        self.pause = record.pause
+        self.paths: set[str] = set()
+        self.dropped = False
+
+
+class _Place(NamedTuple):
+    """What a path leads to: a folder (no name), a file shown as it is (no ending), or a key in a face of the set that a file names."""
+
+    listing: Listing
+    name: str = ""
+    ending: str | None = None
+    key: str = ""
+
+
+class Forest:
+    """What a mount shows of a tree of folders (`vfs.tree.Shown`). Safe from many threads.
+
+    Args:
+        root: the folder.
+        open: opens a set by one of its files.
+        kinds: formats whose endings files must have; None: all.
+        cache: where the arrays keep decoded pieces; `open` sees to that.
+        zarr_format: 3 or 2: without the face of the other one; None: both.
+        show_files: files that are no data set are shown as they are, read-only.
+        follow_outside: links may lead out of the tree, and links to folders are followed.
+
+    Attributes:
+        faces: none: nothing is known from the start.
+        keep: see `vfs.tree.Shown`.
+
+    Raises:
+        OptionError: the root is not a folder.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        open: Callable[[str], Opened],
+        *,
+        kinds: Sequence[Format] | None = None,
+        cache: ChunkCache | None = None,
+        zarr_format: int | None = None,
+        show_files: bool = False,
+        follow_outside: bool = False,
+    ) -> None:
+        self.root = os.path.abspath(root)
+        if not os.path.isdir(self.root):
+            raise OptionError(f"{self.root}: expected a folder whose data sets are to be shown")
+        self.faces: Mapping[str, Face] = {}
+        self.keep = KEEP
+        self.cache = ChunkCache() if cache is None else cache
+        self.rules = Rules(os.path.realpath(self.root), open, list(formats().values()) if kinds is None else kinds, zarr_format, show_files, follow_outside)
+        self._top = Listing(self.root, self.rules)
+        self._listings: OrderedDict[str, Listing] = OrderedDict()
+        self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._hot: dict[str, tuple[_Live, Face]] = {}
+        self._lock = threading.RLock()
+        self._flights = Flights()
+        self._ahead: list[Listing] = []
+        self._walking = False
+
+    # the verbs of a face
+
+    def node(self, path: str) -> Node | None:
+        found = self._used_before(path)
+        if found is not None and found[2]:
+            return found[1].node(found[2])
+        place = self._place(path)
+        if place is None:
+            return None
+        if not place.name:
+            return FOLDER
+        if place.ending is None:
+            state = state_of(os.path.join(place.listing.path, place.name))
+            return Node(False, state[0]) if state else None
+        if not place.key:
+            return dict(place.listing.record(place.name).faces).get(place.ending)
+        return self._face(path, place)[1].node(place.key)
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]:
+        """Names in a folder, the first `after` left out; "/", which is the name of nothing, in the place of those that went."""
+        place = self._place(path)
+        if place is None:
+            return iter(())
+        if not place.name:
+            return self._names(place.listing, after)
+        return self._face(path, place)[1].children(place.key, after)
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        found = self._used_before(path)
+        if found is None:
+            place = self._place(path)
+            if place is None or not place.name:
+                return None
+            if place.ending is None:
+                return _bytes(os.path.join(place.listing.path, place.name), start, stop)
+            found = (*self._face(path, place), place.key)
+        live, shown, key = found
+        try:
+            return shown.get(key, start, stop)
+        except SourceError:
+            live.checked = -1e9  # look at all its files before the next use
+            raise
+
+    def time(self, path: str) -> int:
+        found = self._used_before(path)
+        if found is not None:
+            return found[0].record.time
+        place = self._place(path)
+        if place is not None and place.ending is not None:
+            return place.listing.record(place.name).time
+        try:
+            return os.stat(os.path.join(place.listing.path, place.name) if place else self.root).st_mtime_ns
+        except OSError:
+            return 0
+
+    def stamp(self, path: str) -> int:
+        found = self._used_before(path)
+        if found is not None:
+            return found[0].record.stamp
+        place = self._place(path)
+        if place is None or not place.name:
+            return 0
+        if place.ending is None:
+            state = state_of(os.path.join(place.listing.path, place.name))
+            return hash(state) & (1 << 62) - 1 | 1 if state else 0
+        return self._face(path, place)[0].record.stamp
+
+    # from a path to a place
+
+    def _place(self, path: str) -> _Place | None:
+        """What a path leads to; None where there is nothing.
+
+        Raises:
+            SourceError: that cannot be said: a folder cannot be read, or see `Listing.face`.
+        """
+        listing, gone, rest = self._top, "", path
+        while rest:
+            name, _, rest = rest.partition("/")
+            listing.check()
+            if name in listing.folders:
+                gone = f"{gone}/{name}" if gone else name
+                listing = self._listing(gone, listing)
+                continue
+            found = listing.face(name)
+            if found is not None:
+                return _Place(listing, *found, rest)
+            return _Place(listing, name) if not rest and listing.plain(name) else None
+        return None if path.endswith("/") else _Place(listing)
+
+    def _listing(self, path: str, above: Listing) -> Listing:
+        with self._lock:
+            found = self._listings.get(path)
+            if found is None or found.above - {found.real} != above.above:
+                found = self._listings[path] = Listing(os.path.join(self.root, path), self.rules, above.above)
+                while len(self._listings) > 1 and sum(len(listing.files) for listing in self._listings.values()) + 100 * len(self._listings) > NAMES:
+                    self._listings.popitem(last=False)
+            self._listings.move_to_end(path)
+            return found
+
+    # open sets
+
+    def _used_before(self, path: str) -> tuple[_Live, Face, str] | None:
+        """The face of a path and the key in it, where it was used so shortly before that nothing has to be looked at."""
+        at = len(path)
+        while at > 0:
+            found = self._hot.get(path[:at])
+            if found is not None:
+                live = found[0]
+                if live.dropped or time.monotonic() - live.checked >= live.pause:
+                    return None
+                return live, found[1], path[at + 1 :]
+            at = path.rfind("/", 0, at)
+        return None
+
+    def _face(self, path: str, place: _Place) -> tuple[_Live, Face]:
+        """The open set and the face at a place.
+
+        Raises:
+            SourceError: the set cannot be opened any more, or changes all the time. Not the same as a face that is absent.
+        """
+        assert place.ending is not None
+        for _ in range(3):
+            live = self._opened(place.listing, place.name)
+            face = live.faces.get(place.ending) if live else None
+            if live is None or face is None:
+                break
+            if place.listing.record(place.name).stamp == live.record.stamp:
+                break
+            live.checked = -1e9
+        else:
+            face = None
+        if live is None or face is None:
+            raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was opened")
+        root = path[: len(path) - len(place.key) - 1] if place.key else path
+        with self._lock:
+            if not live.dropped:
+                live.paths.add(root)
+                self._hot[root] = live, face
+        return live, face
+
+    def _opened(self, listing: Listing, name: str) -> _Live | None:
+        """The set that a file names, opened, and opened again where it changed; None where it is none any more.
+
+        Raises:
+            SourceError: see `Listing.record`.
+        """
+        key = os.path.join(listing.path, name)
+        live = self._kept(key, listing)
+        if live is None or time.monotonic() - live.checked >= live.pause:
+            self._flights.once(key, lambda: self._look(key, listing, name))
+            live = self._kept(key, listing)
+        return live
+
+    def _kept(self, key: str, listing: Listing) -> _Live | None:
+        with self._lock:
+            live = self._live.get(key)
+            if live is None or live.listing is not listing:
+                return None
+            self._live.move_to_end(key)
+            return live
+
+    def _look(self, key: str, listing: Listing, name: str) -> None:
+        """Open a set, if it is not open, or changed."""
+        live = self._kept(key, listing)
+        began = time.monotonic()
+        if live is not None:
+            if began - live.checked < live.pause:
+                return
+            if live.record is listing.records.get(name) and live.record.seen == listing.changes and state_of(key) == live.record.state and unchanged(live.tree):
+                live.checked = time.monotonic()
+                live.pause = max(CHECK, SHARE * (live.checked - began))
+                return
+        opened = listing.open(name)
+        record = listing.records.get(name)
+        if live is not None and opened is not None and record is not None and record.stamp == live.record.stamp:
+            live.record, live.checked, live.pause = record, record.checked, record.pause  # nothing changed: keep what is decoded
+            return
+        with self._lock:
+            self._drop(key)
+            if opened is None or record is None or not record.faces:
+                return
+        made = _Live(listing, name, opened.tree, record)
+        with self._lock:
+            self._live[key] = made
+            while len(self._live) > 1 and (len(self._live) > OPEN or sum(each.weight for each in self._live.values()) > WEIGHT):
+                self._drop(next(iter(self._live)))
+
+    def _drop(self, key: str) -> None:
+        live = self._live.pop(key, None)
+        if live is not None:
+            live.dropped = True
+            for path in live.paths:
+                self._hot.pop(path, None)
+
+    # listing
+
+    def _names(self, listing: Listing, after: int) -> Iterator[str]:
+        names = listing.names(after)
+        first = next(names, None)
+        if after == 0:
+            self._go_ahead(listing)
+        return iter(()) if first is None else chain([first], names)
+
+    def _go_ahead(self, listing: Listing) -> None:
+        """Open the files of a folder in a thread of its own, before who lists it asks for them."""
+        with self._lock:
+            if listing in self._ahead:
+                self._ahead.remove(listing)
+            self._ahead.append(listing)
+            if not self._walking:
+                self._walking = True
+                threading.Thread(target=self._walk, name="ahead", daemon=True).start()
+
+    def _walk(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the thread that serves
+        while True:
+            with self._lock:
+                if not self._ahead:
+                    self._walking = False
+                    return
+                listing = self._ahead[-1]  # the one that was asked for last
+            try:
+                more = listing.step()
+            except VfsError:
+                more = False  # who lists the folder comes to the same file
+            except Exception:
+                log.exception("%s: cannot be looked through ahead", listing.path)
+                more = False
+            if not more:
+                with self._lock:
+                    if listing in self._ahead:
+                        self._ahead.remove(listing)
+
+
+def _bytes(path: str, start: int, stop: int | None) -> memoryview:
+    """The bytes of a file that is shown as it is.
+
+    Raises:
+        SourceError: they cannot be had.
+    """
+    files = Files.stat([path])
+    size = int(files.sizes[0])
+    stop = size if stop is None else min(stop, size)
+    start = min(start, stop)
+    return make_backend("buffered", files).span(0, start, stop, np.empty(stop - start, np.uint8)).data
