@@ -19,7 +19,7 @@ import numpy as np
 from vfs import scan, tiling
 from vfs.backends import Backend
 from vfs.buffers import scratch
-from vfs.cache import ChunkCache
+from vfs.cache import ChunkCache, Shown
 from vfs.corrections import Corrections, corrected_box, frames_of
 from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder
@@ -202,9 +202,9 @@ class ArrayReader:
         self.read(region, out[tuple(slice(0, n) for n in region.shape)])
         return out
 
-    def cached_chunk(self, position: tuple[int, ...]) -> np.ndarray:
-        """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only."""
-        return self.cache.get((self.token, position), lambda: np.array(self.read_chunk(position)))
+    def cached_chunk(self, position: tuple[int, ...], shown: Shown | None = None) -> np.ndarray:
+        """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only. `shown`: see `ChunkCache.get`."""
+        return self.cache.get((self.token, position), lambda: _owned(self.read_chunk(position)), shown)
 
     def read_chunk_flat(self, position: Sequence[int], first: int, last: int) -> np.ndarray:
         """The elements `first` to `last` (half-open) of a chunk in C order, as one axis; the others are not read.
@@ -463,6 +463,11 @@ def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], work
         finally:
             for _, future in waiting:
                 future.cancel()
+
+
+def _owned(array: np.ndarray) -> np.ndarray:
+    """The same elements in memory of their own."""
+    return array if array.base is None else array.copy()
 
 
 scratch_none = np.empty(0, np.uint8)

@@ -8,11 +8,26 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from typing import Protocol
 
 import numpy as np
 
 CACHE = 256 << 20
 """Bytes that a cache holds at most, where nobody says otherwise."""
+
+
+class Shown(Protocol):
+    """Who hands out a piece past the cache as long as the cache holds it. All three are called with the cache locked."""
+
+    def put(self, piece: np.ndarray) -> None:
+        """It is held from now on."""
+
+    def used(self) -> bool:
+        """Whether anybody got it since this was asked last."""
+        ...
+
+    def drop(self) -> None:
+        """It is held no longer."""
 
 
 class ChunkCache:
@@ -31,15 +46,21 @@ class ChunkCache:
         self.held = self.hits = self.misses = 0
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
+        self._shown: dict[Hashable, Shown] = {}
         self._making: dict[Hashable, Future[np.ndarray]] = {}
         _CACHES.add(self)
 
-    def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The piece `key`, made by `make` if it is not there. Read-only: it is shared."""
+    def get(self, key: Hashable, make: Callable[[], np.ndarray], shown: Shown | None = None) -> np.ndarray:
+        """The piece `key`, made by `make` if it is not there. Read-only: it is shared.
+
+        Args:
+            shown: is told when the piece is held, unless somebody else is already, and when it is no longer.
+        """
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
+                self._show(key, kept, shown)
                 self.hits += 1
                 return kept
             flight = self._making.get(key)
@@ -63,10 +84,35 @@ class ChunkCache:
             if made.nbytes <= self.limit:
                 self._kept[key] = made
                 self.held += made.nbytes
+                self._show(key, made, shown)
                 while self.held > self.limit:
-                    self.held -= self._kept.popitem(last=False)[1].nbytes
+                    self._drop_one()
         flight.set_result(made)
         return made
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a piece is there or on its way."""
+        with self._lock:
+            return key in self._kept or key in self._making
+
+    def _show(self, key: Hashable, piece: np.ndarray, shown: Shown | None) -> None:
+        if shown is not None and key not in self._shown:
+            self._shown[key] = shown
+            shown.put(piece)
+
+    def _drop_one(self) -> None:
+        """Drop what was not used for longest; what was used past us since it came up here last is used now."""
+        for _ in range(len(self._kept)):
+            key = next(iter(self._kept))
+            shown = self._shown.get(key)
+            if shown is None or not shown.used():
+                break
+            self._kept.move_to_end(key)
+        key, piece = self._kept.popitem(last=False)
+        self.held -= piece.nbytes
+        shown = self._shown.pop(key, None)
+        if shown is not None:
+            shown.drop()
 
     def _after_fork(self) -> None:  # the lock, and what was being made, belong to threads that the child does not have
         self._lock = threading.Lock()

@@ -453,24 +453,25 @@ class Folder:
     def _taken(self, endings: Iterable[str], name: str) -> bool:
         return any(name + ending in self.faces for ending in endings)
 
-    def _split(self, path: str) -> tuple[Face | None, str]:
+    def split(self, path: str) -> tuple[Face | None, str]:
+        """The face that a path lies in, None where there is none, and the key in it."""
         name, _, key = path.partition("/")
         return self.faces.get(name), key
 
     def node(self, path: str) -> Node | None:
         if not path:
             return FOLDER
-        face, key = self._split(path)
+        face, key = self.split(path)
         return face.node(key) if face else None
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
         if not path:
             return islice(iter(self.faces), after, None)
-        face, key = self._split(path)
+        face, key = self.split(path)
         return face.children(key, after) if face else iter(())
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        face, key = self._split(path)
+        face, key = self.split(path)
         return face.get(key, start, stop) if face else None
 
     def time(self, path: str) -> int:

@@ -52,7 +52,7 @@ def compiled(folder: Path) -> Path | None:
 def serving(point: Path, command: Sequence[str | Path], shows: str) -> Iterator[Path]:
     """A server that mounts `point` until the block ends; `shows` is a name there."""
     point.mkdir()
-    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)  # as ours: sessions are scheduled apart
     try:
         for _ in range(1000):
             if process.poll() is not None:

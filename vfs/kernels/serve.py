@@ -1,0 +1,330 @@
+"""Reads of a mount, answered without the interpreter: `read` is what libfuse calls.
+
+`fi->fh` says what is open: `OURS`, the number of a *source* (one face of an array) and the number of the file in it (a chunk; 0 for
+a .npy face), see `handle`. A source is a table of int64, and what it shows comes from one of two places:
+
+- *pieces*: decoded bytes that somebody put into the table of pieces, found by (source, number of the piece);
+- the source's own files, where they hold the bytes as they are, or swapped: `pread` into libfuse's buffer, then the file is asked whether
+  it is still the one that was opened.
+
+A read that cannot be answered wholly, for whatever reason, is left to the function at `SLOW`, which has the interpreter and says what is wrong.
+
+Nothing here is freed while it is used. A reader is counted in while it follows pointers, in one of two counters (`INSIDE`, `INSIDE + LINE`), by
+the lowest bit of `EPOCH`. Whoever takes something out of the tables waits, before freeing it, until he has seen each of the counters at 0
+once since: who is counted in later cannot find it any more. Turning `EPOCH` lets the counter that is in use run dry.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+
+from vfs.kernels.intrinsics import memcpy, pread, swap_bytes
+from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call_read, memory16, memory32, memory64, peek, poke, state, statx
+
+# words of `native.STATE`
+INFO, SLOW, SOURCES, COUNT, PIECES, MASK, COUNTERS = range(7)
+EPOCH, INSIDE, LINE = 16, 24, 8
+
+# words of a source
+(
+    SIZE,  # bytes of each of its files
+    HEAD,  # bytes of the header, and where they are
+    HEAD_AT,
+    PIECE,  # bytes of a piece: the files' bytes behind the header are cut into so many
+    PER,  # pieces of a file
+    FRAME,  # bytes of a frame; 0: pieces only
+    AXES,  # navigation axes, and where their lengths are: of the grid of chunks, of a chunk, of the array
+    GRID,
+    STREAM,  # see `vfs.layout.FrameLayout`, and where its tables are
+    ROWS,
+    STRIDE,
+    HEADER,
+    STORED,
+    OFFSET,
+    CHOSEN,
+    CHOICES,
+    FILES,  # where the files' tables are: descriptor + 1 (0: not open), size, time in nanoseconds
+    SIZES,
+    TIMES,
+    SWAP,  # bytes of the words that have to be swapped; 1: none
+) = range(20)
+SOURCE_WORDS = 20
+
+# words of a piece
+KEY, AT, LENGTH, AHEAD, USED = range(5)
+PIECE_WORDS = 5
+PROBES = 4
+
+OURS = 1 << 62
+_NUMBER = 40
+_FAIL = -(1 << 40)
+NO_ANSWER = _FAIL
+"""From `answer`: not from here. From `NOT_OPEN` on: file `n - NOT_OPEN` of the source is not open, or not what it was when it was opened."""
+NOT_OPEN = _FAIL + 1
+
+_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+
+_SIZE_TIME_LINKS = 0x200 | 0x40 | 0x4
+_EMPTY_PATH = 0x1000
+
+
+def handle(source: int, number: int) -> int:
+    """What `fi->fh` is for file `number` of a source."""
+    return OURS | source << _NUMBER | number
+
+
+def parts(fh: int) -> tuple[int, int]:
+    """(source, number) of a handle."""
+    return (fh & ~OURS) >> _NUMBER, fh & ((1 << _NUMBER) - 1)
+
+
+def piece_key(source: int, number: int) -> int:
+    """What stands for a piece in the table; never 0."""
+    return OURS | source << _NUMBER | number
+
+
+@_inner
+def _same(fd, size, time):
+    """Whether an open file has a name, and size and time are these."""
+    found = np.zeros(33, np.int64)
+    # the empty path is the zero at the end
+    if statx(np.int32(fd), found.ctypes.data + 256, np.int32(_EMPTY_PATH), np.uint32(_SIZE_TIME_LINKS), found.ctypes.data) != 0:
+        return False
+    return (found[2] & 0xFFFFFFFF) > 0 and found[5] == size and found[14] * 1_000_000_000 + (found[15] & 0xFFFFFFFF) == time
+
+
+@_inner
+def _fetch(source, file, start, length, to):
+    """Bytes of a file, which is then checked. Returns 0, or `NOT_OPEN` and the file."""
+    fd = atomic_load(peek(source + 8 * FILES) + 8 * file) - 1
+    if fd < 0:
+        return NOT_OPEN + file
+    done = 0
+    while done < length:
+        got = pread(np.int32(fd), to + done, length - done, start + done)
+        if got <= 0:
+            return NOT_OPEN + file
+        done += got
+    same = _same(fd, peek(peek(source + 8 * SIZES) + 8 * file), peek(peek(source + 8 * TIMES) + 8 * file))
+    return 0 if same else NOT_OPEN + file
+
+
+@_inner
+def _swap16(to, n):
+    words = carray(memory16(to), n)
+    for i in range(np.uint64(n)):
+        words[i] = swap_bytes(words[i])
+
+
+@_inner
+def _swap32(to, n):
+    words = carray(memory32(to), n)
+    for i in range(np.uint64(n)):
+        words[i] = swap_bytes(words[i])
+
+
+@_inner
+def _swap64(to, n):
+    words = carray(memory64(to), n)
+    for i in range(np.uint64(n)):
+        words[i] = swap_bytes(words[i])
+
+
+@_inner
+def _frame_at(source, number, k):
+    """Stored frame number of frame `k` of file `number`: -1 where it is none, and how many follow one another."""
+    axes = peek(source + 8 * AXES)
+    grid = peek(source + 8 * GRID)
+    position = 0
+    run = 1
+    below = 1
+    for j in range(axes - 1, -1, -1):
+        count, chunk, length = peek(grid + 24 * j), peek(grid + 24 * j + 8), peek(grid + 24 * j + 16)
+        at = number % count * chunk + k % chunk
+        if at >= length:
+            return -1, 0
+        if j == axes - 1:
+            run = min(chunk - k % chunk, length - at)
+        number //= count
+        k //= chunk
+        position += at * below
+        below *= length
+    choices = peek(source + 8 * CHOICES)
+    if choices:
+        position = peek(peek(source + 8 * CHOSEN) + 8 * position)
+        run = 1
+    frame = position + peek(source + 8 * OFFSET)
+    stored = peek(source + 8 * STORED)
+    if frame < 0 or frame >= stored:
+        return -1, 0
+    return frame, min(run, stored - frame)
+
+
+@_inner
+def _stream_row(rows, n, byte):
+    """Address of the row of a stream that a byte lies in, 0 where there is none."""
+    lo, hi = 0, n
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if peek(rows + 32 * mid) <= byte:
+            lo = mid + 1
+        else:
+            hi = mid
+    if lo == 0 or peek(rows + 32 * (lo - 1) + 8) <= byte:
+        return 0
+    return rows + 32 * (lo - 1)
+
+
+@_inner
+def _direct(source, number, first, last, to):
+    """The bytes `first` to `last` behind the header, read from the files. Returns 0, or what `answer` returns where that does not work."""
+    frame = peek(source + 8 * FRAME)
+    stride, header = peek(source + 8 * STRIDE), peek(source + 8 * HEADER)
+    rows, n = peek(source + 8 * STREAM), peek(source + 8 * ROWS)
+    file, start, length = -1, 0, 0  # what is to be read next, to the end of what is planned: it may yet get longer
+    row = 0
+    while first < last:
+        k, within = first // frame, first % frame
+        stored, run = _frame_at(source, number, k)
+        if stored < 0:
+            return NO_ANSWER
+        begin = stored * stride + header
+        if row == 0 or begin < peek(row) or begin >= peek(row + 8):
+            row = _stream_row(rows, n, begin)
+            if row == 0:
+                return NO_ANSWER
+        whole = 1
+        if stride == frame:
+            whole = min(run, (peek(row + 8) - begin) // frame)
+        if whole < 1 or begin + frame > peek(row + 8):
+            return NO_ANSWER
+        take = min(whole * frame - within, last - first)
+        at = begin + within - peek(row) + peek(row + 16)
+        if file == peek(row + 24) and start + length == at:
+            length += take
+        else:
+            if length:
+                wrong = _fetch(source, file, start, length, to)
+                if wrong:
+                    return wrong
+                to += length
+            file, start, length = peek(row + 24), at, take
+        first += take
+    return _fetch(source, file, start, length, to) if length else 0
+
+
+@_inner
+def find(pieces, mask, key):
+    """Address of the piece of that key, 0 where there is none. To be called inside."""
+    at = place(key, mask)
+    for _ in range(PROBES):
+        piece = atomic_load(pieces + 8 * at)
+        if piece and peek(piece + 8 * KEY) == key:
+            return piece
+        at = (at + 1) & mask
+    return 0
+
+
+@njit(nogil=True, cache=True)
+def place(key, mask):
+    """Where the search for a key begins."""
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(mixed >> np.uint64(20)) & mask
+
+
+@_inner
+def _from_pieces(source, number, base, first, last, to):
+    """The bytes `first` to `last` behind the header, copied from pieces. Returns whether all of them were there."""
+    size, per = peek(source + 8 * PIECE), peek(source + 8 * PER)
+    pieces, mask = peek(state() + 8 * PIECES), peek(state() + 8 * MASK)
+    while first < last:
+        k = first // size
+        piece = find(pieces, mask, base + number * per + k)
+        if piece == 0:
+            return False
+        within = first - k * size
+        take = min(peek(piece + 8 * LENGTH) - within, last - first)
+        if take <= 0 or (peek(piece + 8 * AHEAD) and atomic_swap(piece + 8 * AHEAD, 0)):
+            return False  # the first to come to a piece that was made ahead: he sees to the next one
+        memcpy(to, peek(piece + 8 * AT) + within, take)
+        if peek(piece + 8 * USED) == 0:
+            poke(piece + 8 * USED, 1)
+        to += take
+        first += take
+    return True
+
+
+@_inner
+def _answer(fh, to, size, offset):
+    sources = peek(state() + 8 * SOURCES)
+    which = (fh & ~OURS) >> _NUMBER
+    number = fh & ((1 << _NUMBER) - 1)
+    if which >= atomic_load(state() + 8 * COUNT):
+        return NO_ANSWER
+    source = peek(sources + 8 * which)
+    if source == 0 or offset < 0:
+        return NO_ANSWER
+    last = min(offset + size, peek(source + 8 * SIZE))
+    if offset >= last:
+        return 0
+    done = 0
+    head = peek(source + 8 * HEAD)
+    if offset < head:
+        done = min(head, last) - offset
+        memcpy(to, peek(source + 8 * HEAD_AT) + offset, done)
+        if offset + done == last:
+            return done
+    a, b = offset + done - head, last - head
+    if peek(source + 8 * FRAME) == 0:
+        return last - offset if _from_pieces(source, number, OURS | which << _NUMBER, a, b, to + done) else NO_ANSWER
+    width = peek(source + 8 * SWAP)
+    if a % width or b % width or done % width:
+        return NO_ANSWER
+    wrong = _direct(source, number, a, b, to + done)
+    if wrong:
+        return wrong
+    if width == 2:
+        _swap16(to + done, (b - a) // 2)
+    elif width == 4:
+        _swap32(to + done, (b - a) // 4)
+    elif width == 8:
+        _swap64(to + done, (b - a) // 8)
+    return last - offset
+
+
+@_inner
+def _enter():
+    """Be counted in. Returns where."""
+    at = state() + 8 * INSIDE + 8 * LINE * (atomic_load(state() + 8 * EPOCH) & 1)
+    atomic_add(at, 1)
+    return at
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def answer(fh, to, size, offset):
+    """Bytes `offset` to `offset + size` of what is open as `fh`, or as many as there are, to the address `to`.
+
+    Returns: how many bytes; `NO_ANSWER`, or `NOT_OPEN` and a file, and then anything may have been written there.
+    """
+    at = _enter()
+    got = _answer(fh, to, size, offset)
+    atomic_add(at, -1)
+    return got
+
+
+@cfunc(types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+def read(path, buffer, size, offset, info):
+    """`read` of libfuse's operations."""
+    fh = peek(info + peek(state() + 8 * INFO))
+    if fh & OURS:
+        at = _enter()
+        got = _answer(fh, buffer, size, offset)
+        atomic_add(at, -1)
+        if got >= 0:
+            counters = peek(state() + 8 * COUNTERS)
+            atomic_add(counters, 1)
+            atomic_add(counters + 8, 1)
+            atomic_add(counters + 16, got)
+            return np.int32(got)
+    return np.int32(call_read(peek(state() + 8 * SLOW), path, buffer, size, offset, info))

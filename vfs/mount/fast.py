@@ -1,0 +1,434 @@
+"""The way past the interpreter: what `vfs.kernels.serve` has to know to answer reads by itself.
+
+`Lane.open` says what to put into `fi->fh` for a file of a face. From then on `serve.read` answers reads of it from decoded pieces that the
+chunk cache holds, or, where the source files hold the very bytes (with anything between the frames, in either byte order, as any scan), from
+those files. What it cannot answer comes to `Lane.read`, which opens the file or makes the piece that was missing; what that cannot answer, for
+one because the source is gone or was changed, is read through the tree, which says what is wrong.
+
+- A source file is asked for its size, time and name after it was read, and before anything of it is handed out.
+- Pieces are those of the chunk cache, whose limit counts. What it drops is freed when nobody reads it any more (see `vfs.kernels.serve`).
+- Who reads on from one piece to the next finds that one made already: a worker makes it meanwhile.
+- Nothing belongs to an open file: closing costs nothing, and nothing can be left behind.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections import OrderedDict, deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from vfs.array import ArrayReader
+from vfs.backends.buffered import BufferedBackend
+from vfs.backends.handles import Descriptor, limit
+from vfs.dataset import Files
+from vfs.decode import PlainDecoder
+from vfs.errors import SourceError, VfsError
+from vfs.kernels import native, serve
+from vfs.layout import FrameLayout, whole_frame
+from vfs.tree import Face, Folder, NpyFace, ZarrFace
+
+MANY = 1 << 16  # sources at most, and places for pieces; what finds none goes through the interpreter
+PIECE = 1 << 21  # bytes of a piece of a .npy face, about
+LEAST = 1 << 20  # bytes of a cache that is worth cutting files into pieces for
+SMALL = 1 << 16  # bytes: a shorter read that does not go on where another ended is decoded by itself
+DIRECT = 1 << 11  # bytes: shorter frames with something between them are decoded, not read one by one
+REMEMBERED = 1 << 16  # names, and files of names
+SECONDS = 1.0  # until the files of something that lies in many are looked at again
+FEW = 64  # files that are looked at whenever something is opened
+DEPTH = 2  # pieces that are made ahead of a reader
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Piece:
+    """A piece that the chunk cache holds, in the table where `serve.read` finds it. See `vfs.cache.Shown`."""
+
+    __slots__ = ("ahead", "key", "lane", "piece", "words")
+
+    def __init__(self, lane: Lane, key: int, ahead: bool) -> None:
+        self.lane, self.key, self.ahead = lane, key, ahead
+
+    def put(self, piece: np.ndarray) -> None:
+        self.piece = piece
+        self.words = np.array([self.key, piece.ctypes.data, piece.nbytes, self.ahead, 1], np.int64)
+        self.lane.show(self)
+
+    def used(self) -> bool:
+        found = bool(self.words[serve.USED])
+        self.words[serve.USED] = 0
+        return found
+
+    def drop(self) -> None:
+        self.lane.hide(self)
+
+
+class Source:
+    """One array as files of one kind: its chunks, or a .npy file.
+
+    Attributes:
+        words: int64[SOURCE_WORDS], see `vfs.kernels.serve`.
+        direct: True where its bytes come from the files, False where they come from pieces.
+        size: bytes of a piece, elements: the same in elements; whole: a piece is a chunk.
+        per: pieces of a file; count: pieces of all files.
+    """
+
+    def __init__(self, array: ArrayReader, header: bytes | None) -> None:
+        self.array = array
+        self.npy = header is not None
+        handles = getattr(array.backend, "handles", None)
+        self.sources: Files = array.dataset.files if handles is None else handles.files  # what its backend goes by
+        self.recent: deque[int] = deque(maxlen=16)  # pieces that readers came for
+        self.ends: deque[int] = deque(maxlen=16)  # of what they read
+        self.descriptors: dict[int, Descriptor] = {}
+        self.looked = (-SECONDS, False)  # when all files were looked at, and whether they were what they should be
+        width = array.dtype.itemsize
+        body = array.nbytes if self.npy else array.chunk_bytes
+        head = np.frombuffer(header or b"\0", np.uint8)
+        self.kept: list[np.ndarray] = [head]  # memory whose address is in `words`
+        self.words = np.zeros(serve.SOURCE_WORDS, np.int64)
+        self.words[serve.HEAD] = len(header or b"")
+        self.words[serve.SIZE] = len(header or b"") + body
+        self.words[serve.HEAD_AT] = head.ctypes.data
+        self.words[serve.SWAP] = 1
+        self.size = self._piece(body)
+        self.per = max(1, -(-body // self.size))
+        self.words[serve.PIECE], self.words[serve.PER] = self.size, self.per
+        self.files = 1 if self.npy else math.prod(array.grid.counts)
+        self.count = self.per * self.files
+        self.elements = self.size // width
+        self.whole = not self.npy and self.per == 1
+        self.direct = self._in_files()
+
+    def _piece(self, body: int) -> int:
+        """Bytes of a piece of a file of `body` bytes: whole frames, or the whole chunk where a part of it would cost as much, or about as much."""
+        array = self.array
+        most = array.cache.limit // 8
+        if not self.npy and (body <= max(PIECE, most) or array.decodes_whole or array.together.chunks != array.chunks):
+            return max(1, body)
+        size = array.dtype.itemsize
+        for n in reversed(array.shape if self.npy else array.chunks):  # whole rows, frames, rows of frames, as long as they are short
+            if size * n > min(PIECE, most):
+                return size * max(1, min(PIECE, most) // size)
+            size *= n
+        return max(1, size)
+
+    def _in_files(self) -> bool:
+        """Describe where the bytes are in the source files, where these hold them. Returns whether they do."""
+        array = self.array
+        layout, decoder = array.dataset.layout, array.dataset.decoder
+        if not (isinstance(layout, FrameLayout) and isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):
+            return False
+        nav = array.ndim - len(layout.sig_shape)
+        frame = math.prod(layout.sig_shape) * array.dtype.itemsize
+        whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (self.npy or array.chunks[nav:] == layout.sig_shape)
+        if not whole or array.size == 0 or nav != len(array.shape[:nav]) or (frame < DIRECT and layout.stride != frame) or layout.stride < 1:
+            return False
+        shape = array.shape[:nav]
+        if self.npy:
+            grid = np.array([[1, n, n] for n in shape], np.int64)
+        else:
+            grid = np.array(list(zip(array.grid.counts[:nav], array.chunks[:nav], shape, strict=True)), np.int64)
+        chosen = np.empty(0, np.int64) if layout.chosen is None else np.ascontiguousarray(layout.chosen, np.int64)
+        files = self.sources
+        opened = np.zeros(len(files), np.int64)
+        tables = {
+            serve.GRID: grid,
+            serve.STREAM: np.ascontiguousarray(layout.stream, np.int64),
+            serve.CHOSEN: chosen,
+            serve.FILES: opened,
+            serve.SIZES: np.ascontiguousarray(files.sizes, np.int64),
+            serve.TIMES: np.ascontiguousarray(files.times, np.int64),
+        }
+        self.opened = opened
+        for word, table in tables.items():
+            self.kept.append(table)
+            self.words[word] = table.ctypes.data
+        self.words[serve.AXES], self.words[serve.ROWS], self.words[serve.CHOICES] = nav, len(layout.stream), len(chosen)
+        self.words[serve.STRIDE], self.words[serve.HEADER] = layout.stride, layout.header
+        self.words[serve.STORED], self.words[serve.OFFSET] = layout.stored, layout.offset
+        if not decoder.straight:
+            self.words[serve.SWAP] = decoder.stored.itemsize // (2 if decoder.stored.kind == "c" else 1)
+        self.words[serve.FRAME] = frame
+        return True
+
+    def position(self, number: int) -> tuple[int, ...]:
+        """Coordinates of a chunk."""
+        return tuple(map(int, np.unravel_index(number, self.array.grid.counts))) if self.array.grid.counts else ()
+
+    def piece(self, number: int, shown: Piece) -> np.ndarray:
+        """A piece, through the chunk cache.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        array = self.array
+        file, part = divmod(number, self.per)
+        if self.whole:
+            return array.cached_chunk(self.position(file), shown)
+        first = part * self.elements
+        if self.npy:
+            last = min(array.size, first + self.elements)
+            return array.cache.get(self.key(number), lambda: array.read_flat(first, last), shown)
+        last = min(math.prod(array.chunks), first + self.elements)
+        return array.cache.get(self.key(number), lambda: array.read_chunk_flat(self.position(file), first, last), shown)
+
+    def key(self, number: int) -> Any:
+        """What a piece is called in the chunk cache."""
+        if self.whole:
+            return self.array.token, self.position(number)
+        return self.array.token, "flat", self.npy, number
+
+    def holders(self, number: int) -> list[int]:
+        """The files that hold a file of this source."""
+        array = self.array
+        every = list(range(len(array.files)))
+        if self.npy or len(every) <= 1:
+            return every
+        rows, covered = array.dataset.layout.read_ranges(array.grid.region(self.position(number)), 1 << 12)
+        return np.unique(rows[:, 0]).tolist() if covered >= 0 else every
+
+
+class Lane:
+    """What native reads of this process go by. There is one at a time: the last that was started.
+
+    Args:
+        folder: what is shown.
+        counters: address of int64[≥ 3] that native reads count in: requests, reads, bytes.
+    """
+
+    def __init__(self, folder: Folder, counters: int) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._sources: dict[tuple[int, bool], int] = {}
+        self._all: list[Source] = []
+        self._known: dict[str, int] = {}
+        self._holders: dict[int, list[int]] = {}
+        self._retired: list[list[Any]] = []  # [which counters were seen at 0 since, what is to be freed]
+        self._open: OrderedDict[tuple[int, int], None] = OrderedDict()  # (source, file), the one opened last at the end
+        self._ahead = ThreadPoolExecutor(1, "vfs-ahead", initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, ENDING))
+        self._making: set[tuple[int, int]] = set()
+        self.sources = np.zeros(MANY, np.int64)
+        self.pieces = np.zeros(MANY, np.int64)
+        self.counters = counters
+
+    def start(self, info: int, slow: int) -> int:
+        """Make this the lane of the process.
+
+        Args:
+            info: where `fh` lies in libfuse's fuse_file_info, bytes.
+            slow: address of a `read` for what is not answered here.
+
+        Returns: address of the `read` for libfuse.
+        """
+        state = native.STATE
+        state[serve.COUNT] = 0
+        state[serve.INFO], state[serve.SLOW], state[serve.COUNTERS] = info, slow, self.counters
+        state[serve.SOURCES], state[serve.PIECES], state[serve.MASK] = self.sources.ctypes.data, self.pieces.ctypes.data, MANY - 1
+        state[serve.COUNT] = MANY
+        return int(serve.read.address)
+
+    def close(self) -> None:
+        """End the worker."""
+        self._ahead.shutdown(cancel_futures=True)
+
+    def open(self, path: str) -> int:
+        """What stands for a file from now on; 0: it has to be read through the tree."""
+        found = self._known.get(path)
+        if found is None:
+            face, key = self.folder.split(path)
+            found = 0 if face is None else self._handle(face, key)
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[path] = found
+        return found
+
+    def _handle(self, face: Face, key: str) -> int:
+        if isinstance(face, NpyFace) and not key:
+            number, source = 0, self._source(face.array, face.header)
+        elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[2]:
+            array, position, _ = chunk
+            counts = array.grid.counts
+            number, source = int(np.ravel_multi_index(position, counts)) if counts else 0, self._source(array, None)
+        else:
+            return 0
+        return 0 if source < 0 else serve.handle(source, number)
+
+    def _source(self, array: ArrayReader, header: bytes | None) -> int:
+        """The number of a source; -1: it cannot be one."""
+        key = id(array), header is not None
+        with self._lock:
+            found = self._sources.get(key)
+            if found is None:
+                made = Source(array, header)
+                fits = made.direct or (made.size <= array.cache.limit and (made.whole or array.cache.limit >= LEAST))
+                found = len(self._all) if len(self._all) < MANY and made.count < 1 << 40 and fits else -1
+                if found >= 0:
+                    self._all.append(made)
+                    self.sources[found] = made.words.ctypes.data
+                self._sources[key] = found
+        return found
+
+    def fresh(self, fh: int) -> bool:
+        """Whether the files that hold what is open are those that were opened, as far as can be seen."""
+        which, number = serve.parts(fh)
+        source = self._all[which]
+        now = time.monotonic()
+        if len(source.array.files) > FEW and source.npy:
+            if now - source.looked[0] >= SECONDS:
+                source.looked = now, self._unchanged(source, range(len(source.array.files)))
+            return source.looked[1]
+        holders = self._holders.get(fh)
+        if holders is None:
+            holders = source.holders(number)
+            if len(self._holders) >= REMEMBERED:
+                self._holders.clear()
+            self._holders[fh] = holders
+        return self._unchanged(source, holders)
+
+    @staticmethod
+    def _unchanged(source: Source, holders: Any) -> bool:
+        files = source.sources
+        with suppress(OSError):
+            for file in holders:
+                found = os.stat(files.paths[file])
+                if found.st_size != files.sizes[file] or found.st_mtime_ns != files.times[file]:
+                    return False
+            return True
+        return False
+
+    def read(self, fh: int, to: int, size: int, offset: int) -> int | None:
+        """What `serve.read` did not answer: see that it can, and answer.
+
+        Returns: bytes read into the memory at `to`; None: it has to be read through the tree.
+        """
+        which, number = serve.parts(fh)
+        source = self._all[which]
+        if not source.direct:
+            try:
+                return self._from_pieces(which, source, number, to, size, offset)
+            except SourceError:  # perhaps of bytes of the piece that nobody asks for now
+                return None
+        seen = set()
+        while True:
+            got = int(serve.answer(fh, to, size, offset))
+            file = got - serve.NOT_OPEN
+            if got >= 0:
+                return got
+            if got == serve.NO_ANSWER or file in seen:
+                return None
+            seen.add(file)
+            try:
+                self._reopen(which, source, file)
+            except SourceError:
+                return None
+
+    def _reopen(self, which: int, source: Source, file: int) -> None:
+        assert isinstance(source.array.backend, BufferedBackend)
+        opened = source.array.backend.handles.get(file, 0, 0)
+        with self._lock:
+            self._close(which, file)
+            source.descriptors[file] = opened
+            native.write_word(source.opened.ctypes.data + 8 * file, opened.fd + 1)
+            self._open[which, file] = None
+            while len(self._open) > max(4, limit() // 2):
+                self._close(*next(iter(self._open)))
+        self._collect()
+
+    def _close(self, which: int, file: int) -> None:
+        source = self._all[which]
+        opened = source.descriptors.pop(file, None)
+        if opened is not None:
+            native.write_word(source.opened.ctypes.data + 8 * file, 0)
+            del self._open[which, file]
+            self._retired.append([0, opened])
+
+    def _from_pieces(self, which: int, source: Source, number: int, to: int, size: int, offset: int) -> int | None:
+        head = int(source.words[serve.HEAD])
+        first, last = max(0, offset - head), min(offset + size, int(source.words[serve.SIZE])) - head
+        if first >= last or offset < 0:
+            return None
+        a, b = number * source.per + first // source.size, number * source.per + (last - 1) // source.size
+        goes_on = offset in source.ends.copy()
+        source.ends.append(offset + size)
+        if source.npy and size < SMALL and not goes_on and source.key(a) not in source.array.cache:
+            return None
+        follows = a - 1 in source.recent.copy() or (source.npy and first == 0)
+        source.recent.extend(range(a, b + 1))
+        done = 0
+        if offset < head:
+            done = min(head, offset + size) - offset
+            self._copy(to, source.kept[0], offset, done)
+        for n in range(a, b + 1):
+            piece = source.piece(n, Piece(self, serve.piece_key(which, n), False)).reshape(-1).view(np.uint8)
+            if n == a and follows:
+                self._make_ahead(which, source, b)
+            begin = (n - number * source.per) * source.size
+            lo, hi = max(first, begin), min(last, begin + piece.size)
+            self._copy(to + done, piece, lo - begin, hi - lo)
+            done += hi - lo
+        return done
+
+    @staticmethod
+    def _copy(to: int, piece: np.ndarray, start: int, count: int) -> None:
+        native.copy(to, piece.ctypes.data + start, count)
+
+    def _make_ahead(self, which: int, source: Source, number: int) -> None:
+        """Have the pieces after one made, as long as they take but little of the cache."""
+        cache = source.array.cache
+        for n in range(number + 1, min(source.count, number + 1 + DEPTH)):
+            if source.key(n) in cache:
+                continue
+            with self._lock:
+                if (which, n) in self._making or len(self._making) >= 2 * DEPTH or source.size * (len(self._making) + 2) > cache.limit // 4:
+                    continue
+                self._making.add((which, n))
+            with suppress(RuntimeError):  # shut down
+                self._ahead.submit(self._make, which, source, n)
+
+    def _make(self, which: int, source: Source, n: int) -> None:
+        try:
+            with suppress(VfsError, MemoryError, OSError):  # who comes for it gets the error
+                source.piece(n, Piece(self, serve.piece_key(which, n), True))
+        finally:
+            with self._lock:
+                self._making.discard((which, n))
+
+    def show(self, piece: Piece) -> None:
+        """Put a piece into the table."""
+        with self._lock:
+            at = int(serve.place(piece.key, MANY - 1))
+            free = [place for k in range(serve.PROBES) if self.pieces[place := (at + k) % MANY] == 0]
+            self._place(free[0] if free else at, piece.words.ctypes.data)
+        self._collect()
+
+    def hide(self, piece: Piece) -> None:
+        """Take it out, and free it when nobody reads it any more."""
+        with self._lock:
+            at = int(serve.place(piece.key, MANY - 1))
+            address = piece.words.ctypes.data
+            for k in range(serve.PROBES):
+                if self.pieces[(at + k) % MANY] == address:
+                    self._place((at + k) % MANY, 0)
+            self._retired.append([0, piece])
+        self._collect()
+
+    def _place(self, at: int, address: int) -> None:
+        native.write_word(self.pieces.ctypes.data + 8 * at, address)
+
+    def _collect(self) -> None:
+        """Free what was retired and is not in use any more."""
+        state = native.STATE
+        with self._lock:
+            for bit in (0, 1):
+                if native.read_word(state.ctypes.data + 8 * (serve.INSIDE + serve.LINE * bit)) == 0:
+                    for entry in self._retired:
+                        entry[0] |= 1 << bit
+            self._retired = [entry for entry in self._retired if entry[0] != 3]
+            state[serve.EPOCH] ^= 1
