@@ -50,6 +50,11 @@ class ChunkCache:
         self._making: dict[Hashable, Future[np.ndarray]] = {}
         _CACHES.add(self)
 
+    def peek(self, key: Hashable) -> np.ndarray | None:
+        """The piece `key` if it is there. Does not count as use."""
+        with self._lock:
+            return self._kept.get(key)
+
     def get(self, key: Hashable, make: Callable[[], np.ndarray], shown: Shown | None = None) -> np.ndarray:
         """The piece `key`, made by `make` if it is not there. Read-only: it is shared.
 

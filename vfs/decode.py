@@ -58,7 +58,11 @@ class Decoder(Protocol):
 
 
 class BlockDecoder(Protocol):
-    """Decodes whole blocks. `word_bytes` is 0."""
+    """Decodes whole blocks. `word_bytes` is 0.
+
+    One that also has `decode_into(data, block, out)` writes the elements into memory of theirs (dtype[shape], C-contiguous), so that a
+    block that is wanted as a whole goes straight to where it belongs.
+    """
 
     @property
     def dtype(self) -> np.dtype: ...

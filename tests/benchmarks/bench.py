@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks import formats_bench
+from tests.benchmarks import formats_bench, hdf5_bench
 from tests.benchmarks.mount_bench import through_mount
 from tests.benchmarks.rows import FULL, Row, Size, frames_of, share, spent
 from vfs.testing import writers
@@ -198,6 +198,7 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "zarr": through_zarr,
     "mount": through_mount,
     "formats": formats_bench.rows,
+    "hdf5": hdf5_bench.rows,
 }
 
 

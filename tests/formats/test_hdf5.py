@@ -58,6 +58,17 @@ def test_filters(tmp_path: Path, name: str, dtype: str) -> None:
     check_boxes(path, twin, count=8)
 
 
+@pytest.mark.parametrize("name", ["gzip", "gzip shuffle", "bitshuffle lz4"])
+def test_whole_chunks_go_straight_to_where_they_belong(tmp_path: Path, name: str) -> None:
+    twin = frames_of((3, 16, 8), "u1").astype(">u2")
+    array = vfs.open(written(tmp_path, data=(twin, {"chunks": (1, 16, 8), **FILTERS[name]})))
+    same(array[...], twin)
+    assert array.cache.held == 0
+    same(array[1, :3], twin[1, :3])
+    assert array.cache.held == twin[1].nbytes
+    same(array[...], twin)
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u8", "f2", "c8", "c16", "?"])
 def test_types(tmp_path: Path, dtype: str) -> None:
     twin = frames_of((4, 6, 5), "u1").astype(dtype)

@@ -8,47 +8,48 @@ from __future__ import annotations
 
 import bz2
 import ctypes
-import math
 import os
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from vfs.buffers import scratch
 from vfs.errors import DecodeError, DependencyError
+from vfs.kernels import shuffle
 
-Undo = Callable[[Any, int, tuple[int, ...]], Any]
-"""(stored bytes, bytes they should become, the filter's parameters) -> bytes; ValueError where they do not."""
-
-
-def _exactly(got: Any, want: int) -> Any:
-    if len(memoryview(got).cast("B")) != want:
-        raise ValueError(f"expected {want:,} bytes, found {len(memoryview(got).cast('B')):,}")
-    return got
+Undo = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], None]
+"""(stored bytes, memory for what they should become, the filter's parameters): uint8 both. ValueError, or what a codec raises, where they do not."""
 
 
-def _deflate(data: Any, want: int, values: tuple[int, ...]) -> Any:
-    inflate = zlib.decompressobj()
-    got = inflate.decompress(data, want + 1)
-    return _exactly(got, want)
+def _exactly(got: Any, out: np.ndarray) -> None:
+    """`got` in `out`, if it is as long: codecs write there and say how much, or give bytes of their own."""
+    size = len(memoryview(got).cast("B"))
+    if size != out.size:
+        raise ValueError(f"expected {out.size:,} bytes, found {size:,}")
+    if not (isinstance(got, np.ndarray) and np.may_share_memory(got, out)):
+        out[:] = np.frombuffer(got, np.uint8)
 
 
-def _shuffle(data: Any, want: int, values: tuple[int, ...]) -> Any:
+_UNSHUFFLE = {2: shuffle.unshuffle2, 4: shuffle.unshuffle4, 8: shuffle.unshuffle8}
+
+
+def _shuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
     width = values[0] if values else 1
-    raw = np.frombuffer(data, np.uint8)
-    whole = raw.size // width * width
-    out = np.empty(raw.size, np.uint8)
-    out[:whole].reshape(-1, width)[...] = raw[:whole].reshape(width, -1).T
-    out[whole:] = raw[whole:]
-    return out
+    if data.size != out.size or width < 1:
+        raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
+    whole = out.size // width * width
+    if width in _UNSHUFFLE and whole and not out.ctypes.data % width:
+        _UNSHUFFLE[width](data[:whole], out[:whole].view(f"u{width}"))
+    else:
+        out[:whole].reshape(-1, width)[...] = data[:whole].reshape(width, -1).T
+    out[whole:] = data[whole:]
 
 
-def _fletcher32(data: Any, want: int, values: tuple[int, ...]) -> Any:
-    raw = np.frombuffer(data, np.uint8)
-    body, stored = raw[:-4], int.from_bytes(raw[-4:].tobytes(), "little")
+def _fletcher32(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+    body, stored = data[:-4], int.from_bytes(data[-4:].tobytes(), "little")
     words = np.frombuffer(body[: body.size // 2 * 2].tobytes(), ">u2").astype(np.uint64)
     if body.size % 2:
         words = np.append(words, np.uint64(int(body[-1]) << 8))
@@ -58,7 +59,7 @@ def _fletcher32(data: Any, want: int, values: tuple[int, ...]) -> Any:
     swapped = int.from_bytes(made.to_bytes(4, "little")[:2][::-1] + made.to_bytes(4, "little")[2:][::-1], "little")  # old writers
     if stored not in (made, swapped):
         raise ValueError(f"the checksum is {stored:#010x}, of these bytes it is {made:#010x}")
-    return body
+    _exactly(body, out)
 
 
 def _folded(total: int) -> int:
@@ -66,10 +67,9 @@ def _folded(total: int) -> int:
     return (total - 1) % 65535 + 1 if total else 0
 
 
-def _image_codec(name: str, *more: Any, **options: Any) -> Undo:
-    def undo(data: Any, want: int, values: tuple[int, ...]) -> Any:
-        codecs = _imagecodecs()
-        return _exactly(getattr(codecs, f"{name}_decode")(bytes(data), out=np.empty(want, np.uint8), **options), want)
+def _image_codec(name: str) -> Undo:
+    def undo(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+        _exactly(getattr(_imagecodecs(), name)(data, out=out), out)
 
     return undo
 
@@ -82,22 +82,22 @@ def _imagecodecs() -> Any:
     return imagecodecs
 
 
-def _szip(data: Any, want: int, values: tuple[int, ...]) -> Any:
+def _szip(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
     mask, pixels, bits, line = (*values, 0, 0, 0, 0)[:4]
-    if int.from_bytes(bytes(data[:4]), "little") != want:
+    if int.from_bytes(data[:4].tobytes(), "little") != out.size:
         raise ValueError("the size in front of the szip data is another one")
-    out = np.empty(want, np.uint8)
-    return _exactly(_imagecodecs().szip_decode(bytes(data[4:]), mask, pixels, bits, line, out=out), want)
+    _exactly(_imagecodecs().szip_decode(data[4:].tobytes(), mask, pixels, bits, line, out=out), out)
 
 
-def _blosc(data: Any, want: int, values: tuple[int, ...]) -> Any:
+def _blosc(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
     from numcodecs.blosc import Blosc
 
-    return _exactly(Blosc().decode(data, out=np.empty(want, np.uint8)), want)
+    if len(np.frombuffer(Blosc().decode(data, out=out), np.uint8)) != out.size:
+        raise ValueError("it has another size")
 
 
-def _bzip2(data: Any, want: int, values: tuple[int, ...]) -> Any:
-    return _exactly(bz2.BZ2Decompressor().decompress(data, want + 1), want)
+def _bzip2(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+    _exactly(bz2.BZ2Decompressor().decompress(data.data, out.size + 1), out)
 
 
 @cache
@@ -114,7 +114,7 @@ def _bitshuffle_library() -> Any:
     return library
 
 
-def _bitshuffle(data: Any, want: int, values: tuple[int, ...]) -> Any:
+def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
     """Parameters: version, version, bytes an element, elements a block (0: chosen by size), 0 none, 2 lz4, 3 zstd.
 
     Compressed, the data begin with their size (8 bytes, big endian) and that of a block (4 bytes); each block with its own (4 bytes).
@@ -122,47 +122,46 @@ def _bitshuffle(data: Any, want: int, values: tuple[int, ...]) -> Any:
     """
     library = _bitshuffle_library()
     width, block, method = (*values, 0, 0, 0, 0, 0)[2:5]
-    raw = np.ascontiguousarray(np.frombuffer(data, np.uint8))
-    if width < 1 or want % width or method not in (0, 2, 3):
+    if width < 1 or out.size % width or method not in (0, 2, 3):
         raise ValueError(f"the filter's parameters {values} are not those of bitshuffle")
-    count = want // width
-    out = np.empty(want, np.uint8)
+    count = out.size // width
     if method == 0:
-        _exactly(raw, want)
-        done = library.bshuf_bitunshuffle(raw.ctypes.data, out.ctypes.data, count, width, block)
+        if data.size != out.size:
+            raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
+        done = library.bshuf_bitunshuffle(data.ctypes.data, out.ctypes.data, count, width, block)
     else:
-        head = raw[:12].tobytes()
-        if len(head) < 12 or int.from_bytes(head[:8], "big") != want:
-            raise ValueError(f"expected {want:,} bytes, the data say {int.from_bytes(head[:8], 'big'):,}")
+        head = data[:12].tobytes()
+        if len(head) < 12 or int.from_bytes(head[:8], "big") != out.size:
+            raise ValueError(f"expected {out.size:,} bytes, the data say {int.from_bytes(head[:8], 'big'):,}")
         block = int.from_bytes(head[8:12], "big") // width
         if block < 8 or block % 8:
             raise ValueError(f"blocks of {block} elements cannot be")
         blocks, rest = divmod(count, block)
-        blocks += rest >= 8
-        at = 12
-        for _ in range(blocks):
-            at += 4 + int.from_bytes(raw[at : at + 4].tobytes(), "big")
-        if at + rest % 8 * width > raw.size:
+        end = shuffle.end_of_blocks(data, 12, blocks + (rest >= 8))
+        if end < 0 or end + rest % 8 * width > data.size:
             raise ValueError("its blocks reach beyond the end of the data")
         call = library.bshuf_decompress_lz4 if method == 2 else library.bshuf_decompress_zstd
-        done = call(raw.ctypes.data + 12, out.ctypes.data, count, width, block)
+        done = call(data.ctypes.data + 12, out.ctypes.data, count, width, block)
     if done < 0:
         raise ValueError(f"bitshuffle gives up with {done}")
-    return out
 
 
 FILTERS: dict[int, tuple[str, Undo]] = {
-    1: ("deflate", _deflate),
+    1: ("deflate", _image_codec("deflate_decode")),
     2: ("shuffle", _shuffle),
     3: ("fletcher32", _fletcher32),
     4: ("szip", _szip),
     307: ("bzip2", _bzip2),
-    32000: ("lzf", _image_codec("lzf")),
+    32000: ("lzf", _image_codec("lzf_decode")),
     32001: ("blosc", _blosc),
-    32004: ("lz4", _image_codec("lz4h5")),
+    32004: ("lz4", _image_codec("lz4h5_decode")),
     32008: ("bitshuffle", _bitshuffle),
-    32015: ("zstd", _image_codec("zstd")),
+    32015: ("zstd", _image_codec("zstd_decode")),
 }
+
+
+_SIZES = {2: 0, 3: -4}
+"""Filters that undo to as many bytes as are stored, or fewer by so many."""
 
 
 UNKNOWN = {
@@ -202,24 +201,46 @@ class FilterDecoder:
         return self.stored.newbyteorder("=")
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        size = math.prod(shape) * self.stored.itemsize
-        mask = self.masks.get(block, 0)
-        used = [entry for k, entry in enumerate(self.filters) if not mask >> k & 1]
-        got: Any = data
-        for k in range(len(used) - 1, -1, -1):
-            number, values = used[k]
-            name, undo = FILTERS[number]
-            want = size + 4 * sum(n == 3 for n, _ in used[:k])  # a checksum below adds 4 bytes
-            try:
-                got = undo(got, want, values)
-            except DependencyError:
-                raise
-            except Exception as error:  # a codec may fail in any way
-                raise DecodeError(f"chunk {block}: {name} does not decode it: {str(error) or type(error).__name__}") from None
-        raw = np.frombuffer(got, np.uint8)
-        if raw.size != size:
-            raise DecodeError(f"chunk {block}: expected {size:,} bytes after decoding, found {raw.size:,}")
-        return raw.view(self.stored).reshape(shape).astype(self.dtype, copy=False)
+        made = np.empty(shape, self.dtype)
+        self.decode_into(data, block, made)
+        return made
+
+    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
+        flat = out.reshape(-1).view(np.uint8)
+        mask = self.masks.get(block, 0) if self.masks else 0
+        used = [entry for k, entry in enumerate(self.filters) if not mask >> k & 1] if mask else self.filters
+        if not used:
+            if data.size != flat.size:
+                raise DecodeError(f"chunk {block}: expected {flat.size:,} bytes, found {data.size:,}")
+            flat[:] = data
+        else:
+            self._undo(data, block, flat, used)
+        if not self.stored.isnative:
+            out.byteswap(inplace=True)
+
+    def _undo(self, data: np.ndarray, block: int, flat: np.ndarray, used: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+        """Filters, the last one written first, from scratch memory to scratch memory and at last into `flat`."""
+        (number, values), rest = used[-1], used[:-1]
+        if not rest:
+            _undone(number, values, data, block, flat)
+            return
+        want = flat.size + 4 * sum(n == 3 for n, _ in rest)  # a checksum below adds 4 bytes
+        if number in _SIZES:  # of something that is compressed, perhaps
+            want = max(0, data.size + _SIZES[number])
+        with scratch.borrow(want) as memory:
+            made = memory[:want]
+            _undone(number, values, data, block, made)
+            self._undo(made, block, flat, rest)
+
+
+def _undone(number: int, values: tuple[int, ...], data: np.ndarray, block: int, out: np.ndarray) -> None:
+    name, undo = FILTERS[number]
+    try:
+        undo(data, out, values)
+    except DependencyError:
+        raise
+    except Exception as error:  # a codec may fail in any way
+        raise DecodeError(f"chunk {block}: {name} does not decode it: {str(error) or type(error).__name__}") from None
 
 
 @dataclass(frozen=True)

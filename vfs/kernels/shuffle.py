@@ -1,0 +1,42 @@
+"""Bytes of elements that were stored apart (all first bytes, all second bytes, …), and chains of sized blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def unshuffle2(raw, out):
+    """`out` uint16[n] of `raw` uint8[2 n]; unshuffle4 and unshuffle8 are the same for wider elements."""
+    n = out.shape[0]
+    for i in range(n):
+        out[i] = np.uint16(raw[i]) | np.uint16(raw[n + i]) << np.uint16(8)
+
+
+@njit(nogil=True, cache=True)
+def unshuffle4(raw, out):
+    n = out.shape[0]
+    for i in range(n):
+        low = np.uint32(raw[i]) | np.uint32(raw[n + i]) << np.uint32(8)
+        out[i] = low | np.uint32(raw[2 * n + i]) << np.uint32(16) | np.uint32(raw[3 * n + i]) << np.uint32(24)
+
+
+@njit(nogil=True, cache=True)
+def unshuffle8(raw, out):
+    n = out.shape[0]
+    for i in range(n):
+        value = np.uint64(0)
+        for k in range(8):
+            value |= np.uint64(raw[k * n + i]) << np.uint64(8 * k)
+        out[i] = value
+
+
+@njit(nogil=True, cache=True)
+def end_of_blocks(data, at, count):
+    """Where `count` blocks end that each begin with their size in bytes (4 bytes, big endian), the first at `at`; -1 beyond the end of `data`."""
+    for _ in range(count):
+        if at + 4 > data.shape[0]:
+            return -1
+        at += 4 + (np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3]))
+    return at if at <= data.shape[0] else -1
