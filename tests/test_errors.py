@@ -57,3 +57,10 @@ def test_errnos() -> None:
     assert errors.MissingSourceError("x").errno == errno.ENOENT
     assert errors.SourceError("x", errno.EACCES).errno == errno.EACCES
     assert pickle.loads(pickle.dumps(errors.DecodeError("x", errno.ENOSPC))).errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
+def test_what_a_header_or_a_name_holds_stays_on_one_line(cls: type[errors.VfsError]) -> None:
+    error = cls("a\nb\x1b[31m \udcff é: chips 2x\r")
+    for text in (str(error), str(pickle.loads(pickle.dumps(error)))):
+        assert text == "a\\nb\\x1b[31m \\udcff é: chips 2x\\r"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from vfs.errors import OptionError, VfsError
+from vfs.errors import OptionError, VfsError, printable
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
@@ -251,8 +251,7 @@ def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help=
 
 
 def _say(line: str) -> None:
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)  # names may hold anything
-    print(f"vfs: {text}", file=sys.stderr, flush=True)
+    print(f"vfs: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def _open(paths: Sequence[str], settings: Settings) -> VirtualGroup:

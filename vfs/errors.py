@@ -23,8 +23,16 @@ from __future__ import annotations
 import errno
 
 
+def printable(text: object) -> str:
+    """Text for one line of a log or terminal: what is not printable (newlines, escapes, bytes that are no UTF-8) is spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
+
+
 class VfsError(Exception):
-    """Base of all errors raised by vfs on purpose."""
+    """Base of all errors raised by vfs on purpose. Its text is one line, whatever files and their headers call themselves."""
+
+    def __str__(self) -> str:
+        return printable(self.args[-1]) if self.args else ""
 
 
 class FormatError(VfsError, ValueError):
@@ -46,9 +54,6 @@ class RegionError(VfsError, IndexError):
 class UnknownArrayError(VfsError, KeyError):
     """A container has no array of that name."""
 
-    def __str__(self) -> str:  # KeyError would print the repr of the message
-        return str(self.args[0]) if self.args else ""
-
 
 class DependencyError(VfsError, ImportError):
     """An optional package is needed."""
@@ -62,9 +67,6 @@ class SourceError(VfsError, OSError):
 
     def __init__(self, message: str, code: int = errno.EIO) -> None:
         super().__init__(code, message)
-
-    def __str__(self) -> str:
-        return str(self.args[1])
 
     def __reduce__(self) -> tuple[type, tuple[str, int]]:
         return type(self), (str(self), int(self.args[0]))
@@ -98,11 +100,3 @@ class DecodeError(SourceError):
 
 class MountError(VfsError, OSError):
     """Mounting or unmounting cannot work."""
-
-    def __str__(self) -> str:
-        return str(self.args[-1]) if self.args else ""
-
-
-def printable(text: object) -> str:
-    """Text for one line of a log or terminal: what is not printable (newlines, escapes, bytes that are no UTF-8) is spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))

@@ -1,18 +1,13 @@
-"""What the tests of frame-by-frame formats share: boxes against a numpy twin, arrangements, truncation, mutation.
-
-`python -m tests.formats.frame_checks 10000` runs the mutations of all formats here and prints what came of them.
-"""
+"""What the tests of frame-by-frame formats share: boxes against a numpy twin, arrangements, truncation, mutation."""
 
 from __future__ import annotations
 
-import itertools
+import math
 import random
-import resource
-import sys
-import tempfile
 import time
+import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,53 +147,55 @@ def mutate(data: bytes, rng: random.Random, head: int) -> bytes:
     return bytes(made)
 
 
-def fuzz(folder: Path, paths: Any, count: int, *, seed: int = 0, head: int = 400, format: str, **options: Any) -> Counter[str]:
-    """Change the files of a set `count` times; open it and read a little of every array. Nothing but an error of vfs may come of it.
+MEMORY = 10  # times the files or the chunk, whichever is more: what opening and reading may allocate
+SMALL = 1 << 20  # bytes; files and chunks below count as this
 
-    Returns: how often which kind of error came, or "opened"; "longest" is the longest of all in ms, "memory" the growth of the process in MB.
+
+def fuzz(folder: Path, paths: Any, count: int, *, seed: int = 0, head: int = 400, format: str, **options: Any) -> Counter[str]:
+    """Change the files of a set `count` times; open it and read a little of every array. Nothing but an error of vfs may come of it,
+    and no more memory may be asked for than MEMORY times what the files or the chunk hold.
+
+    Returns: how often which kind of error came, or "opened"; "longest" is the longest of all in ms of CPU, "memory" the most that
+    Python and numpy allocated for one, in kB.
     """
     rng = random.Random(seed)
     files = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     outcomes = Counter[str]()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    longest = 0.0
-    for _ in range(count):
-        victims = rng.sample(list(files), rng.choice((1, 1, 1, min(2, len(files)))))
-        for victim in victims:
-            victim.write_bytes(mutate(files[victim], rng, head))
-        start = time.perf_counter()
-        try:
-            group = vfs.open_group(paths, format=format, backend=rng.choice(BACKENDS), **options)
-            for array in group.values():
-                if array.size and np.prod(array.chunks) * array.dtype.itemsize <= 1 << 24:
-                    array.read_chunk((0,) * array.ndim)
-                    array.read_chunk(tuple(n - 1 for n in array.grid.counts))
-            outcomes["opened"] += 1
-        except vfs.VfsError as error:
-            one_line(error)
-            outcomes[type(error).__name__] += 1
-        longest = max(longest, time.perf_counter() - start)
-        for victim in victims:
-            victim.write_bytes(files[victim])
+    longest, most = 0.0, 0
+    for backend in BACKENDS:  # compiles what is not yet
+        for array in vfs.open_group(paths, format=format, backend=backend, **options).values():
+            array.read_chunk((0,) * array.ndim)
+    tracemalloc.start()
+    try:
+        for k in range(count):
+            victims = rng.sample(list(files), rng.choice((1, 1, 1, min(2, len(files)))))
+            for victim in victims:
+                victim.write_bytes(mutate(files[victim], rng, head))
+            chunk = 0
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            start = time.process_time()
+            try:
+                group = vfs.open_group(paths, format=format, backend=rng.choice(BACKENDS), **options)
+                for array in group.values():
+                    size = math.prod(array.chunks) * array.dtype.itemsize
+                    if array.size and size <= 1 << 24:
+                        chunk = max(chunk, size)
+                        array.read_chunk((0,) * array.ndim)
+                        array.read_chunk(tuple(n - 1 for n in array.grid.counts))
+                outcomes["opened"] += 1
+            except vfs.VfsError as error:
+                one_line(error)
+                outcomes[type(error).__name__] += 1
+            longest = max(longest, time.process_time() - start)
+            grown = tracemalloc.get_traced_memory()[1] - before
+            held = max(sum(path.stat().st_size for path in files), chunk, SMALL)
+            assert grown <= MEMORY * held, f"mutation {k} of seed {seed}: {grown:,} bytes allocated, files and chunk have {held:,}"
+            most = max(most, grown)
+            for victim in victims:
+                victim.write_bytes(files[victim])
+    finally:
+        tracemalloc.stop()
     outcomes["longest"] = round(longest * 1000)
-    outcomes["memory"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    outcomes["memory"] = most >> 10
     return outcomes
-
-
-def main(count: int, write: Mapping[str, Callable[[Path], tuple[Any, Mapping[str, Any]]]], seed: int = 0) -> None:
-    """Fuzz sets, each `count` times, and print what came of it."""
-    for (name, make), k in zip(write.items(), itertools.count(), strict=False):
-        with tempfile.TemporaryDirectory() as place:
-            paths, options = make(Path(place))
-            print(name, dict(fuzz(Path(place), paths, count, seed=seed + k, **options)), flush=True)
-
-
-if __name__ == "__main__":
-    from tests.formats import test_blo, test_dm, test_empad, test_frms6, test_k2is, test_seq, test_tvips
-
-    sets = {
-        f"{module.__name__}:{k}": make
-        for module in (test_blo, test_dm, test_empad, test_frms6, test_k2is, test_seq, test_tvips)
-        for k, make in enumerate(module.SETS)
-    }
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, sets, int(sys.argv[2]) if len(sys.argv) > 2 else 0)

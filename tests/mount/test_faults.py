@@ -17,8 +17,8 @@ import pytest
 import vfs
 from tests.mount.support import Scan, run
 from vfs.api import open_group
+from vfs.errors import printable
 from vfs.mount import Mount
-from vfs.mount.points import printable
 from vfs.mount.view import View, library
 from vfs.tree import FOLDER, Folder, Node
 

@@ -13,8 +13,7 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from vfs.errors import MountError
-from vfs.errors import printable as printable
+from vfs.errors import MountError, printable
 
 log = logging.getLogger("vfs.mount")
 

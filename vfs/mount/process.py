@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
-from vfs.errors import MountError
-from vfs.mount.points import KIND, dead, detach, mounted, prepare, printable
+from vfs.errors import MountError, printable
+from vfs.mount.points import KIND, dead, detach, mounted, prepare
 from vfs.tree import Shown
 
 PATIENCE = 10  # seconds a server gets to finish its requests when it is told to end

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from vfs.errors import MountError, VfsError
-from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, prepare, printable, users
+from vfs.errors import MountError, VfsError, printable
+from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, prepare, users
 from vfs.mount.view import View, library, loop, version
 from vfs.tree import Shown, ZarrFace
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import MountError, SourceChangedError, VfsError
+from vfs.errors import MountError, SourceChangedError, VfsError, printable
 from vfs.mount.fast import Lane
-from vfs.mount.points import fusermount, printable
+from vfs.mount.points import fusermount
 from vfs.mount.status import Counters
 from vfs.tree import Folder, Node, Shown
 

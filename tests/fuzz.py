@@ -1,0 +1,161 @@
+"""Damaged files of every format: `scripts/fuzz [MUTATIONS A SET, default 2500] [SEED]`.
+
+The sets are those that the tests of the formats mutate a few hundred times, and the small real files where they are at hand (see
+tests/conftest.py). Each runs in a process of its own, so that a crash has a name; one that takes longer than a minute for a single file
+is ended with the stack it hung in. Prints what came of every set, and ends with status 1 if any was not only arrays and one-line errors.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import vfs
+from tests.conftest import SHARED
+from tests.formats.frame_checks import frames_of, fuzz
+from vfs.formats import detect
+from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
+from vfs.testing.writers import write_mib, write_npy, write_raw
+
+Made = tuple[Any, Mapping[str, Any]]  # what to open, options
+MODULES = ("blo", "dm", "empad", "frms6", "hdf5", "k2is", "mrc", "seq", "ser", "tvips")
+LARGEST = 300_000  # bytes of a real set: every mutation writes a file anew
+PATIENCE = 60  # seconds for one file
+
+
+def sets() -> dict[str, Callable[[Path], Made]]:
+    """Name -> function that writes a set into an empty folder."""
+    made: dict[str, Callable[[Path], Made]] = {}
+    for name in MODULES:
+        module = importlib.import_module(f"tests.formats.test_{name}")
+        made |= {f"{name}-{k}": write for k, write in enumerate(module.SETS)}
+    for kind, depth, quad in (("U08", 6, False), ("U16", 12, True), ("U32", 24, False), ("R64", 1, False), ("R64", 12, True), ("R64", 24, False)):
+        made[f"mib-{kind}-{depth}"] = lambda folder, kind=kind, depth=depth, quad=quad: _mib(folder, kind, depth, quad)
+    tiffs: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "big-endian": {"strip": 2, "gap": 1, "order": ">", "big": True},
+        "tiled-zlib": {"tile": (16, 16), "compression": 8, "encode": zlib.compress},
+        "packed": {"bits": 12},
+    }
+    for name, how in tiffs.items():
+        made[f"tiff-{name}"] = lambda folder, how=how: (write_tiff(folder / "a.tif", list(frames_of((2, 9, 21), "u2") & 4095), **how), {"format": "tiff"})
+    for describe in ("every", "companion"):
+        made[f"ome_tiff-{describe}"] = lambda folder, how=describe: (
+            write_ome_tiff(folder, frames_of((2, 1, 2, 9, 7), "u2"), files=2, describe=how),
+            {"format": "ome_tiff"},
+        )
+    made["npy"] = lambda folder: (write_npy(folder, frames_of((4, 5, 6), "u2")), {"format": "npy"})
+    made["raw"] = lambda folder: (
+        write_raw(folder, frames_of((4, 5, 6), "u2"), frame_header=16, files=2),
+        {"format": "raw", "dtype": "<u2", "sig_shape": (5, 6), "frame_header": 16},
+    )
+    made["description"] = _description
+    return made | {f"real {name}": lambda folder, entry=entry: _real(folder, entry) for name, entry in _small().items()}
+
+
+def _mib(folder: Path, kind: str, depth: int, quad: bool) -> Made:
+    size = (512, 512) if quad and kind == "R64" else (64, 64)
+    return write_mib(folder, frames_of((2, *size), "u4") & ((1 << depth) - 1), kind=kind, depth=depth, quad=quad, frames_per_file=1), {"format": "mib"}
+
+
+def _description(folder: Path) -> Made:
+    frames_of((4, 6, 8), "u2").tofile(folder / "a.bin")
+    blocks = [{"file": 0, "offset": 96 * t, "origin": [t, 0, 0], "shape": [1, 6, 8]} for t in range(4)]
+    text = json.dumps({"vfs": 1, "dtype": "<u2", "shape": [4, 6, 8], "files": ["a.bin"], "blocks": blocks})
+    (folder / "set.vfs.json").write_text(text)
+    return folder / "set.vfs.json", {"format": "description"}
+
+
+def _small() -> dict[str, Any]:
+    """The real sets that are small and lie in one folder: name -> entry."""
+    if not (SHARED / "oracle.json").exists():
+        return {}
+    entries = json.loads((SHARED / "oracle.json").read_text())["datasets"]
+    flat = {name: entry for name, entry in entries.items() if len({Path(file).parent for file in entry["files"]}) == 1}
+    return {name: entry for name, entry in flat.items() if sum((SHARED / file).stat().st_size for file in entry["files"]) <= LARGEST}
+
+
+def _real(folder: Path, entry: Mapping[str, Any]) -> Made:
+    """A copy of a real set that opens by itself.
+
+    Raises:
+        vfs.VfsError: none of its files does.
+    """
+    for file in entry["files"]:
+        shutil.copy(SHARED / file, folder)
+    failed: Exception = AssertionError("no files")
+    for path in sorted(folder.iterdir()):
+        try:
+            vfs.open_group(path)
+            return path, {"format": detect(str(path)).name}
+        except vfs.VfsError as error:
+            failed = error
+    raise failed
+
+
+def one(name: str, count: int, seed: int) -> None:
+    """Mutate one set; prints what came of it as JSON."""
+    with tempfile.TemporaryDirectory() as place:
+        paths, options = sets()[name](Path(place))
+        heads = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 4096, "frms6": 1100, "mib": 800, "description": 600}
+        seen = Counter[str]()
+        for part in range(0, count, 100):
+            faulthandler.dump_traceback_later(100 * PATIENCE, exit=True)
+            some = fuzz(Path(place), paths, min(100, count - part), seed=seed + part, head=heads.get(options["format"], 640), **options)
+            worst = {key: max(seen[key], some.pop(key)) for key in ("longest", "memory")}
+            seen.update(some)
+            seen |= Counter(worst)
+        print(json.dumps(seen), flush=True)
+
+
+def main(count: int, seed: int) -> int:
+    """All sets, two at a time. Returns the exit status."""
+    total, failed, worst = 0, [], Counter[str]()
+    names = list(sets())
+    random.Random(seed).shuffle(names)
+    running: dict[str, subprocess.Popen[str]] = {}
+    started = time.perf_counter()
+    while names or running:
+        while names and len(running) < 2:
+            name = names.pop()
+            running[name] = subprocess.Popen(
+                [sys.executable, "-m", "tests.fuzz", "--one", name, str(count), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        for name, process in list(running.items()):
+            if process.poll() is None and len(running) == 2:
+                continue
+            out, errors = process.communicate()
+            del running[name]
+            if process.returncode:
+                failed.append(name)
+                print(f"{name}: FAILED\n{errors[-3000:]}", flush=True)
+                continue
+            seen = Counter[str](json.loads(out))
+            worst |= Counter({key: seen[key] for key in ("longest", "memory")})
+            total += count
+            print(f"{name}: {dict(seen)}", flush=True)
+        time.sleep(0.05)
+    print(
+        f"{total:,} damaged files gave arrays or errors of one line, {len(failed)} sets failed: {', '.join(failed) or 'none'}; "
+        f"the longest took {worst['longest']} ms of CPU, the most memory was {worst['memory']} kB; {time.perf_counter() - started:.0f} s"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        one(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2500, int(sys.argv[2]) if len(sys.argv) > 2 else 0))
