@@ -17,6 +17,7 @@ from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
 from vfs.describe import describe
 from vfs.dmtags import Stored, plain, read_tags
+from vfs.formats import dm
 from vfs.testing.gatan_writers import DATA_TYPES, tag_bytes, write_dm, write_tags
 
 SWAPPED = {"Meta Data": {"Data Order Swapped": np.bool_(True)}}
@@ -111,6 +112,28 @@ def test_a_stack_of_files_keeps_its_order(tmp_path: Path) -> None:
     with several[1].open("r+b") as file:
         file.truncate(1000)
     refuses(several, "s2.dm3", same_offset=True)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("dtype", ["u2", "c8"])
+def test_files_that_are_alike_around_their_pixels_are_not_parsed(tmp_path: Path, version: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = frames_of((6, 4, 5), "u2").astype(dtype)
+    paths = [str(write_dm(tmp_path, frame, name=f"f{n}", tags={"Number": np.uint32(n)}, version=version)) for n, frame in enumerate(frames)]
+    parsed: list[str] = []
+    monkeypatch.setattr(dm, "read_tags", lambda path: parsed.append(path) or read_tags(path))
+    same(vfs.open(paths)[...], frames)
+    assert parsed == paths[:1]
+    longer = str(write_dm(tmp_path, frames[1], name="f1", tags={"Number": np.uint32(1), "Z": "behind the pixels, before those of the next"}, version=version))
+    parsed.clear()
+    same(vfs.open(paths)[...], frames)
+    assert parsed == [paths[0], longer]
+    parsed.clear()
+    other = {"u2": "i2", "c8": "f8"}[dtype]  # of the same length
+    for made in (frames[2].reshape(5, 4), frames[2].real.astype(other), frames[2].reshape(2, 10)):
+        write_dm(tmp_path, made, name="f2", version=version, tags={"Number": np.uint32(2)})
+        refuses(paths, "f2", "they are no stack")
+    (tmp_path / f"f2.dm{version}").unlink()
+    refuses(paths, "f2", "no such file")
 
 
 def test_100_000_frames(tmp_path: Path) -> None:

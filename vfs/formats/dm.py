@@ -21,6 +21,7 @@ transform) are refused.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -33,13 +34,15 @@ from vfs.dmtags import Stored, Tags, find, is_tag_file, plain, read_tags
 from vfs.errors import FormatError, OptionError
 from vfs.formats import Format
 from vfs.geometry import Region
-from vfs.headers import nav_dims
+from vfs.headers import nav_dims, read_at
 from vfs.layout import FrameLayout, whole_frame
 
 _DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1"}
 _COLOURS = (8, 23)  # four bytes a pixel
 _PACKED = {5: "packed complex", 27: "packed complex of 8 bytes", 28: "packed complex of 16 bytes"}
 _ENERGY = ("eV", "keV", "meV")
+_MARK_BEFORE = 192  # bytes that hold the name and the type of any values
+_MARK_BEHIND = 1024  # bytes that hold the dimensions of an image
 _MAPS = 2 << 20  # bytes of maps, at most, in the block that is cheapest to read of files that store maps
 _MOST_AXES = 8
 _ANY = 1 << 62
@@ -249,18 +252,70 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
     return Dataset(path, files, layout.arranged(nav), decoder, nav + sig, names, len(nav), attrs=said)
 
 
+@dataclass(frozen=True)
+class _Marks:
+    """What is in a file before and behind the pixels of an image and says what they are.
+
+    Files of a stack mostly differ in values only. One that is as long as another one, and has the same words at the same places around
+    its pixels (name, type and number of the values before them; data type, dimensions and bytes a pixel behind them), holds an image of
+    the same type and shape there, and the rest of its tags need not be read: 15 µs instead of 200 µs and more.
+
+    Attributes:
+        size: bytes of the file.
+        before, behind: the words, which end and begin at the bytes `start` and `stop`, where the pixels do.
+    """
+
+    size: int
+    start: int
+    stop: int
+    before: bytes
+    behind: bytes
+
+    @classmethod
+    def of(cls, path: str, size: int, image: _Image, version: int) -> _Marks | None:
+        """Those of an image; None where its tags come in another order than Gatan's software writes them."""
+        start, stop = image.offset, image.offset + image.nbytes
+        before = read_at(path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
+        behind = read_at(path, _MARK_BEHIND, stop, short_ok=True)
+        first, depth = before.rfind(b"\x15\x00\x04Data"), behind.find(b"PixelDepth")
+        last = depth + (26 if version == 3 else 42)  # the end of its value
+        if first < 0 or not -1 < behind.find(b"DataType") < behind.find(b"Dimensions") < depth or last > len(behind):
+            return None
+        return cls(size, start, stop, before[first:], behind[:last])
+
+    def fit(self, path: str, size: int) -> bool:
+        """True where a file has them too."""
+        if size != self.size:
+            return False
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False  # who reads its tags says what is wrong
+        try:
+            before = os.pread(fd, len(self.before), self.start - len(self.before))
+            return before == self.before and os.pread(fd, len(self.behind), self.stop) == self.behind
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+
+
 def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -> list[Dataset]:
     """Several files, the largest image of each, as one array."""
     files = Files.stat(paths)
     tags = read_tags(files.paths[0])
     image = max(_images(files.paths[0], tags), key=lambda i: i.nbytes)
     offsets = [image.offset]
+    marks = None if same_offset else _Marks.of(files.paths[0], int(files.sizes[0]), image, tags.version)
     for path, size in zip(files.paths[1:], files.sizes[1:].tolist(), strict=True):
         if same_offset:
             if image.offset + image.nbytes > size:
                 raise FormatError(
                     f"{path}: expected pixels from byte {image.offset:,} to {image.offset + image.nbytes:,} as in the first file, it has {size:,}"
                 )
+            offsets.append(image.offset)
+            continue
+        if marks is not None and marks.fit(path, size):
             offsets.append(image.offset)
             continue
         other = read_tags(path)
