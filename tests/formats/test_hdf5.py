@@ -34,6 +34,8 @@ FILTERS: dict[str, dict[str, Any]] = {
     "lz4": {**hdf5plugin.LZ4()},
     "zstd": {**hdf5plugin.Zstd()},
     "bzip2": {**hdf5plugin.BZip2()},
+    "blosc2": {**hdf5plugin.Blosc2(cname="lz4", filters=2)},
+    "blosc2 zstd": {**hdf5plugin.Blosc2(cname="zstd", filters=1)},
 }
 
 
@@ -67,6 +69,23 @@ def test_whole_chunks_go_straight_to_where_they_belong(tmp_path: Path, name: str
     same(array[1, :3], twin[1, :3])
     assert array.cache.held == twin[1].nbytes
     same(array[...], twin)
+
+
+@pytest.mark.parametrize("shape", [(1000, 700), (2, 300, 400), (50_000,), (3, 5, 64, 96)])
+def test_blosc2_in_blocks_of_several_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    twin = (frames_of(shape, "u1") % 7).astype("u2")
+    zero, one, nan = np.zeros(shape, "u2"), np.full(shape, 7, "i8"), np.full(shape, np.nan, "f4")
+    chunks = {"chunks": tuple(-(-n * 2 // 3) for n in shape), **FILTERS["blosc2"]}
+    path = written(tmp_path, twin=(twin, chunks), zero=(zero, chunks), one=(one, chunks), nan=(nan, chunks))
+    group = vfs.open_group(path)
+    for name, values in (("twin", twin), ("zero", zero), ("one", one), ("nan", nan)):
+        same(group[name][...], values)
+
+
+def test_filters_that_are_not_known(tmp_path: Path) -> None:
+    path = written(tmp_path, data=(np.ones((4, 4), "f4"), {"chunks": (2, 2), **hdf5plugin.Zfp()}), own=(np.ones(3), {}))
+    left = vfs.open_group(path).main.attrs["root"]["left_out"]
+    assert "filter 32013 (zfp), is not supported" in left["data"]
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u8", "f2", "c8", "c16", "?"])

@@ -18,6 +18,7 @@ import numpy as np
 
 from vfs.buffers import scratch
 from vfs.errors import DecodeError, DependencyError
+from vfs.formats.hdf5 import blosc2
 from vfs.kernels import shuffle
 
 Undo = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], None]
@@ -100,6 +101,10 @@ def _bzip2(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
     _exactly(bz2.BZ2Decompressor().decompress(data.data, out.size + 1), out)
 
 
+def _blosc2(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+    blosc2.unpack(data, out, _imagecodecs().blosc2_decode)
+
+
 @cache
 def _bitshuffle_library() -> Any:
     try:
@@ -157,6 +162,7 @@ FILTERS: dict[int, tuple[str, Undo]] = {
     32004: ("lz4", _image_codec("lz4h5_decode")),
     32008: ("bitshuffle", _bitshuffle),
     32015: ("zstd", _image_codec("zstd_decode")),
+    32026: ("blosc2", _blosc2),
 }
 
 
@@ -174,7 +180,6 @@ UNKNOWN = {
     32018: "fcidecomp",
     32019: "jpeg",
     32024: "sz3",
-    32026: "blosc2",
     32027: "jpeg-xl",
     32028: "sperr",
 }
