@@ -290,6 +290,7 @@ def test_floats_of_sixteen_bytes_are_refused() -> None:
 
 def test_a_conversion_in_many_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vfs.array.TILE", 1 << 17)
+    monkeypatch.setattr("vfs.array.CACHED", 1 << 17)
     values = np.random.default_rng(0).integers(0, 60_000, (9, 300, 310)).astype(">u2")  # 186 kB a frame: tiles are single frames and less
     array = vfs.open(write_npy(tmp_path, values), dtype="f4")
     np.testing.assert_array_equal(array[...], values.astype("f4"), strict=True)

@@ -263,7 +263,8 @@ def test_every_combination(kept: Stored, data: st.DataObject) -> None:
     array = vfs.open(kept.paths, backend=backend, chunks=chunks, **kept.options, **options)
     assert (array.shape, array.dtype) == (twin.shape, twin.dtype)
     tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.array.TILE]))  # conversions and corrections in pieces of so many bytes
-    with mock.patch.object(vfs.array, "TILE", tile):
+    cached = data.draw(st.sampled_from([50, 500, 5000, vfs.array.CACHED]))
+    with mock.patch.object(vfs.array, "TILE", tile), mock.patch.object(vfs.array, "CACHED", cached):
         check(array, twin, data)
     there = shown(kept.stored, kept.stored, **{name: options[name] for name in ("nav_shape", "sync_offset", "roi")})
     np.testing.assert_array_equal(array.valid, there.any(axis=(-2, -1)))

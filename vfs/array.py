@@ -20,21 +20,23 @@ from vfs import scan, tiling
 from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.cache import ChunkCache, Shown
-from vfs.corrections import Corrections, corrected_box, frames_of
+from vfs.corrections import Corrections, corrected_box
 from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import DecodeError, OptionError, RegionError, SourceError
 from vfs.geometry import ChunkGrid, Region, flat_boxes, select
 from vfs.kernels.fetch import in_runs
-from vfs.kernels.ranges import START, STOP, by_file, split, windows
+from vfs.kernels.ranges import COLUMNS, DEST, START, STEP, STOP, at_edges, by_file, split, windows
 from vfs.layout import BlockLayout
 
 ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
 _ANY = 1 << 62
 RUN = 512  # bytes: ranges this long, on average, are read one by one to where they belong, shorter ones together and then copied
 TILE = 1 << 22
-"""Bytes decoded at once where a conversion or correction follows. Dark and gain of 64 frames of 128 KiB, as a share of memcpy, with 2 MiB of
-cache a core: 0.24, 0.45, 0.58 with tiles of 256 KiB, 1 MiB, 4 MiB (`scripts/bench decode`): planning a tile costs more than what leaves the cache."""
+"""Bytes decoded at once where a conversion or correction follows and every tile is planned by itself (`_tiles`)."""
+
+CACHED = 1 << 19
+"""Bytes decoded at once where all tiles are planned together: a tile, what it is read into and what it becomes stay in cache (2 MiB a core)."""
 
 
 class ArrayReader:
@@ -94,6 +96,7 @@ class ArrayReader:
         self.decodes_whole = dataset.decoder.word_bytes == 0
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
+        self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
         self.views = self.as_stored and self.plain and not backend.copies
         self.longest = int(dataset.files.sizes.max(initial=0))
 
@@ -169,7 +172,12 @@ class ArrayReader:
             else:
                 _check_out(out, box.shape, self.dtype)
             if box.size and self.as_stored and out.flags.c_contiguous:
-                self._gather(box, out)
+                flat = out.reshape(-1)
+                rows, covered = self._plan(box, flat)
+                if covered < 0:
+                    self._gather(box, out)
+                else:
+                    self._fetch(rows, flat)
             elif box.size:
                 self._read_into(box, out)
         except SourceError as error:
@@ -344,72 +352,139 @@ class ArrayReader:
                 self._gather_blocks(region, out)
             return
         width = self.stored.itemsize
-        if not self.backend.copies and cast(Decoder, self.dataset.decoder).straight:
+        if not self.backend.copies and self.plain:
             run = self.straight(region, converted=True)
             if run is not None and run[1] % width == 0:  # from the file to where they belong; from odd bytes numpy is slow
                 with np.errstate(all="ignore"):
                     np.copyto(out, self.backend.span(*run, scratch_none).view(self.stored).reshape(region.shape), casting="unsafe")
                 return
-        for tile in tiling.cut(region, width, TILE):
-            with scratch.borrow(tile.size * width) as memory, np.errstate(all="ignore"):
-                part = memory[: tile.size * width].view(self.stored).reshape(tile.shape)
-                self._gather(tile, part)
-                np.copyto(out[_within(tile, region)], part, casting="unsafe")
+        flat = out.reshape(-1) if out.flags.c_contiguous else None
+        done = 0
+        with np.errstate(all="ignore"):
+            for tile, rows, part, _ in self._tiles(region, CACHED):
+                if rows is not None:
+                    self._fetch(rows, part)
+                if flat is None:
+                    np.copyto(out[_within(tile, region)], part.reshape(tile.shape), casting="unsafe")
+                else:
+                    np.copyto(flat[done : done + part.size], part, casting="unsafe")
+                    done += part.size
 
     def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
         """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
-        stored, made = self.stored, corrections.dtype(self.stored)
-        sig = self.ndim - self.dataset.nav_ndim
-        for tile in tiling.cut(region, made.itemsize, TILE):
-            box, corner, inner = corrected_box(corrections, tile, self.dataset.nav_ndim)
-            with scratch.borrow(box.size * stored.itemsize) as memory, scratch.borrow(box.size * made.itemsize) as more, np.errstate(all="ignore"):
-                raw = memory[: box.size * stored.itemsize].view(stored).reshape(box.shape)
-                complete = self._gather(box, raw)
-                to = out[_within(tile, region)]
-                direct = to.dtype == made and to.flags.c_contiguous and to.shape == box.shape
-                part = to if direct else more[: box.size * made.itemsize].view(made).reshape(box.shape)
-                corrections.apply(frames_of(raw, sig), frames_of(part, sig), corner)
+        stored, made, nav = self.stored, corrections.dtype(self.stored), self.dataset.nav_ndim
+        box, corner, inner = corrected_box(corrections, region, nav)
+        h, w = (1, *box.shape[nav:])[-2:]
+        if h * w * made.itemsize > TILE and region.size > 1 and region.size * made.itemsize > TILE:  # in parts of frames, each with its halo
+            for tile in tiling.cut(region, made.itemsize, TILE):
+                self._correct_into(tile, out[_within(tile, region)], corrections)
+            return
+        direct = out.reshape(-1) if out.flags.c_contiguous and out.dtype == made and box.shape == region.shape else None
+        blank = np.asarray(self.dataset.fill).astype(stored).astype(made)
+        correct = corrections.on(corner, (h, w))
+        done = 0
+        with scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory, np.errstate(all="ignore"):
+            for tile, rows, raw, complete in self._tiles(box, max(CACHED, h * w * stored.itemsize)):
+                if rows is not None:
+                    self._fetch(rows, raw)
+                part = direct[done : done + raw.size] if direct is not None else memory[: raw.size * made.itemsize].view(made)
+                done += raw.size
+                correct(raw.reshape(-1, h * w), part.reshape(-1, h * w))
                 if not complete:  # what is not stored is no signal to be corrected
-                    np.copyto(part, np.asarray(self.dataset.fill).astype(stored).astype(made), where=scan.blank(self.dataset, box))
-                if not direct:
-                    np.copyto(to, part[inner], casting="unsafe")
+                    np.copyto(part.reshape(tile.shape), blank, where=scan.blank(self.dataset, tile))
+                if direct is None:
+                    np.copyto(out[(*_within(tile, box)[1 : nav + 1], ...)], part.reshape(tile.shape)[inner], casting="unsafe")
+
+    def _tiles(self, region: Region, limit: int) -> Iterator[tuple[Region, np.ndarray | None, np.ndarray, bool]]:
+        """The stored elements of a non-empty region in tiles along its slowest axes, which are planned all at once where ranges allow.
+
+        Args:
+            limit: bytes of a tile at most.
+
+        Yields: (tile, ranges that are yet to be fetched or None, memory for the tile's elements as one axis, valid until the next one, or
+            these themselves, whether all of the region is stored).
+        """
+        width = self.stored.itemsize
+        rows, covered = (_NO_ROWS, -1) if self.decodes_whole else self.dataset.layout.read_ranges(region, ROWS)
+        total = region.size
+        tiles = [region] if covered >= 0 else []
+        sizes, begins = [total], [0, len(rows)] if tiles else []
+        if tiles and total * width > limit:
+            tiles = list(tiling.cut(region, width, limit))
+            sizes = [tile.size for tile in tiles]
+            decoder = cast(Decoder, self.dataset.decoder)
+            rows, found = at_edges(rows, np.cumsum([0, *sizes]), decoder.word_bytes, decoder.word_pixels)
+            begins = found.tolist()
+        if not begins:  # each planned by itself: that costs more than what leaves the cache
+            for tile in tiling.cut(region, width, max(limit, TILE)):
+                with scratch.borrow(tile.size * width) as memory:
+                    part = memory[: tile.size * width].view(self.stored)
+                    yield tile, None, part, self._gather(tile, part.reshape(tile.shape))
+            return
+        complete = covered >= total
+        clear = not complete or self.accumulates
+        mapped = self.plain and not self.backend.copies
+        with scratch.borrow(max(sizes) * width) as memory:
+            for tile, size, first, last in zip(tiles, sizes, begins, begins[1:], strict=False):
+                if mapped and last - first == 1:
+                    file, start, stop, _, step = rows[first, : STEP + 1].tolist()
+                    if step == 1 and stop - start == size * width and start % width == 0:  # as it lies in the map
+                        yield tile, None, self.backend.span(file, start, stop, scratch_none).view(self.stored), complete
+                        continue
+                part = memory[: size * width].view(self.stored)
+                if clear:
+                    part.fill(self.dataset.fill)
+                yield tile, rows[first:last], part, complete
 
     def _gather(self, region: Region, out: np.ndarray) -> bool:
         """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is stored; the rest is filled."""
         if self.decodes_whole:
             return self._gather_blocks(region, out)
-        decoder, backend = cast(Decoder, self.dataset.decoder), self.backend
-        rows, covered = self.dataset.layout.read_ranges(region, ROWS)
+        rows, covered = self._plan(region, out.reshape(-1))
         if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
             first, second = region.halves()
             complete = self._gather(first, out[_within(first, region)])
             return self._gather(second, out[_within(second, region)]) and complete
-        flat = out.reshape(-1)
-        if covered < flat.size or decoder.accumulates:
+        self._fetch(rows, out.reshape(-1))
+        return covered >= out.size
+
+    def _plan(self, region: Region, flat: np.ndarray) -> tuple[np.ndarray, int]:
+        """The read ranges of a region, and how many elements they cover: -1 where it would be more than `ROWS` ranges.
+
+        What they do not cover is filled in `flat`; so is all of it where they add to it.
+        """
+        rows, covered = self.dataset.layout.read_ranges(region, ROWS)
+        if 0 <= covered < flat.size or self.accumulates:
             flat.fill(self.dataset.fill)
-        width = flat.itemsize
-        rows = by_file(rows)
-        if backend.in_place and self.plain and in_runs(rows, RUN):
+        return rows, covered
+
+    def _fetch(self, rows: np.ndarray, flat: np.ndarray) -> None:
+        """Put the elements of read ranges into their places."""
+        decode, backend = cast(Decoder, self.dataset.decoder).decode, self.backend
+        if len(rows) > 1:
+            rows = by_file(rows)
+        if self.plain and backend.in_place and in_runs(rows, RUN):
             memory = flat.view(np.uint8)
             for file, start, stop, first, last, _ in windows(rows, _ANY).tolist():
-                backend.span(file, start, stop, memory, rows[first:last], width)
-            return covered >= flat.size
-        for file, start, stop, first, last, wanted in windows(rows, backend.window).tolist():
-            part = rows[first:last]
-            if not backend.copies:
-                decoder.decode(part, backend.span(file, start, stop, scratch_none), start, flat)
-            else:
-                few = wanted * 2 < stop - start
-                pieces = [part]
-                if stop - start > backend.window:  # a long run that has to be decoded: in pieces that stay in cache
-                    runs = split(part, backend.window, decoder.word_bytes, decoder.word_pixels)
-                    pieces = [runs[k : k + 1] for k in range(len(runs))]
-                for piece in pieces:
-                    if len(pieces) > 1:
-                        start, stop = piece[0, START : STOP + 1].tolist()
-                    with scratch.borrow(stop - start + backend.margin) as memory:
-                        decoder.decode(piece, backend.span(file, start, stop, memory, piece if few else None), start, flat)
-        return covered >= flat.size
+                backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
+            return
+        wins = windows(rows, backend.window).tolist() if len(rows) > 1 else _one_window(rows)
+        if not backend.copies:
+            for file, start, stop, first, last, _ in wins:
+                decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
+            return
+        longest = max((win[2] - win[1] for win in wins), default=0)
+        decoder = cast(Decoder, self.dataset.decoder)
+        with scratch.borrow(min(longest, max(backend.window, decoder.word_bytes)) + backend.margin) as memory:
+            for file, start, stop, first, last, wanted in wins:
+                part = rows[first:last]
+                if stop - start <= backend.window:
+                    decode(part, backend.span(file, start, stop, memory, part if wanted * 2 < stop - start else None), start, flat)
+                    continue
+                # a long run that has to be decoded: in pieces that stay in cache
+                runs = split(part, backend.window, decoder.word_bytes, decoder.word_pixels)
+                for k, (a, b) in enumerate(runs[:, START : STOP + 1].tolist()):
+                    decode(runs[k : k + 1], backend.span(file, a, b, memory), a, flat)
 
     def _gather_blocks(self, region: Region, out: np.ndarray) -> bool:
         """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
@@ -506,6 +581,8 @@ def _owned(array: np.ndarray) -> np.ndarray:
     return array if array.base is None else array.copy()
 
 
+_NO_ROWS = np.empty((0, COLUMNS), np.int64)
+
 scratch_none = np.empty(0, np.uint8)
 """For backends that give views and use no scratch."""
 
@@ -517,6 +594,14 @@ def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise OptionError(f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {dtype}")
     if not out.flags.writeable:
         raise OptionError("out is read-only")
+
+
+def _one_window(rows: np.ndarray) -> list[list[int]]:
+    """What `windows` finds in one range or none."""
+    if len(rows) == 0:
+        return []
+    file, start, stop = rows[0, :DEST].tolist()
+    return [[file, start, stop, 0, 1, stop - start]]
 
 
 def _within(tile: Region, region: Region) -> tuple[Any, ...]:

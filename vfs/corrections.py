@@ -8,7 +8,7 @@ stored (blank frames) is not corrected: it reads as the fill value, as it does w
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,20 +85,26 @@ class Corrections:
         y, x = used // width, used % width
         return (min(low[0], int(y.min())), min(low[1], int(x.min()))), (max(high[0], int(y.max()) + 1), max(high[1], int(x.max()) + 1))
 
-    def apply(self, raw: np.ndarray, out: np.ndarray, low: tuple[int, int]) -> None:
-        """Correct a cut-out of frames.
+    def on(self, low: tuple[int, int], shape: tuple[int, int]) -> Callable[[np.ndarray, np.ndarray], None]:
+        """What corrects a cut-out of frames.
 
         Args:
-            raw: as stored [n, h, w], C-contiguous; its corner is at `low` of the frame.
-            out: float32 or float64 [n, h, w], C-contiguous.
+            low, shape: corner in the frame, and lines and columns of the cut-out.
+
+        Returns: a function of (raw as stored [n, pixels], out float32 or float64 [n, pixels]), both C-contiguous.
         """
-        n, h, w = raw.shape
+        h, w = shape
         cut = (slice(low[0], low[0] + h), slice(low[1], low[1] + w))
         dark, gain = (np.ascontiguousarray(image[cut]).reshape(-1) for image in (self.dark, self.gain))
-        correct.dark_gain(raw.reshape(n, h * w), dark, gain, out.reshape(n, h * w))
-        if len(self.pixels):
-            first, last = self._within(low, (low[0] + h, 0))
-            correct.patch(out, self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
+        first, last = self._within(low, (low[0] + h, 0))
+
+        def apply(raw: np.ndarray, out: np.ndarray) -> None:
+            kernel = correct.dark_gain_single if raw.dtype.itemsize <= 2 else correct.dark_gain
+            kernel(raw, dark, gain, out)
+            if first < last:
+                correct.patch(out.reshape(-1, h, w), self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
+
+        return apply
 
 
 def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
@@ -146,9 +152,3 @@ def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:
     if mask.size == 0:
         return np.zeros(shape, bool)
     raise OptionError(f"dead is {mask.dtype}{list(mask.shape)}: expected a mask of {list(shape)}, or coordinates [n, {len(shape)}]")
-
-
-def frames_of(tile: np.ndarray, sig: int) -> np.ndarray:
-    """Frames [n, h, w] of an array whose last `sig` axes are the frame."""
-    shape = (1, *tile.shape[tile.ndim - sig :])[-2:]
-    return tile.reshape(math.prod(tile.shape[: tile.ndim - sig]), *shape)

@@ -84,6 +84,9 @@ class BlockDecoder(Protocol):
         """
 
 
+_WORDS = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
 @dataclass(frozen=True)
 class PlainDecoder:
     """Elements as numpy knows them, in either byte order.
@@ -118,7 +121,7 @@ class PlainDecoder:
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         parts = 2 if self.stored.kind == "c" else 1
-        words = out.view(f"u{self.stored.itemsize // parts}")
+        words = out.view(_WORDS[self.stored.itemsize // parts])
         if self.stored.isnative:
             gather.place(ranges, data, base, words, parts)
         else:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from operator import index
 from typing import SupportsIndex, cast
 
@@ -288,7 +289,7 @@ def _grown(unit: int, length: int, times: int) -> int:
 def cut(region: Region, itemsize: int, limit: int) -> Iterator[Region]:
     """Cut a region into tiles of at most `limit` bytes along its slowest axes, in C order; all of it where it is small."""
     shape = region.shape
-    if region.size * itemsize <= limit:
+    if math.prod(shape) * itemsize <= limit:
         yield region
         return
     tile = list(shape)
@@ -297,9 +298,10 @@ def cut(region: Region, itemsize: int, limit: int) -> Iterator[Region]:
         tile[axis] = max(1, min(shape[axis], limit // max(1, rest)))
         if tile[axis] > 1 or rest <= limit:
             break
-    grid = ChunkGrid(shape, tuple(tile))
-    for position in grid.touched(Region.whole(shape)):
-        part = grid.region(position)
-        start = tuple(o + a * s for o, a, s in zip(region.start, part.start, region.step, strict=True))
-        stop = tuple(min(b, o + z * s) for o, z, s, b in zip(region.start, part.stop, region.step, region.stop, strict=True))
-        yield Region(start, stop, region.step)
+    slow = [range(a, b, s) for a, b, s in zip(region.start[:axis], region.stop[:axis], region.step[:axis], strict=True)]
+    start, stop, step = region.start, region.stop, region.step
+    far = tile[axis] * step[axis]
+    for at in product(*slow):
+        ends = tuple(min(o + s, b) for o, s, b in zip(at, step[:axis], stop[:axis], strict=True)) if axis else ()
+        for o in range(start[axis], stop[axis], far):
+            yield Region((*at, o, *start[axis + 1 :]), (*ends, min(o + far, stop[axis]), *stop[axis + 1 :]), step)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.geometry import Region
-from vfs.kernels.ranges import COUNT, DEST, FILE, PLANE, SKIP, START, STEP, STOP, _merged, by_file, windows
+from vfs.kernels.ranges import COUNT, DEST, FILE, PLANE, SKIP, START, STEP, STOP, _merged, at_edges, by_file, windows
 from vfs.layout import FrameLayout
 
 
@@ -102,3 +102,40 @@ def test_rows_by_file_keep_their_order_within_a_file(rows: list[tuple[int, int]]
     for row, (file, start) in zip(table, rows, strict=True):
         row[FILE], row[START], row[STOP] = file, start, start + 1
     assert by_file(table)[:, [FILE, START]].tolist() == [list(row) for row in sorted(rows, key=lambda row: row[0])]
+
+
+@given(st.data())
+def test_ranges_cut_at_edges_hold_the_same_elements(data: st.DataObject) -> None:
+    """Words of 4 pixels in 8 bytes, in one or two files; tiles of any lengths."""
+    n, width = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([4, 8, 12]))
+    layout = FrameLayout.of((3, width), [n, n], word_bytes=8, word_pixels=4, frame_header=data.draw(st.sampled_from([0, 8])))
+    start = [data.draw(st.integers(0, m - 1)) for m in layout.shape]
+    stop = [data.draw(st.integers(a + 1, m)) for a, m in zip(start, layout.shape, strict=True)]
+    region = Region.box(start, stop)
+    rows, covered = layout.read_ranges(region)
+    cuts = sorted(data.draw(st.sets(st.integers(1, region.size - 1), max_size=6))) if region.size > 1 else []
+    edges = np.array([0, *cuts, region.size])
+    parts, begins = at_edges(rows, edges, 8, 4)
+    assert len(begins) == len(edges)
+    assert (begins[0], begins[-1]) == (0, len(parts))
+    found = {}
+    for k, edge in enumerate(edges[:-1]):
+        for at, place in places(parts[begins[k] : begins[k + 1]], 8, 4).items():
+            assert 0 <= at < edges[k + 1] - edge
+            found[int(edge) + at] = place
+    assert found == places(rows, 8, 4)
+    assert covered == len(found) == region.size
+
+
+def test_edges_are_for_ranges_in_order() -> None:
+    rows = np.zeros((2, 8), np.int64)
+    rows[:, START], rows[:, STOP], rows[:, COUNT], rows[:, STEP], rows[:, DEST] = [0, 8], [8, 16], 4, 1, [4, 0]
+    edges = np.array([0, 4, 8])
+    assert len(at_edges(rows, edges, 8, 4)[1]) == 0  # the second tile first
+    assert at_edges(rows[::-1].copy(), edges, 8, 4)[1].tolist() == [0, 1, 2]
+    turned = rows[:1].copy()
+    turned[0, [DEST, STEP]] = 5, -1  # 5, 4, 3, 2: across the edge, backwards
+    assert len(at_edges(turned, edges, 8, 4)[1]) == 0
+    turned[0, DEST] = 7
+    assert at_edges(turned, edges, 8, 4)[1].tolist() == [0, 0, 1]
+    assert len(at_edges(np.zeros((1, 16), np.int64), edges, 8, 4)[1]) == 0  # columns of its own: a decoder's business

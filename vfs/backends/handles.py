@@ -106,7 +106,7 @@ class Handles(Generic[T]):
             self.drop(file)
             found = self._opened(file, start, stop)
             now = os.fstat(found.fd)
-        size, time = int(self.files.sizes[file]), int(self.files.times[file])
+        size, time = self.files.sizes.item(file), self.files.times.item(file)
         if (now.st_size == size and now.st_mtime_ns == time and stop <= size) or (size < 0 and stop <= now.st_size):
             return found
         self.drop(file)  # next time look again: it may be put right

@@ -20,6 +20,15 @@ def dark_gain(raw, dark, gain, out):
 
 
 @njit(nogil=True, cache=True)
+def dark_gain_single(raw, dark, gain, out):
+    """The same, calculated in float32: for pixels that float32 holds exactly (numba would take float64 for integers, at 0.65 of the speed)."""
+    for f in range(raw.shape[0]):
+        src, dst = raw[f], out[f]
+        for i in range(src.shape[0]):
+            dst[i] = (np.float32(src[i]) - dark[i]) * gain[i]
+
+
+@njit(nogil=True, cache=True)
 def neighbours(excluded):
     """For every excluded pixel the good pixels it is replaced by: those of the smallest square around it that has any.
 

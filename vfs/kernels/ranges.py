@@ -367,6 +367,53 @@ def split(ranges, limit, word_bytes, word_pixels):
 
 
 @njit(nogil=True, cache=True)
+def at_edges(ranges, edges, word_bytes, word_pixels):
+    """Cut ranges where they run across edges of tiles of the output.
+
+    Args:
+        edges: int64[m + 1], first element of each tile in the flat output, and the end of the last one.
+
+    Returns:
+        (ranges with places that count from the tile's first element, int64[m + 1] first range of each tile); no edges where the
+        ranges do not go through the tiles in order, or something other than a forward run crosses an edge.
+    """
+    m = edges.shape[0] - 1
+    rows = np.empty((ranges.shape[0] + m, COLUMNS), np.int64)
+    begins = np.zeros(m + 1, np.int64)
+    failed = begins[:0]
+    if ranges.shape[1] != COLUMNS:
+        return rows[:0], failed
+    n, t = 0, 0
+    for r in range(ranges.shape[0]):
+        start, to, by = ranges[r, START], ranges[r, DEST], ranges[r, STEP]
+        skip, count = ranges[r, SKIP], ranges[r, COUNT]
+        low, high = min(to, to + (count - 1) * by), max(to, to + (count - 1) * by)
+        while t + 1 < m and edges[t + 1] <= low:
+            t += 1
+            begins[t] = n
+        if low < edges[t] or (high >= edges[t + 1] and (by != 1 or ranges[r, PLANE] < 0)):
+            return rows[:0], failed
+        while True:
+            here = min(count, edges[t + 1] - to) if by == 1 else count
+            row = rows[n]
+            row[FILE], row[START] = ranges[r, FILE], start
+            row[STOP] = ranges[r, STOP] if here == count else start + (skip + here + word_pixels - 1) // word_pixels * word_bytes
+            row[DEST], row[STEP], row[SKIP], row[COUNT], row[PLANE] = to - edges[t], by, skip, here, ranges[r, PLANE]
+            n += 1
+            if here == count:
+                break
+            start += (skip + here) // word_pixels * word_bytes
+            skip = (skip + here) % word_pixels
+            to += here
+            count -= here
+            t += 1
+            begins[t] = n
+    for k in range(t + 1, m + 1):
+        begins[k] = n
+    return rows[:n], begins
+
+
+@njit(nogil=True, cache=True)
 def by_file(ranges):
     """The same rows, sorted by file where files go back and forth, so that `windows` finds what lies in one together."""
     for r in range(1, ranges.shape[0]):
