@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
+from vfs import cli
 from vfs.corrections import Corrections
+from vfs.testing.frame_writers import write_frms6
+from vfs.testing.gatan_writers import write_dm
+from vfs.testing.stack_writers import write_mrc
+from vfs.testing.tiff_writers import write_tiff
 
 
 def twin(frames: np.ndarray, dark: Any = None, gain: Any = None, dead: np.ndarray | None = None) -> np.ndarray:
@@ -94,6 +100,65 @@ def test_coordinates_files_and_pickles(tmp_path: Path, frames: np.ndarray) -> No
     by_file = vfs.open(path, dark=str(tmp_path / "dark.npy"), dead=str(tmp_path / "dead.npy"))
     for array in (by_coordinates, by_file, pickle.loads(pickle.dumps(by_file))):
         np.testing.assert_allclose(array[...], want, rtol=1e-5)
+
+
+def _written(folder: Path, name: str, image: np.ndarray) -> Path:
+    """An image as a file, in the format that the name's ending says."""
+    path = folder / name
+    if path.suffix == ".npy":
+        np.save(path, image)
+    elif path.suffix == ".tif":
+        write_tiff(path, [image])
+    elif path.suffix == ".mrc":
+        mode = {"i1": 0, "f4": 2}[image.dtype.str[1:]]
+        return write_mrc(folder, image[None], mode, name=name)
+    else:
+        return write_dm(folder, image, name=path.stem)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ending", "mask", "real"),
+    [(".npy", "?", "f8"), (".npy", "i4", "u2"), (".tif", "?", "f4"), (".tif", "u1", "u2"), (".mrc", "i1", "f4"), (".dm3", "u1", "f4")],
+)
+def test_images_in_files_of_any_format_also_through_the_command_line(tmp_path: Path, frames: np.ndarray, ending: str, mask: str, real: str) -> None:
+    rng = np.random.default_rng(3)
+    dark, gain = (rng.random((12, 9)) * 100).astype(real), (rng.random((12, 9)) * 2 + 1).astype(real)
+    dead = rng.random((12, 9)) < 0.1
+    named = [("dark", dark), ("gain", gain), ("dead", (dead * 100).astype(mask))]
+    given = {name: str(_written(tmp_path, f"{name}{ending}", image)) for name, image in named}
+    path, want = written(tmp_path, frames), twin(frames, dark, gain, dead)
+    array = vfs.open(path, **given)
+    np.testing.assert_allclose(array[...], want, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(array))[1:3, 2:, ::2], want[1:3, 2:, ::2], rtol=1e-4, atol=1e-3)
+    assert cli.main(["export", str(path), str(tmp_path / "out.zarr"), *(part for name, file in given.items() for part in (f"--{name}", file))]) == 0
+    np.testing.assert_allclose(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-3)
+
+
+def test_a_mask_of_one_frame(tmp_path: Path, frames: np.ndarray) -> None:
+    dead = np.zeros((1, 1, 12, 9), "u1")
+    dead[..., 3, 4] = 1
+    np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dead=dead)[...], twin(frames, dead=dead[0, 0] > 0), rtol=1e-5)
+
+
+def test_a_files_own_images_by_their_names_also_through_the_command_line(
+    tmp_path: Path, frames: np.ndarray, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FRMS6 keeps dark frames in a file of the set. Its name is not taken for that of a file."""
+    (tmp_path / "dark").write_text("something else")
+    monkeypatch.chdir(tmp_path)
+    dark = np.random.default_rng(4).integers(0, 300, (3, 12, 9)).astype("u2")
+    path = write_frms6(tmp_path, frames, dark=dark)
+    want = twin(frames, dark.mean(axis=0))[None]
+    by_name = vfs.open(path, dark="dark")
+    np.testing.assert_allclose(by_name[...], want, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(by_name))[...], want, rtol=1e-4, atol=1e-2)
+    assert cli.main(["export", str(path), str(tmp_path / "out.zarr"), "--dark", "dark", "--dead", str(_written(tmp_path, "dead.tif", dark[0] < 20))]) == 0
+    want = twin(frames, dark.mean(axis=0), dead=dark[0] < 20)[None]
+    np.testing.assert_allclose(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-2)
+    capsys.readouterr()
+    assert cli.main(["info", str(path), "--dark", "darkness"]) == 2
+    assert capsys.readouterr().err.startswith("vfs: darkness: no such file")
 
 
 def test_told_dtype_is_kept(tmp_path: Path, frames: np.ndarray) -> None:

@@ -262,9 +262,9 @@ def open_group(
         "sync_offset": sync_offset,
         "roi": mask,
         "dtype": dtype,
-        "dark": _kept(dark),
-        "gain": _kept(gain),
-        "dead": _kept(dead),
+        "dark": _kept(dark, datasets),
+        "gain": _kept(gain, datasets),
+        "dead": _kept(dead, datasets),
         "chunks": chunks,
         "backend": backend,
         "accept_changes": accept_changes or None,
@@ -436,8 +436,10 @@ def _image(given: Any, datasets: Sequence[Dataset], backend: str) -> Any:
     return open(given, backend=backend).read()
 
 
-def _kept(given: Any) -> Any:
-    """A correction as it is pickled: files by their absolute path."""
+def _kept(given: Any, datasets: Sequence[Dataset]) -> Any:
+    """A correction as it is pickled: files by their absolute path, arrays of the set by their name."""
+    if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
+        return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
 
 

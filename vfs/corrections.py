@@ -43,7 +43,7 @@ class Corrections:
         Args:
             sig_shape: shape of a frame, one or two axes; stored: dtype of the frames.
             dark, gain: numbers [sig_shape].
-            dead: bool[sig_shape], True where a pixel is excluded; or int[n, axes], coordinates of excluded pixels.
+            dead: bool[sig_shape], True where a pixel is excluded (also [1, sig_shape]); or int[n, axes], coordinates of excluded pixels.
 
         Raises:
             OptionError: shapes do not fit, there is nothing left that is not excluded, or pixels are complex.
@@ -141,6 +141,8 @@ def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:
     if given is None:
         return np.zeros(shape, bool)
     mask = np.asarray(given)
+    while mask.ndim > len(shape) and mask.shape[0] == 1:  # one frame, as many files have it
+        mask = mask[0]
     if mask.shape == shape and mask.dtype.kind in "biuf":
         return np.ascontiguousarray(mask != 0)
     if mask.ndim == 2 and mask.shape[1] == len(shape) and mask.dtype.kind in "iu":

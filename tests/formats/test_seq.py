@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from vfs import cli
 from vfs.array import ArrayReader
 from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_seq
@@ -139,6 +141,8 @@ def test_side_files(tmp_path: Path) -> None:
     assert group.main.attrs["calibration"]["frame"]["scale"] == 1 / 800
     corrected = vfs.open(path, dark="dark", gain="gain", dead="bad_pixels")[1]
     np.testing.assert_allclose(corrected[~mask], ((twin[1] - dark) * gain)[~mask], rtol=1e-5)
+    assert cli.main(["export", str(path), str(tmp_path / "out.zarr"), "--dark", "dark", "--gain", "gain", "--dead", "bad_pixels"]) == 0
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[1], corrected)
 
 
 def test_binned_map_of_bad_pixels(tmp_path: Path) -> None:
