@@ -494,10 +494,25 @@ def test_links_lead_nowhere_outside_and_not_round_in_circles(tmp_path: Path) -> 
     assert names(forest) == sorted(["sub", *faces("inside")])
     assert names(forest, "sub") == faces("a")
     assert forest.node("out/secret.npy") is None
-    following = Forest(root, forest.rules.open, follow_outside=True)
+    following = api.forest(root, follow_outside=True)
     assert names(following) == sorted(["sub", "out", *faces("inside", "secret")])
     assert names(following, "out") == faces("secret")
     assert len(list(everything(following))) < 100
+
+
+def test_what_a_set_says_leads_nowhere_outside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    (root / "sub").mkdir(parents=True)
+    save(outside / "secret.npy")
+    save(root / "sub/a.npy")
+    for label, name in (("inner", "sub/a.npy"), ("outer", "../outside/secret.npy")):
+        (root / f"{label}.vfs.json").write_text(json.dumps({"vfs": 1, "format": "npy", "files": [name]}))
+    forest = api.forest(root)
+    assert names(forest) == sorted(["sub", *faces("inner")])
+    assert content(forest, "inner.npy").size == 24
+    assert [record.getMessage().split(": ")[1] for record in caplog.records] == [f"{root}/outer.vfs.json"]
+    assert names(api.forest(root, follow_outside=True)) == sorted(["sub", *faces("inner", "outer")])
 
 
 def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(tmp_path: Path) -> None:

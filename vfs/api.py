@@ -397,7 +397,9 @@ def forest(
     options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
     cache = ChunkCache(cache_size)
     opener = partial(_opened, cache=cache, format=format, **options)
-    return Forest(root, opener, kinds=None if kind is None else [kind], cache=cache, zarr_format=zarr_format, show_files=show_files)
+    kinds = None if kind is None else [kind]
+    outside = bool(options.get("follow_outside"))
+    return Forest(root, opener, kinds=kinds, cache=cache, zarr_format=zarr_format, show_files=show_files, follow_outside=outside)
 
 
 def _opened(path: str, **options: Any) -> Opened:

@@ -60,7 +60,8 @@ class Shown(Protocol):
 
     Attributes:
         faces: those that are known from the start.
-        keep: seconds that what is said of names may be remembered, of those that are not there too.
+        keep: seconds that may be remembered which names there are, and which are not.
+        steady: seconds that sizes and times may be remembered.
     """
 
     @property
@@ -68,6 +69,9 @@ class Shown(Protocol):
 
     @property
     def keep(self) -> float: ...
+
+    @property
+    def steady(self) -> float: ...
 
     def node(self, path: str) -> Node | None: ...
 
@@ -441,7 +445,7 @@ class Folder:
         self.cache = ChunkCache() if cache is None else cache
         self.faces: dict[str, Face] = {}
         self.times: dict[str, int] = {}
-        self.keep = KEEP
+        self.keep = self.steady = KEEP
         for tree in trees:
             faces = tree.faces()
             # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.backends import make_backend
+from vfs.boundary import within
 from vfs.cache import ChunkCache
 from vfs.dataset import Files
 from vfs.errors import OptionError, SourceError, VfsError
@@ -23,7 +24,7 @@ from vfs.forest.records import CHECK, SHARE, Flights, Opened, Record, Rules, sta
 from vfs.formats import Format, formats
 from vfs.tree import FOLDER, Face, Node, Tree
 
-KEEP = 1.0  # seconds that a kernel may remember names and attributes
+KEEP = 1.0  # seconds that a kernel may remember names
 OPEN = 256  # sets kept open at most
 WEIGHT = 64 << 20  # bytes that they may take, about
 LIGHT = 100_000  # bytes that a set takes whose files and tables are small
@@ -72,11 +73,11 @@ class Forest:
         cache: where the arrays keep decoded pieces; `open` sees to that.
         zarr_format: 3 or 2: without the face of the other one; None: both.
         show_files: files that are no data set are shown as they are, read-only.
-        follow_outside: links may lead out of the tree, and links to folders are followed.
+        follow_outside: links and what files say may lead out of the tree, and links to folders are followed.
 
     Attributes:
         faces: none: nothing is known from the start.
-        keep: see `vfs.tree.Shown`.
+        keep, steady: see `vfs.tree.Shown`.
 
     Raises:
         OptionError: the root is not a folder.
@@ -97,7 +98,7 @@ class Forest:
         if not os.path.isdir(self.root):
             raise OptionError(f"{self.root}: expected a folder whose data sets are to be shown")
         self.faces: Mapping[str, Face] = {}
-        self.keep = KEEP
+        self.keep, self.steady = KEEP, 0.0  # who opens a file that changed must be told its new size
         self.cache = ChunkCache() if cache is None else cache
         self.rules = Rules(os.path.realpath(self.root), open, list(formats().values()) if kinds is None else kinds, zarr_format, show_files, follow_outside)
         self._top = Listing(self.root, self.rules)
@@ -143,7 +144,7 @@ class Forest:
             if place is None or not place.name:
                 return None
             if place.ending is None:
-                return _bytes(os.path.join(place.listing.path, place.name), start, stop)
+                return self._bytes(os.path.join(place.listing.path, place.name), start, stop)
             found = (*self._face(path, place), place.key)
         live, shown, key = found
         try:
@@ -303,6 +304,19 @@ class Forest:
             for path in live.paths:
                 self._hot.pop(path, None)
 
+    def _bytes(self, path: str, start: int, stop: int | None) -> memoryview:
+        """The bytes of a file that is shown as it is.
+
+        Raises:
+            SourceError: they cannot be had.
+        """
+        with within(self.rules.boundary):
+            files = Files.stat([path])
+        size = int(files.sizes[0])
+        stop = size if stop is None else min(stop, size)
+        start = min(start, stop)
+        return make_backend("buffered", files).span(0, start, stop, np.empty(stop - start, np.uint8)).data
+
     # listing
 
     def _names(self, listing: Listing, after: int) -> Iterator[str]:
@@ -341,16 +355,3 @@ class Forest:
                 with self._lock:
                     if listing in self._ahead:
                         self._ahead.remove(listing)
-
-
-def _bytes(path: str, start: int, stop: int | None) -> memoryview:
-    """The bytes of a file that is shown as it is.
-
-    Raises:
-        SourceError: they cannot be had.
-    """
-    files = Files.stat([path])
-    size = int(files.sizes[0])
-    stop = size if stop is None else min(stop, size)
-    start = min(start, stop)
-    return make_backend("buffered", files).span(0, start, stop, np.empty(stop - start, np.uint8)).data

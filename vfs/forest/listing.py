@@ -26,8 +26,9 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import count
 
+from vfs.boundary import within
 from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
-from vfs.forest.records import CHECK, LONGEST, SHARE, Flights, Opened, Record, Rules, files_of, shortened, state_of, within
+from vfs.forest.records import CHECK, LONGEST, SHARE, Flights, Opened, Record, Rules, below, files_of, shortened, state_of
 from vfs.headers import natural
 
 log = logging.getLogger("vfs.forest")
@@ -98,7 +99,7 @@ class Listing:
                 return
             try:
                 self.real = os.path.realpath(self.path)
-                if not self.rules.below(self.real):
+                if not self.rules.boundary.holds(self.real):
                     raise SourceError(f"{self.path}: leads out of the tree, to {self.real}")
                 found = os.stat(self.path)
                 state = (found.st_mtime_ns, found.st_ino, found.st_dev)
@@ -113,16 +114,16 @@ class Listing:
             self._checked, self._pause = ended, max(CHECK, SHARE * (ended - began))
 
     def _read(self) -> None:
-        folders, files = set(), set()
+        folders, files, boundary = set(), set(), self.rules.boundary
         with os.scandir(self.path) as entries:
             for entry in entries:
                 if entry.is_symlink():
                     target = os.path.realpath(entry.path)
-                    if not self.rules.below(target):
+                    if not boundary.holds(target):
                         continue
                     if os.path.isfile(target):
                         files.add(entry.name)
-                    elif self.rules.follow_outside and os.path.isdir(target) and not any(within(folder, target) for folder in self.above):
+                    elif self.rules.follow_outside and os.path.isdir(target) and not any(below(folder, target) for folder in self.above):
                         folders.add(entry.name)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.add(entry.name)
@@ -223,7 +224,8 @@ class Listing:
         try:
             if record.state is None:
                 raise MissingSourceError(f"{path}: no such file")
-            opened = self.rules.open(path)
+            with within(self.rules.boundary):
+                opened = self.rules.open(path)
             self._describe(record, name, opened)
         except MemoryError:
             raise SourceError(f"{path}: not enough memory to open it", errno.ENOMEM) from None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+from vfs.boundary import ANYWHERE, Boundary
 from vfs.dataset import Files
 from vfs.formats import Format
 from vfs.tree import Node, Tree
@@ -79,7 +80,7 @@ class Rules:
         kinds: formats whose extensions are looked for.
         zarr_format: 3 or 2: without the face of the other one.
         show_files: files that are no data set are shown, too.
-        follow_outside: links may lead out of the tree, and links to folders are followed.
+        follow_outside: links and what files say may lead out of the tree, and links to folders are followed.
     """
 
     root: str
@@ -111,9 +112,10 @@ class Rules:
         fits = {shortened(kind.label(name)) for kind in self.kinds if name.lower().endswith(kind.extensions)}
         return fits | {shortened(os.path.splitext(name)[0] or name)}
 
-    def below(self, path: str) -> bool:
-        """Whether a real path may be read."""
-        return self.follow_outside or within(path, self.root)
+    @property
+    def boundary(self) -> Boundary:
+        """Where the files of all sets may lie."""
+        return ANYWHERE if self.follow_outside else Boundary((self.root,))
 
 
 def shortened(label: str) -> str:
@@ -148,7 +150,7 @@ def unchanged(tree: Tree) -> bool:
     return True
 
 
-def within(path: str, folder: str) -> bool:
+def below(path: str, folder: str) -> bool:
     """Whether a path is a folder or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 

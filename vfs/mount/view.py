@@ -246,7 +246,7 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
         "ro": True,
         "fsname": "vfs",
         "subtype": "vfs",
-        "attr_timeout": view.folder.keep,
+        "attr_timeout": view.folder.steady,
         "entry_timeout": view.folder.keep,
         "negative_timeout": view.folder.keep,  # zarr tools ask for absent names all the time
         "auto_cache": view.lane is None,  # else `View.open` says what the kernel may keep
