@@ -114,6 +114,20 @@ def test_a_stack_of_files_keeps_its_order(tmp_path: Path) -> None:
     refuses(several, "s2.dm3", same_offset=True)
 
 
+@pytest.mark.parametrize(("dtype", "order"), [("c8", "<"), ("c16", ">")])
+def test_half_of_a_fourier_transform(tmp_path: Path, dtype: str, order: str) -> None:
+    whole = np.fft.fft2(np.random.default_rng(0).random((6, 10))).astype(dtype)
+    path = write_dm(tmp_path, whole[:, :6], half=True, order=order)
+    check_boxes(path, whole[:, :6])
+    array = vfs.open(path)
+    assert array.attrs["half_of"] == [6, 10]
+    assert array.attrs["calibration"]["x"]["scale"] == 0.5
+    several = [write_dm(tmp_path, whole[:, :6] * k, half=True, order=order, name=f"f{k}") for k in range(3)]
+    same(vfs.open(several)[...], np.stack([whole[:, :6] * k for k in range(3)]))
+    complete = write_dm(tmp_path, whole[:, :6], order=order, name="complete")
+    refuses([several[0], complete], "complete", "they are no stack")
+
+
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("dtype", ["u2", "c8"])
 def test_files_that_are_alike_around_their_pixels_are_not_parsed(tmp_path: Path, version: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,6 +265,7 @@ def test_tags_without_end(tmp_path: Path) -> None:
     [
         ({"DataType": np.uint32(5)}, ("packed complex", "not supported")),
         ({"DataType": np.uint32(77)}, ("77",)),
+        ({"DataType": np.uint32(27), "Dimensions": [np.uint32(3), np.uint32(2)]}, ("half of a Fourier transform", "even number of columns")),
         ({"DataType": "text"}, ("text",)),
         ({"DataType": np.uint32(7)}, ("take 4 bytes", "2")),
         ({"Dimensions": [np.uint32(3), np.uint32(0)]}, ("dimensions",)),

@@ -14,8 +14,10 @@ file, which stores a map for each energy (`energy, scan_y, scan_x`); `signal_fir
 4D-STEM is always shown as `scan_y, scan_x, y, x`. Newer software stores it so and says `Data Order Swapped` = 1; older files store for
 each detector pixel a map of the scan, and reading one frame of those takes a pixel from each map: chunks hold whole maps.
 
-Colours are stored as B, G, R, alpha and shown as a last axis `channel` of R, G, B, alpha. Packed complex data (half of a Fourier
-transform) are refused.
+Colours are stored as B, G, R, alpha and shown as a last axis `channel` of R, G, B, alpha. Of the Fourier transform of a real image (y, x) only
+the columns 0 to x / 2 are stored, backwards, since the others follow from them: these are shown in their order, and the attribute
+`half_of` has the whole shape. That is how RosettaSciIO reads types 27 and 28; no such file was at hand. An older way of packing (type 5)
+is refused.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ from vfs.geometry import Region
 from vfs.headers import nav_dims, read_at
 from vfs.layout import FrameLayout, whole_frame
 
-_DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1"}
+_DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1", 27: "c8", 28: "c16"}
 _COLOURS = (8, 23)  # four bytes a pixel
-_PACKED = {5: "packed complex", 27: "packed complex of 8 bytes", 28: "packed complex of 16 bytes"}
+_HALVES = (27, 28)  # complex, half of the columns
+_PACKED = 5  # complex, half of the pixels, some of them squeezed into places that are free
 _ENERGY = ("eV", "keV", "meV")
 _MARK_BEFORE = 192  # bytes that hold the name and the type of any values
 _MARK_BEHIND = 1024  # bytes that hold the dimensions of an image
@@ -111,7 +114,8 @@ class _Image:
         tags: its group in the tags.
         offset: byte of the first pixel.
         dtype: of a pixel as stored, a component of it where it is coloured.
-        shape: slowest axis first, without colours.
+        shape: slowest axis first, without colours; as stored.
+        half_of: the shape that the file says where half of the columns are stored; else ().
         calibrations: scale, offset and unit of each axis.
     """
 
@@ -121,6 +125,7 @@ class _Image:
     shape: tuple[int, ...]
     coloured: bool
     calibrations: tuple[dict[str, Any], ...]
+    half_of: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -151,13 +156,18 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
         return None
     where = f"{path}: image {number}"
     kind, depth, sizes = find(of, "DataType"), find(of, "PixelDepth"), find(of, "Dimensions")
-    if kind in _PACKED:
-        raise FormatError(f"{where} has pixels of type {kind} ({_PACKED[kind]}, half of a Fourier transform), which is not supported; save it as complex")
+    if kind == _PACKED:
+        raise FormatError(f"{where} has pixels of type {kind} (packed complex, half of a Fourier transform), which is not supported; save it as complex")
     if kind not in _DTYPES:
         raise FormatError(f"{where} has pixels of type {str(kind)[:20]!r}; expected one of {', '.join(map(str, _DTYPES))}")
     values = list(sizes.values())[::-1] if isinstance(sizes, dict) else []
     if not 1 <= len(values) <= _MOST_AXES or not all(isinstance(n, int) and n > 0 for n in values):
         raise FormatError(f"{where} has dimensions {str(values)[:60]}; expected one to {_MOST_AXES} positive numbers")
+    half_of = tuple(values) if kind in _HALVES else ()
+    if half_of:
+        if len(values) != 2 or values[1] % 2:
+            raise FormatError(f"{where} is half of a Fourier transform of dimensions {values}; expected two, and an even number of columns")
+        values[1] = values[1] // 2 + 1
     dtype = np.dtype(_DTYPES[kind]).newbyteorder(order)
     coloured = kind in _COLOURS
     itemsize = 4 if coloured else dtype.itemsize
@@ -168,7 +178,7 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
     groups = find(of, "Calibrations/Dimension")
     given = list(groups.values()) if isinstance(groups, dict) else []
     calibrations = tuple(_calibration(given[k] if k < len(given) else None) for k in range(len(values)))[::-1]
-    return _Image(tags, data.offset, dtype, tuple(values), coloured, calibrations)
+    return _Image(tags, data.offset, dtype, tuple(values), coloured, calibrations, half_of)
 
 
 def _calibration(group: Any) -> dict[str, Any]:
@@ -244,6 +254,10 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
     pieces = _coloured_pieces(sig, order) if image.coloured else None
     if image.coloured:
         sig, names = (*sig, 4), (*names, "channel")
+    if image.half_of:
+        pieces = whole_frame(sig, [sig[1], -1])
+        pieces[0, 6] = sig[1] - 1
+        said["half_of"] = list(image.half_of)
     counts = [math.prod(nav)] * len(files)
     layout = FrameLayout.of(sig, counts, word_bytes=image.dtype.itemsize, file_header=offsets, pieces=pieces)
     if len(files) > 1:
@@ -320,7 +334,7 @@ def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -
             continue
         other = read_tags(path)
         found = max(_images(path, other), key=lambda i: i.nbytes)
-        if (found.shape, found.dtype, found.coloured) != (image.shape, image.dtype, image.coloured):
+        if (found.shape, found.dtype, found.coloured, found.half_of) != (image.shape, image.dtype, image.coloured, image.half_of):
             raise FormatError(f"{path}: holds {found.dtype} {list(found.shape)}, {files.paths[0]} holds {image.dtype} {list(image.shape)}; they are no stack")
         offsets.append(found.offset)
     return [_dataset("data", files, offsets, image, tags.order, signal_first, {"version": tags.version})]

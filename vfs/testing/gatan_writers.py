@@ -68,6 +68,7 @@ def write_dm(
     units: Sequence[str] = ("nm", "nm"),
     thumbnail: bool = True,
     colour: int = 0,
+    half: bool = False,
     name: str = "set",
 ) -> Path:
     """Images in C order, as they are to be stored, as NAME.dm3 or .dm4.
@@ -76,17 +77,21 @@ def write_dm(
         tags: `ImageTags` of every image; units: of the axes, fastest first.
         thumbnail: with a coloured image before the others.
         colour: data type (8 or 23) of images [y, x] of uint32.
+        half: images [y, x] of complex are the first x columns, 0 to n / 2, of Fourier transforms, which are stored backwards.
     """
     entries: list[dict[str, Any]] = []
     for k, array in enumerate([np.zeros((4, 4), np.uint32)] * thumbnail + list(images)):
         coloured = colour or (23 if thumbnail and k == 0 else 0)
         axes = [{"Origin": np.float32(2), "Scale": np.float32(0.5 * (n + 1)), "Units": units[n] if n < len(units) else ""} for n in range(array.ndim)]
         kind = coloured or DATA_TYPES[array.dtype.str[1:]]
+        shape = array.shape
+        if half and not coloured:
+            kind, shape, array = (27 if kind == 3 else 28), (shape[0], 2 * shape[1] - 2), array[:, ::-1]
         data = {
             "Calibrations": {"Dimension": axes},
             "Data": array.reshape(-1),
             "DataType": np.uint32(kind),
-            "Dimensions": [np.uint32(n) for n in array.shape[::-1]],
+            "Dimensions": [np.uint32(n) for n in shape[::-1]],
             "PixelDepth": np.uint32(array.itemsize),
         }
         entries.append({"ImageData": data, "ImageTags": dict(tags or {}), "Name": f"image {k}"})
