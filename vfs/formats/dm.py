@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vfs.boundary import open_file
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.dmtags import Stored, Tags, find, is_tag_file, plain, read_tags
@@ -298,18 +299,19 @@ class _Marks:
         return cls(size, start, stop, before[first:], behind[:last])
 
     def fit(self, path: str, size: int) -> bool:
-        """True where a file has them too."""
+        """True where a file has them too.
+
+        Raises:
+            SourceError: it cannot be opened.
+        """
         if size != self.size:
             return False
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False  # who reads its tags says what is wrong
+        fd = open_file(path)
         try:
             before = os.pread(fd, len(self.before), self.start - len(self.before))
             return before == self.before and os.pread(fd, len(self.behind), self.stop) == self.behind
         except OSError:
-            return False
+            return False  # who reads its tags says what is wrong
         finally:
             os.close(fd)
 
