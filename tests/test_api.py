@@ -21,7 +21,7 @@ from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.formats import Format
 from vfs.layout import FrameLayout
-from vfs.testing.writers import write_npy, write_raw
+from vfs.testing.writers import write_mib, write_npy, write_raw
 
 VALUES = np.arange(12 * 4 * 5, dtype="<u2").reshape(12, 4, 5)
 
@@ -198,6 +198,28 @@ def test_a_set_that_changed_is_not_opened_again_as_the_same(path: Path) -> None:
     os.utime(path, ns=(0, 1))
     with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: .* open it again"):
         pickle.loads(small)
+
+
+@pytest.mark.parametrize("name", ["dark", "gain", "dead"])
+def test_a_correction_that_changed_is_noticed(path: Path, tmp_path: Path, name: str) -> None:
+    image = tmp_path / "image.npy"
+    np.save(image, np.ones(np.load(path).shape[-2:], "f4") * (name != "dead"))
+    array = vfs.open(path, **{name: image})
+    kept = [pickle.dumps(array), pickle.dumps(array.store())]
+    np.testing.assert_array_equal(pickle.loads(kept[0])[...], array[...])
+    np.save(image, np.load(image) * 2)
+    os.utime(image, ns=(0, 1))
+    for small in kept:
+        with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: files of the set or of its corrections .* changed"):
+            pickle.loads(small)
+    assert vfs.open(path, **{name: image}).store() != array.store()
+
+
+def test_fields_of_records_have_small_chunks(tmp_path: Path) -> None:
+    """Who looks at the first chunk of every array does not read a field of every record of the set."""
+    mib = vfs.open_group(write_mib(tmp_path, np.zeros((3000, 4, 4), "u2"), kind="U16"), nav_shape=(10, 300))
+    assert mib["timestamp"].chunks == (3, 300)
+    assert mib.main.chunks == (10, 300, 4, 4)
 
 
 def test_a_set_whose_changes_are_accepted_is_opened_again(path: Path) -> None:

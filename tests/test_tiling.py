@@ -86,6 +86,19 @@ def test_frames_are_never_cut_where_frames_were_asked_for() -> None:
     assert math.prod(auto) * 2 <= LIMIT
 
 
+def test_what_lies_in_blocks_is_touched_by_the_block() -> None:
+    """A map of a scan for each pixel (signal-major DM files): few pixels of much of the scan are cheap, whole frames are not."""
+    maps = Source((64, 64, 128, 128), 2, 2, 2.0, (64, 64, 1, 1))
+    assert negotiate((64, 64, 4, 4), maps).one == 1.0
+    assert negotiate((64, 64, 4, 4), maps).full == 1.0
+    assert negotiate("auto", maps).full == 1.0
+    assert negotiate((1, 1, 128, 128), maps).one > 100
+    rows = Source((64, 64, 128, 128), 2, 2, 2.0, (1, 1, 128, 128))  # frames as blocks are frames
+    plain = Source((64, 64, 128, 128), 2, 2, 2.0)
+    for chunks in ((1, 1, 128, 128), (64, 64, 4, 4), (8, 8, 1, 128), (2, 3, 5, 7)):
+        assert negotiate(chunks, rows).one == negotiate(chunks, plain).one
+
+
 def test_blocks_that_decode_whole_stay_whole() -> None:
     source = Source((4, 5000, 5000), 1, 2, 2.0, (1, 5000, 5000), whole=True)
     assert negotiate("auto", source).shape == (1, 5000, 5000)

@@ -18,11 +18,12 @@ from vfs.backends import choice, make_backend
 from vfs.boundary import ANYWHERE, Boundary, open_file, within
 from vfs.cache import CACHE, ChunkCache
 from vfs.corrections import Corrections
-from vfs.dataset import Dataset, Saved
+from vfs.dataset import Dataset, Files, Saved
 from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
 from vfs.forest import Forest, Opened
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
+from vfs.layout import FrameLayout
 from vfs.tree import Folder, Tree
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ class Opening:
         with within(self.boundary):  # links that were named may lead where they led then
             group = open_group(list(self.paths), format=self.format, array=self.array, cache=cache, **self.settings, **self.options)
         if not self.settings.get("accept_changes") and group.opening.sources != self.sources:
-            raise SourceChangedError(f"{self.paths[0]}: files of the set came, went or changed (size or time) after it was opened; open it again")
+            raise SourceChangedError(
+                f"{self.paths[0]}: files of the set or of its corrections came, went or changed (size or time) after it was opened; open it again"
+            )
         return group.called(self.name)
 
 
@@ -237,7 +240,8 @@ def open_group(
         scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
         mask = _mask(roi)
         main = max((d for d in datasets if d.path == array or not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
-        images = {name: _image(value, datasets, backend) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
+        sources: list[Files] = []
+        images = {name: _image(value, datasets, backend, sources) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache() if cache is None else cache
     arrays: dict[str, ArrayReader] = {}
@@ -249,7 +253,7 @@ def open_group(
             shown,
             make_backend(backend, shown.files.unremembered() if accept_changes else shown.files),
             dtype=dtype if dataset is main else None,
-            chunks=chunks if dataset is main else "auto",
+            chunks=chunks if dataset is main else _companion_chunks(dataset),
             cache=cache,
             corrections=corrections if dataset is main else None,
         )
@@ -270,7 +274,7 @@ def open_group(
         "accept_changes": accept_changes or None,
     }
     kept = {k: v for k, v in settings.items() if v is not None}
-    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, kept, options, _digest(datasets), kind.label(names[0]), boundary)
+    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, kept, options, _digest(datasets, sources), kind.label(names[0]), boundary)
     VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs, main.path), opening)
     return group
 
@@ -407,10 +411,22 @@ def _opened(path: str, **options: Any) -> Opened:
     return Opened(group.tree, group.opening.format, group.opening.paths)
 
 
-def _digest(datasets: Sequence[Dataset]) -> bytes:
-    """Stands for the sizes and times of all files of a set."""
+def _companion_chunks(dataset: Dataset) -> tiling.ChunkSpec:
+    """Chunks of an array that is not the main one: fields of records that lie far apart, a read for each, in small ones: who opens a set
+    (xarray does) may look at the first chunk of every array.
+    """
+    layout, size = dataset.layout, _nbytes(dataset.shape[dataset.nav_ndim :], dataset.dtype)
+    apart = dataset.companion and isinstance(layout, FrameLayout) and layout.stride > 2 * size
+    return max(1, _FIELDS * size) if apart else "auto"
+
+
+_FIELDS = 1024
+
+
+def _digest(datasets: Sequence[Dataset], more: Sequence[Files]) -> bytes:
+    """Stands for the sizes and times of all files of a set, and of those that corrections came from."""
     found = blake2b(digest_size=16)
-    for files in {id(dataset.files): dataset.files for dataset in datasets}.values():
+    for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more]:
         found.update(files.sizes.tobytes() + files.times.tobytes())
     return found.digest()
 
@@ -428,14 +444,16 @@ def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
     return size
 
 
-def _image(given: Any, datasets: Sequence[Dataset], backend: str) -> Any:
-    """A correction image: an array as it is; a name of an array of the set, or a file, read."""
+def _image(given: Any, datasets: Sequence[Dataset], backend: str, sources: list[Files]) -> Any:
+    """A correction image: an array as it is; a name of an array of the set, or a file, read. Files that do not belong to the set are added to `sources`."""
     if not isinstance(given, str | os.PathLike):
         return given
     for dataset in datasets:
         if dataset.path == given:
             return ArrayReader(dataset, make_backend(backend, dataset.files)).read()
-    return open(given, backend=backend).read()
+    opened = open(given, backend=backend)
+    sources.append(opened.dataset.files)
+    return opened.read()
 
 
 def _kept(given: Any, datasets: Sequence[Dataset]) -> Any:

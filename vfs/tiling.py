@@ -194,22 +194,22 @@ def _touched(chunk: Sequence[int], source: Source) -> float:
     """Bytes that storage delivers for a chunk in the middle of the array."""
     if source.whole:
         return math.prod(-(-c // b) * b for c, b in zip(chunk, source.unit, strict=True)) * source.stored
-    nav = source.nav_ndim
-    frames = math.prod(chunk[:nav])
-    frame = math.prod(source.shape[nav:]) * source.stored
+    unit = source.unit
+    units = math.prod(-(-c // u) for c, u in zip(chunk, unit, strict=True))
+    inside = [min(c, u) for c, u in zip(chunk, unit, strict=True)]
+    size = math.prod(unit) * source.stored
     run = source.stored
     lines = 1
-    for axis in range(len(chunk) - 1, nav - 1, -1):  # elements that lie together, then lines of them
-        if lines == 1 and run == math.prod(source.shape[axis + 1 :]) * source.stored:
-            run *= chunk[axis]
+    for axis in range(len(chunk) - 1, -1, -1):  # elements that lie together in a frame or block, then lines of them
+        if lines == 1 and run == math.prod(unit[axis + 1 :]) * source.stored:
+            run *= inside[axis]
         else:
-            lines *= chunk[axis]
-    if frames == 0 or run == 0:
+            lines *= inside[axis]
+    if units == 0 or run == 0:
         return 0.0
-    whole = run >= frame
-    pitch = frame / max(1, math.prod(source.shape[nav:-1])) if len(chunk) > nav else run
-    line = run if whole else min(max(run, pitch), run + PAGE) if pitch < PAGE else run + PAGE
-    return frames * max(min(frame, PAGE), min(frame, lines * line))
+    pitch = size / max(1, math.prod(unit[:-1]))
+    line = run if run >= size else min(max(run, pitch), run + PAGE) if pitch < PAGE else run + PAGE
+    return units * max(min(size, PAGE), min(size, lines * line))
 
 
 def parsed(word: str) -> str | int | tuple[int, ...]:
