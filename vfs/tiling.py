@@ -289,7 +289,7 @@ def _grown(unit: int, length: int, times: int) -> int:
 def cut(region: Region, itemsize: int, limit: int) -> Iterator[Region]:
     """Cut a region into tiles of at most `limit` bytes along its slowest axes, in C order; all of it where it is small."""
     shape = region.shape
-    if math.prod(shape) * itemsize <= limit:
+    if not shape or math.prod(shape) * itemsize <= limit:
         yield region
         return
     tile = list(shape)
