@@ -198,7 +198,7 @@ def mount(
             raise OptionError("--show-files goes with --tree")
         if tree:
             whole = _forest(datasets, settings, limit, show_files)
-            serve(whole, mountpoint, ready=lambda: _say(f"the data sets in {whole.root} {ends}"))
+            serve(whole, mountpoint, ready=lambda: _say(f"the data sets in {datasets[0]} {ends}"))
             return
         cache = ChunkCache(limit)
         backend, _ = choice(settings.common["backend"], serves=True)
