@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from vfs.backends.handles import Descriptor
 from vfs.backends.mapped import MmapBackend
 from vfs.boundary import ANYWHERE
 from vfs.dataset import Files
-from vfs.errors import MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.errors import MissingSourceError, OptionError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, memory_files
 from vfs.testing.suites import BackendTests
 
@@ -130,7 +131,7 @@ def test_places_in_a_file_that_is_cut_or_a_read_that_stops_short(tmp_path: Path,
     expected = np.concatenate([content[a : a + 10] for a in starts[::-1]])
     content[: len(content) - gone].tofile(path)
     backend = BufferedBackend(Files.stat([path]))
-    monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path)))
+    monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path), ANYWHERE))
     out = np.zeros(15_000, np.uint8)
     if gone:
         rows[-1, 2] += 1000
@@ -234,3 +235,22 @@ def test_bytes_far_into_a_file(tmp_path: Path, name: str) -> None:
     assert got[90_000:].tobytes() == b"0123456789"
     with pytest.raises(TruncatedSourceError, match="looks truncated"):
         backend.span(0, at, at + 11, memory)
+
+
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
+@pytest.mark.parametrize("name", ["buffered", "direct"])
+def test_a_file_that_is_written_between_the_look_at_it_and_the_read(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(50_000))
+    backend = make_backend(name, Files.stat([path]))
+    real = os.preadv
+
+    def late(fd: int, *rest: Any) -> int:
+        path.write_bytes(b"x" * 50_000)
+        os.utime(path, ns=(0, 1))
+        return real(fd, *rest)
+
+    backend.span(0, 0, 100, np.empty(20_000, np.uint8))
+    monkeypatch.setattr(os, "preadv", late)
+    with pytest.raises(SourceChangedError, match=r"a.bin: expected bytes 0 to 100, but the file was changed after it was opened"):
+        backend.span(0, 0, 100, np.empty(20_000, np.uint8))

@@ -36,7 +36,10 @@ class Pool:
         if buffer.size < size:  # fresh pages cost a fault each: grow in powers of two, so that it happens once
             length = max(1 << 16, 1 << (size - 1).bit_length()) if size <= KEPT else size
             # private: python's default would share the memory with forked processes, which borrow the same buffers
-            buffer = np.frombuffer(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
+            try:
+                buffer = np.frombuffer(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
+            except OSError as error:
+                raise MemoryError(f"{length:,} bytes of scratch memory: {error.strerror}") from None
         try:
             yield buffer
         finally:
@@ -47,6 +50,10 @@ class Pool:
                         self._free.popleft()
                     except IndexError:  # another thread was faster
                         break
+
+    def clear(self) -> None:
+        """Give back the memory that is kept."""
+        self._free.clear()
 
 
 scratch = Pool()

@@ -119,6 +119,12 @@ class ChunkCache:
         if shown is not None:
             shown.drop()
 
+    def clear(self) -> None:
+        """Let go of everything that is held."""
+        with self._lock:
+            while self._kept:
+                self._drop_one()
+
     def _after_fork(self) -> None:  # the lock, and what was being made, belong to threads that the child does not have
         self._lock = threading.Lock()
         self._making = {}

@@ -62,6 +62,7 @@ class Shown(Protocol):
         faces: those that are known from the start.
         keep: seconds that may be remembered which names there are, and which are not.
         steady: seconds that sizes and times may be remembered.
+        cache: where decoded pieces are kept: what it holds can be given back.
     """
 
     @property
@@ -72,6 +73,9 @@ class Shown(Protocol):
 
     @property
     def steady(self) -> float: ...
+
+    @property
+    def cache(self) -> ChunkCache: ...
 
     def node(self, path: str) -> Node | None: ...
 

@@ -17,6 +17,7 @@ import pytest
 import vfs
 from tests.mount.support import Scan, run
 from vfs.api import open_group
+from vfs.cache import ChunkCache
 from vfs.errors import printable
 from vfs.mount import Mount
 from vfs.mount.view import View, library
@@ -159,7 +160,8 @@ class Failing:
     def __init__(self, answer: Any) -> None:
         self.answer = answer
         self.faces: dict[str, Any] = {}
-        self.keep = 0.0
+        self.keep = self.steady = 0.0
+        self.cache = ChunkCache()
 
     def node(self, path: str) -> Any:
         return Node(False, 100) if path else FOLDER

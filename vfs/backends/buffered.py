@@ -30,21 +30,23 @@ class BufferedBackend:
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         opened = self.handles.get(file, start, stop)
+        out = scratch if width else scratch[: stop - start]
         if width:
             assert wanted is not None
             bad = read_places(opened.fd, wanted, scratch, width)
-            if bad >= 0:
+            if bad >= 0:  # once more, one by one, to say what is wrong
                 for a, b, to in wanted[bad:, START : DEST + 1].tolist():
                     self._fill(opened, a, scratch[to * width : to * width + b - a])
-            return scratch
-        out = scratch[: stop - start]
-        if wanted is None:
+        elif wanted is None:
             self._fill(opened, start, out)
         else:
             bad = read_ranges(opened.fd, wanted, out, start)
-            if bad >= 0:  # once more, one by one, to say what is wrong
+            if bad >= 0:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, out[a - start : b - start])
+        now, files = os.fstat(opened.fd), self.handles.files
+        if now.st_mtime_ns != files.times[file] and files.sizes[file] >= 0:  # it was written meanwhile
+            raise self.handles.wrong(opened, file, start, stop, now)
         return out
 
     @staticmethod

@@ -97,4 +97,7 @@ class DirectBackend:
             if first + done < stop and (got == 0 or got % step):  # only the end of a file gives less than whole blocks
                 size = os.fstat(opened.fd).st_size
                 raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
+        now, files = os.fstat(opened.fd), self.handles.files
+        if now.st_mtime_ns != files.times[file] and files.sizes[file] >= 0:  # it was written meanwhile
+            raise self.handles.wrong(opened, file, start, stop, now)
         return memory[start - first : stop - first]

@@ -7,6 +7,7 @@ opened is an error, never other data.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import threading
@@ -49,6 +50,12 @@ def limit() -> int:
     """How many files are kept open: half of the descriptors this process may have, at most 1,024."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1024 if soft == resource.RLIM_INFINITY else max(8, min(1024, soft // 2))
+
+
+def _release() -> None:
+    """Close the handles that nobody is using just now."""
+    with _lock:
+        _kept.clear()
 
 
 def _forget(number: int) -> None:
@@ -109,11 +116,16 @@ class Handles(Generic[T]):
         size, time = self.files.sizes.item(file), self.files.times.item(file)
         if (now.st_size == size and now.st_mtime_ns == time and stop <= size) or (size < 0 and stop <= now.st_size):
             return found
+        raise self.wrong(found, file, start, stop, now)
+
+    def wrong(self, found: T, file: int, start: int, stop: int, now: os.stat_result) -> SourceError:
+        """The error for a file that is not the one that was opened, or ends before `stop`. It is opened anew when it is asked for next."""
         self.drop(file)  # next time look again: it may be put right
         wanted = f"{found.path}: expected bytes {start:,} to {stop:,}, "
         if now.st_size < stop:
-            raise TruncatedSourceError(f"{wanted}the file has {now.st_size:,}; it looks truncated")
-        raise SourceChangedError(
+            return TruncatedSourceError(f"{wanted}the file has {now.st_size:,}; it looks truncated")
+        size = int(self.files.sizes[file])
+        return SourceChangedError(
             f"{wanted}but the file was changed after it was opened (it had {size:,} bytes, now {now.st_size:,}); open it again, or with accept_changes"
         )
 
@@ -123,8 +135,15 @@ class Handles(Generic[T]):
             _kept.pop((self.number, file), None)
 
     def _opened(self, file: int, start: int, stop: int) -> T:
+        path, boundary = self.files.paths[file], self.files.boundary
         try:
-            made = self.make(self.files.paths[file], self.files.boundary)
+            try:
+                made = self.make(path, boundary)
+            except SourceError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
+                _release()  # others have taken what we counted on
+                made = self.make(path, boundary)
         except SourceError as error:
             raise type(error)(f"{error} (bytes {start:,} to {stop:,} are needed)", error.errno or 5) from None
         most = limit()

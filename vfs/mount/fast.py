@@ -331,14 +331,18 @@ class Lane:
 
     def _reopen(self, which: int, source: Source, file: int) -> None:
         assert isinstance(source.array.backend, BufferedBackend)
+        with self._lock:  # before it is opened: the limit may have been lowered
+            full = len(self._open) >= max(4, limit() // 2)
+            while len(self._open) >= max(4, limit() // 2):
+                self._close(*next(iter(self._open)))
+        if full:
+            self.collect()
         opened = source.array.backend.handles.get(file, 0, 0)
         with self._lock:
             self._close(which, file)
             source.descriptors[file] = opened
             native.write_word(source.opened.ctypes.data + 8 * file, opened.fd + 1)
             self._open[which, file] = None
-            while len(self._open) > max(4, limit() // 2):
-                self._close(*next(iter(self._open)))
         self._collect()
 
     def _close(self, which: int, file: int) -> None:
@@ -421,6 +425,11 @@ class Lane:
 
     def _place(self, at: int, address: int) -> None:
         native.write_word(self.pieces.ctypes.data + 8 * at, address)
+
+    def collect(self) -> None:
+        """Free what was retired, if nobody is reading it just now."""
+        self._collect()
+        self._collect()
 
     def _collect(self) -> None:
         """Free what was retired and is not in use any more."""

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -30,17 +31,24 @@ class Mounted(NamedTuple):
     kind: str
 
 
-def mounted(point: str) -> Mounted | None:
-    """What is mounted on a directory (absolute, without links), the topmost; None: nothing."""
-    found = None
+def _table() -> Iterator[tuple[str, Mounted]]:
+    """(mount point, what is mounted there) of everything that is mounted; of several at one point the topmost comes last."""
     with open("/proc/self/mountinfo", "rb") as table:
         for line in table:
             fields, _, rest = line.partition(b" - ")
             parts = fields.split()
             name = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), parts[4])
-            if os.fsdecode(name) == point:
-                found = Mounted(int(parts[0]), parts[2].decode(), rest.split()[0].decode())
-    return found
+            yield os.fsdecode(name), Mounted(int(parts[0]), parts[2].decode(), rest.split()[0].decode())
+
+
+def mounted(point: str) -> Mounted | None:
+    """What is mounted on a directory (absolute, without links), the topmost; None: nothing."""
+    return dict(_table()).get(point)
+
+
+def place(mount: Mounted) -> str | None:
+    """Where a mount is now: a folder above its mount point may have got another name. None: nowhere, or something else is mounted over it."""
+    return next((point for point, found in dict(_table()).items() if found == mount), None)
 
 
 def users(mount: Mounted) -> list[str]:

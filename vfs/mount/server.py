@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from vfs.errors import MountError, VfsError, printable
-from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, prepare, users
+from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
 from vfs.mount.view import View, library, loop, version
 from vfs.tree import Shown, ZarrFace
 
@@ -57,8 +57,9 @@ def serve(folder: Shown, mountpoint: str | os.PathLike[str], *, ready: Callable[
             except Exception:
                 log.exception("%s: cannot say that the mount is ready", shown)
 
+        view = View(folder, module, debug)
         try:
-            loop(View(folder, module, debug), module, point, init)
+            loop(view, module, point, init)
         except UnicodeEncodeError:
             raise MountError(errno.EILSEQ, f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy") from None
         except RuntimeError as error:  # once mounted, its number only says which way it ended
@@ -68,14 +69,16 @@ def serve(folder: Shown, mountpoint: str | os.PathLike[str], *, ready: Callable[
                 raise MountError(errno.EIO, f"{shown}: cannot mount: {printable(reason)}{hint}") from None
         finally:
             said.restore()
+            view.failures.close()
     for entry in mount:
         _leave(point, entry)
 
 
 def _leave(point: str, mount: Mounted) -> None:
     """Make sure that nothing stays mounted; say who is left without the files they had open."""
-    if mounted(point) == mount and dead(point):
-        detach(point, lazy=True)
+    where = place(mount)  # not where it was mounted, if a folder above has another name now
+    if where is not None and dead(where):
+        detach(where, lazy=True)
     who = users(mount)
     if who:
         log.warning("%s: unmounted while in use by %s; what they have open there fails from now on", printable(point), ", ".join(who))

@@ -20,8 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from vfs.buffers import scratch
 from vfs.errors import MountError, SourceChangedError, VfsError, printable
+from vfs.mount.failures import Failures
 from vfs.mount.fast import Lane
+from vfs.mount.gate import Gate
 from vfs.mount.points import fusermount
 from vfs.mount.status import Counters
 from vfs.tree import Folder, Node, Shown
@@ -84,7 +87,7 @@ def _answer(call: Callable[..., int]) -> Callable[..., int]:
             view.counters.add(reads=reads, errors=1)
             what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
             where = f" of {args[1]:,} bytes at {args[2]:,}" if reads else ""
-            log.error("%s", printable(f"{key}: {call.__name__}{where} failed: {what}"), exc_info=view.debug)
+            view.failures.add(printable(what), printable(f"{key}: {call.__name__}{where} failed: {what}"), trace=view.debug)
             return -errno.EIO
 
     return answer
@@ -100,6 +103,8 @@ class View:
         self.folder = folder
         self.debug = debug
         self.counters = Counters()
+        self.failures = Failures(log)
+        self.gate = Gate()
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
@@ -149,6 +154,19 @@ class View:
     @_answer
     def read(self, key: str, buf: Any, size: int, offset: int, info: Any) -> int:
         fh = info.contents.fh if info else 0
+        try:
+            with self.gate.together():
+                return self._read(key, buf, size, offset, fh)
+        except MemoryError:
+            pass  # outside of this the exception, and with it what was got so far, is gone
+        with self.gate.alone():  # one request after the other, with the memory that is given back
+            self.folder.cache.clear()
+            scratch.clear()
+            if self.lane is not None:
+                self.lane.collect()
+            return self._read(key, buf, size, offset, fh)
+
+    def _read(self, key: str, buf: Any, size: int, offset: int, fh: int) -> int:
         if self.lane is not None and fh:
             got = self.lane.read(fh, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
             if got is not None:

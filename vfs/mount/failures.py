@@ -1,0 +1,88 @@
+"""Lines of the log about requests that fail: the first ones of each reason as they are, then a count.
+
+One damaged file behind a mount that is copied gives an EIO for every page of it. The first `FIRST` lines of a file and reason are written, each
+with file and range; what follows within `WINDOW` seconds is counted, and the count is written with the next line of that kind or when
+the server ends. Lines are of one kind where they differ only in numbers that stand alone (ranges, sizes): names of files count as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+FIRST = 10
+WINDOW = 60.0
+KINDS = 10_000  # of which is known how often they came: the ones that came last
+
+_NUMBERS = re.compile(r"(?<![^\s\[(])[\d,:]+(?![^\s,;:\])])")
+
+
+class _Kind:
+    __slots__ = ("left_out", "since", "written")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.written = 0
+        self.left_out = 0
+
+
+class Failures:
+    """Writes lines into a log, repeated ones only now and then. Safe from many threads.
+
+    Args:
+        log: where to.
+        clock: seconds.
+    """
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self.log = log
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._kinds: OrderedDict[str, _Kind] = OrderedDict()
+
+    def add(self, what: str, line: str, *, trace: bool = False) -> None:
+        """A request failed.
+
+        Args:
+            what: the reason, which names the file.
+            line: what is written: the request and the reason.
+            trace: write the traceback of the exception that is being handled, too.
+        """
+        name = _NUMBERS.sub("#", what)
+        more = ""
+        with self._lock:
+            now = self.clock()
+            kind = self._kinds.setdefault(name, _Kind(now))
+            self._kinds.move_to_end(name)
+            if now - kind.since >= WINDOW:
+                more = self._count(kind)
+                kind.since, kind.written, kind.left_out = now, 0, 0
+            if kind.written >= FIRST:
+                kind.left_out += 1
+                return
+            kind.written += 1
+            if kind.written == FIRST:
+                more += f" (more of the kind are counted, for {WINDOW:.0f} seconds)"
+            gone = self._kinds.popitem(last=False) if len(self._kinds) > KINDS else None
+        if gone is not None:
+            self._close(*gone)
+        self.log.error("%s%s", line, more, exc_info=trace)
+
+    def close(self) -> None:
+        """Write the counts that are left."""
+        with self._lock:
+            kinds, self._kinds = self._kinds, OrderedDict()
+        for name, kind in kinds.items():
+            self._close(name, kind)
+
+    def _close(self, name: str, kind: _Kind) -> None:
+        if kind.left_out:
+            self.log.error("%s%s", name, self._count(kind))
+
+    @staticmethod
+    def _count(kind: _Kind) -> str:
+        return f" (and {kind.left_out:,} more of the kind before)" if kind.left_out else ""
