@@ -70,9 +70,11 @@ def read_places(fd, ranges, out, width):
             pieces[k, 0], pieces[k, 1] = out.ctypes.data + ranges[last, DEST] * width, at - ranges[last, START]
             k += 1
             last += 1
-        if preadv(fd, pieces.ctypes.data, k, a) != at - a:
-            for row in range(r, last):  # an end of the file, a signal, more than 2 GiB: one by one
-                a, to = ranges[row, START], out.ctypes.data + ranges[row, DEST] * width
+        done = a + max(0, preadv(fd, pieces.ctypes.data, k, a))
+        if done < at:  # an end of the file, a signal, more than 2 GiB: the rest one by one
+            for row in range(r, last):
+                a = max(done, ranges[row, START])
+                to = out.ctypes.data + ranges[row, DEST] * width + a - ranges[row, START]
                 while a < ranges[row, STOP]:
                     got = pread(fd, to, ranges[row, STOP] - a, a)
                     if got <= 0:
