@@ -60,6 +60,35 @@ def test_filters(tmp_path: Path, name: str, dtype: str) -> None:
     check_boxes(path, twin, count=8)
 
 
+@pytest.mark.parametrize("names", [("r", "i"), ("real", "imag"), ("realFloatHalfEven", "imagFloatHalfEven")])
+@pytest.mark.parametrize("width", [4, 8])
+def test_pairs_of_floats_are_complex(tmp_path: Path, names: tuple[str, str], width: int) -> None:
+    for order in "<>":
+        parts = frames_of((2, 4, 5, 6), "f4").astype(f"{order}f{width}")
+        pairs = np.zeros(parts.shape[1:], [(name, parts.dtype) for name in names])
+        pairs[names[0]], pairs[names[1]] = parts
+        path = tmp_path / "set.h5"
+        with h5py.File(path, "w") as file:
+            for name, options in (("plain", {}), ("packed", {"chunks": (1, 4, 3), "compression": "gzip", "shuffle": True})):
+                file.create_dataset(name, data=pairs, **options)
+            file.create_dataset("never", shape=(2, 3), dtype=pairs.dtype, fillvalue=pairs[0, 0, 0])
+            file["other"] = np.zeros(2, [("r", "f4"), ("i", "f8")])
+        twin = (parts[0] + 1j * parts[1]).astype(f"c{2 * width}")
+        for name in ("plain", "packed"):
+            check_boxes(path, twin, path=name, count=8)
+        group = vfs.open_group(path)
+        same(group["never"][...], np.full((2, 3), twin[0, 0, 0]))
+        assert set(group.main.attrs["root"]["left_out"]) == {"other"}
+
+
+def test_a_user_block_that_says_what_it_is(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "set.h5", "w", userblock_size=16384) as file:
+        file["data"] = np.arange(12)
+    with (tmp_path / "set.h5").open("r+b") as file:
+        file.write(b"\x89HMP\r\n\x1a\n<?xpacket begin=")
+    same(vfs.open(tmp_path / "set.h5")[...], np.arange(12))
+
+
 @pytest.mark.parametrize("name", ["gzip", "gzip shuffle", "bitshuffle lz4"])
 def test_whole_chunks_go_straight_to_where_they_belong(tmp_path: Path, name: str) -> None:
     twin = frames_of((3, 16, 8), "u1").astype(">u2")
@@ -326,13 +355,10 @@ def is_hdf5(path: Path) -> bool:
         return sniff(str(path), file.read(4096))
 
 
-NOT_HDF5 = "nexus_ex_SLS_Sample_Stack_2021-03-16_128.hdf5"  # its signature reads \x89HMP: no HDF5 reader that checks it opens it
-
-
 def test_real_files(oracle: dict[str, Any]) -> None:
     seen = 0
     for name, entry in oracle.items():
-        if entry["format"] != "hdf5" or name.endswith(NOT_HDF5):
+        if entry["format"] != "hdf5":
             continue
         groups: dict[str, Any] = {}
         for key, array in entry["arrays"].items():
@@ -340,12 +366,13 @@ def test_real_files(oracle: dict[str, Any]) -> None:
             found = [f for f in entry["files"] if f.endswith(file)]
             if not found:
                 continue  # "assembled": what readers make of several files
-            group = groups.setdefault(file, vfs.open_group(SHARED / found[0]))
+            if file not in groups:
+                groups[file] = vfs.open_group(SHARED / found[0])
+            group = groups[file]
             path = path.strip("/")
-            if path not in group:
-                left = group.main.attrs["root"]["left_out"][path]
-                assert "no array of numbers" in left, (name, key)
-                continue
-            assert same_values(group[path][...], array), (name, key)
+            values = group[path][...]
+            if values.dtype.kind == "c" and array["shape"] == [*values.shape, 2]:  # listed as pairs of floats
+                values = values.view(values.real.dtype).reshape(array["shape"])
+            assert same_values(values, array), (name, key)
             seen += 1
-    assert seen > 400
+    assert seen >= 861

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -347,13 +348,16 @@ def _text(item: Any) -> str:
     return ""
 
 
+_COMPLEX = (r"(r|re)$|real", r"(i|im)$|imag")
+
+
 def _number(dtype: np.dtype) -> np.dtype:
-    """The numbers a data set holds: a pair of equal floats (r, i) or (real, imag) is a complex one.
+    """The numbers a data set holds: a pair of equal floats, (r, i), (real, imag) or (realFloatHalfEven, imagFloatHalfEven), is a complex one.
 
     Raises:
         LeftOutError: it holds no numbers.
     """
-    if dtype.names is not None and tuple(name.lower() for name in dtype.names) in (("r", "i"), ("real", "imag")):
+    if dtype.names is not None and len(dtype.names) == 2 and all(re.match(p, name, re.I) for p, name in zip(_COMPLEX, dtype.names, strict=True)):
         (one, at), (two, then) = (dtype.fields[name][:2] for name in dtype.names)  # type: ignore[index]
         if one == two and one.kind == "f" and one.itemsize in (4, 8) and at == 0 and then == one.itemsize and dtype.itemsize == 2 * one.itemsize:
             return np.dtype(f"{one.byteorder}c{dtype.itemsize}")

@@ -9,6 +9,8 @@ External links, virtual data sets and external storage lead to other files of th
 `follow_outside`). The numbered links of a Dectris master (`entry/data/data_000001` …) are one array, `entry/data/data`; where the file behind one of them
 is missing, the set does not open, because frames would be missing from it without a word. What cannot be shown (text, compound
 types, references, filters that are not known) is listed in the attribute `left_out`, with the reason.
+
+Axes are named and calibrated where HyperSpy, EMD, Velox or NeXus say what they are (`axes`).
 """
 
 from __future__ import annotations
@@ -22,15 +24,18 @@ from vfs.boundary import current
 from vfs.dataset import Dataset, Files
 from vfs.errors import DependencyError, FormatError, MissingSourceError, OptionError
 from vfs.formats import Format
+from vfs.formats.hdf5.axes import Axes, axes_of
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.storage import LeftOutError, Stored, joined, stored
 from vfs.h5.helper import survey
 
 _MARK = b"\x89HDF\r\n\x1a\n"
+_XMP = b"\x89HMP\r\n\x1a\n"
+"""Begins a user block with an XMP packet, which puts the HDF5 mark behind the bytes that are looked at."""
 
 
 def sniff(path: str, head: bytes) -> bool:
-    return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048))
+    return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or head[:8] == _XMP
 
 
 def open(paths: Sequence[str]) -> list[Dataset]:
@@ -56,7 +61,7 @@ def open(paths: Sequence[str]) -> list[Dataset]:
                 left[name] = str(reason)
         found = _masters(path, found, left)
         attrs = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
-        datasets = [_dataset(path, name, entry, attrs) for name, entry in found.items()]
+        datasets = [_dataset(path, name, entry, attrs, axes_of(name, entry.shape, known, found)) for name, entry in found.items()]
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:  # numbers of a damaged file that libhdf5 has let through
         if isinstance(error, FormatError | DependencyError):
             raise
@@ -94,13 +99,18 @@ def _masters(path: str, found: dict[str, Stored], left: dict[str, str]) -> dict[
     return found
 
 
-def _dataset(path: str, name: str, entry: Stored, root: Mapping[str, Any]) -> Dataset:
+def _dataset(path: str, name: str, entry: Stored, root: Mapping[str, Any], axes: Axes | None) -> Dataset:
     nd = len(entry.shape)
     nav = max(0, nd - 2)
-    filters = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
-    attrs = {**entry.attrs, "root": root, **filters}
+    dims = entry.dims or (axes.names if axes else ()) or _dims(nd)
+    more: dict[str, Any] = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
+    if axes is not None:
+        known = {dim: dict(axis.calibration) for dim, axis in zip(dims, axes.axes, strict=True) if axis.calibration}
+        more |= {"calibration": known} if known else {}
+        nav = nav if axes.nav_ndim is None else axes.nav_ndim
+    attrs = {**entry.attrs, "root": root, **more}
     files = Files.stat(entry.files or [path])
-    return Dataset(name, files, entry.layout, entry.decoder, entry.shape, entry.dims or _dims(nd), nav, fill=entry.fill, block=entry.chunk, attrs=attrs)
+    return Dataset(name, files, entry.layout, entry.decoder, entry.shape, dims, nav, fill=entry.fill, block=entry.chunk, attrs=attrs)
 
 
 def _dims(nd: int) -> tuple[str, ...]:

@@ -1,0 +1,208 @@
+"""What the axes of an HDF5 data set are, by the conventions of those who write it.
+
+    HyperSpy   groups `axis-0`, `axis-1`, … beside `data`: attributes name, scale, offset, units, navigate
+    EMD        (NCEM, Prismatic, py4DSTEM) a group with emd_group_type: vectors `dim1`, `dim2`, … or `dim0`, `dim1`, … beside the data,
+               with attributes name and units
+    Velox      JSON in `Metadata` beside `Data` (y, x, frame): size and unit of a pixel
+    NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside it, with attribute units
+
+An axis has a scale and an offset (of element 0) where its vector is one; of an uneven one the calibration names the array, `values`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from vfs.decode import BlockDecoder, Decoder
+from vfs.errors import VfsError
+from vfs.formats.hdf5.storage import Stored
+from vfs.geometry import Region
+from vfs.h5.facts import Survey
+from vfs.headers import read_at
+from vfs.kernels.ranges import FILE, START, STOP, by_file
+from vfs.layout import BlockLayout
+
+_MOST = 1 << 20  # elements of a vector that is looked at
+_EVEN = 1e-3  # of a step: how far an element may be from where it should be
+_NO_UNIT = {"", "none", "_none_", "undefined", "t.undefined", "<undefined>", "unitless", "[]"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Name ("": none known) and calibration (what is known of scale, offset, unit, values) of an axis."""
+
+    name: str = ""
+    calibration: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of a data set, slowest first; nav_ndim: how many of them are navigation axes, None where nobody says."""
+
+    axes: tuple[Axis, ...]
+    nav_ndim: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names where all axes have one, all different; else ()."""
+        names = tuple(axis.name for axis in self.axes)
+        return names if all(names) and len(set(names)) == len(names) else ()
+
+
+def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+    """What the file says of the axes of a data set; None where it says nothing.
+
+    Args:
+        name: its path.
+        found: the arrays of the file.
+    """
+    group, _, own = name.rpartition("/")
+    for convention in (_hyperspy, _emd, _velox, _nexus):
+        axes = convention(group, own, shape, survey, found)
+        if axes is not None:
+            return axes
+    return None
+
+
+def _hyperspy(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+    said = [survey.groups.get(f"{group}/axis-{k}") for k in range(len(shape))]
+    if own != "data" or not shape or any(axis is None for axis in said):
+        return None
+    axes = []
+    for axis in cast(list[Mapping[str, Any]], said):
+        known: dict[str, Any] = {"unit": _unit(axis.get("units"))}
+        if all(isinstance(axis.get(word), int | float) for word in ("scale", "offset")):
+            known = {"scale": float(axis["scale"]), "offset": float(axis["offset"]), **known}
+        axes.append(Axis(_word(axis.get("name")), known))
+    navigate = [axis.get("navigate") for axis in said if axis is not None]
+    nav = sum(flag is True for flag in navigate)
+    told = navigate == [True] * nav + [False] * (len(shape) - nav)
+    return Axes(tuple(axes), nav if told else None)
+
+
+def _emd(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+    if "emd_group_type" not in survey.groups.get(group, {}) or not shape or re.fullmatch(r"dim\d+", own):
+        return None
+    first = 0 if f"{group}/dim0" in survey.data else 1
+    names = [f"{group}/dim{first + k}" for k in range(len(shape))]
+    if not all(vector in survey.data for vector in names):
+        return None
+    return Axes(tuple(_vector(vector, n, survey, found, short=True) for vector, n in zip(names, shape, strict=True)))
+
+
+def _velox(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+    if own != "Data" or len(shape) != 3 or not re.fullmatch(r"Data/Image/[^/]+", group) or f"{group}/Metadata" not in found:
+        return None
+    text = _values(found[f"{group}/Metadata"], lambda whole: (whole[0], 1))
+    axes = [Axis("y"), Axis("x"), Axis("frame")]
+    try:
+        said = json.loads(bytes(text.astype(np.uint8)).split(b"\0")[0])["BinaryResult"] if text is not None else {}
+        for k, (size, word) in enumerate((("height", "y"), ("width", "x"))):
+            known = {"scale": float(said["PixelSize"][size]), "offset": float(said["Offset"][word]), "unit": _unit(said[f"PixelUnit{word.upper()}"])}
+            axes[k] = Axis(word, known)
+    except (ValueError, KeyError, TypeError):
+        pass
+    return Axes(tuple(axes))
+
+
+def _nexus(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+    about = survey.groups.get(group, {})
+    data = survey.data.get(f"{group}/{own}".strip("/"))
+    attrs = data.attrs if data else {}
+    signals = [about.get("signal"), *_list(about.get("auxiliary_signals"))]
+    names = _list(attrs.get("axes")) if "axes" in attrs else _list(about.get("axes")) if own in signals else []
+    if not names or not shape:
+        return None
+    axes: list[Axis] = [Axis()] * len(shape)
+    for k, axis in enumerate(names):
+        indices = about.get(f"{axis}_indices", k)
+        at = indices if isinstance(indices, int) else indices[0] if isinstance(indices, list) and len(indices) == 1 else k
+        if axis not in (".", "") and isinstance(at, int) and 0 <= at < len(shape):
+            path = f"{group}/{axis}".strip("/")
+            found_axis = _vector(path, shape[at], survey, found) if path in survey.data else Axis()
+            axes[at] = Axis(axis, found_axis.calibration)
+    nav = {"scalar": 0, "spectrum": 1, "image": 2}.get(str(attrs.get("interpretation", about.get("interpretation"))))
+    return Axes(tuple(axes), None if nav is None or nav > len(shape) else len(shape) - nav)
+
+
+def _list(value: Any) -> list[str]:
+    """Names in a list, or in a text with commas, colons or spaces between them."""
+    if isinstance(value, str):
+        return [part for part in re.split(r"[,:\s\[\]]+", value) if part]
+    return [str(part) for part in value] if isinstance(value, list) else []
+
+
+def _word(value: Any) -> str:
+    text = str(value).strip() if isinstance(value, str) else ""
+    return "" if text.lower() in _NO_UNIT or not text.isprintable() else text
+
+
+def _unit(value: Any) -> str:
+    """A unit; EMD writes [n_m] for nm and [1/n_m] for 1/nm."""
+    text = value.strip() if isinstance(value, str) else ""
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    text = re.sub(r"(?<![A-Za-z])([a-zA-Zµμ])_(?=[a-zA-Z])", r"\1", text)
+    return "" if text.lower() in _NO_UNIT else text
+
+
+def _vector(path: str, length: int, survey: Survey, found: Mapping[str, Stored], short: bool = False) -> Axis:
+    """An axis from a vector of its positions, or of the edges between them.
+
+    Args:
+        short: two elements stand for all.
+    """
+    attrs = survey.data[path].attrs
+    known: dict[str, Any] = {"unit": _unit(attrs.get("units"))}
+    if path in found and len(found[path].shape) == 1:
+        values = _values(found[path])
+        line = None if values is None else _line(np.asarray(values, "f8"), length, short)
+        known = {"values": path, **known} if line is None else {"scale": line[0], "offset": line[1], **known}
+    return Axis(_word(attrs.get("name")), known)
+
+
+def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] | None:
+    """(scale, offset) of an even vector, None of any other."""
+    n = len(values)
+    if not np.isfinite(values).all() or n < 2 or n not in (length, length + 1, 2 if short else length):
+        return None
+    scale = float(values[-1] - values[0]) / (n - 1)
+    if scale == 0 or np.abs(values - values[0] - scale * np.arange(n)).max() > _EVEN * abs(scale):
+        return None
+    return scale, float(values[0]) + (scale / 2 if n == length + 1 and not (short and n == 2) else 0.0)
+
+
+def _values(entry: Stored, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole) -> np.ndarray | None:
+    """The elements of a small array, or of its first corner, flat; None where there are too many or they cannot be read."""
+    shape = tuple(min(n, m) for n, m in zip(take(entry.shape), entry.shape, strict=True))
+    if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MOST:
+        return None
+    region = Region.whole(shape)
+    out = np.full(shape, entry.fill, entry.dtype.newbyteorder("="))
+    layout = entry.layout
+    try:
+        if isinstance(layout, BlockLayout) and layout.whole:
+            decoder = cast(BlockDecoder, entry.decoder)
+            for box, stored, lead, (file, start, size, number) in layout.touched(region):
+                made = decoder.decode_block(np.frombuffer(read_at(entry.files[file], size, start), np.uint8), number, stored)
+                ends = [min(b, n) for b, n in zip(box.stop, shape, strict=True)]
+                of = tuple(slice(p, p + e - a) for p, a, e in zip(lead, box.start, ends, strict=True))
+                out[tuple(slice(a, e) for a, e in zip(box.start, ends, strict=True))] = made[of]
+        else:
+            rows = by_file(layout.read_ranges(region)[0])
+            for file in np.unique(rows[:, FILE]).tolist():
+                some = rows[rows[:, FILE] == file]
+                start, stop = int(some[:, START].min()), int(some[:, STOP].max())
+                if stop - start > 16 * _MOST:
+                    return None
+                data = np.frombuffer(read_at(entry.files[file], stop - start, start), np.uint8)
+                cast(Decoder, entry.decoder).decode(some, data, start, out.reshape(-1))
+    except (VfsError, MemoryError):  # who reads that array is told; what it says of another one is not known
+        return None
+    return out.reshape(-1)
