@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,21 @@ def test_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(raw))
     refuses(path, "cannot hold", format="mrc")
     refuses([path, path], "one file", kind=vfs.OptionError, format="mrc")
+
+
+@pytest.mark.parametrize("bad", [(92, b"\xff\xff\xff\x3f"), (92, b"\xff\xff\xff\x3f\0\0\0\0\0\0\0\0FEI1")])
+def test_the_length_of_a_header_that_lies_is_not_asked_for_in_memory(tmp_path: Path, bad: tuple[int, bytes]) -> None:
+    path = write_mrc(tmp_path, frames_of((3, 4, 5), "u2"), 6, name="set.mrc.gz")
+    raw = bytearray(gzip.decompress(path.read_bytes()))
+    raw[bad[0] : bad[0] + len(bad[1])] = bad[1]
+    path.write_bytes(gzip.compress(raw))
+    tracemalloc.start()
+    try:
+        with pytest.raises(vfs.VfsError, match="truncated"):
+            vfs.open(path)[...]
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("make", SETS)

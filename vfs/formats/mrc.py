@@ -127,8 +127,8 @@ def _first(path: str, size: int, at: int, opener: Any) -> bytes:
         return read_at(path, size, at)
     try:
         with opener(path) as stream:
-            stream.read(at)
-            got: bytes = stream.read(size)
+            stream.seek(at)  # in small steps; read(n) asks for n bytes of memory, however few there are
+            got = b"".join(iter(lambda: stream.read(min(size - stream.tell() + at, 1 << 16)), b""))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise FormatError(f"{path}: does not unpack: {error}") from None
     if len(got) < size:
@@ -155,7 +155,7 @@ class _Unpacked:
         done = 0
         try:
             with _OPENERS[self.packing.encode("latin1")](io.BytesIO(data.data)) as stream:
-                stream.read(self.skip)
+                stream.seek(self.skip)
                 while done < len(memory) and (got := stream.readinto(memory[done:])):
                     done += got
                 stream.read(1)  # checks the sum at the end
