@@ -110,7 +110,7 @@ def one(name: str, count: int, seed: int) -> None:
     """Mutate one set; prints what came of it as JSON."""
     with tempfile.TemporaryDirectory() as place:
         paths, options = sets()[name](Path(place))
-        heads = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 4096, "frms6": 1100, "mib": 800, "description": 600}
+        heads = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 1 << 16, "frms6": 1100, "mib": 800, "description": 600}
         seen = Counter[str]()
         for part in range(0, count, 100):
             faulthandler.dump_traceback_later(100 * PATIENCE, exit=True)

@@ -342,7 +342,7 @@ SETS = [_set, _filtered, _text, _newer, _linked]
 
 @pytest.mark.parametrize("make", SETS)
 def test_mutations(tmp_path: Path, make: Any) -> None:
-    """`python -m tests.formats.hdf5_mutations 10000` runs more, and real files."""
+    """`scripts/fuzz` runs more, and real files."""
     path, options = make(tmp_path)
     seen = fuzz(tmp_path, path, 60, seed=3, head=1 << 20, **options)
     assert seen["opened"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -79,6 +81,25 @@ def test_whatever_goes_wrong_there_is_an_error_here(desk: Any, monkeypatch: pyte
         assert words in one_line(caught.value)
         assert path in str(caught.value)
     assert desk.helper.process.poll() is None  # the next file does not notice
+
+
+CRASHES = """
+eNrtWb1v00AUv7PjxHFdakQl4laVmokMdGGqVFXiowEPqC0fA1sbVNNGBAcFqxQkpKpT2Ri7s4R/AHVhYWJBsKEuiBGJhbFb8dnvpXfXJi4fA1LfT0pe3/ly773zz8+6X18Gc9eHnTGHCdg2KzCPyT
+gA7FZVH68vg+Vgt8F2DRzn6bUKjJ+F9fV5d2/X62L2gQaM883KrM0IpxFB/cqisPfAR5Z+MNR5YRR3nkl8DP4yLmclhb8eRO76mf+KnYy/07aaN+F08xf5tG2p81YacUPYuBm3QonHl/8w7p35hTnR
+gbFvTppqvw7AX7PoHg3uA262Zxz9WmaNbKAA83AbdR/7hj2h9iUruTNiBcPIFrKBGSbfLGczakoeLjCBJ78cTWYjX3zO0wheL0Vbuc+jomeVD+895jM9puaD49545i/2ItvH8MrojdZKg/cP+97+OH
+FJxtLW+71PP0ZeV7/sbe2/8+q73z/Ov5l94Uz8vHru7YWZwsytrxc3nl/6fOPawk0ubaR8X7Fv6B8xjq/HEbDrjU6zcb8VTrbCaDVeY/D49+a1H6j8LWh9Cfnsy+/b477gejEnfqlPfFt7fnBNoDCb
+AttqR6tLUeNReJI/kvlOTj5DffJxwS/rccEf1vJ92u6sPJH7/xniOoFAIBAIBAKBQCAQ8oG6zCboNag7u+wx6AFCD6rk60E88/Dcb0rnfNSHCnD+Rd+E8zL6BpN1qGKqQ+H5PE+H8qV1LKmuZdCFdo
+7UVUzryl2/T12WFM/W6ippdRXTuAHEddK69HO+b7KB9U1J6wmD/+/SdVaXbUhxKkfj/GadZSmuq9U5pNXpAF9UPVOtw0xy4gPyONQtmaZbdqvIWBU7//XzZSb5csjakPJ3UedNK0740IweCv887ATu
+F+rqBAKB8K8hv8eE1vwLTb/MkA==
+"""  # a file of test_hdf5's writers with changed bytes, packed: libhdf5 2.0 dies of an attribute of it (SIGSEGV)
+
+
+def test_a_file_on_which_libhdf5_crashes(desk: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.h5").write_bytes(zlib.decompress(base64.b64decode(CRASHES)))
+    try:
+        vfs.open_group(tmp_path / "bad.h5", format="hdf5")  # newer ones may get over it
+    except vfs.FormatError as error:
+        assert str(tmp_path / "bad.h5") in one_line(error)
 
 
 def test_memory_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
