@@ -8,7 +8,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import itertools
+import math
+import mmap
 import os
+import stat
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,33 +29,57 @@ from tests.mount.support import HEADERS, Scan, eventually
 from vfs.api import open_group
 from vfs.kernels import native, serve
 from vfs.mount import fast
-from vfs.mount.view import View, library
+from vfs.mount.view import View, inode, library
 from vfs.testing.writers import write_mib, write_raw
 from vfs.tree import Folder, NpyFace, ZarrFace
 
 
 class Direct:
-    """The operations of a mount of a folder, without the mount. Counts what came to the interpreter."""
+    """The operations of a mount of a folder, without the mount. Counts what came to the interpreter: `slow`, and by operation in `behind`."""
 
     def __init__(self, folder: Folder) -> None:
         module = library()
         self.folder = folder
         self.view = View(folder, module, False)
-        self.info = module.fuse_file_info
-        self.slow = 0
-        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.POINTER(self.info))
-        self._slow = kind(self._count)
-        address = ctypes.cast(self._slow, ctypes.c_void_p).value
-        assert address
-        self._read = kind(self.view.lane.start(self.info.fh.offset, address))
+        self.module = module
+        assert self.view.lane
+        self.lane = self.view.lane
+        self.behind = dict.fromkeys(("read", "open", "getattr", "readdir"), 0)
+        found = self.lane.start(fast.Structs.of(module))
+        info, stat = ctypes.POINTER(module.fuse_file_info), ctypes.POINTER(module.c_stat)
+        self.fill = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, stat, ctypes.c_int64, ctypes.c_int)
+        kinds = {
+            "read": (self.view.read, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, info)),
+            "open": (self.view.open, (info,)),
+            "getattr": (self.view.stat, (stat, info)),
+            "readdir": (self.view.readdir, (ctypes.c_void_p, self.fill, ctypes.c_int64, info, ctypes.c_int)),
+        }
+        self._kept, self.call = [], {}
+        for name, (answer, arguments) in kinds.items():
+            kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, *arguments)
 
-    def _count(self, path: bytes, buf: int, size: int, offset: int, info: Any) -> int:
-        self.slow += 1
-        return self.view.read(path, ctypes.c_void_p(buf), size, offset, info)
+            def counted(path: bytes, *rest: Any, name: str = name, answer: Any = answer) -> int:
+                self.behind[name] += 1
+                if name == "read":
+                    rest = (ctypes.c_void_p(rest[0]), *rest[1:])
+                return answer(path, *rest)
 
-    def open(self, path: str) -> Any:
-        info = self.info()
-        assert self.view.open(b"/" + os.fsencode(path), ctypes.pointer(info)) == 0
+            self._kept.append(kind(counted))
+            self.lane.behind(name, ctypes.cast(self._kept[-1], ctypes.c_void_p).value or 0)
+            self.call[name] = kind(found[name])
+
+    @property
+    def slow(self) -> int:
+        return self.behind["read"]
+
+    @slow.setter
+    def slow(self, value: int) -> None:
+        self.behind["read"] = value
+
+    def open(self, path: str, flags: int = os.O_RDONLY) -> Any:
+        info = self.module.fuse_file_info()
+        info.flags = flags
+        self._check(self.call["open"](b"/" + os.fsencode(path), ctypes.pointer(info)))
         return info
 
     def read(self, path: str, info: Any, size: int, offset: int) -> bytes:
@@ -58,11 +88,35 @@ class Direct:
         """
         buffer = ctypes.create_string_buffer(size + 64)
         ctypes.memset(buffer, 0xA5, size + 64)
-        got = self._read(b"/" + os.fsencode(path), ctypes.addressof(buffer), size, offset, ctypes.pointer(info))
+        got = self._check(self.call["read"](b"/" + os.fsencode(path), ctypes.addressof(buffer), size, offset, ctypes.pointer(info)))
         assert bytes(buffer[size:]) == b"\xa5" * 64  # nothing beyond what was asked for
-        if got < 0:
-            raise OSError(-got, os.strerror(-got))
         return bytes(buffer[:got])
+
+    def stat(self, path: str) -> bytes:
+        """The attributes of a path, as they lie in the struct."""
+        found = self.module.c_stat()
+        self._check(self.call["getattr"](b"/" + os.fsencode(path), ctypes.pointer(found), None))
+        return bytes(found)
+
+    def list(self, path: str, offset: int = 0, most: int = 1 << 30, flags: int = 1) -> list[tuple[bytes, int, int, int, int]]:
+        """(name, inode number, mode, size, offset of the next) of the entries of a folder."""
+        found: list[tuple[bytes, int, int, int, int]] = []
+
+        def fill(buffer: int, name: bytes, attributes: Any, at: int, flags: int) -> int:
+            if len(found) == most:
+                return 1
+            to = attributes.contents
+            found.append((name, to.st_ino, to.st_mode, to.st_size, at))
+            return 0
+
+        self._check(self.call["readdir"](b"/" + os.fsencode(path), None, self.fill(fill), offset, None, flags))
+        return found
+
+    @staticmethod
+    def _check(status: int) -> int:
+        if status < 0:
+            raise OSError(-status, os.strerror(-status))
+        return status
 
 
 @pytest.fixture
@@ -75,25 +129,31 @@ def opened() -> Iterator[Any]:
 
     yield start
     for direct in made:
-        direct.view.lane.close()
+        direct.lane.close()
     native.STATE[:] = 0
 
 
-def files_of(folder: Folder, path: str = "") -> Iterator[str]:
+def every_path(folder: Folder, path: str = "") -> Iterator[str]:
+    """All folders and files."""
+    yield path
     for name in folder.children(path):
         below = f"{path}/{name}" if path else name
         node = folder.node(below)
         assert node
         if node.folder:
-            yield from files_of(folder, below)
+            yield from every_path(folder, below)
         else:
             yield below
+
+
+def files_of(folder: Folder) -> list[str]:
+    return [path for path in every_path(folder) if (node := folder.node(path)) and not node.folder]
 
 
 def same_as_the_tree(direct: Direct, seed: int = 0, most: int = 40) -> None:
     """Whole files, and parts of any length from any place on."""
     rng = np.random.default_rng(seed)
-    every = list(files_of(direct.folder))
+    every = files_of(direct.folder)
     for path in rng.permutation(every)[:most].tolist() + [path for path in every if path.endswith(".npy")]:
         node = direct.folder.node(path)
         assert node
@@ -239,7 +299,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened:
     twin = bytes(direct.folder.get(name) or b"")
     chunks = [frames[4 * k : 4 * k + 4].tobytes() for k in range(60)]
     wrong: list[object] = []
-    lane = direct.view.lane
+    lane = direct.lane
     for source in (lane.open(name), lane.open(f"{zarr}/data/c/0/0/0")):
         assert source
 
@@ -276,7 +336,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened:
 
 def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, opened: Any) -> None:
     direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
-    lane = direct.view.lane
+    lane = direct.lane
     path = "scan.zarr/data/c/0/0/0"
     expected = FRAMES[:4].astype("<u2").tobytes()
     info = direct.open(path)
@@ -395,6 +455,87 @@ def test_through_a_mount_by_many(tmp_path: Path, point: Path, lib: str, kind: st
 
 def test_zarr_faces_share_their_pieces(tmp_path: Path, opened: Any) -> None:
     direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
-    assert direct.view.lane.open("scan.zarr/data/c/3/0/0") == direct.view.lane.open("scan.v2.zarr/data/3/0/0") != 0
-    assert direct.view.lane.open("scan.zarr/zarr.json") == 0
+    assert direct.lane.open("scan.zarr/data/c/3/0/0") == direct.lane.open("scan.v2.zarr/data/3/0/0") != 0
+    assert direct.lane.open("scan.zarr/zarr.json") == 0
     assert isinstance(direct.folder.faces["scan.zarr"], ZarrFace)
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (3, 3, 20, 48)}, {"nav_shape": None, "chunks": (1, 64, 48)}], ids=str)
+def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(scan: Scan, opened: Any, options: dict[str, Any]) -> None:
+    direct = opened(scan.files, **{**scan.options, **options})
+    if not direct.view.three:
+        pytest.skip("the pointers of this test are those of libfuse 3")
+    paths = list(every_path(direct.folder))
+    wrong = ["x", "part0.zarr/data/c/", "part0.zarr/data/c//0", "part0.zarr/data/c/00", "part0.zarr/data/c/-1", "part0.zarr/data/c/99999999999999999999"]
+    wrong += ["part0.zarr/data/c/0/0/0/0/0", "part0.npy/0", "part0.zarr/data/c/0x", "part0.v2.zarr/data/0/99", "part0.v2.zarr/data/0/0/0/0/0", "0", "0/0", "/0"]
+    for _ in range(2):  # the second time nearly all of it without the interpreter
+        direct.behind = dict.fromkeys(direct.behind, 0)
+        for path in paths:
+            expected = direct.module.c_stat()
+            assert direct.view.stat(b"/" + path.encode(), ctypes.pointer(expected), None) == 0
+            assert direct.stat(path) == bytes(expected), path
+            node = direct.folder.node(path)
+            assert node
+            if node.folder:
+                listed = direct.list(path)
+                names = [".", "..", *direct.folder.children(path)]
+                assert [entry[0].decode() for entry in listed] == names
+                assert [entry[4] for entry in listed] == list(range(1, len(names) + 1))
+                above = path.rpartition("/")[0]
+                numbers = [inode(path), inode(above), *(inode(f"{path}/{name}" if path else name) for name in names[2:])]
+                assert [entry[1] for entry in listed] == numbers
+                nodes = [direct.folder.node(f"{path}/{name}" if path else name) for name in names[2:]]
+                assert [entry[3] for entry in listed[2:]] == [found.size for found in nodes if found]
+                assert [stat.S_ISDIR(entry[2]) for entry in listed[2:]] == [found.folder for found in nodes if found]
+                pieces = []
+                while more := direct.list(path, pieces[-1][4] if pieces else 0, most=2):
+                    pieces += more
+                assert pieces == listed
+                with pytest.raises(OSError, match=os.strerror(errno.EISDIR)):
+                    direct.open(path)
+            else:
+                info = direct.open(path)
+                assert (info.fh, info.keep_cache, info.direct_io) == (direct.lane.open(path), 1, 0)
+                with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
+                    direct.open(path, os.O_RDWR)
+        for path in wrong:
+            for call in (direct.stat, direct.open):
+                with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
+                    call(path)
+    chunks = math.prod(direct.folder.split("part0.npy")[0].array.grid.counts)  # type: ignore[union-attr]
+    assert len(paths) > 2 * chunks > 20
+    assert direct.behind["getattr"] < 30 + len(wrong)
+    assert direct.behind["open"] < 3 * chunks + 30 + len(wrong) + len(paths) - 2 * chunks  # the faults, documents and folders
+
+
+def test_a_folder_of_very_many_is_listed_from_any_place_on(tmp_path: Path, opened: Any) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(1_000_000, "u1"))
+    direct = opened(tmp_path / "a.npy", chunks=(1,))
+    if not direct.view.three:
+        pytest.skip("the pointers of this test are those of libfuse 3")
+    direct.stat("a.zarr/data/c/0")
+    for at in (0, 2, 7, 10, 99_999, 999_997):
+        numbers = [int(entry[0]) for entry in direct.list("a.zarr/data/c", at + 2, most=5)]
+        assert numbers == list(range(at, min(at + 5, 1_000_000)))
+    assert direct.list("a.zarr/data/c", 1_000_002) == []
+    assert direct.behind["readdir"] == 0
+
+
+def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(tmp_path: Path, point: Path, small: Path, lib: str) -> None:
+    code = """
+        import sys, vfs
+        from vfs.mount import serve
+        from vfs.tree import Folder
+        serve(Folder([vfs.open_group(sys.argv[2], backend="buffered").tree]), sys.argv[1], ready=lambda: print("ready", flush=True), direct_io=True)
+    """
+    server = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), point, small], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout
+        assert server.stdout.readline() == "ready\n"
+        for name in ("small.npy", "small.zarr/zarr.json"):
+            with open(point / name, "rb") as file, pytest.raises(OSError, match=os.strerror(errno.ENODEV)):
+                mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
+        assert (point / "small.npy").read_bytes() == small.read_bytes()
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)

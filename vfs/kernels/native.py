@@ -63,6 +63,48 @@ def poke(typing_context, address, value):
 
 
 @intrinsic
+def peek32(typing_context, address):
+    """The uint32 at an address, as int64."""
+
+    def generate(context, builder, signature, args):
+        return builder.zext(builder.load(_pointer(builder, args[0], ir.IntType(32))), _WORD)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def peek8(typing_context, address):
+    """The uint8 at an address, as int64."""
+
+    def generate(context, builder, signature, args):
+        return builder.zext(builder.load(_pointer(builder, args[0], ir.IntType(8))), _WORD)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def poke32(typing_context, address, value):
+    """Store the low 32 bits."""
+
+    def generate(context, builder, signature, args):
+        builder.store(builder.trunc(args[1], ir.IntType(32)), _pointer(builder, args[0], ir.IntType(32)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def poke8(typing_context, address, value):
+    """Store the low 8 bits."""
+
+    def generate(context, builder, signature, args):
+        builder.store(builder.trunc(args[1], ir.IntType(8)), _pointer(builder, args[0], ir.IntType(8)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
 def atomic_load(typing_context, address):
     """The int64 at an address."""
 
@@ -119,16 +161,16 @@ memory16, memory32, memory64 = map(_memory, (types.uint16, types.uint32, types.u
 
 
 @intrinsic
-def call_read(typing_context, function, path, buffer, size, offset, info):
-    """Call a `read` of libfuse's operations by its address."""
+def call(typing_context, function, a, b, c, d, e, f):
+    """Call a function of libfuse's operations by its address, with up to six integers or pointers. Those that it does not take do no harm."""
     word = types.int64
 
     def generate(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(32), [_WORD] * 5)
+        kind = ir.FunctionType(ir.IntType(32), [_WORD] * 6)
         found = builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
         return builder.sext(found, _WORD)
 
-    return word(word, word, word, word, word, word), generate
+    return word(word, word, word, word, word, word, word), generate
 
 
 @intrinsic

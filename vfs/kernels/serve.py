@@ -20,10 +20,11 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 
 from vfs.kernels.intrinsics import memcpy, pread, swap_bytes
-from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call_read, memory16, memory32, memory64, peek, poke, state, statx
+from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, memory16, memory32, memory64, peek, poke, state, statx
 
 # words of `native.STATE`
 INFO, SLOW, SOURCES, COUNT, PIECES, MASK, COUNTERS = range(7)
+NAMES, SLOW_OPEN, SLOW_STAT, SLOW_LIST, INFO_FLAGS, KEEP, ALWAYS, STAT_BYTES, STAT_INODE = range(40, 49)
 EPOCH, INSIDE, LINE = 16, 24, 8
 
 # words of a source
@@ -48,8 +49,11 @@ EPOCH, INSIDE, LINE = 16, 24, 8
     SIZES,
     TIMES,
     SWAP,  # bytes of the words that have to be swapped; 1: none
-) = range(20)
-SOURCE_WORDS = 20
+    PATHS,  # where the names of the files are: their addresses; 0: which files hold a chunk is not known here
+    BESIDE,  # chunks that hold other parts of the same frames
+    FRAMES,  # frames that a chunk or .npy file shows
+) = range(23)
+SOURCE_WORDS = 23
 
 # words of a piece
 KEY, AT, LENGTH, AHEAD, USED = range(5)
@@ -63,10 +67,11 @@ NO_ANSWER = _FAIL
 """From `answer`: not from here. From `NOT_OPEN` on: file `n - NOT_OPEN` of the source is not open, or not what it was when it was opened."""
 NOT_OPEN = _FAIL + 1
 
-_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 _SIZE_TIME_LINKS = 0x200 | 0x40 | 0x4
 _EMPTY_PATH = 0x1000
+
+_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 
 def handle(source: int, number: int) -> int:
@@ -85,11 +90,20 @@ def piece_key(source: int, number: int) -> int:
 
 
 @_inner
-def _same(fd, size, time):
-    """Whether an open file has a name, and size and time are these."""
+def handle_of(source, number):
+    """`handle` for kernels."""
+    return OURS | source << _NUMBER | number
+
+
+@_inner
+def same(fd, name, size, time):
+    """Whether a file, an open one or (name: an address that is not 0) one of a folder, has a name, and size and time are these."""
     found = np.zeros(33, np.int64)
-    # the empty path is the zero at the end
-    if statx(np.int32(fd), found.ctypes.data + 256, np.int32(_EMPTY_PATH), np.uint32(_SIZE_TIME_LINKS), found.ctypes.data) != 0:
+    flags = 0
+    if name == 0:
+        name = found.ctypes.data + 256  # the empty path is the zero at the end
+        flags = _EMPTY_PATH
+    if statx(np.int32(fd), name, np.int32(flags), np.uint32(_SIZE_TIME_LINKS), found.ctypes.data) != 0:
         return False
     return (found[2] & 0xFFFFFFFF) > 0 and found[5] == size and found[14] * 1_000_000_000 + (found[15] & 0xFFFFFFFF) == time
 
@@ -106,8 +120,8 @@ def _fetch(source, file, start, length, to):
         if got <= 0:
             return NOT_OPEN + file
         done += got
-    same = _same(fd, peek(peek(source + 8 * SIZES) + 8 * file), peek(peek(source + 8 * TIMES) + 8 * file))
-    return 0 if same else NOT_OPEN + file
+    unchanged = same(fd, 0, peek(peek(source + 8 * SIZES) + 8 * file), peek(peek(source + 8 * TIMES) + 8 * file))
+    return 0 if unchanged else NOT_OPEN + file
 
 
 @_inner
@@ -132,7 +146,7 @@ def _swap64(to, n):
 
 
 @_inner
-def _frame_at(source, number, k):
+def frame_at(source, number, k):
     """Stored frame number of frame `k` of file `number`: -1 where it is none, and how many follow one another."""
     axes = peek(source + 8 * AXES)
     grid = peek(source + 8 * GRID)
@@ -162,7 +176,7 @@ def _frame_at(source, number, k):
 
 
 @_inner
-def _stream_row(rows, n, byte):
+def stream_row(rows, n, byte):
     """Address of the row of a stream that a byte lies in, 0 where there is none."""
     lo, hi = 0, n
     while lo < hi:
@@ -186,12 +200,12 @@ def _direct(source, number, first, last, to):
     row = 0
     while first < last:
         k, within = first // frame, first % frame
-        stored, run = _frame_at(source, number, k)
+        stored, run = frame_at(source, number, k)
         if stored < 0:
             return NO_ANSWER
         begin = stored * stride + header
         if row == 0 or begin < peek(row) or begin >= peek(row + 8):
-            row = _stream_row(rows, n, begin)
+            row = stream_row(rows, n, begin)
             if row == 0:
                 return NO_ANSWER
         whole = 1
@@ -294,7 +308,7 @@ def _answer(fh, to, size, offset):
 
 
 @_inner
-def _enter():
+def enter():
     """Be counted in. Returns where."""
     at = state() + 8 * INSIDE + 8 * LINE * (atomic_load(state() + 8 * EPOCH) & 1)
     atomic_add(at, 1)
@@ -307,7 +321,7 @@ def answer(fh, to, size, offset):
 
     Returns: how many bytes; `NO_ANSWER`, or `NOT_OPEN` and a file, and then anything may have been written there.
     """
-    at = _enter()
+    at = enter()
     got = _answer(fh, to, size, offset)
     atomic_add(at, -1)
     return got
@@ -318,7 +332,7 @@ def read(path, buffer, size, offset, info):
     """`read` of libfuse's operations."""
     fh = peek(info + peek(state() + 8 * INFO))
     if fh & OURS:
-        at = _enter()
+        at = enter()
         got = _answer(fh, buffer, size, offset)
         atomic_add(at, -1)
         if got >= 0:
@@ -327,4 +341,4 @@ def read(path, buffer, size, offset, info):
             atomic_add(counters + 8, 1)
             atomic_add(counters + 16, got)
             return np.int32(got)
-    return np.int32(call_read(peek(state() + 8 * SLOW), path, buffer, size, offset, info))
+    return np.int32(call(peek(state() + 8 * SLOW), path, buffer, size, offset, info, 0))

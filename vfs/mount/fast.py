@@ -13,15 +13,17 @@ one because the source is gone or was changed, is read through the tree, which s
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import signal
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,9 +33,9 @@ from vfs.backends.handles import Descriptor, limit
 from vfs.dataset import Files
 from vfs.decode import PlainDecoder
 from vfs.errors import SourceError, VfsError
-from vfs.kernels import native, serve
+from vfs.kernels import names, native, serve
 from vfs.layout import FrameLayout, whole_frame
-from vfs.tree import Face, Folder, NpyFace, ZarrFace
+from vfs.tree import FOLDER, Face, Folder, Node, NpyFace, ZarrFace
 
 MANY = 1 << 16  # sources at most, and places for pieces; what finds none goes through the interpreter
 PIECE = 1 << 21  # bytes of a piece of a .npy face, about
@@ -120,39 +122,44 @@ class Source:
         return max(1, size)
 
     def _in_files(self) -> bool:
-        """Describe where the bytes are in the source files, where these hold them. Returns whether they do."""
+        """Describe where frames are in the source files. Returns whether the bytes are there as they are shown."""
         array = self.array
-        layout, decoder = array.dataset.layout, array.dataset.decoder
-        if not (isinstance(layout, FrameLayout) and isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):
+        layout, decoder, files = array.dataset.layout, array.dataset.decoder, self.sources
+        if not isinstance(layout, FrameLayout) or array.size == 0 or layout.stride < 1:
             return False
         nav = array.ndim - len(layout.sig_shape)
-        frame = math.prod(layout.sig_shape) * array.dtype.itemsize
-        whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (self.npy or array.chunks[nav:] == layout.sig_shape)
-        if not whole or array.size == 0 or nav != len(array.shape[:nav]) or (frame < DIRECT and layout.stride != frame) or layout.stride < 1:
-            return False
         shape = array.shape[:nav]
-        if self.npy:
-            grid = np.array([[1, n, n] for n in shape], np.int64)
-        else:
-            grid = np.array(list(zip(array.grid.counts[:nav], array.chunks[:nav], shape, strict=True)), np.int64)
-        chosen = np.empty(0, np.int64) if layout.chosen is None else np.ascontiguousarray(layout.chosen, np.int64)
-        files = self.sources
-        opened = np.zeros(len(files), np.int64)
+        chunks = shape if self.npy else array.chunks[:nav]
+        counts = (1,) * nav if self.npy else array.grid.counts[:nav]
+        chosen = np.empty(0, np.int64) if layout.chosen is None else layout.chosen
+        paths = [os.fsencode(path) + b"\0" for path in files.paths]
+        text = np.frombuffer(b"".join(paths), np.uint8)
+        self.opened = np.zeros(len(files), np.int64)
+        ends = np.cumsum([len(path) for path in paths], dtype=np.int64)
+        self.kept.append(text)
         tables = {
-            serve.GRID: grid,
-            serve.STREAM: np.ascontiguousarray(layout.stream, np.int64),
+            serve.GRID: np.array(list(zip(counts, chunks, shape, strict=True)), np.int64),
+            serve.STREAM: layout.stream,
             serve.CHOSEN: chosen,
-            serve.FILES: opened,
-            serve.SIZES: np.ascontiguousarray(files.sizes, np.int64),
-            serve.TIMES: np.ascontiguousarray(files.times, np.int64),
+            serve.FILES: self.opened,
+            serve.SIZES: files.sizes,
+            serve.TIMES: files.times,
+            serve.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
         }
-        self.opened = opened
         for word, table in tables.items():
-            self.kept.append(table)
-            self.words[word] = table.ctypes.data
+            self.kept.append(np.ascontiguousarray(table, np.int64))
+            self.words[word] = self.kept[-1].ctypes.data
         self.words[serve.AXES], self.words[serve.ROWS], self.words[serve.CHOICES] = nav, len(layout.stream), len(chosen)
         self.words[serve.STRIDE], self.words[serve.HEADER] = layout.stride, layout.header
         self.words[serve.STORED], self.words[serve.OFFSET] = layout.stored, layout.offset
+        self.words[serve.BESIDE] = 1 if self.npy else math.prod(array.grid.counts[nav:])
+        self.words[serve.FRAMES] = math.prod(chunks)
+        if not (isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):
+            return False
+        frame = math.prod(layout.sig_shape) * array.dtype.itemsize
+        whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (self.npy or array.chunks[nav:] == layout.sig_shape)
+        if not whole or (frame < DIRECT and layout.stride != frame):
+            return False
         if not decoder.straight:
             self.words[serve.SWAP] = decoder.stored.itemsize // (2 if decoder.stored.kind == "c" else 1)
         self.words[serve.FRAME] = frame
@@ -195,6 +202,36 @@ class Source:
         return np.unique(rows[:, 0]).tolist() if covered >= 0 else every
 
 
+class Structs(NamedTuple):
+    """How libfuse's structs are laid out: bytes from their start, and masks.
+
+    Attributes:
+        fh, flags: of fuse_file_info, the latter the word of 32 bits that holds `keep_cache`.
+        keep_cache: its bit of that word; always: bits of the word that are set whenever a file is opened.
+        stat: how long struct stat is; inode: where st_ino lies in it.
+    """
+
+    fh: int
+    flags: int
+    keep_cache: int
+    always: int
+    stat: int
+    inode: int
+
+    @classmethod
+    def of(cls, module: Any, always: Sequence[str] = ()) -> Structs:
+        """Those of a library (mfusepy or fusepy), with these bits of fuse_file_info always set."""
+        bits = {}
+        for name in ("keep_cache", *always):
+            info = module.fuse_file_info()
+            setattr(info, name, 1)
+            [(at, byte)] = [(at, byte) for at, byte in enumerate(bytes(info)) if byte]
+            bits[name] = at // 4 * 4, byte << at % 4 * 8
+        stat = module.c_stat
+        at, keep = bits.pop("keep_cache")
+        return cls(module.fuse_file_info.fh.offset, at, keep, sum(bit for _, bit in bits.values()), ctypes.sizeof(stat), stat.st_ino.offset)
+
+
 class Lane:
     """What native reads of this process go by. There is one at a time: the last that was started.
 
@@ -216,23 +253,78 @@ class Lane:
         self._making: set[tuple[int, int]] = set()
         self.sources = np.zeros(MANY, np.int64)
         self.pieces = np.zeros(MANY, np.int64)
+        self.names = np.zeros(names.NAME_MASK + 1, np.int64)
+        self._learned: set[str] = set()
+        self._entries: list[list[np.ndarray]] = []  # what names are made of
         self.counters = counters
 
-    def start(self, info: int, slow: int) -> int:
+    def start(self, structs: Structs) -> dict[str, int]:
         """Make this the lane of the process.
 
-        Args:
-            info: where `fh` lies in libfuse's fuse_file_info, bytes.
-            slow: address of a `read` for what is not answered here.
-
-        Returns: address of the `read` for libfuse.
+        Returns: addresses of operations for libfuse. What they do not answer they leave to those that `behind` is told.
         """
-        state = native.STATE
-        state[serve.COUNT] = 0
-        state[serve.INFO], state[serve.SLOW], state[serve.COUNTERS] = info, slow, self.counters
-        state[serve.SOURCES], state[serve.PIECES], state[serve.MASK] = self.sources.ctypes.data, self.pieces.ctypes.data, MANY - 1
-        state[serve.COUNT] = MANY
-        return int(serve.read.address)
+        words = {
+            serve.INFO: structs.fh,
+            serve.INFO_FLAGS: structs.flags,
+            serve.KEEP: structs.keep_cache,
+            serve.ALWAYS: structs.always,
+            serve.STAT_BYTES: structs.stat,
+            serve.STAT_INODE: structs.inode,
+            serve.COUNTERS: self.counters,
+            serve.SOURCES: self.sources.ctypes.data,
+            serve.PIECES: self.pieces.ctypes.data,
+            serve.MASK: MANY - 1,
+            serve.NAMES: self.names.ctypes.data,
+            serve.COUNT: MANY,
+        }
+        for word, value in words.items():
+            native.STATE[word] = value
+        fast = {"read": serve.read, "open": names.open_file, "getattr": names.get_attributes, "fgetattr": names.get_attributes, "readdir": names.read_folder}
+        return {name: int(call.address) for name, call in fast.items()}
+
+    @staticmethod
+    def behind(operation: str, address: int) -> None:
+        """Which function answers what the operation of `start` leaves to it."""
+        slow = {"read": serve.SLOW, "open": serve.SLOW_OPEN, "getattr": serve.SLOW_STAT, "readdir": serve.SLOW_LIST}
+        if operation in slow:  # `fgetattr` leaves it to the function behind `getattr`
+            native.STATE[slow[operation]] = address
+
+    def learn(self, path: str, describe: Callable[[Node], bytes]) -> None:
+        """See that names like a path are known from now on, where they can be.
+
+        Args:
+            describe: attributes of a file or folder beside the path as libfuse takes them; their inode number does not matter.
+        """
+        numbers: tuple[int, ...]
+        header: bytes | None
+        face, key = self.folder.split(path)
+        if isinstance(face, NpyFace) and not key:
+            array, header, text, numbers, least = face.array, face.header, path, (), 0
+        elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[0].ndim:
+            array, position, _ = chunk
+            header, numbers, least = None, array.grid.counts, int(face.zarr_format == 2)
+            text = path.rsplit("/", len(position))[0]
+        else:
+            return
+        if text in self._learned:
+            return
+        source = self._source(array, header)
+        with self._lock:
+            if text in self._learned:
+                return
+            self._learned.add(text)
+            encoded = np.frombuffer(os.fsencode(text), np.uint8)
+            file = np.frombuffer(describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)), np.uint8)
+            folder = np.frombuffer(describe(FOLDER), np.uint8)
+            counts = np.array(numbers, np.int64)
+            hashed = int(names.path_hash(encoded.ctypes.data, encoded.size))
+            addresses = [encoded.size, encoded.ctypes.data, source, len(numbers), least, counts.ctypes.data, file.ctypes.data, folder.ctypes.data]
+            words = np.array([hashed, *addresses], np.int64)
+            at = int(serve.place(hashed, names.NAME_MASK))
+            free = [place for k in range(serve.PROBES) if self.names[place := (at + k) & names.NAME_MASK] == 0]
+            if source >= 0 and free:
+                self._entries.append([encoded, file, folder, counts, words])
+                native.write_word(self.names.ctypes.data + 8 * free[0], words.ctypes.data)
 
     def close(self) -> None:
         """End the worker."""

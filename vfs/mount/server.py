@@ -26,7 +26,14 @@ SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def serve(folder: Shown, mountpoint: str | os.PathLike[str], *, ready: Callable[[], None] | None = None, debug: bool = False) -> None:
+def serve(
+    folder: Shown,
+    mountpoint: str | os.PathLike[str],
+    *,
+    ready: Callable[[], None] | None = None,
+    debug: bool = False,
+    direct_io: bool = False,
+) -> None:
     """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it. Must run in the main thread.
 
     Args:
@@ -34,6 +41,8 @@ def serve(folder: Shown, mountpoint: str | os.PathLike[str], *, ready: Callable[
         mountpoint: an existing, empty folder.
         ready: called once when the mount answers, in another thread.
         debug: libfuse prints every request to stderr, and the log has tracebacks.
+        direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for those who read everything once. Files can then
+            not be mapped to be shared (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
 
     Raises:
         MountError: mounting cannot work; the message says why and what to do.
@@ -57,7 +66,7 @@ def serve(folder: Shown, mountpoint: str | os.PathLike[str], *, ready: Callable[
             except Exception:
                 log.exception("%s: cannot say that the mount is ready", shown)
 
-        view = View(folder, module, debug)
+        view = View(folder, module, debug, direct_io)
         try:
             loop(view, module, point, init)
         except UnicodeEncodeError:

@@ -14,7 +14,6 @@ import stat
 from collections.abc import Callable, Iterator
 from ctypes.util import find_library
 from functools import cache, wraps
-from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 
@@ -22,8 +21,9 @@ import numpy as np
 
 from vfs.buffers import scratch
 from vfs.errors import MountError, SourceChangedError, VfsError, printable
+from vfs.kernels.names import path_inode
 from vfs.mount.failures import Failures
-from vfs.mount.fast import Lane
+from vfs.mount.fast import Lane, Structs
 from vfs.mount.gate import Gate
 from vfs.mount.points import fusermount
 from vfs.mount.status import Counters
@@ -69,7 +69,10 @@ def version(module: Any) -> int:
 
 def inode(path: str) -> int:
     """The inode number of a path: from its text alone, 1 for the root, never 0."""
-    return 2 | int.from_bytes(blake2b(os.fsencode(path), digest_size=8).digest()) >> 1 if path else 1
+    if not path:
+        return 1
+    text = np.frombuffer(os.fsencode(path), np.uint8)
+    return int(path_inode(text.ctypes.data, text.size))
 
 
 def _answer(call: Callable[..., int]) -> Callable[..., int]:
@@ -99,8 +102,9 @@ class View:
     Pointers come as ctypes makes them: `buf` to the library's struct or to memory, `info` to its fuse_file_info.
     """
 
-    def __init__(self, folder: Shown, module: Any, debug: bool) -> None:
+    def __init__(self, folder: Shown, module: Any, debug: bool, direct_io: bool = False) -> None:
         self.folder = folder
+        self.direct_io = direct_io
         self.debug = debug
         self.counters = Counters()
         self.failures = Failures(log)
@@ -129,10 +133,22 @@ class View:
         node = self.folder.node(key)
         if node is None:
             return -errno.ENOENT
+        self._learn(key)
         to = buf.contents
         ctypes.memset(buf, 0, ctypes.sizeof(to))
         self._describe(to, key, node)
         return 0
+
+    def _learn(self, key: str) -> None:
+        """See that names like this one do not come here again, where that is possible."""
+
+        def describe(node: Node) -> bytes:
+            to = self.struct()
+            self._describe(to, key, node)
+            return bytes(to)
+
+        if self.lane is not None:
+            self.lane.learn(key, describe)
 
     @_answer
     def open(self, key: str, info: Any) -> int:
@@ -144,9 +160,11 @@ class View:
         to = info.contents
         if to.flags & os.O_ACCMODE != os.O_RDONLY:
             return -errno.EROFS
+        to.direct_io = self.direct_io
         if self.lane is None:
             to.fh = self.folder.stamp(key)
         else:
+            self._learn(key)
             to.fh = self.lane.open(key)
             to.keep_cache = not to.fh or self.lane.fresh(to.fh)  # else the kernel forgets what it has of the file
         return 0
@@ -210,6 +228,7 @@ class View:
         to = self.struct.from_buffer(bytearray(ctypes.sizeof(self.struct) + 256))
         plus = bool(flags & 1)  # FUSE_READDIR_PLUS: somebody will ask for the attributes too
         last = ((2 if plus else 0),) if self.three else ()  # FUSE_FILL_DIR_PLUS
+        self._learn(key)
         for position, name, path in self._names(key, offset):
             node = self.folder.node(path)
             if node is None:
@@ -274,21 +293,27 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
     if fusermount(version(module)):
         options["auto_unmount"] = True  # needs fusermount, which stays behind and clears up after a crash
     plain = module.fuse_operations
-
-    class Operations(plain):  # type: ignore[misc,valid-type]
-        """Of the library's struct, `read` is answered by `vfs.kernels.serve`, and by the library's own function where that cannot."""
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name == "read" and view.lane is not None:
-                self.slow = value
-                address = ctypes.cast(value, ctypes.c_void_p).value
-                value = type(value)(view.lane.start(module.fuse_file_info.fh.offset, address or 0))
-            super().__setattr__(name, value)
-
-    module.fuse_operations = Operations
     try:
+        if view.lane is not None:
+            module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
         run(_operations(module, init), point, **options)
     finally:
         module.fuse_operations = plain
         if view.lane is not None:
             view.lane.close()
+
+
+def _with(plain: type[Any], lane: Lane, structs: Structs) -> type[Any]:
+    """The library's struct of operations, in which those of a lane stand before what the library puts there."""
+    fast = lane.start(structs)
+    behind = []
+
+    class Operations(plain):  # type: ignore[misc]
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in fast:
+                behind.append(value)
+                lane.behind(name, ctypes.cast(value, ctypes.c_void_p).value or 0)
+                value = type(value)(fast[name])
+            super().__setattr__(name, value)
+
+    return Operations

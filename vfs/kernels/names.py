@@ -1,0 +1,277 @@
+"""Names of a mount, looked up, opened and listed without the interpreter: `open_file`, `get_attributes` and `read_folder` are what libfuse calls.
+
+A table of *names* holds what numbers are appended to: `scan.zarr/data/c` with as many numbers as the array has axes is a chunk, with fewer a folder;
+`scan.npy` with none is a file. Whatever is not of this kind (documents, absent names) is left to the interpreter, as is everything
+that `vfs.kernels.serve` knows nothing of. See there for the words of a source; names are never taken out of the table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cfunc, njit, types
+
+from vfs.kernels import serve
+from vfs.kernels.intrinsics import memcpy
+from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, peek, peek8, peek32, poke, poke8, poke32, state
+from vfs.kernels.serve import (
+    ALWAYS,
+    BESIDE,
+    COUNTERS,
+    FRAMES,
+    HEADER,
+    INFO,
+    INFO_FLAGS,
+    KEEP,
+    NAMES,
+    PATHS,
+    PROBES,
+    ROWS,
+    SIZES,
+    SLOW_LIST,
+    SLOW_OPEN,
+    SLOW_STAT,
+    SOURCES,
+    STAT_BYTES,
+    STAT_INODE,
+    STREAM,
+    STRIDE,
+    TIMES,
+)
+
+# words of a name
+(
+    HASH,
+    LENGTH,  # bytes of the text, and where it is
+    TEXT,
+    SOURCE,  # number of the source
+    AXES,  # numbers that make it a file
+    LEAST,  # numbers that make it a folder, at least
+    COUNTS,  # where their limits are: int64[AXES]
+    FILE,  # where the attributes of a file and of a folder are, but for the inode number
+    FOLDER,
+) = range(9)
+NAME_WORDS = 9
+NAME_MASK = (1 << 12) - 1
+"""Places for names, less one."""
+
+STEPS = 4096  # frames that are looked at, to know which files hold them
+_MOST = 16  # numbers at the end of a path
+_HERE = -100  # AT_FDCWD
+_OFFSET = np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x100000001B3)
+
+_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+
+
+@_inner
+def _hashed(h, text, start, stop):
+    """FNV-1a of the bytes `start` to `stop` at an address, going on from `h`."""
+    for i in range(start, stop):
+        h = (h ^ np.uint64(peek8(text + i))) * _PRIME
+    return h
+
+
+@_inner
+def _inode(h):
+    """The inode number that follows from a path's hash: never 0 or 1, at most 63 bits."""
+    h ^= h >> np.uint64(33)
+    h *= np.uint64(0xFF51AFD7ED558CCD)
+    h ^= h >> np.uint64(33)
+    h *= np.uint64(0xC4CEB9FE1A85EC53)
+    h ^= h >> np.uint64(33)
+    return np.int64(h >> np.uint64(1)) | 2
+
+
+@njit(nogil=True, cache=True)
+def path_hash(text, length):
+    """The hash of a path without its first slash, as int64; its bytes are at an address."""
+    return np.int64(_hashed(_OFFSET, text, 0, length))
+
+
+@njit(nogil=True, cache=True)
+def path_inode(text, length):
+    """The inode number of a path."""
+    return _inode(_hashed(_OFFSET, text, 0, length))
+
+
+@_inner
+def _find(h, text, length):
+    """Address of the name of that text, 0 where there is none."""
+    names = peek(state() + 8 * NAMES)
+    at = serve.place(np.int64(h), NAME_MASK)
+    for _ in range(PROBES):
+        name = atomic_load(names + 8 * at)
+        if name and peek(name + 8 * HASH) == np.int64(h) and peek(name + 8 * LENGTH) == length:
+            equal = True
+            other = peek(name + 8 * TEXT)
+            for i in range(length):
+                if peek8(text + i) != peek8(other + i):
+                    equal = False
+                    break
+            if equal:
+                return name
+        at = (at + 1) & NAME_MASK
+    return 0
+
+
+@_inner
+def _resolve(path):
+    """(name, how many numbers follow it, number of the file or folder among those with so many, hash of the path, its length); name 0: not known."""
+    text = path + 1  # without the slash
+    length = 0
+    while peek8(text + length):
+        length += 1
+    numbers = np.empty(_MOST, np.int64)  # the last one first
+    cuts = np.empty(_MOST + 1, np.int64)
+    hashes = np.empty(_MOST + 1, np.uint64)
+    cuts[0] = length
+    n = 0
+    end = length
+    while n < _MOST:
+        begin = end
+        value, factor = 0, 1
+        while begin > 0 and 48 <= peek8(text + begin - 1) <= 57 and end - begin < 18:
+            begin -= 1
+            value += (peek8(text + begin) - 48) * factor
+            factor *= 10
+        if begin == end or begin == 0 or peek8(text + begin - 1) != 47 or (end - begin > 1 and peek8(text + begin) == 48):
+            break
+        numbers[n] = value
+        n += 1
+        cuts[n] = end = begin - 1
+    h = _OFFSET
+    at = 0
+    for k in range(n, -1, -1):
+        h = _hashed(h, text, at, cuts[k])
+        at = cuts[k]
+        hashes[k] = h
+    for k in range(n + 1):
+        name = _find(hashes[k], text, cuts[k])
+        if name:
+            if k < peek(name + 8 * LEAST) or k > peek(name + 8 * AXES):
+                return 0, 0, 0, h, length
+            counts = peek(name + 8 * COUNTS)
+            index = 0
+            for j in range(k):
+                value, count = numbers[k - 1 - j], peek(counts + 8 * j)
+                if value >= count:
+                    return 0, 0, 0, h, length
+                index = index * count + value
+            return name, k, index, h, length
+    return 0, 0, 0, h, length
+
+
+@_inner
+def _unchanged(source, number):
+    """Whether the files that hold a file of a source are what they were. -1: not known here."""
+    paths = peek(source + 8 * PATHS)
+    if paths == 0:
+        return -1
+    rows, n = peek(source + 8 * STREAM), peek(source + 8 * ROWS)
+    stride, header = peek(source + 8 * STRIDE), peek(source + 8 * HEADER)
+    frames = peek(source + 8 * FRAMES)
+    sizes, times = peek(source + 8 * SIZES), peek(source + 8 * TIMES)
+    number //= peek(source + 8 * BESIDE)
+    k = 0
+    seen = -1
+    for _ in range(STEPS):
+        if k >= frames:
+            return 1
+        stored, run = serve.frame_at(source, number, k)
+        if stored < 0:
+            k += 1
+            continue
+        begin = stored * stride + header
+        end = (stored + 1) * stride
+        row = serve.stream_row(rows, n, begin)
+        if row == 0:  # not here, or from its middle on
+            return -1
+        k += max(1, min(run, (peek(row + 8) - begin) // stride))
+        while row < rows + 32 * n and peek(row) < end:
+            file = peek(row + 24)
+            if file != seen and not serve.same(_HERE, peek(paths + 8 * file), peek(sizes + 8 * file), peek(times + 8 * file)):
+                return 0
+            seen = file
+            row += 32
+    return -1
+
+
+@_inner
+def _count():
+    atomic_add(peek(state() + 8 * COUNTERS), 1)
+
+
+@cfunc(types.int32(types.int64, types.int64), cache=True, error_model="numpy")
+def open_file(path, info):
+    """`open` of libfuse's operations."""
+    name, k, index, _, _ = _resolve(path)
+    if name and k == peek(name + 8 * AXES) and peek32(info) & 3 == 0:
+        which = peek(name + 8 * SOURCE)
+        unchanged = _unchanged(peek(peek(state() + 8 * SOURCES) + 8 * which), index)
+        if unchanged >= 0:
+            poke(info + peek(state() + 8 * INFO), serve.handle_of(which, index))
+            at = info + peek(state() + 8 * INFO_FLAGS)
+            keep = peek(state() + 8 * KEEP)
+            flags = peek32(at) & ~keep | peek(state() + 8 * ALWAYS)
+            poke32(at, flags | keep if unchanged else flags)
+            _count()
+            return np.int32(0)
+    return np.int32(call(peek(state() + 8 * SLOW_OPEN), path, info, 0, 0, 0, 0))
+
+
+@cfunc(types.int32(types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+def get_attributes(path, attributes, info):
+    """`getattr` of libfuse's operations, and `fgetattr`."""
+    name, k, _, h, _ = _resolve(path)
+    if name:
+        file = k == peek(name + 8 * AXES)
+        memcpy(attributes, peek(name + 8 * (FILE if file else FOLDER)), peek(state() + 8 * STAT_BYTES))
+        poke(attributes + peek(state() + 8 * STAT_INODE), _inode(h))
+        _count()
+        return np.int32(0)
+    return np.int32(call(peek(state() + 8 * SLOW_STAT), path, attributes, info, 0, 0, 0))
+
+
+@cfunc(types.int32(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+def read_folder(path, buffer, fill, offset, info, flags):
+    """`readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, the numbers follow."""
+    name, k, _, h, length = _resolve(path)
+    if name == 0 or k == peek(name + 8 * AXES) or offset < 0:
+        return np.int32(call(peek(state() + 8 * SLOW_LIST), path, buffer, fill, offset, info, flags))
+    _count()
+    room = peek(state() + 8 * STAT_BYTES)
+    memory = np.empty(room // 8 + 8, np.int64)
+    attributes = memory.ctypes.data
+    text = np.zeros(4, np.int64)
+    entry = text.ctypes.data
+    own = attributes + peek(state() + 8 * STAT_INODE)
+    plus = (flags & 1) * 2  # libfuse 2 knows no flags, and takes none
+    memcpy(attributes, peek(name + 8 * FOLDER), room)
+    for dots in range(offset + 1, 3):
+        poke8(entry, 46)
+        poke8(entry + 1, 46 if dots == 2 else 0)
+        poke8(entry + 2, 0)
+        up = length
+        while dots == 2 and up > 0 and peek8(path + up) != 47:
+            up -= 1
+        parent = max(0, up - 1) if dots == 2 else length
+        poke(own, _inode(_hashed(_OFFSET, path + 1, 0, parent)) if parent else 1)
+        if call_fill(fill, buffer, entry, attributes, dots, plus):
+            return np.int32(0)
+    memcpy(attributes, peek(name + 8 * (FILE if k + 1 == peek(name + 8 * AXES) else FOLDER)), room)
+    below = (h ^ np.uint64(47)) * _PRIME
+    for n in range(max(0, offset - 2), peek(peek(name + 8 * COUNTS) + 8 * k)):
+        digits = 1
+        rest = n
+        while rest >= 10:
+            rest //= 10
+            digits += 1
+        rest = n
+        for i in range(digits - 1, -1, -1):
+            poke8(entry + i, 48 + rest % 10)
+            rest //= 10
+        poke8(entry + digits, 0)
+        poke(own, _inode(_hashed(below, entry, 0, digits)))
+        if call_fill(fill, buffer, entry, attributes, n + 3, plus):
+            return np.int32(0)
+    return np.int32(0)
