@@ -720,6 +720,19 @@ def test_a_file_that_cannot_be_opened(three: tuple[list[Path], np.ndarray], back
         array[0]
 
 
+def test_whole_frames_are_read_to_their_places(three: tuple[list[Path], np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs no decoding passes through no other memory; short rows and other byte orders do."""
+    paths, frames = three
+    monkeypatch.setattr(PlainDecoder, "decode", lambda *args: pytest.fail("was decoded"))
+    options = {"format": "raw", "sig_shape": (64, 128), "frame_header": 10, "backend": "buffered"}
+    array = vfs.open(paths, dtype="<u2", **options)
+    np.testing.assert_array_equal(array[...], frames)
+    np.testing.assert_array_equal(array[1::3, 8:40], frames[1::3, 8:40])
+    for short in (lambda: array[:, 3, 5:9], lambda: vfs.open(paths, dtype=">u2", **options)[0]):
+        with pytest.raises(pytest.fail.Exception, match="was decoded"):
+            short()
+
+
 def test_a_read_error_of_the_system(three: tuple[list[Path], np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
     paths, _ = three
     array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend="buffered")

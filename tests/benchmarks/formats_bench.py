@@ -1,12 +1,14 @@
 """How fast each format is: `scripts/bench formats`.
 
 For every format: reads of whole frames into warm memory as a share of `np.copyto` of as many bytes, one thread, going on through the
-file so that what is read comes out of the page cache and not out of the processor's; a frame anywhere, beside what it costs as
-a part of such a read ("its decoding"); and opening sets of very many frames, headers in the page cache.
+file so that what is read comes out of the page cache and not out of the processor's; the limit of `buffered` is a
+pread of so many bytes, and where these are yet to be decoded, both one after the other; a frame anywhere, beside what it costs as a part of such a
+read ("its decoding"); and opening sets of very many frames, headers in the page cache.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -85,6 +87,19 @@ def _fresh(folder: Path) -> Path:
     return made
 
 
+def _bare(path: str, size: int) -> Callable[[], object]:
+    """Reads so many bytes, going on through the file, into warm memory."""
+    memory = np.ones(size, np.uint8)
+    turn, last = count(), os.path.getsize(path) - size
+
+    def read() -> None:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(next(turn) * size % (last + 1))
+            file.readinto(memory.data)
+
+    return read
+
+
 def _reading(name: str, path: Any, size: Size, aim: str) -> Iterator[Row]:
     """Long reads and single frames with both backends, and `np.copyto`, all in turns."""
     frames = vfs.open(path).size // int(np.prod(vfs.open(path).shape[-2:]))
@@ -106,5 +121,8 @@ def _reading(name: str, path: Any, size: Size, aim: str) -> Iterator[Row]:
 
         mine, theirs = against(some, copied, size)
         yield Row(f"{name}, {backend}", theirs / mine, "of memcpy", aim)
+        if backend == "buffered" and os.path.getsize(array.files[0]) >= out.nbytes:
+            reading, theirs = against(_bare(array.files[0], out.nbytes), copied, size)
+            yield Row(f"{name}, a bare pread", theirs / reading, "of memcpy")
         one = spent("", lambda array=array, at=at, order=order: array[order[next(at) % frames]], size)
         yield Row(f"a random frame of {name}, {backend}", one.value, "µs", f"≤ 100 + {mine / n * 1e6:.0f} µs of decoding")
