@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def path(tmp_path: Path) -> str:
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Nobody started yet; nobody left afterwards."""
     made = helper._Desk()
+    monkeypatch.setattr(helper, "IDLE", 1000.0)  # whatever the machine is busy with
     monkeypatch.setattr(helper, "_desk", made)
     yield made
     made.close()
@@ -96,10 +98,9 @@ F+rqBAKB8K8hv8eE1vwLTb/MkA==
 
 def test_a_file_on_which_libhdf5_crashes(desk: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.h5").write_bytes(zlib.decompress(base64.b64decode(CRASHES)))
-    try:
-        vfs.open_group(tmp_path / "bad.h5", format="hdf5")  # newer ones may get over it
-    except vfs.FormatError as error:
-        assert str(tmp_path / "bad.h5") in one_line(error)
+    with suppress(vfs.FormatError):  # newer ones may get over it
+        vfs.open_group(tmp_path / "bad.h5", format="hdf5")
+    assert desk.helper.process.poll() is None
 
 
 def test_memory_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
