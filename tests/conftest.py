@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,16 @@ settings.load_profile(os.environ.get("VFS_HYPOTHESIS", "vfs"))  # VFS_HYPOTHESIS
 
 SHARED = Path(os.environ.get("VFS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 """Real files from instruments with `oracle.json`: beside the checkout, never in it."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Mounts of tests are written down in a folder of theirs."""
+    path = tmp_path_factory.mktemp("runtime")
+    path.chmod(0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(path))
+        yield
 
 
 @pytest.fixture(scope="session")

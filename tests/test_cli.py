@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -21,9 +22,10 @@ import zarr
 import vfs
 from vfs import cli, export, report
 from vfs.formats import formats
+from vfs.mount.status import Status
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
-COMMANDS = ("info", "formats", "mount", "unmount", "export", "demo")
+COMMANDS = ("info", "formats", "mount", "mounts", "unmount", "export", "demo")
 FUSE = os.path.exists("/dev/fuse")
 
 
@@ -73,8 +75,30 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 def test_help_lists_every_command_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == run("--help") == run("-h") == 0
-    listed = capsys.readouterr().out.partition("Commands:")[2]
-    assert [line.split()[0] for line in listed.partition("Usage")[0].splitlines() if line.startswith("  ")] == list(COMMANDS)
+    listed = capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == list(COMMANDS)
+
+
+def test_exit_statuses_are_what_help_says(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--help")
+    said = " ".join(capsys.readouterr().out.partition("Exit status: ")[2].split())
+    told = {int(number) for number in re.findall(r"\b\d+\b", said)}
+    assert told == {0, 1, 2, 129, 130, 143}
+    assert process("info", scan).returncode == 0
+    for wrong in (
+        ["info", tmp_path / "none.mib"],
+        ["info"],
+        ["nonsense"],
+        ["unmount", tmp_path],
+        ["mount", scan, tmp_path / "none"],
+        ["info", scan, "--dtype", "x"],
+    ):
+        done = process(*wrong)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), wrong
+    with subprocess.Popen([sys.executable, "-P", "-m", "vfs.cli", "formats"], stdout=subprocess.PIPE) as unread:
+        assert unread.stdout
+        unread.stdout.close()
+    assert unread.returncode == 1
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"], []])
@@ -184,11 +208,12 @@ def test_export_warns_of_costly_chunks_and_takes_them(scan: Path, tmp_path: Path
 
 def test_mount_warns_of_costly_chunks(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     served = []
-    monkeypatch.setattr(importlib.import_module("vfs.mount"), "serve", lambda folder, point, ready: served.append(folder))
+    done = Status("", (), "", 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, None, 3)
+    monkeypatch.setattr(importlib.import_module("vfs.mount"), "serve", lambda folder, point, **how: served.append(folder) or done)
     assert run("mount", scan, tmp_path, "--chunks", "1,1,1,1") == 0
     assert "vfs: warning: scan data: chunks (1, 1, 1, 1) read " in capsys.readouterr().err
     assert run("mount", scan, tmp_path) == 0
-    assert not capsys.readouterr().err
+    assert "warning" not in capsys.readouterr().err
     assert len(served) == 2
 
 
@@ -513,7 +538,7 @@ def test_a_failed_export_leaves_nothing(scan: Path, tmp_path: Path, capsys: pyte
     assert sorted(os.listdir(tmp_path)) == ["a scan", "array.npy"]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_export_leaves_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
     source = tmp_path / "large.npy"
     with source.open("wb") as file:

@@ -9,15 +9,19 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vfs import cli, report
 from vfs.formats import formats
+from vfs.mount.status import Status
+from vfs.testing.writers import write_mib
 
 README = Path(__file__).parents[1] / "README.md"
 WRITE = bool(os.environ.get("VFS_WRITE_README"))
@@ -72,7 +76,9 @@ class Shell:
             (bin_ / name).chmod(0o755)
         self.folder = folder / "home"
         self.folder.mkdir()
-        environment = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+        runtime = folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "PATH": f"{bin_}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
             ["bash"], cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -146,7 +152,8 @@ def test_table_of_formats_is_current() -> None:
 def test_every_command_and_option_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     text = README.read_text()
     cli.main(["--help"])
-    commands = [line.split()[0] for line in capsys.readouterr().out.partition("Commands:")[2].splitlines() if line.startswith("  ") and line[2] != " "]
+    listed = capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
+    commands = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
     assert commands
     for command in commands:
         assert f"| `vfs {command}" in text
@@ -162,3 +169,67 @@ def test_first_screen_has_the_sentence_the_commands_and_both_sessions() -> None:
         assert os.access(README.parent / script, os.X_OK)
     assert [kind for kind, _ in SESSION.findall(first)] == ["console", "python"]
     assert len(first.splitlines()) < 70
+
+
+def test_fields_of_a_mounts_status_are_all_there() -> None:
+    table = README.read_text().partition("| field of `status.json` |")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(names) == sorted(["vfs", *Status.__annotations__])
+
+
+def unit() -> str:
+    """The systemd unit."""
+    return re.findall(r"^```ini\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)[0]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    program = tmp_path / ".local/bin/vfs"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+
+    def verified(text: str) -> tuple[int, str]:
+        (tmp_path / "scan.service").write_text(text)
+        command = ["systemd-analyze", "verify", "--user", "--man=no", "--recursive-errors=no", str(tmp_path / "scan.service")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
+        return done.returncode, done.stderr
+
+    _, said = verified("[Service]\nExecStart=/nonexistent\nKillMode=nonsense\n")
+    if "nonsense" not in said:
+        pytest.skip(f"systemd-analyze cannot verify here: {said}")
+    assert verified(unit()) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="no /dev/fuse")
+def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
+    """As systemd would do it, which is not running where tests run: the line itself, READY=1, SIGTERM to the main process."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "mnt").mkdir()
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    (tmp_path / ".local/bin").mkdir(parents=True)
+    program = tmp_path / ".local/bin/vfs"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m vfs.cli "$@"\n')
+    program.chmod(0o755)
+    write_mib(tmp_path / "data", np.arange(2 * 6 * 64, dtype=np.uint16).reshape(12, 8, 8), frames_per_file=5, scan=(2, 6))
+    settings = dict(line.split("=", 1) for line in unit().splitlines() if "=" in line)
+    assert settings["Type"] == "notify"
+    assert settings["KillMode"] == "mixed"
+    command = settings["ExecStart"].replace("%h", str(tmp_path)).split()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + str(tmp_path / "notify"))
+        manager.settimeout(60)
+        environment = {**os.environ, "NOTIFY_SOCKET": "@" + str(tmp_path / "notify"), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+        with subprocess.Popen(command, env=environment, cwd="/", stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as service:
+            try:
+                assert manager.recv(1000) == b"READY=1"
+                assert manager.recv(1000).startswith(b"STATUS=0 B in 0 reads")
+                assert (tmp_path / "mnt/scan.npy").stat().st_size == 128 + 2 * 6 * 64 * 2
+            finally:
+                service.terminate()
+            _, said = service.communicate(timeout=60)
+            assert service.returncode == 0
+    assert "no errors" in said
+    assert os.listdir(tmp_path / "mnt") == []

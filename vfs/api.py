@@ -295,6 +295,9 @@ def mount(
     tree: bool = False,
     show_files: bool = False,
     cache_size: int | str = CACHE,
+    workers: int | None = None,
+    allow_other: bool = False,
+    direct_io: bool = False,
     **options: Any,
 ) -> Mount:
     """Show data sets at a mount point, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, served by another process.
@@ -307,6 +310,9 @@ def mount(
         tree: `paths` is a folder, which is shown with its subfolders and all data sets in them: see `forest`.
         show_files: with `tree`, files that are no data set are shown, too, as they are.
         cache_size: most bytes of decoded pieces that are kept for all data sets together, also as "1GiB"; 0: none.
+        workers: reads that are answered from source files side by side; None: one a core, at least four.
+        allow_other: let in other users than this one.
+        direct_io: past the kernel's cache, for who reads everything once; files cannot be mapped then.
         options: what `open` takes, for every data set. The backend is "buffered" unless said otherwise: a source that shrinks
             kills the process that reads its map.
 
@@ -320,16 +326,19 @@ def mount(
     if not items:
         raise OptionError("nothing to mount: expected at least one data set")
     limit = tiling.as_bytes(cache_size, "cache_size")
+    how: dict[str, Any] = {"workers": workers, "allow_other": allow_other, "direct_io": direct_io}
     if tree:
         if len(items) != 1 or not isinstance(items[0], str | os.PathLike):
             raise OptionError(f"tree=True shows one folder, found {len(items)}")
-        make = partial(forest, os.path.abspath(items[0]), limit, show_files=show_files, **options)
+        root = os.path.abspath(items[0])
+        make = partial(forest, root, limit, show_files=show_files, **options)
         make()  # says what is wrong at once; opens nothing
-        return Mount.start(make, mountpoint)
+        return Mount.start(make, mountpoint, sources=[root], **how)
     if show_files:
         raise OptionError("show_files goes with tree=True")
     options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
-    return Mount.start(partial(open_folder, [open_group(item, **options).opening for item in items], limit), mountpoint)
+    openings = [open_group(item, **options).opening for item in items]
+    return Mount.start(partial(open_folder, openings, limit), mountpoint, sources=[opening.paths[0] for opening in openings], **how)
 
 
 def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None) -> Folder:

@@ -18,22 +18,28 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
 from io import TextIOWrapper
 from types import FrameType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from vfs.errors import OptionError, VfsError, printable
+from vfs.errors import MountError, OptionError, VfsError, printable
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
     from vfs.forest import Forest
     from vfs.formats import Format
+    from vfs.mount.status import Status
+    from vfs.tree import Shown
 
 app = typer.Typer(
     name="vfs",
     help="Scattered detector files as one zarr store and one mounted directory, without converting anything.",
+    epilog="Exit status: 0 done, also of a mount that a signal ended; 1 a bug, or nobody reads the output; 2 what cannot be opened, read, mounted or "
+    "understood, with one line that says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -44,6 +50,17 @@ Datasets = Annotated[
     list[str],
     typer.Argument(metavar="DATASET", help="A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a *.vfs.json description."),
 ]
+
+
+class LogLevel(StrEnum):
+    """What a mount logs, and what is worse."""
+
+    error = "error"
+    warning = "warning"
+    info = "info"
+    debug = "debug"
+
+
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
@@ -179,41 +196,103 @@ def mount(
     mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")],
     tree: Annotated[bool, typer.Option("--tree", help="DATASET is a folder: show its subfolders, and every data set in them.")] = False,
     show_files: Annotated[bool, typer.Option("--show-files", help="With --tree: show files that are no data set, too.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="Return when it is mounted, and go on serving.")] = False,
     cache_size: Annotated[str, typer.Option("--cache-size", metavar="BYTES", help="Most bytes of decoded pieces that are kept (2GiB).")] = "256MiB",
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Reads that are answered side by side; one a core, at least 4.")] = None,
+    allow_other: Annotated[bool, typer.Option("--allow-other", help="Let in other users too.")] = False,
+    direct_io: Annotated[bool, typer.Option("--direct-io", help="Past the kernel's cache: for reading once; files cannot be mapped.")] = False,
+    log_level: Annotated[
+        LogLevel | None, typer.Option("--log-level", metavar="LEVEL", help="error, warning, info (in the background), or debug: every request.")
+    ] = None,
     *,
     settings: Settings,
 ) -> None:
     """Show data sets as folders and files (NAME.zarr, NAME.v2.zarr, NAME.npy) until Ctrl-C or `vfs unmount`."""
     with _at_once():
-        from vfs.api import folder
+        from vfs.api import folder, open_folder
         from vfs.backends import choice
         from vfs.cache import ChunkCache
-        from vfs.mount import serve
+        from vfs.console import tell_manager, terminal
+        from vfs.mount import serve, start_in_background
         from vfs.report import count
         from vfs.tiling import as_bytes
 
+        level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
         limit = as_bytes(cache_size, "--cache-size")
-        ends = f"at {mountpoint}; Ctrl-C or `vfs unmount {mountpoint}` ends it"
+        how: dict[str, Any] = {"workers": workers, "allow_other": allow_other, "direct_io": direct_io}
         if show_files and not tree:
             raise OptionError("--show-files goes with --tree")
+        make: Callable[[], Shown]
         if tree:
-            whole = _forest(datasets, settings, limit, show_files)
-            serve(whole, mountpoint, ready=lambda: _say(f"the data sets in {datasets[0]} {ends}"))
+            make = _forest(datasets, settings, limit, show_files)
+            shown: Shown = make()  # opens nothing
+            how["sources"] = [os.path.abspath(datasets[0])]
+            what = f"the data sets in {datasets[0]}"
+        else:
+            cache = ChunkCache(limit)
+            backend, _ = choice(settings.common["backend"], serves=True)
+            groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend, "cache": cache}))
+            _warn_of_chunks(groups)
+            make = partial(open_folder, [group.opening for group in groups], limit, settings.zarr_format)
+            shown = folder(groups, cache, settings.zarr_format)
+            how["sources"] = [group.opening.paths[0] for group in groups]
+            what = count(len(groups), "data set")
+        end = f"`vfs unmount {mountpoint}` ends it"
+        if background:
+            start_in_background(make, mountpoint, log_level=level, **how)
+            _say(f"{what} at {mountpoint}; {end}, `vfs mounts` says how it does")
             return
-        cache = ChunkCache(limit)
-        backend, _ = choice(settings.common["backend"], serves=True)
-        groups = _open_all(datasets, replace(settings, common={**settings.common, "backend": backend, "cache": cache}))
-        _warn_of_chunks(groups)
-        line = f"{count(len(groups), 'data set')} {ends}"
-        serve(folder(groups, cache, settings.zarr_format), mountpoint, ready=lambda: _say(line))
+        with terminal(level) as console:
+
+            def ready() -> None:
+                console.say(_line(f"{what} at {mountpoint}; Ctrl-C or {end}"))
+                tell_manager("READY=1")
+
+            def watch(status: Status) -> None:
+                console.show(status)
+                tell_manager(f"STATUS={status.counts()}")
+
+            last = serve(shown, mountpoint, ready=ready, watch=watch, debug=level == "debug", **how)
+            console.end()
+            console.say(_line(f"{mountpoint}: {last.summary()}"))
 
 
 @app.command()
-def unmount(mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="Where it is mounted.")]) -> None:
-    """End a mount."""
+def mounts(json_: Json = False) -> None:
+    """List what this user has mounted: from what, since when, bytes served, cache hits, errors."""
+    from vfs.console import mounts_json, mounts_text
+    from vfs.mount import mounts as found
+
+    if json_:
+        print(_document(mounts_json(found())))
+    else:
+        print("\n".join(mounts_text(found())) or "nothing is mounted")
+
+
+@app.command()
+def unmount(
+    mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="Where it is mounted.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All that this user has mounted.")] = False,
+    lazy: Annotated[bool, typer.Option("--lazy", help="Also where it is in use: what is open there can be read on.")] = False,
+) -> None:
+    """End a mount, or all of them."""
+    from vfs.mount import mounts as found
     from vfs.mount import unmount as end
 
-    end(mountpoint)
+    if all_ == (mountpoint is not None):
+        raise OptionError("expected a mount point, or --all")
+    points = [mountpoint] if mountpoint is not None else [one.point for one in found() if one.state != "detached"]
+    failed = []
+    for point in points:
+        try:
+            if users := end(point, lazy=lazy):
+                _say(f"{point}: still in use by {', '.join(users)}; it is served until they close what they have open")
+        except MountError as error:
+            failed.append(error)
+    for earlier in failed[:-1]:
+        _say(str(earlier))
+    if failed:
+        raise failed[-1]
 
 
 @app.command()
@@ -229,7 +308,8 @@ def export(
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     from vfs.export import export as write
-    from vfs.report import count, size
+    from vfs.report import count
+    from vfs.tiling import size
 
     group = _open(datasets, settings)
     _warn_of_chunks([group])
@@ -250,8 +330,12 @@ def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help=
         run(keep)
 
 
-def _say(line: str) -> None:
-    print(f"vfs: {printable(line)}", file=sys.stderr, flush=True)
+def _line(text: str) -> str:
+    return f"vfs: {printable(text)}"
+
+
+def _say(text: str) -> None:
+    print(_line(text), file=sys.stderr, flush=True)
 
 
 def _open(paths: Sequence[str], settings: Settings) -> VirtualGroup:
@@ -269,8 +353,8 @@ def _open(paths: Sequence[str], settings: Settings) -> VirtualGroup:
     return open_group(names, format=kind.name, **settings.common, **_converted(kind, settings.options))
 
 
-def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_files: bool) -> Forest:
-    """What `--tree` shows.
+def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_files: bool) -> Callable[[], Forest]:
+    """What makes what `--tree` shows; can be pickled.
 
     Raises:
         OptionError: several folders, or an option that is for a single data set.
@@ -283,7 +367,9 @@ def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_fi
     if settings.options and not settings.format:
         raise OptionError(f"-o {next(iter(settings.options))}: an option of a format; with --tree, say of which one with --format")
     own = _converted(by_name(settings.format), settings.options) if settings.format else {}
-    return forest(folders[0], cache_size, settings.zarr_format, show_files=show_files, format=settings.format, **settings.common, **own)
+    return partial(
+        forest, os.path.abspath(folders[0]), cache_size, settings.zarr_format, show_files=show_files, format=settings.format, **settings.common, **own
+    )
 
 
 def _open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup]:

@@ -10,23 +10,13 @@ from typing import Any
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.backends import choice
 from vfs.formats import Format
-from vfs.tiling import Chunking
+from vfs.tiling import Chunking, size
 from vfs.tree import plain_json
 
 SHOWN = 12  # files and metadata entries that people get to see of each list
 WIDE = 110  # characters of a metadata value
 _UNIT = ("unit", "units")
 _SCALE = re.compile(r"scale|calibration|pixel_?size|physical_?size|resolution|spacing|units?$", re.IGNORECASE)
-
-
-def size(nbytes: int) -> str:
-    """Bytes with the unit that fits: 17 B, 4.2 MiB."""
-    value = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if value < 1024 or unit == "PiB":
-            break
-        value /= 1024
-    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
 def sources(group: VirtualGroup) -> dict[str, int]:

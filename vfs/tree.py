@@ -66,6 +66,9 @@ class Shown(Protocol):
     """
 
     @property
+    def cache(self) -> ChunkCache: ...
+
+    @property
     def faces(self) -> Mapping[str, Face]: ...
 
     @property
@@ -73,9 +76,6 @@ class Shown(Protocol):
 
     @property
     def steady(self) -> float: ...
-
-    @property
-    def cache(self) -> ChunkCache: ...
 
     def node(self, path: str) -> Node | None: ...
 

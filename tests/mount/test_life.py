@@ -224,7 +224,7 @@ def test_importing_is_light() -> None:
 )
 def test_a_mount_reads_with_pread_unless_told_otherwise(small: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], used: str) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(Mount, "start", lambda make_folder, point: made.append(make_folder))
+    monkeypatch.setattr(Mount, "start", lambda make_folder, point, **how: made.append(make_folder))
     vfs.mount(small, "/nowhere", **given)
     names = {type(array.backend).__name__ for face in made[0]().faces.values() if hasattr(face, "arrays") for array in face.arrays.values()}
     assert names == {"BufferedBackend" if used == "buffered" else "MmapBackend"}

@@ -37,7 +37,7 @@ def test_the_three_faces_are_listed_with_sizes_modes_and_owner(scan: Scan, point
         assert set(listed) - folders == v2 | v3 | {"part0.npy"}
         assert {"part0.zarr", "part0.zarr/data", "part0.zarr/data/c", "part0.zarr/data/c/2", "part0.zarr/data/c/2/3", "part0.v2.zarr/data/0/0/0"} <= folders
         for name, found in listed.items():
-            assert stat.S_IMODE(found.st_mode) == (0o555 if name in folders else 0o444)
+            assert stat.S_IMODE(found.st_mode) == (0o500 if name in folders else 0o400)
             assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
         assert listed["part0.zarr/data/c/2/3/0/0"].st_size == 2 * 3 * 64 * 48 * 2
         assert listed["part0.npy"].st_size == 128 + scan.twin.nbytes
@@ -324,8 +324,8 @@ def test_listing_resumes_at_any_offset(scan: Scan, point: Path) -> None:
             assert listed(key, offset) == whole[offset:]
             assert listed(key, offset, 2) == whole[offset : offset + 2]
     assert listed(b"/part0.zarr/data/c", 0)[:2] == [
-        (".", inode("part0.zarr/data/c"), stat.S_IFDIR | 0o555, 1),
-        ("..", inode("part0.zarr/data"), stat.S_IFDIR | 0o555, 2),
+        (".", inode("part0.zarr/data/c"), stat.S_IFDIR | 0o500, 1),
+        ("..", inode("part0.zarr/data"), stat.S_IFDIR | 0o500, 2),
     ]
 
 

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 from tests.mount.test_faults import Failing
 from vfs.api import open_group
@@ -39,16 +40,17 @@ def test_counters_of_many_threads_and_of_native_code_add_up() -> None:
 
 def test_a_view_counts_what_it_answers(small: Path) -> None:
     view = View(Folder([open_group(small).tree]), library(), False)
-    buffer = ctypes.create_string_buffer(200)
-    assert view.read(b"/small.npy", buffer, 200, 0, None) == 200
-    assert view.read(b"/small.npy", buffer, 200, 200, None) == 120
-    assert view.read(b"/small.npy", buffer, 200, 320, None) == 0
-    assert view.read(b"/none.npy", buffer, 200, 0, None) == -errno.ENOENT
+    buffer, info = ctypes.create_string_buffer(200), SimpleNamespace(contents=SimpleNamespace(fh=0))
+    assert view.read(b"/small.npy", buffer, 200, 0, info) == 200
+    assert view.read(b"/small.npy", buffer, 200, 200, info) == 120
+    assert view.read(b"/small.npy", buffer, 200, 320, info) == 0
+    assert view.read(b"/none.npy", buffer, 200, 0, info) == -errno.ENOENT
     totals = view.counters.totals()
     assert (totals["requests"], totals["reads"], totals["bytes"]) == (4, 4, 320)
 
 
 def test_a_view_counts_what_fails() -> None:
     view = View(Failing(ZeroDivisionError("x")), library(), False)  # type: ignore[arg-type]
-    assert view.read(b"/f", ctypes.create_string_buffer(200), 150, 0, None) == -errno.EIO
+    info = SimpleNamespace(contents=SimpleNamespace(fh=0))
+    assert view.read(b"/f", ctypes.create_string_buffer(200), 150, 0, info) == -errno.EIO
     assert view.counters.totals() == {"requests": 1, "reads": 1, "bytes": 0, "hits": 0, "misses": 0, "errors": 1}

@@ -252,6 +252,7 @@ def _from_pieces(source, number, base, first, last, to):
     """The bytes `first` to `last` behind the header, copied from pieces. Returns whether all of them were there."""
     size, per = peek(source + 8 * PIECE), peek(source + 8 * PER)
     pieces, mask = peek(state() + 8 * PIECES), peek(state() + 8 * MASK)
+    found = 0
     while first < last:
         k = first // size
         piece = find(pieces, mask, base + number * per + k)
@@ -266,6 +267,8 @@ def _from_pieces(source, number, base, first, last, to):
             poke(piece + 8 * USED, 1)
         to += take
         first += take
+        found += 1
+    atomic_add(peek(state() + 8 * COUNTERS) + 24, found)
     return True
 
 

@@ -2,12 +2,15 @@
 
     serve(folder, mountpoint)                 shows a folder until it is unmounted or a signal ends it
     Mount.start(make_folder, mountpoint)      the same in a process of its own, for a caller who wants to go on: `vfs.mount()`
+    start_in_background(make_folder, mountpoint)  the same, outliving the caller
+    mounts()                                  all mounts of this user, and what their servers tell
     unmount(mountpoint)                       ends it from anywhere
 
 What a program sees there:
 
-- Everything is read-only: the kernel answers every write with EROFS (the mount option `ro`). Modes are 0444 and 0555, the owner is who mounted,
-  times are those of the newest source when the set was opened, inode numbers follow from the path alone and are the same in the next mount.
+- Everything is read-only: the kernel answers every write with EROFS (the mount option `ro`). Only the user who mounted is let in, and owns
+  everything, with modes 0400 and 0500; with `allow_other` everybody is, 0444 and 0555. Times are those of the newest source when the set was
+  opened, inode numbers follow from the path alone and are the same in the next mount.
 - ENOENT only for names that do not exist. A source that cannot be read is EIO at `read`, with a line in the log `vfs.mount` that names file,
   bytes and region; `stat` and `open` still succeed, with the full size. A read is whole or it is an error: what a short one leaves out
   would be zeros to the reader. What failed is not kept: when the source is back, so are the reads.
@@ -16,8 +19,8 @@ What a program sees there:
 `vfs.mount` is also a function, and that is what the attribute of the package means (see `vfs/__init__.py`): write `from vfs.mount import serve`.
 """
 
-from vfs.mount.points import unmount
-from vfs.mount.process import Mount
+from vfs.mount.mounts import mounts, unmount
+from vfs.mount.process import Mount, start_in_background
 from vfs.mount.server import serve
 
-__all__ = ["Mount", "serve", "unmount"]
+__all__ = ["Mount", "mounts", "serve", "start_in_background", "unmount"]

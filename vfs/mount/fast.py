@@ -237,7 +237,7 @@ class Lane:
 
     Args:
         folder: what is shown.
-        counters: address of int64[≥ 3] that native reads count in: requests, reads, bytes.
+        counters: address of int64[≥ 4] that native reads count in: requests, reads, bytes, pieces that were there.
     """
 
     def __init__(self, folder: Folder, counters: int) -> None:

@@ -1,4 +1,4 @@
-"""Mount points: what is mounted where, who uses it, whether mounting can work, and unmounting."""
+"""Mount points: what is mounted where, who uses it, whether mounting can work, and taking it away."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ log = logging.getLogger("vfs.mount")
 
 KIND = "fuse.vfs"  # type of our mounts in /proc/self/mountinfo
 DEVICE = "/dev/fuse"
+CONFIG = "/etc/fuse.conf"  # of fusermount
 CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
 
 
@@ -31,24 +32,32 @@ class Mounted(NamedTuple):
     kind: str
 
 
-def _table() -> Iterator[tuple[str, Mounted]]:
-    """(mount point, what is mounted there) of everything that is mounted; of several at one point the topmost comes last."""
+def _table() -> Iterator[tuple[str, Mounted, bytes]]:
+    """(mount point, what is mounted there, options of the file system) of all that is mounted, later ones on top of earlier ones."""
     with open("/proc/self/mountinfo", "rb") as table:
         for line in table:
             fields, _, rest = line.partition(b" - ")
             parts = fields.split()
+            kind, *_, options = rest.split()
             name = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), parts[4])
-            yield os.fsdecode(name), Mounted(int(parts[0]), parts[2].decode(), rest.split()[0].decode())
+            yield os.fsdecode(name), Mounted(int(parts[0]), parts[2].decode(), kind.decode()), options
 
 
 def mounted(point: str) -> Mounted | None:
     """What is mounted on a directory (absolute, without links), the topmost; None: nothing."""
-    return dict(_table()).get(point)
+    return {name: mount for name, mount, _ in _table()}.get(point)
 
 
 def place(mount: Mounted) -> str | None:
     """Where a mount is now: a folder above its mount point may have got another name. None: nowhere, or something else is mounted over it."""
-    return next((point for point, found in dict(_table()).items() if found == mount), None)
+    on_top = {name: found for name, found, _ in _table()}
+    return next((name for name, found in on_top.items() if found == mount), None)
+
+
+def ours() -> dict[str, Mounted]:
+    """Mount point -> mount, of the mounts of vfs that this user has made."""
+    mine = b"user_id=%d" % os.geteuid()
+    return {name: mount for name, mount, options in _table() if mount.kind == KIND and mine in options.split(b",")}
 
 
 def users(mount: Mounted) -> list[str]:
@@ -127,33 +136,12 @@ def detach(point: str, lazy: bool = False) -> tuple[int, str]:
     return errno.EBUSY if "busy" in said else errno.EPERM, said
 
 
-def unmount(mountpoint: str | os.PathLike[str]) -> None:
-    """End a mount of ours, whoever serves it. The server ends by itself.
-
-    Raises:
-        MountError: nothing of ours is mounted there; it is in use (EBUSY; the message says by whom, as far as that can be seen); not permitted.
-    """
-    point = resolve(mountpoint)
-    shown = printable(point)
-    mount = mounted(point)
-    if mount is None:
-        raise MountError(errno.EINVAL, f"{shown}: nothing is mounted there")
-    if mount.kind != KIND:
-        raise MountError(errno.EINVAL, f"{shown}: a mount of type {mount.kind}, expected one of vfs; umount ends it")
-    code, said = detach(point)
-    if code == errno.EBUSY:
-        who = users(mount)
-        by = f" by {', '.join(who)}" if who else ""
-        raise MountError(code, f"{shown}: in use{by}; close what is open there and try again")
-    if code:
-        raise MountError(code, f"{shown}: cannot be unmounted: {said}")
-
-
-def prepare(mountpoint: str | os.PathLike[str], version: int | None = None) -> str:
+def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allow_other: bool = False) -> str:
     """Find out whether mounting there can work. A mount of ours whose server died is cleared, with a line in the log.
 
     Args:
         version: of libfuse, 2 or 3; None: not known yet.
+        allow_other: others than the mounting user are to be let in.
 
     Returns: the mount point, absolute and without links.
 
@@ -181,9 +169,20 @@ def prepare(mountpoint: str | os.PathLike[str], version: int | None = None) -> s
         if version and fusermount(version) is None:
             package = "fuse3" if version == 3 else "fuse"
             raise MountError(errno.EPERM, f"not permitted to mount: there is no fusermount; install it (apt install {package}, dnf install {package})")
+        if allow_other and not _others_may():
+            raise MountError(errno.EPERM, f"--allow-other: not permitted: {CONFIG} has no line user_allow_other; root can add it")
         if not os.access(point, os.W_OK):
             raise MountError(errno.EACCES, f"{shown}: not permitted to mount there: you cannot write to that folder; choose one of your own")
     return point
+
+
+def _others_may() -> bool:
+    """False where fusermount will refuse users who let others in."""
+    try:
+        with open(CONFIG, errors="replace") as file:
+            return any(line.strip() == "user_allow_other" for line in file)
+    except OSError:
+        return True  # let fusermount say it
 
 
 def _check_device() -> None:

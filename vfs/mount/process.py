@@ -9,9 +9,10 @@ import pickle
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
+from typing import Any
 
 from vfs.errors import MountError, printable
 from vfs.mount.points import KIND, dead, detach, mounted, prepare
@@ -35,45 +36,19 @@ class Mount:
         self._end = weakref.finalize(self, _end, path, process, os.getpid())  # also at the end of this process
 
     @classmethod
-    def start(cls, make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str]) -> Mount:
+    def start(cls, make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str], *, log_level: str = "warning", **how: Any) -> Mount:
         """Start a server and wait until it answers.
 
         Args:
             make_folder: makes what is shown; pickled, and called in the server.
             mountpoint: an existing, empty folder.
+            log_level: "error", "warning", "info" or "debug".
+            how: what `serve` takes of `sources`, `allow_other` and `workers`.
 
         Raises:
             MountError: mounting cannot work; the message says why and what to do.
         """
-        path = prepare(mountpoint)  # the server does the same; from here it is said at once
-        modules = os.pathsep.join(os.path.abspath(name) for name in sys.path if name)  # find what is found here, and nothing in the current folder
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _ENTRY],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": modules},
-                start_new_session=True,  # Ctrl-C is for us; the server ends when we say so
-            )
-        except OSError as error:
-            raise MountError(error.errno or errno.EIO, f"{printable(path)}: no server: {sys.executable!r} does not start: {error.strerror}") from None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            with suppress(BrokenPipeError):  # it died; its answer, or the lack of one, says more
-                process.stdin.write(pickle.dumps((os.getpid(), path, make_folder)))
-                process.stdin.flush()
-            line = process.stdout.readline()
-            if not line:
-                raise MountError(errno.EIO, f"{printable(path)}: the server ended without a word (exit status {process.wait()})")
-            answer = json.loads(line)
-            if answer:
-                raise MountError(answer["code"], answer["error"])
-            _check(path)
-            return cls(path, process)
-        except BaseException:
-            _end(path, process, os.getpid())
-            raise
+        return cls(*_started(make_folder, mountpoint, {**how, "log_level": log_level, "background": False}))
 
     def close(self) -> None:
         """Unmount and wait for the server to end. Files that are still open there fail from then on. Once is enough, more do no harm."""
@@ -92,6 +67,55 @@ class Mount:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def start_in_background(make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str], *, log_level: str = "warning", **how: Any) -> str:
+    """Start a server that outlives this process, and wait until it answers. Takes what `Mount.start` takes; its log is a file of its own.
+
+    Returns: the mount point, absolute and without links.
+
+    Raises:
+        MountError: see `Mount.start`; there is no folder for the log.
+    """
+    path, process = _started(make_folder, mountpoint, {**how, "log_level": log_level, "background": True})
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    process.returncode = 0  # nobody will wait for it
+    return path
+
+
+def _started(make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str], how: Mapping[str, Any]) -> tuple[str, subprocess.Popen[bytes]]:
+    """Start a server and wait until it answers. Returns: the mount point, absolute and without links, and its process."""
+    path = prepare(mountpoint)  # the server does the same; from here it is said at once
+    modules = os.pathsep.join(os.path.abspath(name) for name in sys.path if name)  # find what is found here, and nothing in the current folder
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _ENTRY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": modules},
+            start_new_session=True,  # Ctrl-C is for us; the server ends when we say so
+        )
+    except OSError as error:
+        raise MountError(error.errno or errno.EIO, f"{printable(path)}: no server: {sys.executable!r} does not start: {error.strerror}") from None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with suppress(BrokenPipeError):  # it died; its answer, or the lack of one, says more
+            process.stdin.write(pickle.dumps((os.getpid(), path, make_folder, how)))
+            process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise MountError(errno.EIO, f"{printable(path)}: the server ended without a word (exit status {process.wait()})")
+        answer = json.loads(line)
+        if answer:
+            raise MountError(answer["code"], answer["error"])
+        _check(path)
+        return path, process
+    except BaseException:
+        _end(path, process, os.getpid())
+        raise
 
 
 def _check(path: str) -> None:

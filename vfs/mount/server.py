@@ -11,62 +11,105 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from vfs.errors import MountError, VfsError, printable
+from vfs.errors import MountError, OptionError, VfsError, printable
+from vfs.mount.entry import Entry
+from vfs.mount.logs import Line, Stderr
 from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
-from vfs.mount.view import View, library, loop, version
+from vfs.mount.status import ENDING, Reporter, Status
+from vfs.mount.view import WORKERS, View, library, loop, version
 from vfs.tree import Shown, ZarrFace
 
 log = logging.getLogger("vfs.mount")
 
 SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside one, 0.65 instead of 0.11 GB/s (bench: fuse.md)
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SOURCES = 100  # that a status names
 
 
 def serve(
     folder: Shown,
     mountpoint: str | os.PathLike[str],
     *,
-    ready: Callable[[], None] | None = None,
-    debug: bool = False,
+    sources: Sequence[str] = (),
+    allow_other: bool = False,
+    workers: int | None = None,
     direct_io: bool = False,
-) -> None:
+    ready: Callable[[], None] | None = None,
+    watch: Callable[[Status], None] | None = None,
+    to_log: bool = False,
+    debug: bool = False,
+) -> Status:
     """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it. Must run in the main thread.
 
     Args:
         folder: what to show. Its arrays should use the buffered backend: a source that shrinks kills the process that reads its map.
         mountpoint: an existing, empty folder.
+        sources: what is shown, for `vfs mounts` and other programs: the file that names each data set.
+        allow_other: let in others than the user who mounts.
+        workers: reads that are answered from sources side by side; None: one a core, at least four.
         ready: called once when the mount answers, in another thread.
+        watch: told the status then, about each second when something changed, and at the end.
+        to_log: from then on stdout and stderr are the log file of the mount's entry.
         debug: libfuse prints every request to stderr, and the log has tracebacks.
         direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for those who read everything once. Files can then
             not be mapped to be shared (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
 
+    Returns: the last status.
+
     Raises:
         MountError: mounting cannot work; the message says why and what to do.
+        OptionError: `workers` is no number of them.
     """
+    workers = WORKERS if workers is None else workers
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise OptionError(f"workers={workers!r}: expected a number, at least 1")
     if threading.current_thread() is not threading.main_thread():
         raise MountError(errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it")
     module = library()
-    point = prepare(mountpoint, version(module))
+    point = prepare(mountpoint, version(module), allow_other)
     shown = printable(point)
     mount: list[Mounted] = []
-    with _switching(), _signals():
+    named = tuple(os.path.abspath(name) for name in sources[:SOURCES])
+    since = 0.0
+
+    def take() -> Status:
+        return Status(
+            mountpoint=point,
+            device=mount[0].device if mount else "",
+            sources=named,
+            pid=os.getpid(),
+            since=since,
+            cached=folder.cache.held,
+            cache_size=folder.cache.limit,
+            log=entry.log if entry else None,
+            libfuse=version(module),
+            **_counted(view),
+        )
+
+    with _switching(), _signals(), _written_down(point, to_log) as entry:
+        reporter = Reporter(take, (lambda status: entry.write(status.document())) if entry else None, watch)
         _warm_up(folder)
         said = _Stderr(debug)
 
         def init() -> None:  # in a thread of libfuse
+            nonlocal since
             said.restore()
             try:
+                since = time.time()
                 mount.extend(filter(None, [mounted(point)]))
-                if ready is not None:
-                    ready()
+                if to_log and entry:
+                    os.dup2(entry.log_fd, 1)
+                    os.dup2(entry.log_fd, 2)
+                log.info("%s: mounted", shown)
+                reporter.start(ready)
             except Exception:
                 log.exception("%s: cannot say that the mount is ready", shown)
 
-        view = View(folder, module, debug, direct_io)
+        view = View(folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io)
         try:
             loop(view, module, point, init)
         except UnicodeEncodeError:
@@ -79,8 +122,35 @@ def serve(
         finally:
             said.restore()
             view.failures.close()
-    for entry in mount:
-        _leave(point, entry)
+        last = reporter.end()
+    for gone in mount:
+        _leave(point, gone)
+    return last
+
+
+def _counted(view: View) -> dict[str, int]:
+    """What a server has done: its counters, and the cache's."""
+    counted = view.counters.totals()
+    counted["hits"] += view.folder.cache.hits
+    counted["misses"] += view.folder.cache.misses
+    return counted
+
+
+@contextmanager
+def _written_down(point: str, to_log: bool) -> Iterator[Entry | None]:
+    """The entry of a mount as long as it lasts. Without a folder for it we go on, unless a log is to be there."""
+    try:
+        entry = Entry(point, to_log)
+    except MountError as error:
+        if to_log:
+            raise
+        log.warning("%s; `vfs mounts` will not know of it", error)
+        yield None
+        return
+    try:
+        yield entry
+    finally:
+        entry.end()
 
 
 def _leave(point: str, mount: Mounted) -> None:
@@ -164,11 +234,10 @@ class _Stderr:
 
 
 def main() -> None:
-    """The process that `Mount.start` starts. Reads a pickled (parent's pid, mount point, function that makes the folder) from standard
-    input, answers with one line of JSON on standard output, {} when the mount is ready or {"code", "error"}, and serves until
-    standard input is closed or the parent is gone.
+    """The process that `vfs.mount.process` starts. Reads a pickled (parent's pid, mount point, function that makes the folder, how it is
+    to be served) from standard input, answers with one line of JSON on standard output, {} when the mount is ready or
+    {"code", "error"}, and serves until standard input is closed or the parent is gone; in the background both matter only until it is ready.
     """
-    logging.basicConfig(format="vfs mount: %(message)s")
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed must not look like an answer
 
@@ -177,9 +246,23 @@ def main() -> None:
             json.dump(answer, answers)
 
     try:
-        parent, mountpoint, make_folder = pickle.load(sys.stdin.buffer)
-        _follow(parent)
-        serve(make_folder(), mountpoint, ready=lambda: tell({}))
+        parent, mountpoint, make_folder, how = pickle.load(sys.stdin.buffer)
+        background, level = how.pop("background"), how.pop("log_level")
+        handler = Stderr(background)
+        handler.setFormatter(Line("%(asctime)s %(levelname)s %(message)s" if background else "vfs mount: %(message)s"))
+        logging.basicConfig(level=level.upper(), handlers=[handler])
+        let_go = _follow(parent)
+        folder = make_folder()
+        if background:
+            os.chdir("/")  # no other file system has to stay for us
+
+        def ready() -> None:
+            if background:
+                let_go()
+            tell({})
+
+        last = serve(folder, mountpoint, ready=ready, to_log=background, debug=level == "debug", **how)
+        log.info("%s: %s", printable(last.mountpoint), last.summary())
     except Exception as error:
         if answers.closed:
             raise
@@ -189,11 +272,14 @@ def main() -> None:
         sys.exit(1)
 
 
-def _follow(parent: int) -> None:
+def _follow(parent: int) -> Callable[[], None]:
     """End this process as SIGTERM would, when its parent is gone or closes our standard input.
 
     Standard input alone does not tell: a child that the parent forked may still hold its other end.
+
+    Returns: ends that.
     """
+    free = threading.Event()
     poll = select.poll()
     poll.register(0, select.POLLIN)
     with suppress(OSError, AttributeError):  # before Linux 5.3
@@ -205,7 +291,8 @@ def _follow(parent: int) -> None:
         if not gone:
             poll.poll()
         main_thread = threading.main_thread().ident
-        if main_thread is not None:
+        if main_thread is not None and not free.is_set():
             signal.pthread_kill(main_thread, signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
+    return free.set

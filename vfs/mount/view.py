@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from ctypes.util import find_library
 from functools import cache, wraps
 from importlib import import_module
+from threading import BoundedSemaphore
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ from vfs.tree import Folder, Node, Shown
 
 log = logging.getLogger("vfs.mount")
 
-FOLDER_MODE = stat.S_IFDIR | 0o555
-FILE_MODE = stat.S_IFREG | 0o444
+WORKERS = max(4, os.cpu_count() or 1)
+"""Reads that are answered from sources side by side, where nobody says otherwise: a disk wants several, a processor no more than it has cores."""
 
 
 @cache
@@ -102,10 +103,14 @@ class View:
     Pointers come as ctypes makes them: `buf` to the library's struct or to memory, `info` to its fuse_file_info.
     """
 
-    def __init__(self, folder: Shown, module: Any, debug: bool, direct_io: bool = False) -> None:
+    def __init__(self, folder: Shown, module: Any, debug: bool, *, allow_other: bool = False, workers: int = WORKERS, direct_io: bool = False) -> None:
         self.folder = folder
         self.direct_io = direct_io
         self.debug = debug
+        self.allow_other = allow_other
+        readers = 0o444 if allow_other else 0o400
+        self.folder_mode, self.file_mode = stat.S_IFDIR | readers | readers >> 2, stat.S_IFREG | readers
+        self.working = BoundedSemaphore(workers)  # however many threads libfuse has: each of them may hold two chunks
         self.counters = Counters()
         self.failures = Failures(log)
         self.gate = Gate()
@@ -118,7 +123,7 @@ class View:
 
     def _describe(self, to: Any, key: str, node: Node) -> None:
         to.st_ino = inode(key)
-        to.st_mode = FOLDER_MODE if node.folder else FILE_MODE
+        to.st_mode = self.folder_mode if node.folder else self.file_mode
         to.st_nlink = 1  # for a folder: "not counted"; 2 would mean that it has no folders in it
         to.st_uid, to.st_gid = self.owner
         to.st_size = node.size
@@ -186,7 +191,8 @@ class View:
 
     def _read(self, key: str, buf: Any, size: int, offset: int, fh: int) -> int:
         if self.lane is not None and fh:
-            got = self.lane.read(fh, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
+            with self.working:
+                got = self.lane.read(fh, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
             if got is not None:
                 return got
         else:
@@ -197,7 +203,8 @@ class View:
         expected = max(0, min(size, node.size - offset))
         if expected == 0:
             return 0
-        data = self.folder.get(key, offset, offset + expected)
+        with self.working:
+            data = self.folder.get(key, offset, offset + expected)
         got = 0 if data is None else data.nbytes
         if data is None or got != expected:
             raise AssertionError(f"expected {expected:,} bytes, got {got:,}")
@@ -237,7 +244,7 @@ class View:
                 self._describe(to, path, node)
             else:
                 to.st_ino = inode(path)
-                to.st_mode = FOLDER_MODE if node.folder else FILE_MODE
+                to.st_mode = self.folder_mode if node.folder else self.file_mode
             if fill(buf, os.fsencode(name), to, position, *last):
                 break  # full; the kernel asks again from the last position it got
         return 0
@@ -290,6 +297,8 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
         "ac_attr_timeout": 0,
         "use_ino": True,
     }
+    if view.allow_other:
+        options |= {"allow_other": True, "default_permissions": True}  # without the latter nobody would look at modes
     if fusermount(version(module)):
         options["auto_unmount"] = True  # needs fusermount, which stays behind and clears up after a crash
     plain = module.fuse_operations

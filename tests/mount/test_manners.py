@@ -1,0 +1,678 @@
+"""What a person who mounts sees: the foreground, the background, who is told what, and how it ends. Through the command line, in processes of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.mount.support import Scan, eventually, free, helpers, python, run
+from tests.mount.test_faults import Failing
+from vfs.console import mounts_json
+from vfs.errors import MountError, OptionError
+from vfs.mount import entry, mounts, points, unmount
+from vfs.mount.entry import Entry, alive, home
+from vfs.mount.points import mounted, prepare
+from vfs.mount.server import serve
+from vfs.mount.status import Status
+from vfs.mount.view import View, library
+
+VFS = (sys.executable, "-P", "-m", "vfs.cli")
+
+
+def cli(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return run(*VFS, *map(str, arguments), **options)
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The runtime folder of this test's mounts."""
+    path = tmp_path / "runtime"
+    path.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
+    return path
+
+
+@pytest.fixture
+def points_(tmp_path: Path) -> Iterator[list[Path]]:
+    made = [tmp_path / f"m{k}" for k in range(3)]
+    for path in made:
+        path.mkdir()
+    yield made
+    for path in made:
+        free(path)
+
+
+class Mounting:
+    """`vfs mount` in the foreground, its stderr a pipe."""
+
+    def __init__(self, *arguments: object, **options: Any) -> None:
+        self.process = subprocess.Popen([*VFS, "mount", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        assert self.process.stderr
+        self.first = self.process.stderr.readline()
+
+    def rest(self) -> tuple[int, str]:
+        """Exit status, and what else it said on stderr."""
+        out, err = self.process.communicate(timeout=60)
+        assert out == ""
+        return self.process.returncode, err
+
+    def __enter__(self) -> Mounting:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=60)
+
+
+def listed() -> list[dict[str, Any]]:
+    """The mounts of this test: others beside it have theirs in other runtime folders."""
+    return [one for one in mounts_json(mounts()) if one["folder"]]
+
+
+# the foreground
+
+
+@pytest.mark.parametrize("end", ["unmount", "SIGINT", "SIGTERM", "SIGHUP"])
+def test_the_foreground_says_how_to_end_it_and_then_what_it_did(small: Path, point: Path, end: str) -> None:
+    with Mounting(small, point) as server:
+        assert server.first == f"vfs: 1 data set at {point}; Ctrl-C or `vfs unmount {point}` ends it\n"
+        (point / "small.npy").read_bytes()
+        if end == "unmount":
+            done = cli("unmount", point)
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        else:
+            server.process.send_signal(getattr(signal, end))
+        status, said = server.rest()
+    assert status == 0
+    assert re.fullmatch(rf"vfs: {point}: 320 B in [1-9] reads, no errors, in 0:00:\d\d\n", said)
+    assert mounted(str(point)) is None
+
+
+def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan, point: Path) -> None:
+    files = [f"{scan.files[0].parent}/*", "--format", "raw", "--nav-shape", "6,10", "-o", "dtype=>u2", "--dtype", "f4", "--chunks", "2,3,64,48"]
+    files += [part for key in ("sig_shape", "file_header", "frame_header", "frame_footer") for part in ("-o", f"{key}={scan.options[key]}")]
+    with Mounting(*files, point) as server:
+        (point / "part0.npy").read_bytes()
+        time.sleep(1.5)
+        unmount(point)
+        assert server.rest()[1].count("\n") == 1
+
+    pid, terminal = pty.fork()  # a session whose terminal it is
+    if pid == 0:
+        os.execv(VFS[0], [*VFS, "mount", *files, str(point)])
+    shown = ""
+
+    def says(text: str) -> bool:
+        nonlocal shown
+        if select.select([terminal], [], [], 0.02)[0]:
+            with suppress(OSError):  # it has ended
+                shown += os.read(terminal, 1 << 16).decode()
+        return text in shown
+
+    try:
+        assert eventually(lambda: says("ends it"))
+        with open(point / "part0.zarr/data/c/0/0/0/0", "rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            os.pread(file.fileno(), 4096, 0)
+            os.pread(file.fileno(), 4096, 20000)
+        assert eventually(lambda: says("50% of 2 pieces from the cache, no errors")), shown
+        assert "\rvfs: " in shown
+        os.truncate(scan.files[3], 100)
+        with pytest.raises(OSError, match="Input/output"):
+            (point / "part0.zarr/data/c/2/3/0/0").read_bytes()
+        assert eventually(lambda: says("") and bool(re.search(r"[1-9]\d* errors?\b", shown))), shown  # the kernel may ask twice
+        line = next(line for line in shown.replace("\r\n", "\n").split("\n") if "failed" in line)
+        assert line.rpartition("\r")[2].startswith("vfs: part0.zarr/data/c/2/3/0/0: read of")  # it begins where the status line was
+        os.write(terminal, b"\x03")  # Ctrl-C
+        assert eventually(lambda: says(", in 0:00:"))
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert mounted(str(point)) is None
+
+
+def test_a_job_in_the_background_of_a_terminal_does_not_write_over_it(small: Path, point: Path, tmp_path: Path) -> None:
+    script = """
+        set -m
+        "$PYTHON" -P -m vfs.cli mount "$1" "$2" &
+        while ! test -e "$2/small.npy"; do sleep 0.1; done
+        cat "$2/small.npy" >"$3"
+        sleep 1.5
+        "$PYTHON" -P -m vfs.cli unmount "$2"
+        wait
+        echo all
+    """
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve("/bin/bash", ["bash", "-c", script, "bash", small, point, tmp_path / "got"], {**os.environ, "PYTHON": sys.executable})
+    shown = ""
+    while "all" not in shown:
+        shown += os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert "no errors, in 0:00:0" in shown
+    assert "\rvfs: " not in shown.replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(("level", "says"), [("error", None), ("info", ": mounted\n"), ("debug", "READ")])
+def test_log_levels(small: Path, point: Path, level: str, says: str | None) -> None:
+    with Mounting(small, point, "--log-level", level) as server:
+        assert eventually(lambda: mounted(str(point)) is not None)
+        (point / "small.npy").read_bytes()
+        unmount(point)
+        said = server.first + server.rest()[1]
+    assert says in said if says else said.count("\n") == 2
+
+
+def test_a_log_level_that_is_none(small: Path, point: Path) -> None:
+    done = cli("mount", small, point, "--log-level", "loud")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "'loud' is not one of 'error', 'warning', 'info', 'debug'" in done.stderr
+
+
+def test_a_service_manager_is_told(small: Path, point: Path, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        with Mounting(small, point, env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}) as server:
+            heard = {manager.recv(1000).decode() for _ in range(2)}
+            assert heard == {"READY=1", "STATUS=0 B in 0 reads, no errors"}
+            (point / "small.npy").read_bytes()
+            assert manager.recv(1000).decode().startswith("STATUS=320 B in ")
+            unmount(point)
+            assert server.rest()[0] == 0
+
+
+# the background
+
+
+def test_the_background(small: Path, point: Path, runtime: Path, tmp_path: Path, lib: str) -> None:
+    done = cli("mount", small.name, point.name, "--background", cwd=tmp_path)  # returns though its output is a pipe
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"vfs: 1 data set at {point.name}; `vfs unmount {point.name}` ends it, `vfs mounts` says how it does\n"
+    assert np.load(point / "small.npy").sum() == np.arange(24).sum()
+    (folder,) = (runtime / "vfs").iterdir()
+    assert {path.name for path in folder.iterdir()} == {"pid", "status.json", "log"}
+    for path in (runtime / "vfs", folder, *folder.iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    pid = int((folder / "pid").read_text())
+    for name, to in (("cwd", "/"), ("fd/1", str(folder / "log")), ("fd/2", str(folder / "log"))):
+        assert os.readlink(f"/proc/{pid}/{name}") == to
+    assert os.getsid(pid) == pid
+    assert eventually(lambda: json.loads((folder / "status.json").read_text())["bytes"] == 320)
+    unmount(point)
+    assert [path.name for path in folder.iterdir()] == ["log"]  # unmounting waits until the server has cleared up
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    log = (folder / "log").read_text().splitlines()
+    assert re.fullmatch(rf"\S+ \S+ INFO {point}: mounted", log[0])
+    assert re.fullmatch(rf"\S+ \S+ INFO {point}: 320 B in \d reads, no errors, in 0:00:\d\d", log[-1])
+
+
+def test_what_goes_wrong_before_it_is_ready_is_said_at_once(small: Path, point: Path, tmp_path: Path) -> None:
+    (point / "thing").touch()
+    for what, says in ((small, "expected an empty folder to mount on, it holds thing"), (tmp_path / "none.npy", "no such file")):
+        done = cli("mount", what, point, "--background")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert says in done.stderr
+
+
+def test_interrupted_before_it_is_ready_nothing_is_mounted(small: Path, point: Path) -> None:
+    for delay in (0.5, 1.0, 1.5):
+        process = subprocess.Popen([*VFS, "mount", str(small), str(point), "--background"], stderr=subprocess.PIPE, start_new_session=True)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        if process.returncode == 0:  # it was ready
+            assert b"ends it" in said
+            unmount(point)
+        assert eventually(lambda: mounted(str(point)) is None)
+
+
+def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    code = """
+        import logging, os, sys
+        from vfs.mount import logs
+        logs.LIMIT = 1000
+        os.dup2(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND), 2)
+        handler = logs.Stderr(True)
+        handler.setFormatter(logs.Line("%(message)s"))
+        for k in range(1000):
+            handler.handle(logging.makeLogRecord({"msg": f"line {k} \\n\\x1b[31m"}))
+    """
+    python(code, log)
+    lines = log.read_text().splitlines()
+    assert log.stat().st_size < 1200
+    assert lines[0] == "(the log had 1,000 bytes; what it said before is gone)"
+    assert lines[-1] == "line 999 \\n\\x1b[31m"
+
+
+# what is mounted
+
+
+def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, points_: list[Path], tmp_path: Path) -> None:
+    front, back, ours = points_
+    with Mounting(small, front), scan.mount(ours, cache_size="1MiB", stored_dtype=">u2", dtype="f4"):
+        assert cli("mount", small, back, "--background", "--cache-size", "3KiB").returncode == 0
+        (front / "small.npy").read_bytes()
+        with open(ours / "part0.zarr/data/c/0/0/0/0", "rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            os.pread(file.fileno(), 4096, 0)
+            os.pread(file.fileno(), 4096, 20000)
+        os.truncate(scan.files[3], 100)
+        with pytest.raises(OSError, match="Input/output"):
+            (ours / "part0.zarr/data/c/2/3/0/0").read_bytes()
+        assert eventually(lambda: any(one["errors"] for one in listed()))
+        found = {one["mountpoint"]: one for one in listed()}
+        assert set(found) == set(map(str, points_))
+        assert {one["state"] for one in found.values()} == {"mounted"}
+        assert found[str(front)]["sources"] == found[str(back)]["sources"] == [str(small)]
+        assert found[str(ours)]["sources"] == [str(scan.files[0])]
+        assert found[str(front)]["bytes"] == 320
+        assert found[str(back)]["bytes"] == 0
+        hits, misses = found[str(ours)]["hits"], found[str(ours)]["misses"]
+        assert hits >= 1
+        assert misses >= 2  # what failed was not there; the kernel may ask more than once
+        assert found[str(ours)]["cached"] == 2 * 3 * 64 * 48 * 4
+        assert [found[str(path)]["cache_size"] for path in points_] == [256 << 20, 3 << 10, 1 << 20]
+        assert [bool(found[str(path)]["log"]) for path in points_] == [False, True, False]
+        for one in found.values():
+            assert json.loads(Path(one["folder"], "status.json").read_text()).items() <= one.items()
+            assert abs(time.time() - Status.of(one).since) < 100
+            assert one["device"] == mounted(one["mountpoint"]).device  # type: ignore[union-attr]
+        assert {one["mountpoint"]: one for one in json.loads(cli("mounts", "--json").stdout) if one["folder"]} == {one["mountpoint"]: one for one in listed()}
+        table = cli("mounts").stdout
+        rows = {line.split("  ")[0]: re.split(r"  +", line) for line in table.splitlines()}
+        assert next(iter(rows)) == "MOUNTPOINT"
+        assert rows[str(front)][1:] == [str(small), rows[str(front)][2], "320 B", "-", "0"]
+        assert rows[str(ours)][4:] == [f"{hits / (hits + misses):.0%}", str(found[str(ours)]["errors"])]
+        unmount(back)
+        unmount(front)
+    assert listed() == []
+
+
+def test_a_server_that_died_leaves_an_entry_that_is_cleared(small: Path, point: Path, runtime: Path) -> None:
+    with Mounting(small, point) as server:
+        (folder,) = (runtime / "vfs").iterdir()
+        for pid in helpers(point):
+            os.kill(pid, signal.SIGKILL)
+        server.process.kill()
+        server.process.wait(30)
+        (one,) = listed()
+        assert (one["state"], one["mountpoint"]) == ("dead", str(point))
+        assert not alive(str(folder))
+        unmount(point)
+        assert folder.exists()
+        assert listed() == []
+        assert not folder.exists()
+
+
+def test_entries_of_dead_servers_are_taken_over_and_those_of_living_ones_are_not(small: Path, point: Path, runtime: Path) -> None:
+    first = Entry(str(point))
+    assert alive(first.folder)
+    second = Entry(str(point))
+    assert second.folder == first.folder + "-2"
+    first.write({"mountpoint": str(point)})
+    assert [one.state for one in mounts() if one.folder] == ["detached"]  # it says that it serves, and is not in the table
+    os.close(first._fd)  # as if it had died
+    assert not alive(first.folder)
+    third = Entry(str(point), log=True)
+    assert third.folder == first.folder
+    assert sorted(os.listdir(third.folder)) == ["log", "pid"]
+    second.end()
+    assert os.listdir(runtime / "vfs") == [os.path.basename(third.folder)]
+    third.end()
+    assert os.listdir(third.folder) == ["log"]
+    assert [one for one in mounts() if one.folder] == []
+    os.utime(Path(third.folder) / "log", (time.time() - entry.KEPT - 100,) * 2)
+    mounts()
+    assert os.listdir(runtime / "vfs") == []
+
+
+def test_a_mount_that_is_written_down_nowhere_is_listed_all_the_same(small: Path, point: Path, runtime: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    with Mounting(small, point, env={**os.environ, "XDG_RUNTIME_DIR": str(elsewhere)}):
+        assert [(one.state, one.status, one.folder) for one in mounts() if one.point == str(point)] == [("unknown", None, None)]
+        assert re.search(rf"^{point} .* nothing is known of it$", cli("mounts").stdout, re.MULTILINE)
+        unmount(point)
+
+
+def test_strange_files_in_the_runtime_folder_do_no_harm(small: Path, point: Path, runtime: Path) -> None:
+    above = Path(home())
+    for name, content in (("a", b"\xff{"), ("b", b"[]"), ("c", b'{"mountpoint": 3}'), ("d", b'{"mountpoint": "/none"}')):
+        (above / name).mkdir(mode=0o700)
+        (above / name / "pid").touch(mode=0o600)
+        (above / name / "status.json").write_bytes(content)
+    (above / "e").symlink_to(above / "a")
+    (above / "f").touch()
+    (above / "g").mkdir(mode=0o777)
+    (above / "g").chmod(0o777)
+    assert [one for one in mounts() if one.folder] == []
+    assert sorted(os.listdir(above)) == ["e", "f", "g"]
+
+
+def test_a_folder_that_is_not_ours_alone_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Path, point: Path) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = tmp_path / f"vfs-{os.geteuid()}"
+    assert home() == str(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    path.chmod(0o750)
+    with pytest.raises(MountError, match=rf"{path}: expected a folder of yours alone: others may use it \(mode 0750\); remove it, or set XDG_RUNTIME_DIR"):
+        home()
+    path.rmdir()
+    path.symlink_to(tmp_path)
+    with pytest.raises(MountError, match="not a folder"):
+        home()
+    if os.geteuid() == 0:
+        path.unlink()
+        path.mkdir(mode=0o700)
+        os.chown(path, 12345, 0)
+        with pytest.raises(MountError, match="it belongs to user 12345"):
+            home()
+        done = cli("mount", small, point, "--background", env={**os.environ, "TMPDIR": str(tmp_path)})
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "it belongs to user 12345" in done.stderr
+        with Mounting(small, point, env={**os.environ, "TMPDIR": str(tmp_path)}) as server:  # goes on without
+            assert "it belongs to user 12345" in server.first
+            assert server.first.endswith("; `vfs mounts` will not know of it\n")
+            assert server.process.stderr
+            assert "1 data set at" in server.process.stderr.readline()
+            unmount(point)
+            assert server.rest()[0] == 0
+
+
+def test_a_runtime_folder_of_another_user_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert home() == str(runtime / "vfs")
+    runtime.chmod(0o777)
+    assert home() == str(tmp_path / f"vfs-{os.geteuid()}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
+    assert home() == str(tmp_path / f"vfs-{os.geteuid()}")
+
+
+def test_the_status_is_never_seen_half_written(tmp_path: Path, runtime: Path) -> None:
+    code = """
+        import sys, time
+        from vfs.mount.entry import Entry
+        entry = Entry("/some/where")
+        print(entry.folder, flush=True)
+        end = time.monotonic() + 2
+        n = 0
+        while time.monotonic() < end:
+            n += 1
+            entry.write({"n": n, "filling": "x" * 20000, "again": n})
+        entry.end()
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout
+        file = Path(writer.stdout.readline().strip(), "status.json")
+        seen = set()
+        while writer.poll() is None:
+            try:
+                found = json.loads(file.read_text())
+            except FileNotFoundError:
+                continue
+            assert found["n"] == found["again"]
+            seen.add(found["n"])
+    assert len(seen) > 5
+    assert not file.parent.exists()
+
+
+# ending
+
+
+def test_a_mount_in_use_offers_lazy_which_lets_it_be_read_on(small: Path, point: Path, tmp_path: Path) -> None:
+    code = "import sys; f = open(sys.argv[1] + '/small.npy', 'rb', buffering=0); print(1, flush=True); sys.stdin.readline(); print(len(f.read()))"
+    with (
+        Mounting(small, point) as server,
+        subprocess.Popen([sys.executable, "-c", code, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as holder,
+    ):
+        assert holder.stdout
+        holder.stdout.readline()
+        done = cli("unmount", point)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert re.fullmatch(
+            rf"vfs: {point}: in use by \S+ \(pid {holder.pid}\); close what is open there and try again, or: vfs unmount --lazy {point}\n", done.stderr
+        )
+        done = cli("unmount", "--lazy", point)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert re.fullmatch(rf"vfs: {point}: still in use by \S+ \(pid {holder.pid}\); it is served until they close what they have open\n", done.stderr)
+        assert os.listdir(point) == []
+        (one,) = listed()
+        assert (one["state"], one["pid"]) == ("detached", server.process.pid)
+        with vfs.mount(small, point):  # the next one does not wait for it
+            assert {one["state"] for one in listed()} == {"detached", "mounted"}
+        said, _ = holder.communicate("\n", timeout=60)
+        assert said == "320\n"
+        assert server.rest()[0] == 0
+    assert listed() == []
+
+
+def test_unmount_wants_a_mount_point_or_all(point: Path) -> None:
+    for arguments in ([], ["--all", point]):
+        done = cli("unmount", *arguments)
+        assert (done.returncode, done.stderr) == (2, "vfs: expected a mount point, or --all\n")
+
+
+def in_a_world_of_its_own(script: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in a mount namespace: what it mounts, nobody else sees, and it ends with it."""
+    return run("unshare", "--mount", "--propagation", "private", "bash", "-euc", textwrap.dedent(script), "bash", *map(str, arguments), **options)
+
+
+namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare") or run("unshare", "--mount", "true").returncode != 0, reason="takes root and unshare(1)"
+)
+
+
+@namespaces
+def test_unmount_all(small: Path, points_: list[Path]) -> None:
+    script = """
+        vfs() { "$PYTHON" -P -m vfs.cli "$@"; }
+        for name in $(awk '$0 ~ / - fuse.vfs / {print $5}' /proc/self/mountinfo); do umount -l "$name"; done  # of tests beside this one
+        vfs unmount --all
+        vfs mount "$1" "$2" --background
+        vfs mount "$1" "$3" --background
+        exec 5<"$3/small.npy"
+        status=0; vfs unmount --all || status=$?
+        echo "status $status"
+        vfs mounts --json | grep '"mountpoint"'
+        exec 5<&-
+        vfs unmount --all
+        vfs mounts
+    """
+    done = in_a_world_of_its_own(script, small, *points_, env={**os.environ, "PYTHON": sys.executable})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f'status 2\n  "mountpoint": "{points_[1]}",\nnothing is mounted\n'
+    assert re.search(rf"^vfs: {points_[1]}: in use by bash \(pid \d+\); close", done.stderr, re.MULTILINE)
+
+
+# who is let in
+
+
+def modes(path: Path) -> tuple[str, str]:
+    return stat.filemode((path / "small.npy").stat().st_mode), stat.filemode(path.stat().st_mode)
+
+
+def options_of(point: Path) -> str:
+    return next(line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {point} " in line).split()[-1]
+
+
+def test_only_the_mounting_user_is_let_in_unless_told_otherwise(small: Path, point: Path, lib: str) -> None:
+    with vfs.mount(small, point):
+        assert modes(point) == ("-r--------", "dr-x------")
+        assert "allow_other" not in options_of(point)
+    with vfs.mount(small, point, allow_other=True):
+        assert modes(point) == ("-r--r--r--", "dr-xr-xr-x")
+        assert {"allow_other", "default_permissions"} <= set(options_of(point).split(","))
+
+
+def test_users_who_may_not_let_others_in_are_told_so(point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    config = tmp_path / "fuse.conf"
+    monkeypatch.setattr(points, "CONFIG", str(config))
+    assert prepare(point, 3, allow_other=True) == str(point)  # no such file: fusermount will say what it wants
+    config.write_text("#user_allow_other\nmount_max = 10\n")
+    with pytest.raises(MountError, match=rf"^.*--allow-other: not permitted: {config} has no line user_allow_other; root can add it$"):
+        prepare(point, 3, allow_other=True)
+    assert prepare(point, 3) == str(point)
+    config.write_text("user_allow_other\n")
+    assert prepare(point, 3, allow_other=True) == str(point)
+
+
+def closed(path: str | os.PathLike[str]) -> Path | None:
+    """The topmost folder on the way to a path that others cannot go through."""
+    return next((above for above in reversed(Path(path).resolve().parents) if not above.stat().st_mode & stat.S_IXOTH), None)
+
+
+@pytest.fixture(scope="module")
+def nobody() -> Iterator[Path]:
+    """A folder of a user who is not root, below one that everybody can get to. What is compiled for that user stays there for the next test."""
+    for path in (__file__, vfs.__file__, np.__file__):
+        if above := closed(path):
+            pytest.skip(f"nobody cannot get to what is in {above}")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        (path / "home/mnt").mkdir(parents=True)
+        np.save(path / "home/small.npy", np.arange(24.0))
+        for one in (path / "home", path / "home/mnt", path / "home/small.npy"):
+            shutil.chown(one, "nobody")
+        yield path
+
+
+@namespaces
+@pytest.mark.timeout(400)  # everything is compiled for that user
+def test_as_a_user_who_is_not_root(nobody: Path, lib: str) -> None:
+    """In a mount namespace of its own, where /dev/fuse is open to all (as it is on most machines) and /etc/fuse.conf says what we want."""
+    script = """
+        folder=$1; python=$2; closed=$3; cd "$folder"
+        if [ -n "$closed" ]; then  # Python is installed in a closed folder: here is one that is open, with nothing else in it
+            mkdir -p "way/${python#"$closed"/}"; mount --bind "$python" "way/${python#"$closed"/}"; mount --rbind way "$closed"
+        fi
+        rm -f fuse; mknod fuse c 10 229; chmod 666 fuse; mount --bind fuse /dev/fuse
+        echo >fuse.conf; chmod 644 fuse.conf; touch /etc/fuse.conf; mount --bind fuse.conf /etc/fuse.conf
+        as() { setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups "$@"; }
+        export HOME="$folder/home" NUMBA_CACHE_DIR="$folder/home/cache" TMPDIR="$folder/home"
+        vfs() { as "$PYTHON" -P -m vfs.cli "$@"; }
+        cd home
+        vfs mount small.npy mnt --background
+        as stat -c '%U %A' mnt/small.npy
+        as cat mnt/small.npy | cmp - small.npy && echo same
+        cat mnt/small.npy 2>&1 >/dev/null | grep -o 'Permission denied'
+        vfs mounts | tail -n 1 | awk '{print $1, $2}'
+        ls -ld vfs-* | cut -c1-10
+        vfs unmount mnt
+        vfs mount small.npy mnt --allow-other || echo "refused: $?"
+        echo user_allow_other >"$folder/fuse.conf"
+        vfs mount small.npy mnt --background --allow-other
+        cmp mnt/small.npy small.npy && echo same
+        stat -c '%U %A' mnt/small.npy
+        vfs unmount --all
+        ls mnt | wc -l
+    """
+    environment = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+    done = in_a_world_of_its_own(
+        script, nobody, sys.base_prefix, closed(sys.base_prefix + "/bin") or "", env={**environment, "PYTHON": sys.executable}, timeout=110
+    )
+    home_of = nobody / "home"
+    assert done.stdout.splitlines() == [
+        "nobody -r--------",
+        "same",
+        "Permission denied",
+        f"{home_of}/mnt {home_of}/small.npy",
+        "drwx------",
+        "refused: 2",
+        "same",
+        "nobody -r--r--r--",
+        "0",
+    ], done.stderr
+    refused = [line for line in done.stderr.splitlines() if "not permitted" in line]
+    assert refused == ["vfs: --allow-other: not permitted: /etc/fuse.conf has no line user_allow_other; root can add it"]
+
+
+# how much at a time
+
+
+class Busy(Failing):
+    """A folder that notes how many ask it at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.01)
+        with self.lock:
+            self.now -= 1
+        return memoryview(bytes(100))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_are_the_reads_answered_side_by_side(workers: int) -> None:
+    folder = Busy()
+    view = View(folder, library(), False, workers=workers)  # type: ignore[arg-type]
+
+    def reads() -> None:
+        buffer = ctypes.create_string_buffer(200)
+        for _ in range(5):
+            assert view.read(b"/f", buffer, 150, 0, info) == 100
+
+    info = SimpleNamespace(contents=SimpleNamespace(fh=0))
+    threads = [threading.Thread(target=reads) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert folder.most == workers
+    assert view.counters.totals()["bytes"] == 4000
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, "2", 1.5])
+def test_workers_that_are_no_number(point: Path, workers: Any) -> None:
+    with pytest.raises(OptionError, match=r"workers=.*expected a number, at least 1"):
+        serve(Failing(None), point, workers=workers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (("--workers", "0"), "workers=0: expected a number, at least 1"),
+        (("--cache-size", "plenty"), "--cache-size='plenty': expected a number of bytes, also as \"512MiB\""),
+    ],
+)
+def test_workers_and_cache_size_of_the_command_line(small: Path, point: Path, option: tuple[str, str], says: str) -> None:
+    done = cli("mount", small, point, *option)
+    assert (done.returncode, done.stderr) == (2, f"vfs: {says}\n")
