@@ -172,7 +172,7 @@ def info(
         print(_document([report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]))
     else:
         for group in groups:
-            print("\n".join(report.as_text(group, verbose)))
+            print("\n".join(map(printable, report.as_text(group, verbose))))
             if version:
                 print(_document(_zarr_metadata(group, version)))
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count, islice
@@ -51,6 +52,8 @@ class Face(Protocol):
 
 
 FOLDER = Node(True, 0)
+LONGEST = 248
+"""Bytes of a name in a folder, of the 255 that there may be: `-2` and so on has to fit behind it. Longer ones are cut."""
 KEEP = 3600.0
 """Seconds that names and attributes of a `Folder` may be remembered: they never change."""
 
@@ -421,10 +424,17 @@ class Tree:
         for path, array in self.arrays.items():
             if path == self.main:
                 found[".npy"] = NpyFace(array)
-            elif array.ndim >= 2:
+            elif array.ndim >= 2 and len(os.fsencode(path)) <= LONGEST // 2:
                 name = f".{path.replace('/', '.')}"
                 found[f"{_first_free(name, lambda name: f'{name}.npy' in found)}.npy"] = NpyFace(array)
         return found
+
+
+def _cut(name: str, most: int) -> str:
+    """The start of a name that has at most so many bytes."""
+    while len(os.fsencode(name)) > most:
+        name = name[:-1]
+    return name
 
 
 def _first_free(name: str, taken: Callable[[str], bool]) -> str:
@@ -453,7 +463,7 @@ class Folder:
         for tree in trees:
             faces = tree.faces()
             # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
-            name = _first_free(tree.name, partial(self._taken, faces))
+            name = _first_free(_cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)), partial(self._taken, faces))
             for ending, face in faces.items():
                 self.faces[name + ending] = face
                 self.times[name + ending] = tree.time

@@ -376,3 +376,14 @@ def test_real_files(oracle: dict[str, Any]) -> None:
             assert same_values(values, array), (name, key)
             seen += 1
     assert seen >= 861
+
+
+def test_names_longer_than_a_folder_can_have(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "long.h5", "w") as file:
+        file["short"] = np.zeros((3, 4))
+        file["x" * 300] = np.zeros((3, 4))
+        file["/".join(["y" * 100] * 3)] = np.zeros((3, 4))
+    group = vfs.open_group(tmp_path / "long.h5")
+    assert set(group) == {"short", "/".join(["y" * 100] * 3)}
+    assert group.main.attrs["root"]["left_out"] == {ascii("x" * 300): "its name cannot be a path"}
+    assert set(group.tree.faces()) == {".zarr", ".v2.zarr", ".npy"}  # of the other, too, there is no .npy file

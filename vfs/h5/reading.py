@@ -164,7 +164,7 @@ class _Reader:
                 return
             self.budget.time(OBJECT_SECONDS)
             self.write(packed({"at": name}))
-            if any(part in ("", ".", "..") for part in key.split("/")) or not key.isprintable():
+            if any(part in ("", ".", "..") for part in key.split("/")) or not key.isprintable() or len(key.encode()) > 255:
                 self._left(prefix + ascii(key), "its name cannot be a path")
                 continue
             try:

@@ -1,0 +1,171 @@
+"""Nothing is written, and nobody gets in who should not: by the kernel's answers, with another user, with hostile names."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.mount.support import Scan, free, run
+from vfs.cli import main
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+NOBODY = 65534
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+
+
+def call(name: str, *args: int | bytes) -> int:
+    """A function of libc: its error number, 0 where it works."""
+    ctypes.set_errno(0)
+    return ctypes.get_errno() if getattr(LIBC, name)(*args) == -1 else 0
+
+
+def test_every_system_call_that_writes_is_refused_and_the_sources_stay_as_they_are(scan: Scan, point: Path, lib: str) -> None:
+    def content() -> list[tuple[str, int]]:
+        return [(hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns) for file in scan.files]
+
+    before = content()
+    with scan.mount(point):
+        file, folder, new = (os.fsencode(point / name) for name in ("part0.npy", "part0.zarr", "new"))
+        chunk = os.fsencode(point / "part0.zarr/data/c/0/0/0/0")
+        fd, at = os.open(file, os.O_RDONLY), os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        mode, times = 0o666, ctypes.create_string_buffer(32)
+        calls: dict[str, Callable[[], int]] = {
+            **{
+                f"open {flags:o}": lambda flags=flags: call("open", file, flags, mode)
+                for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC)
+            },
+            **{f"create {flags:o}": lambda flags=flags: call("open", new, flags | os.O_CREAT, mode) for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR)},
+            "create in a folder": lambda: call("openat", at, b"new", os.O_CREAT | os.O_WRONLY, mode),
+            "creat": lambda: call("creat", new, mode),
+            "creat over": lambda: call("creat", chunk, mode),
+            "mkdir": lambda: call("mkdir", new, mode),
+            "mkdirat": lambda: call("mkdirat", at, b"new", mode),
+            "mknod file": lambda: call("mknod", new, 0o100666, 0),
+            "mkfifo": lambda: call("mkfifo", new, mode),
+            "rmdir": lambda: call("rmdir", folder),
+            "unlink": lambda: call("unlink", chunk),
+            "unlinkat": lambda: call("unlinkat", at, b"zarr.json", 0),
+            "rename": lambda: call("rename", file, new),
+            "rename over": lambda: call("rename", file, chunk),
+            "renameat2 exchange": lambda: call("renameat2", AT_FDCWD, file, AT_FDCWD, chunk, RENAME_EXCHANGE),
+            "link": lambda: call("link", file, new),
+            "symlink": lambda: call("symlink", b"x", new),
+            "chmod": lambda: call("chmod", file, 0o777),
+            "fchmod": lambda: call("fchmod", fd, 0o777),
+            "fchmodat": lambda: call("fchmodat", at, b"zarr.json", 0o777, 0),
+            "chown": lambda: call("chown", file, 1, 1),
+            "lchown": lambda: call("lchown", file, 1, 1),
+            "fchown": lambda: call("fchown", fd, 1, 1),
+            "truncate": lambda: call("truncate", file, 0),
+            "utimensat": lambda: call("utimensat", AT_FDCWD, file, None, 0),
+            "utimensat, these times": lambda: call("utimensat", AT_FDCWD, file, times, 0x100),
+            "futimens": lambda: call("futimens", fd, None),
+            "utimes": lambda: call("utimes", file, None),
+            "setxattr": lambda: call("setxattr", file, b"user.x", b"y", 1, 0),
+            "lsetxattr": lambda: call("lsetxattr", file, b"user.x", b"y", 1, 0),
+            "fsetxattr": lambda: call("fsetxattr", fd, b"user.x", b"y", 1, 0),
+            "removexattr": lambda: call("removexattr", file, b"user.x"),
+            "fremovexattr": lambda: call("fremovexattr", fd, b"user.x"),
+        }
+        assert {name: errno.errorcode.get(act(), "worked") for name, act in calls.items()} == dict.fromkeys(calls, "EROFS")
+        # what needs a descriptor to write through finds none: there is only one to read
+        others = {
+            "write": lambda: call("write", fd, b"x", 1),
+            "pwrite": lambda: call("pwrite", fd, b"x", 1, 0),
+            "ftruncate": lambda: call("ftruncate", fd, 0),
+            "fallocate": lambda: call("fallocate", fd, 0, ctypes.c_int64(0), ctypes.c_int64(10)),  # type: ignore[arg-type]
+            "O_TMPFILE": lambda: call("open", folder, os.O_TMPFILE | os.O_RDWR, mode),
+        }
+        for name, act in others.items():
+            assert act() in (errno.EROFS, errno.EBADF, errno.EINVAL, errno.EOPNOTSUPP), name
+        os.close(fd)
+        os.close(at)
+        np.testing.assert_array_equal(np.load(point / "part0.npy"), scan.twin)
+    assert content() == before
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="vfs-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "mnt").mkdir()
+        try:
+            yield folder
+        finally:
+            free(folder / "mnt")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, too")
+def test_only_who_mounted_gets_in(public: Path) -> None:
+    np.save(public / "a.npy", np.arange(6))
+    (public / "beside").mkdir(mode=0o755)
+    (public / "a.npy").chmod(0o600)
+    with vfs.mount(public / "a.npy", public / "mnt"):
+        assert os.listdir(public / "mnt")
+        for path, allowed in ((public / "beside", True), (public / "mnt", False), (public / "mnt" / "a.zarr", False)):
+            done = run("ls", path, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"})
+            assert (done.returncode == 0) is allowed, done.stderr
+            assert allowed or "Permission denied" in done.stderr
+        done = run("cat", public / "mnt" / "a.npy", user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"})
+        assert done.returncode
+        assert "Permission denied" in done.stderr
+
+
+HOSTILE = [b"new\nline", b"\x1b[31mred", b"not utf-8 \xff\xfe", b"..x", b"-rf", b" ", b"a\\b", b"\xe2\x80\xaetxt", b"\xc2\x9b31m", b"x" * 240, b"tab\there"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_said_of_hostile_names_is_safe_on_a_terminal(tmp_path: Path, name: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    path = os.fsdecode(bytes(tmp_path) + b"/" + name + b".npy")
+    np.save(path, np.arange(6).reshape(2, 3))
+    for command in (["info", path], ["info", "-v", path], ["info", path + ".none"], ["export", path, path], ["mount", path, path]):
+        main(command)
+        out, err = capfd.readouterr()
+        for line in (out + err).split("\n"):
+            assert line.isprintable(), (command, line)
+
+
+def test_names_as_long_as_names_can_be(tmp_path: Path, point: Path) -> None:
+    for name in ("y" * 251, "ü" * 125):
+        np.save(tmp_path / f"{name}.npy", np.arange(6).reshape(2, 3))
+        with vfs.mount(tmp_path / f"{name}.npy", point):
+            shown = os.listdir(point)
+            assert len(shown) == 3
+            assert all(len(os.fsencode(entry)) <= 255 for entry in shown)
+            assert np.load(next(point.glob("*.npy"))).tolist() == [[0, 1, 2], [3, 4, 5]]
+            assert all((point / entry).stat() for entry in shown)
+
+
+def test_no_file_that_others_could_read_is_left_in_the_temporary_folder(tmp_path: Path, point: Path) -> None:
+    """With a umask that hides nothing."""
+    np.save(tmp_path / "a.npy", np.arange(6.0))
+    temporary, home = tmp_path / "temporary", tmp_path / "home"
+    temporary.mkdir()
+    home.mkdir()
+    code = """
+        import os, sys, vfs
+        from vfs.cli import main
+        os.umask(0)
+        with vfs.mount(sys.argv[1], sys.argv[2]):
+            found = [os.path.join(at, name) for top in sys.argv[3:] for at, folders, files in os.walk(top) for name in folders + files]
+            print([name for name in found if os.stat(name).st_mode & 0o077 and "numba" not in name and "__pycache__" not in name])
+    """
+    import textwrap
+
+    environment = {**os.environ, "TMPDIR": str(temporary), "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "a.npy"), str(point), str(temporary), str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
+    assert done.stdout == "[]\n", done.stderr
