@@ -99,7 +99,9 @@ def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, m
         return runs, -1
     while runs.shape[0] < rows:
         runs = _grown(runs)
-    index = np.zeros(nd, np.int64)
+    index = np.empty(nd, np.int64)
+    for k in range(nd):
+        index[k] = 0
     for row in range(rows):
         runs[row, _FIRST], runs[row, _RUN], runs[row, _TO], runs[row, _BY] = at, run, to, by
         for k in range(axes - 1, -1, -1):
@@ -156,8 +158,10 @@ def _file_at(files, position):
 @njit(nogil=True, cache=True)
 def _merged(keys, ends, m):
     """Order that sorts `keys`, which are `m` sorted runs, each up to (half-open) its entry of `ends`; those are overwritten."""
-    order = np.arange(len(keys))
-    other = np.empty_like(order)
+    n = len(keys)
+    order, other = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        order[k] = k
     while m > 1:
         pairs, a = 0, 0
         for e in range(0, m, 2):
@@ -208,7 +212,10 @@ def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels,
         ends[p] = n
     if pieces.shape[0] < 2:
         return rows[:n], True
-    order = _merged(rows[:n, START].copy(), ends, pieces.shape[0])
+    keys = np.empty(n, np.int64)
+    for r in range(n):
+        keys[r] = rows[r, START]
+    order = _merged(keys, ends, pieces.shape[0])
     table = np.empty((n, COLUMNS), np.int64)
     for r in range(n):
         for c in range(COLUMNS):
@@ -263,7 +270,9 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
     frames = 1
     for k in range(nav_ndim):
         frames *= (stop[k] - start[k] + step[k] - 1) // step[k]
-    index = start[:nav_ndim].copy()
+    index = np.empty(nav_ndim, np.int64)
+    for k in range(nav_ndim):
+        index[k] = start[k]
     n = 0
     covered = 0
     file = -1
