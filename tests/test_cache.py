@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from vfs.cache import ChunkCache
+from vfs.cache import SHOWN, ChunkCache
 from vfs.errors import SourceError
 
 
@@ -139,3 +139,21 @@ def test_a_fork_while_something_is_made() -> None:
         go_on.set()
         thread.join()
     assert cache.get("a", lambda: piece(1, 3))[0] == 1
+
+
+def test_a_piece_that_is_shown_counts_what_it_takes_to_find_it() -> None:
+    class Watcher:
+        def put(self, piece: np.ndarray) -> None: ...
+
+        def used(self) -> bool:
+            return False
+
+        def drop(self) -> None: ...
+
+    cache = ChunkCache(20_000)
+    for k in range(100):
+        cache.get(k, lambda: np.zeros(1000, "u1"), Watcher())
+        assert cache.held == len(cache._kept) * (1000 + SHOWN) <= cache.limit
+    assert len(cache._kept) == 9
+    cache.clear()
+    assert cache.held == 0
