@@ -157,3 +157,51 @@ def test_a_piece_that_is_shown_counts_what_it_takes_to_find_it() -> None:
     assert len(cache._kept) == 9
     cache.clear()
     assert cache.held == 0
+
+
+class Counted:
+    """Who hands out a piece past the cache."""
+
+    def __init__(self) -> None:
+        self.pieces: list[np.ndarray] = []
+        self.in_use = False
+        self.dropped = 0
+
+    def put(self, piece: np.ndarray) -> None:
+        self.pieces.append(piece)
+
+    def used(self) -> bool:
+        was, self.in_use = self.in_use, False
+        return was
+
+    def drop(self) -> None:
+        self.dropped += 1
+
+
+def test_who_hands_out_a_piece_is_told_when_it_comes_and_goes_and_keeps_it_by_using_it() -> None:
+    cache = ChunkCache(100_000)
+    one, other = Counted(), Counted()
+    first = cache.get("a", lambda: piece(40_000), one)
+    assert cache.get("a", lambda: pytest.fail("made again"), other) is first
+    assert (len(one.pieces), len(other.pieces)) == (1, 0)  # one of them is enough
+    cache.get("b", lambda: piece(40_000), other)
+    one.in_use = True
+    cache.get("c", lambda: piece(40_000))
+    assert (one.dropped, other.dropped) == (0, 1)  # b went, though a was asked for before it
+    cache.get("d", lambda: piece(40_000))  # now c
+    assert one.dropped == 0
+    cache.get("e", lambda: piece(40_000))
+    assert one.dropped == 1
+    later = Counted()
+    cache.get("d", lambda: pytest.fail("made again"), later)  # it was there, and nobody handed it out
+    assert len(later.pieces) == 1
+    cache.clear()
+    assert (later.dropped, cache.held) == (1, 0)
+    for counted in (one, other):
+        counted.in_use = True
+    cache.get("a", lambda: piece(60_000), one)
+    cache.get("b", lambda: piece(60_000), other)
+    assert cache.held == 60_000 + SHOWN  # also where all are in use
+    huge = Counted()
+    cache.get("huge", lambda: piece(200_000), huge)
+    assert huge.pieces == []

@@ -15,6 +15,10 @@ What a program sees there:
   bytes and region; `stat` and `open` still succeed, with the full size. A read is whole or it is an error: what a short one leaves out
   would be zeros to the reader. What failed is not kept: when the source is back, so are the reads.
 - A folder is listed from any offset on and a name at a time, however many it has.
+- The kernel remembers names and attributes, which never change, and the pages of files that were read. Whenever a file is opened, the source files that
+  hold it are looked at: if one is not what it was (size, time, name), the kernel forgets its pages, and a read is EIO. What lies in more than 64
+  files is looked at once a second. Who keeps a file open, or mapped, may go on seeing pages that were read before: they are what the source
+  was when the set was opened. With `direct_io` the kernel keeps no pages at all.
 
 `vfs.mount` is also a function, and that is what the attribute of the package means (see `vfs/__init__.py`): write `from vfs.mount import serve`.
 """
