@@ -116,10 +116,17 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int) 
             time.sleep(0.05)
         name = next(entry.removesuffix(".npy") for entry in os.listdir(point) if entry.endswith(".npy"))
         idle = Seen.of(server.pid)
-        code = "import json, sys; from tests.mount.load import read; a = sys.argv; print(json.dumps(read(a[1], a[2], int(a[3]), float(a[4]), int(a[5]))))"
+        code = "import json, sys; from tests.mount.load import read; a = sys.argv; print(flush=True); sys.stdin.read(); "
+        code += "print(json.dumps(read(a[1], a[2], int(a[3]), float(a[4]), int(a[5]))))"
+        waits, begins = os.pipe()
         for seed in range(processes):
             arguments = [str(point), name, str(chunks), str(seconds), str(seed)]
-            readers.append(subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True, env=environment))
+            readers.append(subprocess.Popen([sys.executable, "-c", code, *arguments], stdin=waits, stdout=subprocess.PIPE, text=True, env=environment))
+        os.close(waits)
+        for reader in readers:  # all at once: a server that some of them have not come to yet would seem to grow
+            assert reader.stdout is not None
+            reader.stdout.readline()
+        os.close(begins)
         seen: list[Seen] = []
         start = time.monotonic()
         while any(reader.poll() is None for reader in readers) and time.monotonic() < start + seconds + 300:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,3 +25,35 @@ def test_what_is_compared_with_is_what_is_written(tmp_path: Path) -> None:
     write(tmp_path, 40)
     assert (tmp_path / "part01.raw").read_bytes()[64 : 64 + SIZE] == values(2 * SIZE // 2, 3 * SIZE // 2).astype(">u2").tobytes()
     assert len(set(values(0, 5000).tolist())) > 4000
+
+
+HOLES = """
+import os
+from threading import Thread
+import numpy as np
+from tests.mount.load import Seen
+from vfs.mount.heap import give_back, share_heap
+
+share_heap()
+del (first := [np.ones(16 << 20, np.uint8)])[:]  # from now on glibc maps nothing shorter
+made = []
+
+def make():
+    made.extend((np.ones(1 << 20, np.uint8), np.ones(1 << 10, np.uint8)) for _ in range(16))
+
+for _ in range(4):  # one after the other, so that threads would have memory of their own
+    thread = Thread(target=make)
+    thread.start()
+    thread.join()
+full = Seen.of(os.getpid()).anonymous
+made = [short for _, short in made]
+give_back()
+print(full - Seen.of(os.getpid()).anonymous)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are left alone")
+def test_holes_between_what_is_kept_are_given_back() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", HOLES], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 60 << 20

@@ -18,6 +18,7 @@ from typing import Any
 
 from vfs.errors import MountError, OptionError, VfsError, printable
 from vfs.mount.entry import Entry
+from vfs.mount.heap import give_back, share_heap
 from vfs.mount.logs import Line, Stderr
 from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
 from vfs.mount.status import ENDING, Reporter, Status
@@ -69,6 +70,7 @@ def serve(
         raise OptionError(f"workers={workers!r}: expected a number, at least 1")
     if threading.current_thread() is not threading.main_thread():
         raise MountError(errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it")
+    share_heap()
     module = library()
     point = prepare(mountpoint, version(module), allow_other)
     shown = printable(point)
@@ -91,7 +93,13 @@ def serve(
         )
 
     with _switching(), _signals(), _written_down(point, to_log) as entry:
-        reporter = Reporter(take, (lambda status: entry.write(status.document())) if entry else None, watch)
+
+        def write(status: Status) -> None:  # each second in which something was done
+            give_back()
+            if entry:
+                entry.write(status.document())
+
+        reporter = Reporter(take, write, watch)
         _warm_up(folder)
         said = _Stderr(debug)
 
@@ -252,6 +260,7 @@ def main() -> None:
         handler.setFormatter(Line("%(asctime)s %(levelname)s %(message)s" if background else "vfs mount: %(message)s"))
         logging.basicConfig(level=level.upper(), handlers=[handler])
         let_go = _follow(parent)
+        share_heap()  # before threads look at the data sets
         folder = make_folder()
         if background:
             os.chdir("/")  # no other file system has to stay for us
