@@ -683,14 +683,15 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no real files here")
 def test_every_set_of_the_real_files_is_shown_once_with_the_faces_it_has_alone(caplog: pytest.LogCaptureFixture) -> None:
-    forest = api.forest(SHARED)
+    shared = SHARED.resolve()
+    forest = api.forest(shared)
     shown: dict[str, list[str]] = {}
     stack: list[str] = [""]
     while stack:
         path = stack.pop()
         for name in forest.children(path):
             at = f"{path}/{name}" if path else name
-            if (SHARED / at).is_dir():
+            if (shared / at).is_dir():
                 stack.append(at)
             else:
                 place = forest._place(at)
@@ -701,7 +702,7 @@ def test_every_set_of_the_real_files_is_shown_once_with_the_faces_it_has_alone(c
         group = vfs.open_group(path, backend="buffered")
         assert endings == list(group.tree.faces())
         covered |= {path, *(name for array in group.values() for name in array.files)}
-    for folder, _, files in os.walk(SHARED):
+    for folder, _, files in os.walk(shared):
         for path in (os.path.join(folder, name) for name in files):
             if path not in covered and path.lower().endswith(forest.rules.endings):
                 with pytest.raises(VfsError):

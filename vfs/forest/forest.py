@@ -125,7 +125,10 @@ class Forest:
             state = state_of(os.path.join(place.listing.path, place.name))
             return Node(False, state[0]) if state else None
         if not place.key:
-            return dict(place.listing.record(place.name).faces).get(place.ending)
+            node = dict(place.listing.record(place.name).faces).get(place.ending)
+            if node is None:  # it was there a moment ago
+                raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was looked at")
+            return node
         return self._face(path, place)[1].node(place.key)
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
