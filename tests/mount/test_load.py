@@ -39,7 +39,7 @@ del (first := [np.ones(16 << 20, np.uint8)])[:]  # from now on glibc maps nothin
 made = []
 
 def make():
-    made.extend((np.ones(1 << 20, np.uint8), np.ones(1 << 10, np.uint8)) for _ in range(16))
+    made.extend((np.ones(1 << 20, np.uint8), np.ones(1 << 16, np.uint8)) for _ in range(16))
 
 for _ in range(4):  # one after the other, so that threads would have memory of their own
     thread = Thread(target=make)
