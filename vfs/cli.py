@@ -239,8 +239,8 @@ def mount(
             what = count(len(groups), "data set")
         end = f"`vfs unmount {mountpoint}` ends it"
         if background:
-            start_in_background(make, mountpoint, log_level=level, **how)
-            _say(f"{what} at {mountpoint}; {end}, `vfs mounts` says how it does")
+            said = f"{what} at {mountpoint}; {end}, `vfs mounts` says how it does"
+            start_in_background(make, mountpoint, say=lambda: _say(said), log_level=level, **how)
             return
         with terminal(level) as console:
 

@@ -244,14 +244,15 @@ def test_what_goes_wrong_before_it_is_ready_is_said_at_once(small: Path, point: 
 
 
 def test_interrupted_before_it_is_ready_nothing_is_mounted(small: Path, point: Path) -> None:
-    for delay in (0.5, 1.0, 1.5):
+    for delay in (0.5, 0.8, 1.0, 1.2, 1.5):
         process = subprocess.Popen([*VFS, "mount", str(small), str(point), "--background"], stderr=subprocess.PIPE, start_new_session=True)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
-        if process.returncode == 0:  # it was ready
-            assert b"ends it" in said
+        if b"ends it" in said:  # it was ready
             unmount(point)
+        else:
+            assert process.returncode
         assert eventually(lambda: mounted(str(point)) is None)
 
 
@@ -289,7 +290,7 @@ def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, p
         os.truncate(scan.files[3], 100)
         with pytest.raises(OSError, match="Input/output"):
             (ours / "part0.zarr/data/c/2/3/0/0").read_bytes()
-        assert eventually(lambda: any(one["errors"] for one in listed()))
+        assert eventually(lambda: any(one["errors"] for one in listed()) and any(one["bytes"] == 320 for one in listed()))  # each tells once a second
         found = {one["mountpoint"]: one for one in listed()}
         assert set(found) == set(map(str, points_))
         assert {one["state"] for one in found.values()} == {"mounted"}
@@ -300,7 +301,7 @@ def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, p
         hits, misses = found[str(ours)]["hits"], found[str(ours)]["misses"]
         assert hits >= 1
         assert misses >= 2  # what failed was not there; the kernel may ask more than once
-        assert found[str(ours)]["cached"] == 2 * 3 * 64 * 48 * 4
+        assert 0 <= found[str(ours)]["cached"] - 2 * 3 * 64 * 48 * 4 < 1 << 12  # the chunk, and what it takes to find it
         assert [found[str(path)]["cache_size"] for path in points_] == [256 << 20, 3 << 10, 1 << 20]
         assert [bool(found[str(path)]["log"]) for path in points_] == [False, True, False]
         for one in found.values():

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import weakref
@@ -19,6 +20,7 @@ from vfs.mount.points import KIND, dead, detach, mounted, prepare
 from vfs.tree import Shown
 
 PATIENCE = 10  # seconds a server gets to finish its requests when it is told to end
+FREE = b"."  # to a server in the background: go on without us
 _ENTRY = "from vfs.mount.server import main; main()"
 
 
@@ -69,20 +71,31 @@ class Mount:
         self.close()
 
 
-def start_in_background(make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str], *, log_level: str = "warning", **how: Any) -> str:
+def start_in_background(
+    make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str], *, say: Callable[[], None], log_level: str = "warning", **how: Any
+) -> None:
     """Start a server that outlives this process, and wait until it answers. Takes what `Mount.start` takes; its log is a file of its own.
 
-    Returns: the mount point, absolute and without links.
+    Args:
+        say: tells whoever waits for the mount that it is there. Signals wait meanwhile: either they end the server too, or it was said.
 
     Raises:
         MountError: see `Mount.start`; there is no folder for the log.
     """
     path, process = _started(make_folder, mountpoint, {**how, "log_level": log_level, "background": True})
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-    process.returncode = 0  # nobody will wait for it
-    return path
+    assert process.stdin is not None
+    assert process.stdout is not None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        try:
+            with process.stdout, process.stdin:
+                process.stdin.write(FREE)
+        except BrokenPipeError:
+            raise MountError(errno.EIO, f"{printable(path)}: the server ended as soon as it was mounted; its log may say why") from None
+        process.returncode = 0  # nobody will wait for it
+        say()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _started(make_folder: Callable[[], Shown], mountpoint: str | os.PathLike[str], how: Mapping[str, Any]) -> tuple[str, subprocess.Popen[bytes]]:

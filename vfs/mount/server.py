@@ -244,7 +244,7 @@ class _Stderr:
 def main() -> None:
     """The process that `vfs.mount.process` starts. Reads a pickled (parent's pid, mount point, function that makes the folder, how it is
     to be served) from standard input, answers with one line of JSON on standard output, {} when the mount is ready or
-    {"code", "error"}, and serves until standard input is closed or the parent is gone; in the background both matter only until it is ready.
+    {"code", "error"}, and serves until standard input is closed or the parent is gone; in the background until the parent says there that it may go on alone.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed must not look like an answer
@@ -259,18 +259,13 @@ def main() -> None:
         handler = Stderr(background)
         handler.setFormatter(Line("%(asctime)s %(levelname)s %(message)s" if background else "vfs mount: %(message)s"))
         logging.basicConfig(level=level.upper(), handlers=[handler])
-        let_go = _follow(parent)
+        _follow(parent)
         share_heap()  # before threads look at the data sets
         folder = make_folder()
         if background:
             os.chdir("/")  # no other file system has to stay for us
 
-        def ready() -> None:
-            if background:
-                let_go()
-            tell({})
-
-        last = serve(folder, mountpoint, ready=ready, to_log=background, debug=level == "debug", **how)
+        last = serve(folder, mountpoint, ready=lambda: tell({}), to_log=background, debug=level == "debug", **how)
         log.info("%s: %s", printable(last.mountpoint), last.summary())
     except Exception as error:
         if answers.closed:
@@ -281,14 +276,11 @@ def main() -> None:
         sys.exit(1)
 
 
-def _follow(parent: int) -> Callable[[], None]:
-    """End this process as SIGTERM would, when its parent is gone or closes our standard input.
+def _follow(parent: int) -> None:
+    """End this process as SIGTERM would, when its parent is gone or closes our standard input, unless it has written something there before.
 
     Standard input alone does not tell: a child that the parent forked may still hold its other end.
-
-    Returns: ends that.
     """
-    free = threading.Event()
     poll = select.poll()
     poll.register(0, select.POLLIN)
     with suppress(OSError, AttributeError):  # before Linux 5.3
@@ -300,8 +292,11 @@ def _follow(parent: int) -> Callable[[], None]:
         if not gone:
             poll.poll()
         main_thread = threading.main_thread().ident
-        if main_thread is not None and not free.is_set():
+        with suppress(OSError):
+            os.set_blocking(0, False)
+            if os.read(0, 1):
+                return
+        if main_thread is not None:
             signal.pthread_kill(main_thread, signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
-    return free.set
