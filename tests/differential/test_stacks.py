@@ -198,7 +198,8 @@ def test_tiff_tifffile(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "set.tif"
     write_tiff(path, pages, order=rng.choice(("<", ">")), big=rng.random() < 0.5, tile=(16, 16) if seed % 2 else None, strip=rng.choice((None, 3)))
     ours = vfs.open(path)[...]
-    same(ours, np.stack([page.asarray() for page in tifffile.TiffFile(path).pages]).reshape(ours.shape).astype(ours.dtype))
+    with tifffile.TiffFile(path) as file:
+        same(ours, np.stack([page.asarray() for page in file.pages]).reshape(ours.shape).astype(ours.dtype))
 
 
 def test_ome_tiff_tifffile(tmp_path: Path, seed: int) -> None:
