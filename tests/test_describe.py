@@ -18,9 +18,9 @@ from tests.conftest import SHARED
 from tests.formats.description_sets import block_sets, link, same, values, write
 from vfs import describe as module
 from vfs.describe import describe
+from vfs.documents import plain_json
 from vfs.errors import OptionError
 from vfs.testing.writers import write_mib, write_npy, write_raw
-from vfs.tree import plain_json
 
 
 def again(group: vfs.VirtualGroup, folder: Path, **options: Any) -> tuple[dict[str, Any], vfs.VirtualGroup]:

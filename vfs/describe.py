@@ -16,12 +16,12 @@ import numpy as np
 from vfs.api import Opening, VirtualArray, VirtualGroup
 from vfs.dataset import Dataset
 from vfs.decode import CodecDecoder, PlainDecoder
+from vfs.documents import plain_json
 from vfs.errors import OptionError
 from vfs.formats.description import VERSION
 from vfs.formats.description.blocks import MixedDecoder
 from vfs.formats.description.sources import Folder
 from vfs.layout import BlockLayout, FrameLayout, whole_frame
-from vfs.tree import plain_json
 
 MOST_ENTRIES = 50_000  # blocks, or runs of frames: more of them belong into a table
 MOST_NUMBERS = 1 << 16  # of a correction that was given as an array

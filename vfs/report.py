@@ -9,9 +9,9 @@ from typing import Any
 
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.backends import choice
+from vfs.documents import plain_json
 from vfs.formats import Format
 from vfs.tiling import Chunking, size
-from vfs.tree import plain_json
 
 SHOWN = 12  # files and metadata entries that people get to see of each list
 WIDE = 110  # characters of a metadata value

@@ -18,7 +18,6 @@ What a mount shows answers the same questions about paths (`Shown`): a `Folder` 
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from numpy.lib import format as npy
 
 from vfs.array import ArrayReader
 from vfs.cache import ChunkCache
+from vfs.documents import v2, v3
 from vfs.errors import OptionError
 
 
@@ -95,77 +95,6 @@ class Shown(Protocol):
         ...
 
 
-def plain_json(value: Any) -> Any:
-    """Metadata as JSON can hold it: numpy scalars and arrays as numbers and lists, NaN and infinities as text, bytes as text."""
-    if isinstance(value, Mapping):
-        return {plain_json(str(k)): plain_json(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain_json(value.tolist())
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain_json(v) for v in value]
-    if isinstance(value, np.longdouble):
-        return plain_json(float(value))
-    if isinstance(value, np.generic):
-        item = value.item()
-        return str(item) if isinstance(item, np.generic) else plain_json(item)  # a few have no Python kind
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    return value if value is None or isinstance(value, bool | int) else str(value)
-
-
-def _document(value: Mapping[str, Any]) -> bytes:
-    # unescaped UTF-8: netCDF 4.9 does not understand \u escapes
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1).encode()
-
-
-def _fill(array: ArrayReader) -> Any:
-    fill = array.fill
-    return [_number(fill.real), _number(fill.imag)] if array.dtype.kind == "c" else _number(fill)
-
-
-def _number(value: Any) -> Any:
-    """A number as zarr v3 writes fill values: what JSON does not have, as text."""
-    plain = value.item()
-    if not isinstance(plain, float) or math.isfinite(plain):
-        return plain
-    return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
-
-
-def _v3_array(array: ArrayReader) -> dict[str, Any]:
-    endian = {"configuration": {"endian": "little"}} if array.dtype.itemsize > 1 else {}
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(array.shape),
-        "data_type": array.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(array.chunks)}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": _fill(array),
-        "codecs": [{"name": "bytes", **endian}],
-        "attributes": plain_json({"vfs": array.attrs, **array.dataset.conventions}),
-        "dimension_names": list(array.dims),
-        "storage_transformers": [],
-    }
-
-
-def _v2_array(array: ArrayReader) -> dict[str, Any]:
-    return {
-        "zarr_format": 2,
-        "shape": list(array.shape),
-        "chunks": list(array.chunks),
-        "dtype": array.dtype.newbyteorder("<").str,
-        "compressor": None,
-        "fill_value": None,  # with 0, xarray turns integers into floats with NaN
-        "order": "C",
-        "filters": None,
-        "dimension_separator": "/",
-    }
-
-
 class ZarrFace:
     """A zarr hierarchy of one format over arrays.
 
@@ -189,34 +118,13 @@ class ZarrFace:
         for path in self.arrays:
             parts = path.split("/")
             groups.update("/".join(parts[:n]) for n in range(1, len(parts)))
-        self.documents = self._v3(sorted(groups), attrs) if zarr_format == 3 else self._v2(sorted(groups), attrs)
+        self.documents = (v3 if zarr_format == 3 else v2)(self.arrays, sorted(groups), attrs)
         self._folders: dict[str, dict[str, None]] = {group: {} for group in groups}  # names in every folder, in order
         for path in self.arrays:
             self._folders[path] = {}
         for key in [*self.documents, *sorted(self.arrays), *sorted(groups - {""})]:
             above, _, name = key.rpartition("/")
             self._folders[above][name] = None
-
-    def _v3(self, groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
-        def group(path: str) -> dict[str, Any]:
-            return {"zarr_format": 3, "node_type": "group", "attributes": plain_json(attrs) if not path else {}}
-
-        nodes = {path: group(path) for path in groups if path} | {path: _v3_array(array) for path, array in self.arrays.items()}
-        consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(sorted(nodes.items()))}
-        root = group("") | {"consolidated_metadata": consolidated}
-        return {"zarr.json": _document(root)} | {f"{path}/zarr.json": _document(node) for path, node in sorted(nodes.items())}
-
-    def _v2(self, groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
-        docs: dict[str, dict[str, Any]] = {}
-        for path in groups:
-            docs[f"{path}/.zgroup".lstrip("/")] = {"zarr_format": 2}
-        docs[".zattrs"] = plain_json(attrs)
-        for path, array in sorted(self.arrays.items()):
-            docs[f"{path}/.zarray"] = _v2_array(array)
-            docs[f"{path}/.zattrs"] = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions})
-        docs = dict(sorted(docs.items()))  # siblings side by side: zarr loses those that are not
-        written = {key: _document(value) for key, value in docs.items()}
-        return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written
 
     def chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
         """The array a key lies in, its chunk coordinates, and whether these name a chunk (else a folder of chunks)."""

@@ -22,6 +22,7 @@ from vfs.api import VirtualArray, VirtualGroup, mount, open_group
 from vfs.array import ArrayReader
 from vfs.backends import make_backend
 from vfs.cache import ChunkCache
+from vfs.documents import plain_json
 from vfs.errors import MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
 from vfs.formats import detect
 from vfs.geometry import Region
@@ -29,7 +30,6 @@ from vfs.headers import natural
 from vfs.kernels.ranges import FILE
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import CountingBackend, FailingBackend
-from vfs.tree import plain_json
 
 Written = tuple[Any, np.ndarray, Mapping[str, Any]]
 """What a writer gives: the paths that name the set, the array that is in it, options of the format."""
