@@ -289,8 +289,8 @@ def test_floats_of_sixteen_bytes_are_refused() -> None:
 
 
 def test_a_conversion_in_many_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vfs.array.TILE", 1 << 17)
-    monkeypatch.setattr("vfs.array.CACHED", 1 << 17)
+    monkeypatch.setattr("vfs.reading.TILE", 1 << 17)
+    monkeypatch.setattr("vfs.reading.CACHED", 1 << 17)
     values = np.random.default_rng(0).integers(0, 60_000, (9, 300, 310)).astype(">u2")  # 186 kB a frame: tiles are single frames and less
     array = vfs.open(write_npy(tmp_path, values), dtype="f4")
     np.testing.assert_array_equal(array[...], values.astype("f4"), strict=True)
@@ -425,7 +425,7 @@ def random_reads(array: ArrayReader, twin: np.ndarray, seed: int, n: int) -> boo
 @pytest.mark.parametrize("kind", ["native", "swapped", "converted", "corrected", "blocks", "view blocks", "few rows"])
 def test_eight_threads_read_what_they_asked_for(tmp_path: Path, kind: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no view shows another read's bytes: scratch memory is junk as soon as it is given back."""
-    monkeypatch.setattr("vfs.array.scratch", PoisonedPool())
+    monkeypatch.setattr("vfs.reading.scratch", PoisonedPool())
     twin = np.random.default_rng(0).integers(0, 60_000, (6, 5, 8, 7)).astype("<u2")
     if "blocks" in kind:
         import zlib
@@ -457,7 +457,7 @@ def test_eight_threads_read_what_they_asked_for(tmp_path: Path, kind: str, backe
         if kind == "corrected":
             twin, options["dark"] = twin.astype("f4") - 1, np.ones((8, 7))
         if kind == "few rows":
-            monkeypatch.setattr("vfs.array.ROWS", 3)
+            monkeypatch.setattr("vfs.reading.ROWS", 3)
         array = vfs.open(str(tmp_path / "*.bin"), format="raw", backend=backend, chunks=(2, 3, 8, 4), **options)
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(lambda seed: random_reads(array, twin, seed, 25), range(8)))
@@ -467,7 +467,7 @@ def test_eight_threads_read_what_they_asked_for(tmp_path: Path, kind: str, backe
 def test_what_was_read_stays_what_it_was(case: Case, data: st.DataObject) -> None:
     """Poisoned scratch memory, and other reads in between."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vfs.array.scratch", PoisonedPool())
+        patch.setattr("vfs.reading.scratch", PoisonedPool())
         array = case.memory(copies=True, window=data.draw(st.sampled_from([5, 64, 1 << 19])))
         first = array.read()
         key = data.draw(indices(array.shape))

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from numcodecs import get_codec
 
 import vfs
-import vfs.array
+import vfs.reading
 from tests.mount.support import eventually, free, python
 from tests.test_corrections import twin as corrected
 from vfs.mount.points import mounted
@@ -262,9 +262,9 @@ def test_every_combination(kept: Stored, data: st.DataObject) -> None:
     backend = data.draw(st.sampled_from(["mmap", "buffered", "direct"]))
     array = vfs.open(kept.paths, backend=backend, chunks=chunks, **kept.options, **options)
     assert (array.shape, array.dtype) == (twin.shape, twin.dtype)
-    tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.array.TILE]))  # conversions and corrections in pieces of so many bytes
-    cached = data.draw(st.sampled_from([50, 500, 5000, vfs.array.CACHED]))
-    with mock.patch.object(vfs.array, "TILE", tile), mock.patch.object(vfs.array, "CACHED", cached):
+    tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.reading.TILE]))  # conversions and corrections in pieces of so many bytes
+    cached = data.draw(st.sampled_from([50, 500, 5000, vfs.reading.CACHED]))
+    with mock.patch.object(vfs.reading, "TILE", tile), mock.patch.object(vfs.reading, "CACHED", cached):
         check(array, twin, data)
     there = shown(kept.stored, kept.stored, **{name: options[name] for name in ("nav_shape", "sync_offset", "roi")})
     np.testing.assert_array_equal(array.valid, there.any(axis=(-2, -1)))

@@ -1,0 +1,385 @@
+"""The engine: plan, fetch, decode, and, where that is asked for, correct and convert.
+
+The layout says which bytes, the backend fetches them, the decoder puts them into place, straight into the caller's memory wherever that
+is possible. What is corrected or converted goes in tiles that stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from vfs import scan, tiling
+from vfs.backends import Backend
+from vfs.buffers import scratch
+from vfs.cache import ChunkCache
+from vfs.corrections import Corrections, corrected_box
+from vfs.dataset import Dataset
+from vfs.decode import BlockDecoder, Decoder
+from vfs.errors import DecodeError, OptionError, SourceError
+from vfs.geometry import Region
+from vfs.kernels.fetch import in_runs
+from vfs.kernels.ranges import COLUMNS, DEST, START, STEP, STOP, at_edges, by_file, split, windows
+from vfs.layout import BlockLayout
+
+ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
+_ANY = 1 << 62
+RUN = 1024
+"""Bytes: ranges this long on average are read to where they belong, shorter ones together, to be copied there. Measured with rows of 512, 1024
+and 4096 bytes in reverse order, as a share of memcpy: 0.38, 0.45, 0.65, and 0.45, 0.37, 0.42 (`scripts/bench formats` has such rows: SER)."""
+TILE = 1 << 22
+"""Bytes decoded at once where a conversion or correction follows and every tile is planned by itself (`_tiles`)."""
+
+CACHED = 1 << 19
+"""Bytes decoded at once where all tiles are planned together: a tile, what it is read into and what it becomes stay in cache (2 MiB a core)."""
+
+
+class RegionReader:
+    """Boxes of one dataset's elements, on demand.
+
+    Args:
+        dataset: what the format said.
+        backend: how bytes get into memory.
+        dtype: elements are converted to it (numpy's rules for casting, any change allowed); None: as stored, native byte order.
+        cache: where decoded pieces are kept.
+        corrections: applied to every frame; without `dtype` the elements are then floats.
+
+    Attributes:
+        shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype before conversion.
+        token: stands for this reader in the cache, which others may share; unlike an id it is never given out again.
+        decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
+        as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
+        longest: bytes of the longest file.
+
+    Raises:
+        OptionError: `dtype` does not fit.
+    """
+
+    def __init__(
+        self, dataset: Dataset, backend: Backend, *, dtype: Any = None, cache: ChunkCache | None = None, corrections: Corrections | None = None
+    ) -> None:
+        # plain attributes: a request for a small chunk costs about as much as it makes calls
+        self.dataset = dataset
+        self.backend = backend
+        self.corrections = corrections
+        self.stored = dataset.dtype
+        self.dtype = _target_dtype(self.stored if corrections is None else corrections.dtype(self.stored), dtype)
+        self.shape = dataset.shape
+        self.cache = ChunkCache() if cache is None else cache
+        self.token = object()
+        self.decodes_whole = dataset.decoder.word_bytes == 0
+        self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
+        self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
+        self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
+        self.views = self.as_stored and self.plain and not backend.copies
+        self.longest = int(dataset.files.sizes.max(initial=0))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the source files."""
+        return self.dataset.files.paths
+
+    def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a box.
+
+        Args:
+            region: a Region, or slices with positive steps (missing axes: whole); None: everything.
+            out: array of the region's shape and this array's dtype that the elements are written to. Any strides.
+
+        Returns: `out`, or a new array, or a read-only view of the file where that is the same bytes.
+
+        Raises:
+            RegionError: the region does not fit the array.
+            OptionError: `out` does not fit the region, or cannot be written to.
+            SourceError: bytes are missing, truncated or unreadable; the message names file, bytes and region.
+        """
+        box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
+        try:
+            if out is None:
+                if self.views and (straight := self.straight(box)):
+                    return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
+                out = np.empty(box.shape, self.dtype)
+            else:
+                _check_out(out, box.shape, self.dtype)
+            if box.size and self.as_stored and out.flags.c_contiguous:
+                flat = out.reshape(-1)
+                rows, covered = self._plan(box, flat)
+                if covered < 0:
+                    self._gather(box, out)
+                else:
+                    self._fetch(rows, flat)
+            elif box.size:
+                self._read_into(box, out)
+        except SourceError as error:
+            raise type(error)(f"{error} [reading {self.dataset.path}{box}]", error.errno or 5) from None
+        return out
+
+    def straight(self, region: Region, converted: bool = False) -> tuple[int, int, int] | None:
+        """(file, first byte, last byte) where one range of native bytes is the answer, so that `read` gives a view of the file; else None.
+
+        Args:
+            converted: also where the elements are yet to be converted. To be asked of data that lies straight in mapped files only.
+        """
+        if not (self.views or converted) or region.size * self.stored.itemsize > self.longest:
+            return None
+        rows, _ = self.dataset.layout.read_ranges(region, 1)
+        if len(rows) != 1:
+            return None
+        file, start, stop, _, step, *_ = rows[0].tolist()
+        if (step != 1 and stop - start > self.stored.itemsize) or stop - start != region.size * self.stored.itemsize:
+            return None
+        return file, start, stop
+
+    def _read_into(self, region: Region, out: np.ndarray) -> None:
+        """Read a non-empty region, corrected and converted where that is asked for, into memory of any strides."""
+        if self.corrections:
+            self._correct_into(region, out, self.corrections)
+            return
+        if self.decodes_whole:  # not in tiles: a block is taken apart once, whatever it is cast to and wherever it goes
+            with np.errstate(all="ignore"):
+                self._gather_blocks(region, out)
+            return
+        width = self.stored.itemsize
+        if not self.backend.copies and self.plain:
+            run = self.straight(region, converted=True)
+            if run is not None and run[1] % width == 0:  # from the file to where they belong; from odd bytes numpy is slow
+                with np.errstate(all="ignore"):
+                    np.copyto(out, self.backend.span(*run, scratch_none).view(self.stored).reshape(region.shape), casting="unsafe")
+                return
+        flat = out.reshape(-1) if out.flags.c_contiguous else None
+        done = 0
+        with np.errstate(all="ignore"):
+            for tile, rows, part, _ in self._tiles(region, CACHED):
+                if rows is not None:
+                    self._fetch(rows, part)
+                if flat is None:
+                    np.copyto(out[_within(tile, region)], part.reshape(tile.shape), casting="unsafe")
+                else:
+                    np.copyto(flat[done : done + part.size], part, casting="unsafe")
+                    done += part.size
+
+    def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
+        """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
+        stored, made, nav = self.stored, corrections.dtype(self.stored), self.dataset.nav_ndim
+        box, corner, inner = corrected_box(corrections, region, nav)
+        h, w = (1, *box.shape[nav:])[-2:]
+        if h * w * made.itemsize > TILE and region.size > 1 and region.size * made.itemsize > TILE:  # in parts of frames, each with its halo
+            for tile in tiling.cut(region, made.itemsize, TILE):
+                self._correct_into(tile, out[_within(tile, region)], corrections)
+            return
+        direct = out.reshape(-1) if out.flags.c_contiguous and out.dtype == made and box.shape == region.shape else None
+        blank = np.asarray(self.dataset.fill).astype(stored).astype(made)
+        correct = corrections.on(corner, (h, w))
+        done = 0
+        with scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory, np.errstate(all="ignore"):
+            for tile, rows, raw, complete in self._tiles(box, max(CACHED, h * w * stored.itemsize)):
+                if rows is not None:
+                    self._fetch(rows, raw)
+                part = direct[done : done + raw.size] if direct is not None else memory[: raw.size * made.itemsize].view(made)
+                done += raw.size
+                correct(raw.reshape(-1, h * w), part.reshape(-1, h * w))
+                if not complete:  # what is not stored is no signal to be corrected
+                    np.copyto(part.reshape(tile.shape), blank, where=scan.blank(self.dataset, tile))
+                if direct is None:
+                    np.copyto(out[(*_within(tile, box)[1 : nav + 1], ...)], part.reshape(tile.shape)[inner], casting="unsafe")
+
+    def _tiles(self, region: Region, limit: int) -> Iterator[tuple[Region, np.ndarray | None, np.ndarray, bool]]:
+        """The stored elements of a non-empty region in tiles along its slowest axes, which are planned all at once where ranges allow.
+
+        Args:
+            limit: bytes of a tile at most.
+
+        Yields: (tile, ranges that are yet to be fetched or None, memory for the tile's elements as one axis, valid until the next one, or
+            these themselves, whether all of the region is stored).
+        """
+        width = self.stored.itemsize
+        rows, covered = (_NO_ROWS, -1) if self.decodes_whole else self.dataset.layout.read_ranges(region, ROWS)
+        total = region.size
+        tiles = [region] if covered >= 0 else []
+        sizes, begins = [total], [0, len(rows)] if tiles else []
+        if tiles and total * width > limit:
+            tiles = list(tiling.cut(region, width, limit))
+            sizes = [tile.size for tile in tiles]
+            decoder = cast(Decoder, self.dataset.decoder)
+            rows, found = at_edges(rows, np.cumsum([0, *sizes]), decoder.word_bytes, decoder.word_pixels)
+            begins = found.tolist()
+        if not begins:  # each planned by itself: that costs more than what leaves the cache
+            for tile in tiling.cut(region, width, max(limit, TILE)):
+                with scratch.borrow(tile.size * width) as memory:
+                    part = memory[: tile.size * width].view(self.stored)
+                    yield tile, None, part, self._gather(tile, part.reshape(tile.shape))
+            return
+        complete = covered >= total
+        clear = not complete or self.accumulates
+        mapped = self.plain and not self.backend.copies
+        with scratch.borrow(max(sizes) * width) as memory:
+            for tile, size, first, last in zip(tiles, sizes, begins, begins[1:], strict=False):
+                if mapped and last - first == 1:
+                    file, start, stop, _, step = rows[first, : STEP + 1].tolist()
+                    if step == 1 and stop - start == size * width and start % width == 0:  # as it lies in the map
+                        yield tile, None, self.backend.span(file, start, stop, scratch_none).view(self.stored), complete
+                        continue
+                part = memory[: size * width].view(self.stored)
+                if clear:
+                    part.fill(self.dataset.fill)
+                yield tile, rows[first:last], part, complete
+
+    def _gather(self, region: Region, out: np.ndarray) -> bool:
+        """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is stored; the rest is filled."""
+        if self.decodes_whole:
+            return self._gather_blocks(region, out)
+        rows, covered = self._plan(region, out.reshape(-1))
+        if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
+            first, second = region.halves()
+            complete = self._gather(first, out[_within(first, region)])
+            return self._gather(second, out[_within(second, region)]) and complete
+        self._fetch(rows, out.reshape(-1))
+        return covered >= out.size
+
+    def _plan(self, region: Region, flat: np.ndarray) -> tuple[np.ndarray, int]:
+        """The read ranges of a region, and how many elements they cover: -1 where it would be more than `ROWS` ranges.
+
+        What they do not cover is filled in `flat`; so is all of it where they add to it.
+        """
+        rows, covered = self.dataset.layout.read_ranges(region, ROWS)
+        if 0 <= covered < flat.size or self.accumulates:
+            flat.fill(self.dataset.fill)
+        return rows, covered
+
+    def _fetch(self, rows: np.ndarray, flat: np.ndarray) -> None:
+        """Put the elements of read ranges into their places."""
+        decode, backend = cast(Decoder, self.dataset.decoder).decode, self.backend
+        if len(rows) > 1:
+            rows = by_file(rows)
+        if self.plain and backend.in_place and in_runs(rows, RUN):
+            memory = flat.view(np.uint8)
+            for file, start, stop, first, last, _ in windows(rows, _ANY).tolist():
+                backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
+            return
+        wins = windows(rows, backend.window).tolist() if len(rows) > 1 else _one_window(rows)
+        if not backend.copies:
+            for file, start, stop, first, last, _ in wins:
+                decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
+            return
+        longest = max((win[2] - win[1] for win in wins), default=0)
+        decoder = cast(Decoder, self.dataset.decoder)
+        with scratch.borrow(min(longest, max(backend.window, decoder.word_bytes)) + backend.margin) as memory:
+            for file, start, stop, first, last, wanted in wins:
+                part = rows[first:last]
+                if stop - start <= backend.window:
+                    decode(part, backend.span(file, start, stop, memory, part if wanted * 2 < stop - start else None), start, flat)
+                    continue
+                # a long run that has to be decoded: in pieces that stay in cache
+                runs = split(part, backend.window, decoder.word_bytes, decoder.word_pixels)
+                for k, (a, b) in enumerate(runs[:, START : STOP + 1].tolist()):
+                    decode(runs[k : k + 1], backend.span(file, a, b, memory), a, flat)
+
+    def _gather_blocks(self, region: Region, out: np.ndarray) -> bool:
+        """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
+        layout = cast(BlockLayout, self.dataset.layout)
+        parts: list[tuple[Any, ...]] = []
+        covered = 0
+        for box, shape, lead, where in layout.touched(region):
+            to, of = [], []
+            size, whole = 1, True
+            for lo, hi, into, length, start, stop, step in zip(box.start, box.stop, lead, shape, region.start, region.stop, region.step, strict=True):
+                a = start if lo <= start else start + -(-(lo - start) // step) * step
+                count = max(0, -(-(min(stop, hi) - a) // step))
+                first = (a - start) // step
+                to.append(slice(first, first + count))
+                of.append(slice(into + a - lo, into + a - lo + count * step, step))
+                size *= count
+                whole = whole and count == length and step == 1
+            if size:
+                covered += size
+                parts.append((where, shape, tuple(to), tuple(of), whole))
+        if covered < out.size:
+            out[...] = np.asarray(self.dataset.fill).astype(self.stored)
+        decode_into = getattr(self.dataset.decoder, "decode_into", None) if out.dtype == self.stored else None
+        straight = []  # whole blocks that go to where they belong; not one by one: 5 µs less for each
+        for where, shape, to, of, whole in parts:
+            target = out[to]
+            if whole and decode_into is not None and target.flags.c_contiguous:
+                kept = self.cache.peek((self.token, where[3]))
+                if kept is None:
+                    straight.append((where, target))
+                    continue
+                target[...] = kept
+            else:
+                target[...] = self._block(where, shape)[of]
+        if straight:
+            self._decode_into(straight, decode_into)
+        return covered >= out.size
+
+    def _decode_into(self, blocks: Sequence[tuple[Any, np.ndarray]], decode_into: Any) -> None:
+        backend = self.backend
+        longest = max(where[2] for where, _ in blocks) + backend.margin if backend.copies else 0
+        with scratch.borrow(longest) as memory:
+            for where, target in blocks:
+                file, start, size, number = where
+                data = backend.span(file, start, start + size, memory)
+                try:
+                    decode_into(data, number, target)
+                except DecodeError as error:
+                    raise self._undecoded(where, error) from None
+
+    def _undecoded(self, where: tuple[int, int, int, int], error: DecodeError) -> DecodeError:
+        file, start, size, _ = where
+        return DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}")
+
+    def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
+        file, start, size, number = where
+
+        def make() -> np.ndarray:
+            with scratch.borrow(size + self.backend.margin) as memory:
+                data = self.backend.span(file, start, start + size, memory)
+                try:
+                    made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
+                except DecodeError as error:
+                    raise self._undecoded(where, error) from None
+                return made if made.base is None else made.copy()  # it may be a view of the scratch memory, which is ours only here
+
+        return self.cache.get((self.token, number), make)
+
+
+_NO_ROWS = np.empty((0, COLUMNS), np.int64)
+
+scratch_none = np.empty(0, np.uint8)
+"""For backends that give views and use no scratch."""
+
+
+def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if not isinstance(out, np.ndarray):
+        raise OptionError(f"out is {type(out).__name__}, expected a numpy array of shape {shape} and dtype {dtype}")
+    if out.shape != shape or out.dtype != dtype:
+        raise OptionError(f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {dtype}")
+    if not out.flags.writeable:
+        raise OptionError("out is read-only")
+
+
+def _one_window(rows: np.ndarray) -> list[list[int]]:
+    """What `windows` finds in one range or none."""
+    if len(rows) == 0:
+        return []
+    file, start, stop = rows[0, :DEST].tolist()
+    return [[file, start, stop, 0, 1, stop - start]]
+
+
+def _within(tile: Region, region: Region) -> tuple[Any, ...]:
+    """Where a tile that `tiling.cut` made of a region lies in the region's elements: an index that gives a view, also where there are no axes."""
+    cut = zip(tile.start, tile.stop, region.start, region.step, strict=True)
+    return (..., *(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in cut))
+
+
+def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
+    if asked is None:
+        return stored
+    try:
+        target: np.dtype = np.dtype(asked).newbyteorder("=")
+    except TypeError:
+        raise OptionError(f"dtype={asked!r}: not a numpy dtype") from None
+    if target.kind not in "biufc" or target.itemsize > (16 if target.kind == "c" else 8) or (stored.kind == "c" and target.kind != "c"):
+        raise OptionError(f"dtype={target}: cannot convert {stored} to it")
+    return target
