@@ -20,7 +20,7 @@ import pytest
 import zarr
 
 import vfs
-from vfs import cli, export, report
+from vfs import cli, commands, export, report
 from vfs.formats import formats
 from vfs.mount.status import Status
 from vfs.testing.writers import write_mib, write_npy, write_raw
@@ -101,7 +101,7 @@ def test_exit_statuses_are_what_help_says(scan: Path, tmp_path: Path, capsys: py
     assert unread.returncode == 1
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"], []])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"], ["mount", "--help"], ["mounts", "--help"], []])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = f"import sys; from vfs.cli import main; main({arguments!r}); print([m for m in ('numpy', 'numba', 'zarr', 'rich.progress') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -333,7 +333,7 @@ def test_scan_options_reach_the_data(scan: Path, frames: np.ndarray, tmp_path: P
     ],
 )
 def test_option_texts_become_what_the_format_wants(annotation: object, text: str, value: object) -> None:
-    got = cli._value(text, annotation)
+    got = commands._value(text, annotation)
     assert got == value
     assert type(got) is type(value)
 
@@ -341,13 +341,13 @@ def test_option_texts_become_what_the_format_wants(annotation: object, text: str
 @pytest.mark.parametrize(("annotation", "text"), [(bool, "maybe"), (int, "3.5"), (int | None, "many"), (float, "ten"), (Literal["a", "b"], "c")])
 def test_option_texts_of_another_kind_are_refused(annotation: object, text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        cli._value(text, annotation)
+        commands._value(text, annotation)
 
 
 def test_every_option_of_every_format_can_be_given_as_text() -> None:
     for kind in formats().values():
         for name, parameter in kind.options.items():
-            kinds = cli._kinds(parameter.annotation)
+            kinds = commands._kinds(parameter.annotation)
             assert kinds, (kind.name, name)
             assert all(k in (bool, int, float, str) or not isinstance(k, type) for k in kinds), f"{kind.name}: -o {name} is {parameter.annotation}"
             assert kind.help(name), f"{kind.name}: no help for -o {name}"

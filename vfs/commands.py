@@ -1,0 +1,235 @@
+"""What the commands share: the options that data is opened with, opening it, and what is said on stderr. `vfs.cli` runs them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType, NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+
+from vfs.errors import OptionError, printable
+
+if TYPE_CHECKING:
+    from vfs.api import VirtualGroup
+    from vfs.formats import Format
+
+Datasets = Annotated[
+    list[str],
+    typer.Argument(metavar="DATASET", help="A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a *.vfs.json description."),
+]
+
+
+Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How data is to be opened: arguments of `vfs.open_group`, and the text of `-o KEY=VALUE`."""
+
+    format: str | None
+    options: Mapping[str, str]
+    zarr_format: int | None
+    common: Mapping[str, Any]
+
+
+def _settings(
+    *,
+    format: Annotated[str | None, typer.Option(metavar="NAME", help="Format of the files; by default their first bytes tell.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="Option of the format (see `vfs formats`); any number.")
+    ] = None,
+    array: Annotated[str | None, typer.Option(metavar="NAME", help="Only this array of a container, as the main one.")] = None,
+    chunks: Annotated[str, typer.Option(metavar="SPEC", help="auto, frames, scan, balanced, a size (4MiB), or elements per axis (1,16,-1,-1).")] = "auto",
+    nav_shape: Annotated[str | None, typer.Option(metavar="A,B", help="Shape of the scan, slowest axis first.")] = None,
+    sync_offset: Annotated[int, typer.Option(metavar="N", help="Skip N frames at the start; negative: N blank frames first.")] = 0,
+    roi: Annotated[str | None, typer.Option(metavar="FILE.npy", help="Mask over the scan, or list of positions: only these frames.")] = None,
+    dtype: Annotated[str | None, typer.Option(metavar="T", help="Convert pixels to it (f4, u2, ...).")] = None,
+    dark: Annotated[str | None, typer.Option(metavar="F", help="File or array of the set that is subtracted from every frame.")] = None,
+    gain: Annotated[str | None, typer.Option(metavar="F", help="File or array of the set that every frame is multiplied with.")] = None,
+    dead: Annotated[str | None, typer.Option(metavar="F", help="Mask or coordinates of pixels that are replaced by their neighbours.")] = None,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, mmap, buffered or direct.")] = "auto",
+    accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Read files that change after they were opened, instead of an error.")] = False,
+    follow_outside: Annotated[bool, typer.Option("--follow-outside", help="Read files outside the folder of a set, where it or a link names them.")] = False,
+    zarr_format: Annotated[int | None, typer.Option(metavar="3|2", help="Only this version of zarr (info: show what it says of the data).")] = None,
+) -> Settings:
+    """The options that every command has that opens data."""
+    if zarr_format not in (None, 2, 3):
+        raise OptionError(f"--zarr-format {zarr_format}: expected 3 or 2")
+    given: dict[str, str] = {}
+    for pair in option or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise OptionError(f"-o {pair}: expected KEY=VALUE")
+        if key in given:
+            raise OptionError(f"-o {key}: given twice, as {given[key]} and as {value}")
+        given[key.replace("-", "_")] = value
+    common = {
+        "array": array,
+        "chunks": chunks,
+        "nav_shape": nav_shape,
+        "sync_offset": sync_offset,
+        "roi": roi,
+        "dtype": dtype,
+        "dark": dark,
+        "gain": gain,
+        "dead": dead,
+        "backend": backend,
+        "accept_changes": accept_changes,
+        "follow_outside": follow_outside,
+    }
+    return Settings(format, given, zarr_format, common)
+
+
+def opens(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `_settings`, which it gets as its argument `settings`."""
+    shared = inspect.signature(_settings, eval_str=True).parameters
+
+    def run(**given: Any) -> None:
+        common = {name: given.pop(name) for name in shared}
+        command(**given, settings=_settings(**common))
+
+    own = [p.replace(kind=p.KEYWORD_ONLY) for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "settings"]
+    parameters = [*own, *shared.values()]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def line(text: str) -> str:
+    return f"vfs: {printable(text)}"
+
+
+def say(text: str) -> None:
+    print(line(text), file=sys.stderr, flush=True)
+
+
+def open_set(paths: Sequence[str], settings: Settings) -> VirtualGroup:
+    """Open the paths as one set.
+
+    Raises:
+        OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
+    """
+    from vfs.api import open_group
+    from vfs.formats import by_name, detect
+    from vfs.headers import expand
+
+    names = expand(paths, settings.common["follow_outside"])
+    kind = by_name(settings.format) if settings.format else detect(names[0])
+    return open_group(names, format=kind.name, **settings.common, **converted(kind, settings.options))
+
+
+def open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup]:
+    """Open each argument as a set, but not what belongs to the set of another argument: `scan_*.mib` unquoted is one scan."""
+    groups: dict[str, VirtualGroup] = {}
+    files: dict[str, set[str]] = {}
+    shown: dict[str, list[str]] = {}
+    for argument in arguments:
+        path = os.path.realpath(argument)
+        owner = next((name for name in groups if path in files[name]), None)
+        if owner is not None:
+            shown.setdefault(owner, []).append(argument)
+            continue
+        group = open_set([argument], settings)
+        here = {os.path.realpath(name) for array in group.values() for name in array.files}
+        for name in [name for name in groups if os.path.realpath(name) in here]:  # named before the file that names the set
+            shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
+            del groups[name], files[name]
+        groups[argument], files[argument] = group, here | {path}
+    for owner, names in shown.items():
+        say(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: in the set of {owner}, shown once")
+    if len(groups) > 1 and len({_series(name) for name in groups}) == 1:
+        say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({_series(argument)!r}) opens them as one")
+    return list(groups.values())
+
+
+def warn_of_chunks(groups: Sequence[VirtualGroup]) -> None:
+    for group in groups:
+        for path, array in group.items():
+            if array.chunking.warning:
+                say(f"warning: {group.name} {path}: {array.chunking.warning}")
+
+
+def _series(path: str) -> str:
+    """A glob for names that differ in their numbers only."""
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    return os.path.join(folder, re.sub(r"\d+", "*", stem) + ending)
+
+
+def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
+    """The texts of `-o` as the types that the format's options have.
+
+    `-o dtype` of headerless data is what its pixels are, not what they are to be converted to.
+    """
+    texts = {"stored_dtype" if key == "dtype" and "stored_dtype" in kind.options else key: text for key, text in given.items()}
+    kind.check_options(texts)
+    found = {}
+    for name, text in texts.items():
+        annotation = kind.options[name].annotation
+        try:
+            found[name] = _value(text, annotation)
+        except ValueError:
+            wanted = [_NAMES.get(kind_, str(kind_)) for kind_ in _kinds(annotation)]
+            raise OptionError(f"-o {name}={text}: expected {' or '.join(wanted)}") from None
+    return found
+
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    """The types that an option may have, those first that take the fewest texts; for `Literal` its values."""
+    if get_origin(annotation) in (Union, UnionType):
+        members = [kind for member in get_args(annotation) if member is not NoneType for kind in _kinds(member)]
+    else:
+        members = [annotation] if get_origin(annotation) is not Literal else list(get_args(annotation))
+    order = [bool, int, float]
+    return sorted(members, key=lambda kind: order.index(kind) if kind in order else len(order) + (kind is str))
+
+
+def _value(text: str, annotation: Any) -> Any:
+    """The text of an option as one of its types. Raises ValueError where it is none of them."""
+    for kind in _kinds(annotation):
+        try:
+            if kind is bool:
+                return _WORDS[text.lower()]
+            if kind is int:
+                return int(text, 0)
+            if kind is float:
+                return float(text)
+            if not isinstance(kind, type) and get_origin(kind) is None:  # a value of a Literal
+                if text == str(kind):
+                    return kind
+                continue
+            return text  # formats parse texts of their own kind: shapes, names
+        except (KeyError, ValueError):
+            continue
+    raise ValueError(text)
+
+
+def document(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+@contextmanager
+def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
+    """Have signals handled so, in the main thread of a process (elsewhere they are somebody else's); ignored ones stay ignored, as under nohup."""
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if here and signal.getsignal(number) is not signal.SIG_IGN}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

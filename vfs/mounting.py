@@ -1,0 +1,161 @@
+"""The commands of mounts: mount, mounts, unmount. `vfs.cli` runs them; everything heavy is imported inside them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vfs.commands import Datasets, Json, Settings, converted, document, line, open_all, opens, say, signals, warn_of_chunks
+from vfs.errors import MountError, OptionError
+
+if TYPE_CHECKING:
+    from vfs.forest import Forest
+    from vfs.mount.status import Status
+    from vfs.tree import Shown
+
+
+class LogLevel(StrEnum):
+    """What a mount logs, and what is worse."""
+
+    error = "error"
+    warning = "warning"
+    info = "info"
+    debug = "debug"
+
+
+@opens
+def mount(
+    datasets: Datasets,
+    mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")],
+    tree: Annotated[bool, typer.Option("--tree", help="DATASET is a folder: show its subfolders, and every data set in them.")] = False,
+    show_files: Annotated[bool, typer.Option("--show-files", help="With --tree: show files that are no data set, too.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="Return when it is mounted, and go on serving.")] = False,
+    cache_size: Annotated[str, typer.Option("--cache-size", metavar="BYTES", help="Most bytes of decoded pieces that are kept (2GiB).")] = "256MiB",
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Reads that are answered side by side; one a core, at least 4.")] = None,
+    allow_other: Annotated[bool, typer.Option("--allow-other", help="Let in other users too.")] = False,
+    direct_io: Annotated[bool, typer.Option("--direct-io", help="Past the kernel's cache: for reading once; files cannot be mapped.")] = False,
+    log_level: Annotated[
+        LogLevel | None, typer.Option("--log-level", metavar="LEVEL", help="error, warning, info (in the background), or debug: every request.")
+    ] = None,
+    *,
+    settings: Settings,
+) -> None:
+    """Show data sets as folders and files (NAME.zarr, NAME.v2.zarr, NAME.npy) until Ctrl-C or `vfs unmount`."""
+    with _at_once():
+        from vfs.api import folder, open_folder
+        from vfs.backends import choice
+        from vfs.cache import ChunkCache
+        from vfs.console import tell_manager, terminal
+        from vfs.mount import serve, start_in_background
+        from vfs.report import count
+        from vfs.tiling import as_bytes
+
+        level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
+        limit = as_bytes(cache_size, "--cache-size")
+        how: dict[str, Any] = {"workers": workers, "allow_other": allow_other, "direct_io": direct_io}
+        if show_files and not tree:
+            raise OptionError("--show-files goes with --tree")
+        make: Callable[[], Shown]
+        if tree:
+            make = _forest(datasets, settings, limit, show_files)
+            shown: Shown = make()  # opens nothing
+            how["sources"] = [os.path.abspath(datasets[0])]
+            what = f"the data sets in {datasets[0]}"
+        else:
+            cache = ChunkCache(limit)
+            backend, _ = choice(settings.common["backend"], serves=True)
+            groups = open_all(datasets, replace(settings, common={**settings.common, "backend": backend, "cache": cache}))
+            warn_of_chunks(groups)
+            make = partial(open_folder, [group.opening for group in groups], limit, settings.zarr_format)
+            shown = folder(groups, cache, settings.zarr_format)
+            how["sources"] = [group.opening.paths[0] for group in groups]
+            what = count(len(groups), "data set")
+        end = f"`vfs unmount {mountpoint}` ends it"
+        if background:
+            said = f"{what} at {mountpoint}; {end}, `vfs mounts` says how it does"
+            start_in_background(make, mountpoint, say=lambda: say(said), log_level=level, **how)
+            return
+        with terminal(level) as console:
+
+            def ready() -> None:
+                console.say(line(f"{what} at {mountpoint}; Ctrl-C or {end}"))
+                tell_manager("READY=1")
+
+            def watch(status: Status) -> None:
+                console.show(status)
+                tell_manager(f"STATUS={status.counts()}")
+
+            last = serve(shown, mountpoint, ready=ready, watch=watch, debug=level == "debug", **how)
+            console.end()
+            console.say(line(f"{mountpoint}: {last.summary()}"))
+
+
+def mounts(json_: Json = False) -> None:
+    """List what this user has mounted: from what, since when, bytes served, cache hits, errors."""
+    from vfs.console import mounts_json, mounts_text
+    from vfs.mount import mounts as found
+
+    if json_:
+        print(document(mounts_json(found())))
+    else:
+        print("\n".join(mounts_text(found())) or "nothing is mounted")
+
+
+def unmount(
+    mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="Where it is mounted.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All that this user has mounted.")] = False,
+    lazy: Annotated[bool, typer.Option("--lazy", help="Also where it is in use: what is open there can be read on.")] = False,
+) -> None:
+    """End a mount, or all of them."""
+    from vfs.mount import mounts as found
+    from vfs.mount import unmount as end
+
+    if all_ == (mountpoint is not None):
+        raise OptionError("expected a mount point, or --all")
+    points = [mountpoint] if mountpoint is not None else [one.point for one in found() if one.state != "detached"]
+    failed = []
+    for point in points:
+        try:
+            if users := end(point, lazy=lazy):
+                say(f"{point}: still in use by {', '.join(users)}; it is served until they close what they have open")
+        except MountError as error:
+            failed.append(error)
+    for earlier in failed[:-1]:
+        say(str(earlier))
+    if failed:
+        raise failed[-1]
+
+
+def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_files: bool) -> Callable[[], Forest]:
+    """What makes what `--tree` shows; can be pickled.
+
+    Raises:
+        OptionError: several folders, or an option that is for a single data set.
+    """
+    from vfs.api import forest
+    from vfs.formats import by_name
+
+    if len(folders) != 1:
+        raise OptionError(f"--tree shows one folder, found {len(folders)}")
+    if settings.options and not settings.format:
+        raise OptionError(f"-o {next(iter(settings.options))}: an option of a format; with --tree, say of which one with --format")
+    own = converted(by_name(settings.format), settings.options) if settings.format else {}
+    return partial(
+        forest, os.path.abspath(folders[0]), cache_size, settings.zarr_format, show_files=show_files, format=settings.format, **settings.common, **own
+    )
+
+
+def _at_once() -> AbstractContextManager[None]:
+    """Ctrl-C ends us wherever we are, as the other signals do, for work that leaves nothing to clean up.
+
+    An exception of a handler gets lost where it strikes inside a callback: of an import, of the compiler, of a weak reference.
+    """
+    return signals(signal.SIG_DFL, signal.SIGINT)
