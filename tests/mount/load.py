@@ -5,6 +5,8 @@ the .npy face. Its elements are a function of their place, so that a reader can 
 descriptors are looked at every second; after half of the time none of it may grow.
 
     scripts/load [--seconds N] [--processes N] [--chunks N] [--cache BYTES]
+
+Ctrl-C, SIGTERM and SIGHUP end it at the next opportunity, with nothing left mounted or lying about.
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tests.mount.support import free
 from vfs.mount import unmount
 
 FRAME = (16, 32)  # 1 KiB of uint16
@@ -97,13 +102,18 @@ class Seen:
         return cls(number["RssAnon"] << 10, number["VmRSS"] << 10, number["Threads"], len(os.listdir(f"/proc/{pid}/fd")))
 
 
-def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int) -> dict[str, object]:
-    """Put a mount under load. Returns figures, and what was wrong under "problems"."""
-    data, point = folder / "data", folder / "mnt"
+def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, go_on: Callable[[], None] = lambda: None) -> dict[str, object]:
+    """Put a mount under load. Returns figures, and what was wrong under "problems".
+
+    Args:
+        go_on: asked now and then; what it raises ends us.
+    """
+    data, point, runtime = folder / "data", folder / "mnt", folder / "runtime"
     data.mkdir()
     point.mkdir()
+    runtime.mkdir(mode=0o700)
     write(data, chunks)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XDG_RUNTIME_DIR": str(runtime)}
     options = ["--format", "raw", "-o", "dtype=>u2", "-o", f"sig_shape={FRAME[0]},{FRAME[1]}", "-o", f"frame_header={HEADER}"]
     command = [sys.executable, "-P", "-m", "vfs.cli", "mount", *options, "--chunks", "1,16,32", "--cache-size", str(cache), f"{data}/part*.raw", str(point)]
     log = (folder / "log").open("w+")
@@ -111,6 +121,7 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int) 
     readers: list[subprocess.Popen[str]] = []
     try:
         while not os.path.ismount(point):
+            go_on()
             if server.poll() is not None:
                 raise RuntimeError((folder / "log").read_text())
             time.sleep(0.05)
@@ -121,15 +132,18 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int) 
         waits, begins = os.pipe()
         for seed in range(processes):
             arguments = [str(point), name, str(chunks), str(seconds), str(seed)]
-            readers.append(subprocess.Popen([sys.executable, "-c", code, *arguments], stdin=waits, stdout=subprocess.PIPE, text=True, env=environment))
+            command = [sys.executable, "-c", code, *arguments]
+            readers.append(subprocess.Popen(command, stdin=waits, stdout=subprocess.PIPE, text=True, env=environment, process_group=0))  # Ctrl-C is for us
         os.close(waits)
         for reader in readers:  # all at once: a server that some of them have not come to yet would seem to grow
             assert reader.stdout is not None
             reader.stdout.readline()
+            go_on()
         os.close(begins)
         seen: list[Seen] = []
         start = time.monotonic()
         while any(reader.poll() is None for reader in readers) and time.monotonic() < start + seconds + 300:
+            go_on()
             seen.append(Seen.of(server.pid))
             time.sleep(min(1.0, seconds / 20))
         took = time.monotonic() - start
@@ -141,8 +155,7 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int) 
             process.kill()
             process.wait()
         log.close()
-        if os.path.ismount(point):
-            unmount(point)
+        free(point)
     total = {key: sum(one.get(key, 0) for one in said) for key in ("reads", "bytes", "wrong", "errors")}
     first, rest = seen[: len(seen) // 2], seen[len(seen) // 2 :]
     before = {name: max(getattr(one, name) for one in first) for name in ("anonymous", "threads", "descriptors")}
@@ -185,8 +198,16 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--cache", type=int, default=64 << 20, help="bytes")
     given = parser.parse_args()
+    signals: list[int] = []
+
+    def go_on() -> None:  # asked where nothing is half done: an exception of a handler could strike before we know of what was just started
+        if signals:
+            raise SystemExit(128 + signals[0])
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: signals.append(number))
     with tempfile.TemporaryDirectory(prefix="vfs-load-") as folder:
-        found = load(Path(folder), given.seconds, given.processes, given.chunks, given.cache)
+        found = load(Path(folder), given.seconds, given.processes, given.chunks, given.cache, go_on)
     for name, value in found.items():
         print(f"{name:>26}  {value}")
     return 1 if found["problems"] else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.mount.load import SIZE, load, values, write
+from tests.mount.support import eventually
 
 SECONDS = float(os.environ.get("VFS_LOAD", "2"))
 
@@ -27,10 +29,35 @@ def test_what_is_compared_with_is_what_is_written(tmp_path: Path) -> None:
     assert len(set(values(0, 5000).tolist())) > 4000
 
 
+@pytest.mark.parametrize(("number", "moment"), [(signal.SIGTERM, "mounted"), (signal.SIGINT, "reading"), (signal.SIGHUP, "writing")])
+def test_ended_by_a_signal_it_leaves_nothing(tmp_path: Path, number: signal.Signals, moment: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.mount.load", "--seconds", "60", "--processes", "2", "--chunks", "2000"]
+    with subprocess.Popen(command, env=environment, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert eventually(lambda: bool(list(tmp_path.glob("*/data/*.raw"))), 60)
+            if moment != "writing":
+                assert eventually(lambda: str(tmp_path) in mounts(), 60)
+            if moment == "reading":
+                assert eventually(lambda: any('"reads": 0,' not in path.read_text() for path in tmp_path.glob("*/runtime/vfs/*/status.json")), 60)
+            process.send_signal(number)
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (128 + number, "")
+    assert os.listdir(tmp_path) == []
+    assert str(tmp_path) not in mounts()
+
+
+def mounts() -> str:
+    return Path("/proc/self/mountinfo").read_text()
+
+
 HOLES = """
 import os
 from threading import Thread
 import numpy as np
+from tests.mount.support import eventually
 from tests.mount.load import Seen
 from vfs.mount.heap import give_back, share_heap
 
