@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,22 @@ def test_chunks_that_take_little_of_every_frame_are_read_together(tmp_path: Path
     for position in array.grid.touched(vfs.Region.whole(array.shape)):
         assert (array.read_chunk(position) == frames[array.grid.region(position).slices]).all()
     assert len(asked) == 1  # 256 chunks, one pass over the frames
+
+
+def test_what_is_read_together_keeps_its_proportion_to_the_files(tmp_path: Path) -> None:
+    block = {"file": 0, "offset": 0, "origin": [0, 0, 0], "shape": [1, 64, 64]}
+    (tmp_path / "a.bin").write_bytes(bytes(range(256)) * 16)
+    (tmp_path / "a.vfs.json").write_text(json.dumps({"vfs": 1, "dtype": "u1", "shape": [65_536, 64, 64], "files": ["a.bin"], "blocks": [block]}))
+    array = vfs.open(tmp_path / "a.vfs.json", chunks=(65_536, 1, 4))
+    array.read_chunk((0, 0, 0))
+    tracemalloc.start()
+    try:
+        got = array.read_chunk((0, 63, 2))
+        grown = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert got[0].tolist() == [[200, 201, 202, 203]]
+    assert grown < 10 * got.nbytes  # of 4 KiB of files it read 128 MiB
 
 
 def test_a_selection_goes_back_to_where_it_came_from(tmp_path: Path, frames: np.ndarray) -> None:

@@ -63,7 +63,7 @@ class ArrayReader(RegionReader):
         self.chunks = self.chunking.shape
         self.chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
         self.grid = ChunkGrid(self.shape, self.chunks)
-        self.together = ChunkGrid(self.shape, tiling.grouped(self.chunking, self.source, self.cache.limit // 4))
+        self.together = self._group(self.chunking)
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class ArrayReader(RegionReader):
         spec = access if shape is None else shape
         chunking = of.chunking if spec is None else tiling.negotiate(spec if isinstance(spec, str | int) else tuple(spec), of.source)
         grid = ChunkGrid(of.shape, chunking.shape)
-        group = ChunkGrid(of.shape, tiling.grouped(chunking, of.source, of.cache.limit // 4))
+        group = of._group(chunking)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
         threads = min(4, os.cpu_count() or 1) if workers is None else workers
         return _ahead(regions, lambda region: of._from_group(region, group), threads)
@@ -218,6 +218,11 @@ class ArrayReader(RegionReader):
         dataset = self.dataset.arranged(roi=np.asarray(roi))
         return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
 
+    def _group(self, chunking: tiling.Chunking) -> ChunkGrid:
+        """Boxes of chunks that are read together: no larger than a share of the cache, nor out of proportion to the files."""
+        limit = min(self.cache.limit // 4, _GROUPED * int(self.dataset.files.sizes.sum()))
+        return ChunkGrid(self.shape, tiling.grouped(chunking, self.source, limit))
+
     def _from_group(self, region: Region, group: ChunkGrid) -> np.ndarray:
         """A box, read together with those beside it where `group` has larger boxes than this."""
         position = tuple(a // c for a, c in zip(region.start, group.chunks, strict=True))
@@ -225,7 +230,7 @@ class ArrayReader(RegionReader):
         if whole == region:
             return self.read(region)
         key = (self.token, "group", whole)
-        read = self.cache.get(key, lambda: np.array(self.read(whole)))
+        read = self.cache.get(key, lambda: _owned(self.read(whole)))
         return read[tuple(slice(a - o, b - o) for a, b, o in zip(region.start, region.stop, whole.start, strict=True))].copy()
 
     @property
@@ -277,6 +282,10 @@ def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], work
 def _owned(array: np.ndarray) -> np.ndarray:
     """The same elements in memory of their own."""
     return array if array.base is None else array.copy()
+
+
+_GROUPED = 8
+"""Times the bytes of the files: what is read at once, of a shape that a garbled header may have made up."""
 
 
 def _source(dataset: Dataset, itemsize: int) -> tiling.Source:
