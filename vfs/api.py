@@ -361,7 +361,7 @@ def folder(groups: Sequence[VirtualGroup], cache: ChunkCache, zarr_format: int |
         cache: the one that the sets were opened with.
         zarr_format: 3 or 2: without the face of the other one; None: both.
     """
-    shown = Folder([group.tree for group in groups], cache)
+    shown = Folder([group.tree for group in groups], cache, [group.opening.paths for group in groups])
     if zarr_format is not None:
         shown.faces = {name: face for name, face in shown.faces.items() if getattr(face, "zarr_format", zarr_format) == zarr_format}
     return shown

@@ -94,6 +94,24 @@ class Shown(Protocol):
         """Which state of its sources a path shows. Who opened a file in another state may not go on reading in this one."""
         ...
 
+    def closed_by(self, path: str) -> str:
+        """A source of what a path shows that not everybody may read (see `closed`); "" where everybody may read all of them."""
+        ...
+
+
+def closed(paths: Iterable[str]) -> str:
+    """The first of some files that not everybody may read, by its mode; "" where everybody may read all that are there."""
+    for path in paths:
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return path
+        if found.st_mode & 0o044 != 0o044:  # where its group may not read it, others includes those who are not in the group only
+            return path
+    return ""
+
 
 class ZarrFace:
     """A zarr hierarchy of one format over arrays.
@@ -302,6 +320,11 @@ class Tree:
         self.main = max(own, key=lambda path: own[path].nbytes) if main is None else main
 
     @property
+    def files(self) -> Iterator[str]:
+        """The files that its arrays are in, some of them several times."""
+        return chain.from_iterable(array.dataset.files.paths for array in self.arrays.values())
+
+    @property
     def time(self) -> int:
         """Modification time of the newest source, nanoseconds since 1970."""
         return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
@@ -356,25 +379,29 @@ class Folder:
     Args:
         trees: what is shown.
         cache: where the arrays keep decoded pieces; whoever serves the folder tells how often that helped.
+        named: for each tree, the files that it was opened by.
 
     Raises:
         OptionError: there is no tree.
     """
 
-    def __init__(self, trees: Sequence[Tree], cache: ChunkCache | None = None) -> None:
+    def __init__(self, trees: Sequence[Tree], cache: ChunkCache | None = None, named: Sequence[Sequence[str]] = ()) -> None:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
         self.cache = ChunkCache() if cache is None else cache
         self.faces: dict[str, Face] = {}
         self.times: dict[str, int] = {}
+        self._closed: dict[str, str] = {}
+        self._sets: dict[str, tuple[Tree, Sequence[str]]] = {}
         self.keep = self.steady = KEEP
-        for tree in trees:
+        for n, tree in enumerate(trees):
             faces = tree.faces()
             # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
             name = _first_free(_cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)), partial(self._taken, faces))
             for ending, face in faces.items():
                 self.faces[name + ending] = face
                 self.times[name + ending] = tree.time
+                self._sets[name + ending] = tree, named[n] if named else ()
 
     def _taken(self, endings: Iterable[str], name: str) -> bool:
         return any(name + ending in self.faces for ending in endings)
@@ -404,6 +431,14 @@ class Folder:
         """Modification time of what a path shows: the newest source, nanoseconds since 1970."""
         name, _, _ = path.partition("/")
         return self.times.get(name) or max(self.times.values())
+
+    def closed_by(self, path: str) -> str:
+        """A source of a set, as it was when that was asked first, that not everybody may read; "" where everybody may read all of them."""
+        name, _, _ = path.partition("/")
+        if name not in self._closed:
+            tree, named = self._sets[name] if name else (None, ())
+            self._closed[name] = closed(chain(named, tree.files if tree else ()))
+        return self._closed[name]
 
     def stamp(self, path: str) -> int:
         """Always the same: what was opened once is shown until the end."""

@@ -124,6 +124,46 @@ def test_only_who_mounted_gets_in(public: Path) -> None:
         assert "Permission denied" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, too")
+@pytest.mark.parametrize("tree", [False, True])
+def test_others_who_are_let_in_may_read_what_is_for_all_to_read(public: Path, tree: bool, lib: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A set with one file that is not for everybody stays with who mounted, all of it."""
+    data = public / "data"
+    (data / "set").mkdir(parents=True)
+    data.chmod(0o755)
+    modes = {"open": 0o644, "mine": 0o600, "group": 0o640}
+    for name, mode in modes.items():
+        np.save(data / f"{name}.npy", np.arange(6).reshape(2, 3))
+        (data / f"{name}.npy").chmod(mode)
+    for k in range(3):
+        np.save(data / f"set/a{k}.npy", np.arange(6).reshape(2, 3))
+        (data / f"set/a{k}.npy").chmod(0o600 if k == 2 else 0o644)
+    what = data if tree else [data / "open.npy", data / "mine.npy", data / "group.npy", [data / f"set/a{k}.npy" for k in range(3)]]
+    point = public / "mnt"
+
+    def as_nobody(*command: str | Path) -> tuple[int, str]:
+        done = run(*command, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"}, text=False)
+        return done.returncode, hashlib.sha256(done.stdout).hexdigest() if done.returncode == 0 else done.stderr.decode().rpartition(": ")[2].strip()
+
+    with vfs.mount(what, point, tree=tree, allow_other=True):
+        seen = set()
+        for path in [found for found in point.rglob("*") if found.is_file()]:
+            name = next(part.split(".")[0] for part in path.relative_to(point).parts if "." in part)
+            seen.add(name)
+            private = name in {"mine", "group", "a2" if tree else "a0"}
+            assert path.stat().st_mode & 0o777 == (0o400 if private else 0o444), path
+            said = as_nobody("cat", path)
+            assert said == ((1, "Permission denied") if private else (0, hashlib.sha256(path.read_bytes()).hexdigest())), path
+        assert seen == {"open", "mine", "group", "a0", *(["a1", "a2"] if tree else [])}
+        assert as_nobody("ls", point)[0] == 0
+        assert as_nobody("ls", point / "open.zarr/data")[0] == 0
+        assert as_nobody("ls", point / "mine.zarr") == (2, "Permission denied")
+    lines = [line for line in capfd.readouterr().err.splitlines() if "its data are shown to you only" in line]
+    assert [next(name for name in ("mine.npy", "group.npy", "a2.npy") if name in line) for line in lines] == (
+        [] if tree else ["mine.npy", "group.npy", "a2.npy"]
+    )
+
+
 HOSTILE = [b"new\nline", b"\x1b[31mred", b"not utf-8 \xff\xfe", b"..x", b"-rf", b" ", b"a\\b", b"\xe2\x80\xaetxt", b"\xc2\x9b31m", b"x" * 240, b"tab\there"]
 
 

@@ -22,7 +22,7 @@ from vfs.errors import OptionError, SourceError, VfsError
 from vfs.forest.listing import Listing, log
 from vfs.forest.records import CHECK, SHARE, Flights, Opened, Record, Rules, state_of, unchanged
 from vfs.formats import Format, formats
-from vfs.tree import FOLDER, Face, Node, Tree
+from vfs.tree import FOLDER, Face, Node, Tree, closed
 
 KEEP = 1.0  # seconds that a kernel may remember names
 OPEN = 256  # sets kept open at most
@@ -179,6 +179,17 @@ class Forest:
             state = state_of(os.path.join(place.listing.path, place.name))
             return hash(state) & (1 << 62) - 1 | 1 if state else 0
         return self._face(path, place)[0].record.stamp
+
+    def closed_by(self, path: str) -> str:
+        found = self._used_before(path)
+        if found is not None:
+            return found[0].record.closed
+        place = self._place(path)
+        if place is None or not place.name:
+            return ""
+        if place.ending is None:
+            return closed([os.path.join(place.listing.path, place.name)])
+        return place.listing.record(place.name).closed
 
     # from a path to a place
 

@@ -9,7 +9,8 @@
 What a program sees there:
 
 - Everything is read-only: the kernel answers every write with EROFS (the mount option `ro`). Only the user who mounted is let in, and owns
-  everything, with modes 0400 and 0500; with `allow_other` everybody is, 0444 and 0555. Times are those of the newest source when the set was
+  everything, with modes 0400 and 0500; with `allow_other` everybody is, 0444 and 0555, but for sets of which a file was for some only (without mode
+  0044) when the set was opened: these stay 0400 and 0500. Times are those of the newest source when the set was
   opened, inode numbers follow from the path alone and are the same in the next mount.
 - ENOENT only for names that do not exist. A source that cannot be read is EIO at `read`, with a line in the log `vfs.mount` that names file,
   bytes and region; `stat` and `open` still succeed, with the full size. A read is whole or it is an error: what a short one leaves out

@@ -50,7 +50,7 @@ def serve(
         folder: what to show. Its arrays should use the buffered backend: a source that shrinks kills the process that reads its map.
         mountpoint: an existing, empty folder.
         sources: what is shown, for `vfs mounts` and other programs: the file that names each data set.
-        allow_other: let in others than the user who mounts.
+        allow_other: let in others than the user who mounts, to what comes from files that everybody may read.
         workers: reads that are answered from sources side by side; None: one a core, at least four.
         ready: called once when the mount answers, in another thread.
         watch: told the status then, about each second when something changed, and at the end.
@@ -101,6 +101,8 @@ def serve(
 
         reporter = Reporter(take, write, watch)
         _warm_up(folder)
+        if allow_other:
+            _warn_of_closed(folder)
         said = _Stderr(debug)
 
         def init() -> None:  # in a thread of libfuse
@@ -183,6 +185,12 @@ def _warm_up(folder: Shown) -> None:
                     array.read(tuple(slice(0, 2) for _ in array.shape))
                 except (VfsError, MemoryError) as error:
                     log.warning("%s", printable(f"{path}: cannot be read now: {error}"))
+
+
+def _warn_of_closed(folder: Shown) -> None:
+    """Say what is not shown to others though they are let in."""
+    for file in dict.fromkeys(filter(None, map(folder.closed_by, folder.faces))):
+        log.warning("%s: its data are shown to you only: not everybody may read that file (chmod go+r FILE changes that, before mounting)", printable(file))
 
 
 @contextmanager

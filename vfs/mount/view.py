@@ -108,8 +108,6 @@ class View:
         self.direct_io = direct_io
         self.debug = debug
         self.allow_other = allow_other
-        readers = 0o444 if allow_other else 0o400
-        self.folder_mode, self.file_mode = stat.S_IFDIR | readers | readers >> 2, stat.S_IFREG | readers
         self.working = BoundedSemaphore(workers)  # however many threads libfuse has: each of them may hold two chunks
         self.counters = Counters()
         self.failures = Failures(log)
@@ -123,7 +121,7 @@ class View:
 
     def _describe(self, to: Any, key: str, node: Node) -> None:
         to.st_ino = inode(key)
-        to.st_mode = self.folder_mode if node.folder else self.file_mode
+        to.st_mode = self._mode(key, node)
         to.st_nlink = 1  # for a folder: "not counted"; 2 would mean that it has no folders in it
         to.st_uid, to.st_gid = self.owner
         to.st_size = node.size
@@ -132,6 +130,11 @@ class View:
         for when in (to.st_atimespec, to.st_mtimespec, to.st_ctimespec):
             when.tv_sec = seconds
             when.tv_nsec = nanoseconds
+
+    def _mode(self, key: str, node: Node) -> int:
+        """Others may read what they are let in to read, but nothing that comes from a file they may not read."""
+        readers = 0o444 if self.allow_other and not self.folder.closed_by(key) else 0o400
+        return stat.S_IFDIR | readers | readers >> 2 if node.folder else stat.S_IFREG | readers
 
     @_answer
     def stat(self, key: str, buf: Any, info: Any) -> int:
@@ -244,7 +247,7 @@ class View:
                 self._describe(to, path, node)
             else:
                 to.st_ino = inode(path)
-                to.st_mode = self.folder_mode if node.folder else self.file_mode
+                to.st_mode = self._mode(path, node)
             if fill(buf, os.fsencode(name), to, position, *last):
                 break  # full; the kernel asks again from the last position it got
         return 0
