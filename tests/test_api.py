@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,12 @@ def test_without_a_cache_everything_is_read_all_the_same(path: Path) -> None:
     for _ in range(2):
         assert shown.get("scan.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
     assert shown.cache.held == 0
+
+
+def test_arrays_are_made_when_they_are_asked_for_and_once(many: Path) -> None:
+    group = vfs.open_group(many)
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: id(group["stamp"]), range(64)))
+    assert found == {id(group["stamp"])}
+    assert group["stamp"].group is group
+    assert group["stamp"].cache is group.main.cache

@@ -19,6 +19,8 @@ from vfs.cli import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.testing.writers import write_mib, write_npy
 
+readlink = os.readlink
+
 TWIN = np.arange(12 * 16, dtype="<u2").reshape(12, 16)
 
 
@@ -54,6 +56,30 @@ def test_what_lies_within(inside: Path, secret: Path) -> None:
     assert named.covers(str(inside / "link"))
     assert not named.covers(str(secret.with_name("other.npy")))
     assert pickle.loads(pickle.dumps(named)) == named
+
+
+def test_folders_are_where_links_lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    real = os.path.realpath(tmp_path)
+    named = [tmp_path / "link" / "b" / "x.mib", tmp_path / "link" / "gone" / "x.mib"]
+    folders = (f"{real}/a/b", f"{real}/a/gone")
+    assert Boundary.around(named).folders == folders
+
+    def no_proc(path: Any, **how: Any) -> str:
+        raise FileNotFoundError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "readlink", lambda path, **how: no_proc(path) if str(path).startswith("/proc") else readlink(path, **how))
+        assert Boundary.around(named).folders == folders
+
+
+def test_a_folder_of_nearly_the_same_name_is_another(tmp_path: Path) -> None:
+    bound = Boundary((str(tmp_path / "set"),))
+    assert bound.holds(str(tmp_path / "set" / "x"))
+    assert bound.holds(str(tmp_path / "set"))
+    assert not bound.holds(str(tmp_path / "set2" / "x"))
+    assert ANYWHERE.holds("/any")
 
 
 def test_the_outer_boundary_holds(inside: Path) -> None:

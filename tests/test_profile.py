@@ -16,7 +16,7 @@ import pytest
 
 import vfs
 from vfs import Region
-from vfs.testing.writers import write_npy, write_raw
+from vfs.testing.writers import write_mib, write_npy, write_raw
 
 LEVELS, FUNCTIONS = 6, 20
 HOME = str(Path(vfs.__file__).parent) + os.sep
@@ -108,3 +108,18 @@ def test_reading_starts_no_threads(tmp_path: Path) -> None:
     before = threading.active_count()
     array[...]
     assert threading.active_count() == before
+
+
+def test_opening_makes_few_calls(tmp_path: Path) -> None:
+    """What a set of one file costs to open: as many calls of ours as were counted, and some more. Arrays that nobody looks at are not made."""
+    frames = np.zeros((6, 16, 16), "<u2")
+    (raw,) = write_raw(tmp_path, frames)
+    mib, npy = write_mib(tmp_path, frames, scan=(2, 3)), write_npy(tmp_path, frames)
+    for most, act in (
+        (80, lambda: vfs.open(raw, format="raw", dtype="<u2", sig_shape=(16, 16))),
+        (180, lambda: vfs.open(mib)),
+        (130, lambda: vfs.open(npy)),
+    ):
+        _, called = profiled(act)
+        assert called.count("array.ArrayReader.__init__") == 1
+        assert len(called) <= most, (len(called), sorted(called))

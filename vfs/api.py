@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
 from vfs.forest import Forest, Opened
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
-from vfs.layout import FrameLayout
+from vfs.layout import FrameLayout, altered
 from vfs.tree import Folder, Tree
 
 if TYPE_CHECKING:
@@ -91,6 +91,28 @@ class VirtualArray(ArrayReader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _array_again, (self.group.opening, self.dataset.path)
+
+
+class _Arrays(Mapping[str, VirtualArray]):
+    """Arrays by their paths, each made when it is first asked for: who opens a set looks at one of them.
+
+    Args:
+        make: path -> what makes the array; may not raise.
+    """
+
+    def __init__(self, make: Mapping[str, Callable[[], VirtualArray]]) -> None:
+        self._make = make
+        self._made: dict[str, VirtualArray] = {}
+
+    def __getitem__(self, path: str) -> VirtualArray:
+        found = self._made.get(path)
+        return self._made.setdefault(path, self._make[path]()) if found is None else found  # of two threads both get the first one's
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._make)
+
+    def __len__(self) -> int:
+        return len(self._make)
 
 
 class VirtualGroup(Mapping[str, VirtualArray]):
@@ -216,7 +238,11 @@ def open_group(
         SourceError: a file is missing or cannot be read.
     """
     names = expand(paths, follow_outside)
-    given = [os.fspath(name) for name in (dark, gain, dead, roi, *options.values()) if isinstance(name, str | os.PathLike) and os.path.isfile(name)]
+    given = [
+        os.fspath(name)
+        for name in (dark, gain, dead, roi, *options.values())
+        if name is not None and isinstance(name, str | os.PathLike) and os.path.isfile(name)
+    ]
     with within(ANYWHERE if follow_outside else Boundary.around(names + given)) as boundary:
         kind = by_name(format) if format else detect(names[0])
         if "stored_dtype" in kind.options and dtype is not None and "stored_dtype" not in options:
@@ -244,21 +270,23 @@ def open_group(
         images = {name: _image(value, datasets, backend, sources) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache() if cache is None else cache
-    arrays: dict[str, ArrayReader] = {}
     group = VirtualGroup.__new__(VirtualGroup)
+
+    def made(shown: Dataset, **how: Any) -> VirtualArray:
+        files = shown.files.unremembered() if accept_changes else shown.files
+        one = VirtualArray(shown, make_backend(backend, files), cache=cache, **how)
+        one.group = group
+        return one
+
+    make: dict[str, Callable[[], VirtualArray]] = {}
     for dataset in datasets:
         mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0 and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
-        made = VirtualArray(
-            shown,
-            make_backend(backend, shown.files.unremembered() if accept_changes else shown.files),
-            dtype=dtype if dataset is main else None,
-            chunks=chunks if dataset is main else _companion_chunks(dataset),
-            cache=cache,
-            corrections=corrections if dataset is main else None,
-        )
-        made.group = group
-        arrays[dataset.path] = made
+        if dataset is main:
+            make[dataset.path] = partial(made, shown, dtype=dtype, chunks=chunks, corrections=corrections)
+        else:
+            make[dataset.path] = partial(made, shown, chunks=_companion_chunks(dataset))
+    arrays = _Arrays(make)
     as_stored = array is None and scan is None and mask is None and sync_offset == 0  # conventions of the root describe the arrays as they are stored
     attrs = {"vfs": {"format": kind.name, **main.attrs}, **(main.group_attrs if as_stored else {})}
     settings = {
@@ -274,8 +302,10 @@ def open_group(
         "accept_changes": accept_changes or None,
     }
     kept = {k: v for k, v in settings.items() if v is not None}
-    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, kept, options, _digest(datasets, sources), kind.label(names[0]), boundary)
-    VirtualGroup.__init__(group, Tree(kind.label(names[0]), arrays, attrs, main.path), opening)
+    name = kind.label(names[0])
+    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, kept, options, _digest(datasets, sources), name, boundary)
+    VirtualGroup.__init__(group, Tree(name, arrays, attrs, main.path), opening)
+    arrays[main.path]  # says what does not fit
     return group
 
 
@@ -442,8 +472,10 @@ def _digest(datasets: Sequence[Dataset], more: Sequence[Files]) -> bytes:
 
 def _bounded(datasets: Sequence[Dataset], boundary: Boundary) -> list[Dataset]:
     """The same data sets, their files to be read within a boundary only."""
+    if all(dataset.files.boundary is boundary for dataset in datasets):
+        return list(datasets)
     files = {id(dataset.files): replace(dataset.files, boundary=boundary) for dataset in datasets}
-    return [replace(dataset, files=files[id(dataset.files)]) for dataset in datasets]
+    return [altered(dataset, files=files[id(dataset.files)]) for dataset in datasets]
 
 
 def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
@@ -467,6 +499,8 @@ def _image(given: Any, datasets: Sequence[Dataset], backend: str, sources: list[
 
 def _kept(given: Any, datasets: Sequence[Dataset]) -> Any:
     """A correction as it is pickled: files by their absolute path, arrays of the set by their name."""
+    if given is None:
+        return None
     if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
         return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given

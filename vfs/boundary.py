@@ -41,8 +41,10 @@ class Boundary:
     def around(cls, named: Sequence[str | os.PathLike[str]]) -> Boundary:
         """Around the files that somebody named."""
         names = [os.path.abspath(os.fspath(name)) for name in named]
-        folders = dict.fromkeys(os.path.realpath(folder) for folder in dict.fromkeys(map(os.path.dirname, names)))
-        return cls(tuple(folders), tuple(os.path.realpath(name) for name in names if os.path.islink(name)))
+        folders = {folder: _real(folder) for folder in dict.fromkeys(map(os.path.dirname, names))}
+        made = cls(tuple(dict.fromkeys(folders.values())), tuple(os.path.realpath(name) for name in names if os.path.islink(name)))
+        made._known.update(dict.fromkeys(folders, True))
+        return made
 
     @property
     def unlimited(self) -> bool:
@@ -51,7 +53,10 @@ class Boundary:
 
     def holds(self, real: str) -> bool:
         """True where a path without links lies within."""
-        return self.unlimited or any(f"{real}/".startswith(f"{folder}/") for folder in self.folders) or real in self.files
+        for folder in self.folders:
+            if real.startswith(folder) and (folder == "/" or real[len(folder) : len(folder) + 1] in ("/", "")):
+                return True
+        return real in self.files
 
     def covers(self, path: str) -> bool:
         """True where a path, and all that links make of it, lies within now."""
@@ -88,6 +93,20 @@ class Boundary:
     def _outside(self, path: str, real: str) -> OutsideError:
         leads = f"leads to {real}, " if real != os.path.abspath(path) else "lies "
         return OutsideError(f"{path}: {leads}outside of {', '.join(self.folders[:3])}, the folder of the set; {ALLOW} reads it nevertheless")
+
+
+def _real(folder: str) -> str:
+    """`os.path.realpath` of a folder; the kernel knows it at once, however deep the folder lies."""
+    try:
+        fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return os.path.realpath(folder)
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:  # no /proc
+        return os.path.realpath(folder)
+    finally:
+        os.close(fd)
 
 
 ANYWHERE = Boundary(("/",))

@@ -11,7 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import index
 from typing import Any
 
@@ -21,7 +21,7 @@ from vfs.boundary import ANYWHERE, Boundary, current
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.headers import nav_dims
-from vfs.layout import BlockLayout, FrameLayout, whole_frame
+from vfs.layout import BlockLayout, FrameLayout, altered, whole_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,11 @@ class Files:
             OutsideError: it lies outside of the boundary of the set.
             SourceError: it cannot be looked at, or is not a file.
         """
-        sizes = np.empty(len(paths), np.int64)
-        times = np.empty(len(paths), np.int64)
-        names = []
+        sizes: list[int] = []
+        times: list[int] = []
+        names: list[str] = []
         boundary = current()
-        for i, path in enumerate(paths):
+        for path in paths:
             name = os.path.abspath(path)
             names.append(name)
             try:
@@ -64,19 +64,21 @@ class Files:
             except FileNotFoundError:
                 if not missing_ok:
                     raise MissingSourceError(f"{name}: no such file") from None
-                sizes[i], times[i] = -1, 0
+                sizes.append(-1)
+                times.append(0)
                 continue
             except OSError as error:
                 raise SourceError(f"{name}: cannot be opened: {error.strerror}", error.errno or 5) from None
             boundary.check(name)
             if not stat.S_ISREG(found.st_mode):
                 raise SourceError(f"{name}: expected a file, found something else (a folder or a device)")
-            sizes[i], times[i] = found.st_size, found.st_mtime_ns
-        return cls(tuple(names), sizes, times, boundary)
+            sizes.append(found.st_size)
+            times.append(found.st_mtime_ns)
+        return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), boundary)
 
     def unremembered(self) -> Files:
         """The same files, to be read whatever became of them since they were looked at."""
-        return replace(self, sizes=np.full_like(self.sizes, -1), times=np.zeros_like(self.times))
+        return altered(self, sizes=np.full_like(self.sizes, -1), times=np.zeros_like(self.times))
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -173,7 +175,7 @@ class Dataset:
         nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
-        return replace(self, layout=layout, shape=shape, dims=names + self.dims[self.nav_ndim :], nav_ndim=nav_ndim, block=block, scan=scan, chosen=total)
+        return altered(self, layout=layout, shape=shape, dims=names + self.dims[self.nav_ndim :], nav_ndim=nav_ndim, block=block, scan=scan, chosen=total)
 
 
 def per_frame(
@@ -189,7 +191,7 @@ def per_frame(
     """
     dtype = np.dtype(stored)
     assert isinstance(main.layout, FrameLayout)
-    layout = replace(main.layout, sig_shape=sig_shape, header=at, word_bytes=dtype.itemsize, word_pixels=1, pieces=whole_frame(sig_shape))
+    layout = altered(main.layout, sig_shape=sig_shape, header=at, word_bytes=dtype.itemsize, word_pixels=1, pieces=whole_frame(sig_shape))
     nav = main.nav_ndim
     shape, names = main.shape[:nav] + sig_shape, main.dims[:nav] + dims
     return Dataset(path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True)

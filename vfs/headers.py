@@ -36,13 +36,15 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
         TruncatedSourceError: it ends before, unless `short_ok`.
     """
     try:
-        with open(open_file(path), "rb", buffering=0) as file:
-            there = os.fstat(file.fileno()).st_size
-            file.seek(max(0, min(offset, there)))  # a garbled header may name any place and any size: no memory for what is not there
-            left = min(size, there - offset) if offset >= 0 else 0
-            got = file.read(max(0, left))
-            while len(got) < left and (more := file.read(left - len(got))):
+        fd = open_file(path)
+        try:
+            there = os.fstat(fd).st_size
+            left = max(0, min(size, there - offset)) if offset >= 0 else 0  # a garbled header may name any place and any size: no memory for what is not there
+            got = os.pread(fd, left, offset) if left else b""
+            while len(got) < left and (more := os.pread(fd, left - len(got), offset + len(got))):
                 got += more
+        finally:
+            os.close(fd)
     except OSError as error:
         if isinstance(error, SourceError):
             raise
@@ -69,7 +71,7 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
     found = []
     for item in given:
         name = os.fspath(item)
-        if os.path.exists(name) or not glob.has_magic(name):
+        if not glob.has_magic(name) or os.path.exists(name):
             found.append(name)
             continue
         hits = sorted((hit for hit in glob.glob(name, recursive=True) if os.path.isfile(hit)), key=natural)
@@ -192,8 +194,9 @@ def read_side_file(path: str) -> bytes:
 def fields(record: np.void) -> dict[str, Any]:
     """The fields of a header as attributes: text up to the first NUL, numbers as python's. Names with a leading _ are left out."""
     found = {}
-    for name in record.dtype.names or ():
+    for name, value in zip(record.dtype.names or (), record.item(), strict=True):
         if not name.startswith("_"):
-            value = record[name]
-            found[name] = value.split(b"\0")[0].decode("latin1").strip() if isinstance(value, bytes) else value.tolist()
+            if isinstance(value, bytes):
+                value = value.split(b"\0")[0].decode("latin1").strip()
+            found[name] = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     return found

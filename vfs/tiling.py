@@ -12,12 +12,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from operator import index
 from typing import SupportsIndex, cast
 
 from vfs.errors import OptionError
-from vfs.geometry import ChunkGrid, Region
+from vfs.geometry import Region
 
 ChunkSpec = str | int | Sequence[int]
 
@@ -92,8 +93,16 @@ def negotiate(spec: ChunkSpec, source: Source) -> Chunking:
     Raises:
         OptionError: a word that is not known, elements for another number of axes, numbers below 1 other than -1.
     """
-    if isinstance(spec, str):
-        spec = parsed(spec)
+    return _weighed(spec, source) if isinstance(spec, str) else _decided(spec, source)
+
+
+@lru_cache(maxsize=256)
+def _weighed(word: str, source: Source) -> Chunking:
+    """`negotiate` for what is said in a word, remembered: the arrays of a folder are often alike."""
+    return _decided(parsed(word), source)
+
+
+def _decided(spec: ChunkSpec, source: Source) -> Chunking:
     if isinstance(spec, str):
         shape, reason = _named(spec, source)
     elif (size := _integer(spec)) is not None:
@@ -102,9 +111,10 @@ def negotiate(spec: ChunkSpec, source: Source) -> Chunking:
         shape, reason = _units(source, size, max(size, LIMIT)), f"whole {_unit_name(source)} up to {size:,} bytes, as asked"
     else:
         shape, reason = _given(spec, source.shape), "as asked"
-    one = _touched(shape, source) / max(1.0, math.prod(shape) * source.stored)
-    grid = ChunkGrid(source.shape, shape)
-    full = _touched(shape, source) * math.prod(grid.counts) / max(1.0, math.prod(source.shape) * source.stored)
+    touched = _touched(shape, source)
+    one = touched / max(1.0, math.prod(shape) * source.stored)
+    counts = (-(-n // c) for n, c in zip(source.shape, shape, strict=True))
+    full = touched * math.prod(counts) / max(1.0, math.prod(source.shape) * source.stored)
     return Chunking(shape, reason, one, full)
 
 
@@ -192,9 +202,9 @@ def _units(source: Source, target: int, limit: int) -> tuple[int, ...]:
 
 def _touched(chunk: Sequence[int], source: Source) -> float:
     """Bytes that storage delivers for a chunk in the middle of the array."""
-    if source.whole:
-        return math.prod(-(-c // b) * b for c, b in zip(chunk, source.unit, strict=True)) * source.stored
     unit = source.unit
+    if source.whole:
+        return math.prod(-(-c // b) * b for c, b in zip(chunk, unit, strict=True)) * source.stored
     units = math.prod(-(-c // u) for c, u in zip(chunk, unit, strict=True))
     inside = [min(c, u) for c, u in zip(chunk, unit, strict=True)]
     size = math.prod(unit) * source.stored

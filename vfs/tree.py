@@ -314,10 +314,12 @@ class Tree:
 
     def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str | None = None) -> None:
         self.name = name
-        self.arrays = dict(arrays)
+        self.arrays = arrays
         self.attrs = attrs
-        own = {path: array for path, array in self.arrays.items() if not array.dataset.companion} or self.arrays
-        self.main = max(own, key=lambda path: own[path].nbytes) if main is None else main
+        if main is None:
+            own = {path: array for path, array in arrays.items() if not array.dataset.companion} or arrays
+            main = max(own, key=lambda path: own[path].nbytes)
+        self.main = main
 
     @property
     def files(self) -> Iterator[str]:

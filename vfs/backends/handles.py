@@ -90,7 +90,7 @@ class Handles(Generic[T]):
         self.files = files
         self.make = make
         self.number = next(_numbers)
-        weakref.finalize(self, _forget, self.number).atexit = False
+        self._used = False
 
     def get(self, file: int, start: int, stop: int) -> T:
         """The handle of a file that has the bytes `start` to `stop` and is the one that was opened.
@@ -136,6 +136,9 @@ class Handles(Generic[T]):
 
     def _opened(self, file: int, start: int, stop: int) -> T:
         path, boundary = self.files.paths[file], self.files.boundary
+        if not self._used:
+            self._used = True
+            weakref.finalize(self, _forget, self.number).atexit = False
         try:
             try:
                 made = self.make(path, boundary)

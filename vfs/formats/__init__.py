@@ -118,8 +118,11 @@ def detect(path: str) -> Format:
         UnknownFormatError: no format claims it.
     """
     try:
-        with open(open_file(path), "rb", buffering=0) as file:
-            head = file.read(HEAD)
+        fd = open_file(path)
+        try:
+            head = os.pread(fd, HEAD, 0)
+        finally:
+            os.close(fd)
     except OSError as error:
         if isinstance(error, SourceError):
             raise

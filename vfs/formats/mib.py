@@ -34,19 +34,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.boundary import open_file
+from vfs.boundary import current, open_file
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
 from vfs.headers import nav_dims, read_at
 from vfs.kernels import stamps, unpack
-from vfs.layout import FrameLayout, whole_frame
+from vfs.layout import FrameLayout, altered, whole_frame
 
 _HEAD = 1024  # bytes that are read of every file: holds the headers of one and of four chips
 _MOST_HEADER = 1 << 20  # bytes a header may have
@@ -56,6 +56,7 @@ _MOST_BLANK = 1_000_000  # frames that may be missing between files: as many as 
 _MOST_SCAN = 1 << 32  # positions of a scan
 _RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}  # depth in bits -> dtype, pixels a word
 _START = re.compile(rb"MQ1,([0-9]{1,18}),((?:[^,\0]*,){5}[^,\0]*),")  # sequence number, fields 2 to 7
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
 _PLAIN = {"U08": ">u1", "U16": ">u2", "U32": ">u4"}
 
 
@@ -163,7 +164,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     """
     hdr_path, mib_paths = _members(paths, series)
     hdr = _read_hdr(hdr_path) if hdr_path else {}
-    geometry, found = _read_heads(mib_paths, hdr)
+    geometry, found, head = _read_heads(mib_paths, hdr)
     decoder, sig, payload, pieces = _pixels(found[0].path, geometry)
     if flip_y:
         pieces = _upside_down(pieces, sig[0])
@@ -187,8 +188,8 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     )
 
     nav = _scan(hdr_path, hdr, layout.stored)
-    files = Files(tuple(f.path for f in found), sizes, np.array([f.time for f in found], np.int64))
-    attrs = _attrs(found[0], geometry, hdr) | {
+    files = Files(tuple(f.path for f in found), sizes, np.array([f.time for f in found], np.int64), current())
+    attrs = _attrs(found[0], head, geometry, hdr) | {
         "frames": layout.stored,
         "frames_missing": layout.stored - int(counts.sum()),
         "files_with_partial_frame": int(np.count_nonzero(sizes % record)),
@@ -196,7 +197,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     }
     names = nav_dims(len(nav))
     datasets = [Dataset("data", files, layout.arranged(nav), decoder, nav + sig, (*names, "y", "x"), len(nav), attrs=attrs)]
-    headers = replace(layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())).arranged(nav)
+    headers = altered(layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())).arranged(nav)
     for name, units, about in (
         ("timestamp", "nanoseconds since 1970-01-01", "start of the frame: UTC, of older software (no MQ1A) local time; 0 where no frame is stored"),
         ("exposure", "s", "shutter open time; 0 where no frame is stored"),
@@ -237,11 +238,13 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str]]
     return (os.path.join(folder, hdr) if hdr else None), [folder + os.sep + n for n in mine]
 
 
-def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, list[_File]]:
-    """The first header of every file (one open, stat and read each). Returns what they agree on, and the files in their order."""
+def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, list[_File], bytes]:
+    """The first header of every file (one open, stat and read each). Returns what they agree on, the files in their order, and how the first begins."""
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
     found: list[_File] = []
+    least: _File | None = None
+    lowest = b""
     known: dict[tuple[bytes, bytes], _Geometry] = {}  # most headers are like the one before: parse what is new
     for path in paths:
         head, size, time = _head(path)
@@ -256,7 +259,9 @@ def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, l
             if known[key] != first:
                 raise FormatError(f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or one with series=false")
         found.append(_File(int(start[1]), path, size, time))
-    return first, sorted(found)
+        if least is None or found[-1] < least:
+            least, lowest = found[-1], head
+    return first, sorted(found), lowest
 
 
 def _head(path: str) -> tuple[bytes, int, int]:
@@ -412,10 +417,12 @@ def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]
     return (stored,)
 
 
-def _attrs(first: _File, geometry: _Geometry, hdr: dict[str, str]) -> dict[str, Any]:
-    """What the header of the first frame and the .hdr file say."""
-    head = read_at(first.path, geometry.header, short_ok=True)
-    fields = [f.decode("latin-1").strip() for f in head.split(b"\0")[0].split(b",")]
+def _attrs(first: _File, head: bytes, geometry: _Geometry, hdr: dict[str, str]) -> dict[str, Any]:
+    """What the header of the first frame, of which `head` are the first bytes, and the .hdr file say."""
+    if len(head) < min(geometry.header, first.size):
+        head = read_at(first.path, geometry.header, short_ok=True)
+    text = head[: geometry.header].partition(b"\0")[0].decode("latin-1")
+    fields = [field.strip() for field in text.split(",")]
     fields += [""] * (22 - len(fields))
     time, exposure, depth = (*fields[fields.index("MQ1A") + 1 :], "", "", "")[:3] if "MQ1A" in fields else (fields[9], fields[10], "")
     seconds = _number(exposure.removesuffix("ns"))
@@ -438,7 +445,7 @@ def _attrs(first: _File, geometry: _Geometry, hdr: dict[str, str]) -> dict[str, 
 
 
 def _number(word: str) -> float | None:
-    return float(word) if re.fullmatch(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?", word) else None
+    return float(word) if _NUMBER.fullmatch(word) else None
 
 
 FORMAT = Format(

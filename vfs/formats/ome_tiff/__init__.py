@@ -38,6 +38,8 @@ _UNITS |= {"s": "second", "ms": "millisecond", "µs": "microsecond", "ns": "nano
 
 def sniff(path: str, head: bytes) -> bool:
     if header_of(head) is None:
+        if not head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<"):
+            return False
         text = head.decode("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "ignore")
         return text.lstrip("\ufeff \t\r\n").startswith("<") and re.search(r"<(\w+:)?OME\s", text) is not None and "openmicroscopy.org" in text
     try:
