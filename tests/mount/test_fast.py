@@ -263,7 +263,10 @@ def test_decoded_pieces_come_to_the_interpreter_once_and_the_next_one_is_made_ah
     array.read_flat = lambda first, last: made.append((threading.current_thread().name, last - first == 1 << 20)) or flat(first, last)
     info = direct.open("scan.npy")
     size = 128 + frames.nbytes
-    got = b"".join(direct.read("scan.npy", info, 1 << 17, at) for at in range(0, size, 1 << 17))
+    got = b""
+    for at in range(0, size, 1 << 17):
+        got += direct.read("scan.npy", info, 1 << 17, at)
+        assert eventually(lambda: not direct.lane._making)  # on a busy machine the reader would be faster than who works ahead of it
     assert got[128:] == frames.tobytes()
     assert [whole for _, whole in made] == [True] * 4
     assert sum(name.startswith("vfs-ahead") for name, _ in made) >= 2  # the first piece, perhaps the second, were asked for before
@@ -518,6 +521,33 @@ def test_a_folder_of_very_many_is_listed_from_any_place_on(tmp_path: Path, opene
         numbers = [int(entry[0]) for entry in direct.list("a.zarr/data/c", at + 2, most=5)]
         assert numbers == list(range(at, min(at + 5, 1_000_000)))
     assert direct.list("a.zarr/data/c", 1_000_002) == []
+    assert direct.behind["readdir"] == 0
+
+
+def test_who_takes_the_entries_of_a_folder_may_use_any_memory(tmp_path: Path, opened: Any) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(200, "u1"))
+    direct = opened(tmp_path / "a.npy", chunks=(1,))
+    if not direct.view.three:
+        pytest.skip("the pointers of this test are those of libfuse 3")
+    path = "a.zarr/data/c"
+    direct.stat(f"{path}/0")
+    expected = direct.list(path)
+    library = ctypes.CDLL(None)
+    library.malloc.restype, library.malloc.argtypes, library.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+    found, taken = [], []
+
+    def fill(buffer: int, name: bytes, attributes: Any, at: int, flags: int) -> int:
+        to = attributes.contents
+        found.append((name, to.st_ino, to.st_mode, to.st_size, at))
+        for size in range(16, 1500, 16):  # what libfuse does here: it remembers names
+            taken.append(library.malloc(size))
+            ctypes.memset(taken[-1], 0xA5, size)
+        return 0
+
+    direct._check(direct.call["readdir"](b"/" + path.encode(), None, direct.fill(fill), 0, None, 1))
+    for address in taken:
+        library.free(address)
+    assert found == expected
     assert direct.behind["readdir"] == 0
 
 

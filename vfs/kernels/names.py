@@ -12,7 +12,7 @@ from numba import cfunc, njit, types
 
 from vfs.kernels import serve
 from vfs.kernels.intrinsics import memcpy
-from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, peek, peek8, peek32, poke, poke8, poke32, state
+from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, peek, peek8, peek32, poke, poke8, poke32, room, state
 from vfs.kernels.serve import (
     ALWAYS,
     BESIDE,
@@ -54,12 +54,14 @@ NAME_WORDS = 9
 NAME_MASK = (1 << 12) - 1
 """Places for names, less one."""
 
+ATTRIBUTES = 64  # words that are there for a struct stat: libfuse reads more of it than fusepy takes for its length
 STEPS = 4096  # frames that are looked at, to know which files hold them
 _MOST = 16  # numbers at the end of a path
 _HERE = -100  # AT_FDCWD
 _OFFSET = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 
+_room_for_attributes, _room_for_a_number = room(ATTRIBUTES), room(4)
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 
@@ -236,17 +238,15 @@ def get_attributes(path, attributes, info):
 def read_folder(path, buffer, fill, offset, info, flags):
     """`readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, the numbers follow."""
     name, k, _, h, length = _resolve(path)
-    if name == 0 or k == peek(name + 8 * AXES) or offset < 0:
+    long = peek(state() + 8 * STAT_BYTES)
+    if name == 0 or k == peek(name + 8 * AXES) or offset < 0 or long > 8 * ATTRIBUTES:
         return np.int32(call(peek(state() + 8 * SLOW_LIST), path, buffer, fill, offset, info, flags))
     _count()
-    room = peek(state() + 8 * STAT_BYTES)
-    memory = np.empty(room // 8 + 8, np.int64)
-    attributes = memory.ctypes.data
-    text = np.zeros(4, np.int64)
-    entry = text.ctypes.data
+    attributes = _room_for_attributes()
+    entry = _room_for_a_number()
     own = attributes + peek(state() + 8 * STAT_INODE)
     plus = (flags & 1) * 2  # libfuse 2 knows no flags, and takes none
-    memcpy(attributes, peek(name + 8 * FOLDER), room)
+    memcpy(attributes, peek(name + 8 * FOLDER), long)
     for dots in range(offset + 1, 3):
         poke8(entry, 46)
         poke8(entry + 1, 46 if dots == 2 else 0)
@@ -258,7 +258,7 @@ def read_folder(path, buffer, fill, offset, info, flags):
         poke(own, _inode(_hashed(_OFFSET, path + 1, 0, parent)) if parent else 1)
         if call_fill(fill, buffer, entry, attributes, dots, plus):
             return np.int32(0)
-    memcpy(attributes, peek(name + 8 * (FILE if k + 1 == peek(name + 8 * AXES) else FOLDER)), room)
+    memcpy(attributes, peek(name + 8 * (FILE if k + 1 == peek(name + 8 * AXES) else FOLDER)), long)
     below = (h ^ np.uint64(47)) * _PRIME
     for n in range(max(0, offset - 2), peek(peek(name + 8 * COUNTS) + 8 * k)):
         digits = 1

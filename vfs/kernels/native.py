@@ -9,6 +9,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from vfs.kernels.intrinsics import memcpy
@@ -102,6 +103,22 @@ def poke8(typing_context, address, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
+
+
+def room(words):
+    """A function for kernels: the address of so many int64 on the stack, whatever is in them, there until the kernel that calls it returns.
+
+    The memory of an array would be freed as soon as the array is not named any more, whoever still has its address.
+    """
+
+    @intrinsic
+    def address(typing_context):
+        def generate(context, builder, signature, args):
+            return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(_WORD, words)), _WORD)
+
+        return types.int64(), generate
+
+    return address
 
 
 @intrinsic

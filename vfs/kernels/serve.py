@@ -4,8 +4,8 @@
 a .npy face), see `handle`. A source is a table of int64, and what it shows comes from one of two places:
 
 - *pieces*: decoded bytes that somebody put into the table of pieces, found by (source, number of the piece);
-- the source's own files, where they hold the bytes as they are, or swapped: `pread` into libfuse's buffer, then the file is asked whether
-  it is still the one that was opened.
+- the source's own files, where they hold the bytes as they are, or swapped: `preadv` into libfuse's buffer, then the file is asked whether
+  it is still the one that was opened, once for all that was read of it.
 
 A read that cannot be answered wholly, for whatever reason, is left to the function at `SLOW`, which has the interpreter and says what is wrong.
 
@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, cfunc, njit, types
 
-from vfs.kernels.intrinsics import memcpy, pread, swap_bytes
-from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, memory16, memory32, memory64, peek, poke, state, statx
+from vfs.kernels.fetch import GAP
+from vfs.kernels.intrinsics import memcpy, pread, preadv, swap_bytes
+from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, memory16, memory32, memory64, peek, peek32, poke, room, state, statx
 
 # words of `native.STATE`
 INFO, SLOW, SOURCES, COUNT, PIECES, MASK, COUNTERS = range(7)
@@ -60,6 +61,8 @@ KEY, AT, LENGTH, AHEAD, USED = range(5)
 PIECE_WORDS = 5
 PROBES = 4
 
+TOGETHER = 32  # places of one reading call at most, and as many between them
+
 OURS = 1 << 62
 _NUMBER = 40
 _FAIL = -(1 << 40)
@@ -71,6 +74,9 @@ NOT_OPEN = _FAIL + 1
 _SIZE_TIME_LINKS = 0x200 | 0x40 | 0x4
 _EMPTY_PATH = 0x1000
 
+_room_for_statx = room(32 + 1)
+_room_for_places = room(2 * 2 * TOGETHER)
+_room_for_a_gap = room(GAP // 8)
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 
@@ -98,30 +104,47 @@ def handle_of(source, number):
 @_inner
 def same(fd, name, size, time):
     """Whether a file, an open one or (name: an address that is not 0) one of a folder, has a name, and size and time are these."""
-    found = np.zeros(33, np.int64)
+    found = _room_for_statx()
     flags = 0
     if name == 0:
-        name = found.ctypes.data + 256  # the empty path is the zero at the end
+        name = found + 8 * 32
+        poke(name, 0)  # the empty path
         flags = _EMPTY_PATH
-    if statx(np.int32(fd), name, np.int32(flags), np.uint32(_SIZE_TIME_LINKS), found.ctypes.data) != 0:
+    if statx(np.int32(fd), name, np.int32(flags), np.uint32(_SIZE_TIME_LINKS), found) != 0:
         return False
-    return (found[2] & 0xFFFFFFFF) > 0 and found[5] == size and found[14] * 1_000_000_000 + (found[15] & 0xFFFFFFFF) == time
+    return peek32(found + 16) > 0 and peek(found + 40) == size and peek(found + 112) * 1_000_000_000 + peek32(found + 120) == time
 
 
 @_inner
-def _fetch(source, file, start, length, to):
-    """Bytes of a file, which is then checked. Returns 0, or `NOT_OPEN` and the file."""
-    fd = atomic_load(peek(source + 8 * FILES) + 8 * file) - 1
+def _fetch(source, file, start, pieces, n):
+    """Bytes of a file from `start` on, to the `n` places that `pieces` holds (address, bytes), by one call. Returns 0, or `NOT_OPEN` and the file."""
+    fd = np.int32(atomic_load(peek(source + 8 * FILES) + 8 * file) - 1)
     if fd < 0:
         return NOT_OPEN + file
-    done = 0
-    while done < length:
-        got = pread(np.int32(fd), to + done, length - done, start + done)
-        if got <= 0:
-            return NOT_OPEN + file
-        done += got
-    unchanged = same(fd, 0, peek(peek(source + 8 * SIZES) + 8 * file), peek(peek(source + 8 * TIMES) + 8 * file))
-    return 0 if unchanged else NOT_OPEN + file
+    done = preadv(fd, pieces, np.int32(n), start) if n > 1 else 0
+    for k in range(n):
+        to, left = peek(pieces + 16 * k), peek(pieces + 16 * k + 8)
+        while left > 0:
+            got = min(done, left)
+            if got > 0:
+                done -= got
+            else:  # the only place; or a signal or an end was in the way
+                got = pread(fd, to, left, start)
+                if got <= 0:
+                    return NOT_OPEN + file
+            to += got
+            left -= got
+            start += got
+    return 0
+
+
+@_inner
+def _checked(source, file):
+    """0 where a file that was read is still the one that was opened, else `NOT_OPEN` and the file."""
+    fd = atomic_load(peek(source + 8 * FILES) + 8 * file) - 1
+    if fd >= 0 and same(fd, 0, peek(peek(source + 8 * SIZES) + 8 * file), peek(peek(source + 8 * TIMES) + 8 * file)):
+        return 0
+    return NOT_OPEN + file
 
 
 @_inner
@@ -196,7 +219,9 @@ def _direct(source, number, first, last, to):
     frame = peek(source + 8 * FRAME)
     stride, header = peek(source + 8 * STRIDE), peek(source + 8 * HEADER)
     rows, n = peek(source + 8 * STREAM), peek(source + 8 * ROWS)
-    file, start, length = -1, 0, 0  # what is to be read next, to the end of what is planned: it may yet get longer
+    pieces = _room_for_places()
+    nowhere = _room_for_a_gap()
+    file, start, end, used = -1, 0, 0, 0  # what is to be read next: of that file, from there to there, to so many places
     row = 0
     while first < last:
         k, within = first // frame, first % frame
@@ -215,17 +240,31 @@ def _direct(source, number, first, last, to):
             return NO_ANSWER
         take = min(whole * frame - within, last - first)
         at = begin + within - peek(row) + peek(row + 16)
-        if file == peek(row + 24) and start + length == at:
-            length += take
+        here = peek(row + 24)
+        if used and (here != file or at < end or at > end + GAP or used > 2 * TOGETHER - 2):
+            wrong = _fetch(source, file, start, pieces, used)
+            if wrong == 0 and here != file:
+                wrong = _checked(source, file)
+            if wrong:
+                return wrong
+            used = 0
+        if used == 0:
+            file, start, end = here, at, at
+        if used and at == end:
+            poke(pieces + 16 * used - 8, peek(pieces + 16 * used - 8) + take)
         else:
-            if length:
-                wrong = _fetch(source, file, start, length, to)
-                if wrong:
-                    return wrong
-                to += length
-            file, start, length = peek(row + 24), at, take
+            if at > end:
+                poke(pieces + 16 * used, nowhere)
+                poke(pieces + 16 * used + 8, at - end)
+                used += 1
+            poke(pieces + 16 * used, to)
+            poke(pieces + 16 * used + 8, take)
+            used += 1
+        to += take
+        end = at + take
         first += take
-    return _fetch(source, file, start, length, to) if length else 0
+    wrong = _fetch(source, file, start, pieces, used)
+    return wrong if wrong else _checked(source, file)
 
 
 @_inner
