@@ -20,6 +20,7 @@ from vfs.backends.mapped import MmapBackend
 from vfs.boundary import ANYWHERE
 from vfs.dataset import Files
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, SourceError, TruncatedSourceError
+from vfs.kernels.ranges import COLUMNS
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, memory_files
 from vfs.testing.suites import BackendTests
 
@@ -126,7 +127,7 @@ def test_places_in_a_file_that_is_cut_or_a_read_that_stops_short(tmp_path: Path,
     content = np.random.default_rng(0).integers(0, 256, 400_000, "u1")
     path = tmp_path / "a.bin"
     starts = np.concatenate([np.arange(1200) * 20, 100_000 + np.arange(300) * 1000])
-    rows = np.zeros((1500, 8), np.int64)
+    rows = np.zeros((1500, COLUMNS), np.int64)
     rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4], rows[:, 6] = starts, starts + 10, np.arange(1500)[::-1] * 5, 1, 5
     expected = np.concatenate([content[a : a + 10] for a in starts[::-1]])
     content[: len(content) - gone].tofile(path)

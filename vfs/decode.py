@@ -33,6 +33,7 @@ class Decoder(Protocol):
         word_bytes, word_pixels: the smallest unit that decodes by itself: that many bytes hold that many elements.
         accumulates: True where it adds to the output, which must then be cleared.
         straight: True where the bytes in the file already are the elements in native order: contiguous ranges need no decoding.
+        lined: True where it takes ranges of several lines. One that does not say so is given a range for each line.
     """
 
     @property
@@ -50,7 +51,7 @@ class Decoder(Protocol):
         """Write the elements of `ranges`.
 
         Args:
-            ranges: int64[n, 8] (see `vfs.kernels.ranges`), all of one file.
+            ranges: int64[n, 11] (see `vfs.kernels.ranges`), all of one file.
             data: uint8[m], the bytes of that file from `base` on.
             base: offset of `data[0]` in the file.
             out: dtype[size], C-contiguous.
@@ -101,6 +102,7 @@ class PlainDecoder:
     stored: np.dtype
     word_pixels: int = 1
     accumulates: bool = False
+    lined: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))

@@ -31,7 +31,7 @@ class Layout(Protocol):
     shape: tuple[int, ...]
 
     def read_ranges(self, region: Region, most: int = ...) -> tuple[np.ndarray, int]:
-        """Returns (int64[n, 8] read ranges, number of elements they cover), -1 elements where there would be more than `most` ranges."""
+        """Returns (int64[n, 11] read ranges, number of elements they cover), -1 elements where there would be more than `most` ranges."""
 
 
 Value = TypeVar("Value")

@@ -21,10 +21,10 @@ from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import DecodeError, OptionError, SourceError
 from vfs.geometry import Region
 from vfs.kernels.fetch import in_runs
-from vfs.kernels.ranges import COLUMNS, DEST, START, STEP, STOP, at_edges, by_file, split, windows
+from vfs.kernels.ranges import COLUMNS, DEST, LINES, START, STEP, STOP, at_edges, by_file, in_lines, split, windows
 from vfs.layout import BlockLayout
 
-ROWS = 1 << 17  # read ranges planned at once: a table of 8 MiB
+ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
 _ANY = 1 << 62
 RUN = 1024
 """Bytes: ranges this long on average are read to where they belong, shorter ones together, to be copied there. Measured with rows of 512, 1024
@@ -72,6 +72,7 @@ class RegionReader:
         self.decodes_whole = dataset.decoder.word_bytes == 0
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
+        self.lined = getattr(dataset.decoder, "lined", False)
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
         self.views = self.as_stored and self.plain and not backend.copies
         self.longest = int(dataset.files.sizes.max(initial=0))
@@ -125,7 +126,7 @@ class RegionReader:
         if not (self.views or converted) or region.size * self.stored.itemsize > self.longest:
             return None
         rows, _ = self.dataset.layout.read_ranges(region, 1)
-        if len(rows) != 1:
+        if len(rows) != 1 or rows.item(0, LINES) > 1:
             return None
         file, start, stop, _, step, *_ = rows[0].tolist()
         if (step != 1 and stop - start > self.stored.itemsize) or stop - start != region.size * self.stored.itemsize:
@@ -203,8 +204,11 @@ class RegionReader:
             tiles = list(tiling.cut(region, width, limit))
             sizes = [tile.size for tile in tiles]
             decoder = cast(Decoder, self.dataset.decoder)
-            rows, found = at_edges(rows, np.cumsum([0, *sizes]), decoder.word_bytes, decoder.word_pixels)
-            begins = found.tolist()
+            edges, word = np.cumsum([0, *sizes]), (decoder.word_bytes, decoder.word_pixels)
+            cut, found = at_edges(rows, edges, *word)
+            if not len(found):  # a tile may end within a range of several lines
+                cut, found = at_edges(in_lines(rows, 0), edges, *word)
+            rows, begins = cut, found.tolist()
         if not begins:  # each planned by itself: that costs more than what leaves the cache
             for tile in tiling.cut(region, width, max(limit, TILE)):
                 with scratch.borrow(tile.size * width) as memory:
@@ -218,7 +222,7 @@ class RegionReader:
             for tile, size, first, last in zip(tiles, sizes, begins, begins[1:], strict=False):
                 if mapped and last - first == 1:
                     file, start, stop, _, step = rows[first, : STEP + 1].tolist()
-                    if step == 1 and stop - start == size * width and start % width == 0:  # as it lies in the map
+                    if step == 1 and rows[first, LINES] <= 1 and stop - start == size * width and start % width == 0:  # as it lies in the map
                         yield tile, None, self.backend.span(file, start, stop, scratch_none).view(self.stored), complete
                         continue
                 part = memory[: size * width].view(self.stored)
@@ -253,11 +257,14 @@ class RegionReader:
         decode, backend = cast(Decoder, self.dataset.decoder).decode, self.backend
         if len(rows) > 1:
             rows = by_file(rows)
+        if not self.lined:
+            rows = in_lines(rows, 0)
         if self.plain and backend.in_place and in_runs(rows, RUN):
-            memory = flat.view(np.uint8)
+            rows, memory = in_lines(rows, 0), flat.view(np.uint8)
             for file, start, stop, first, last, _ in windows(rows, _ANY).tolist():
                 backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
             return
+        rows = in_lines(rows, backend.window)
         wins = windows(rows, backend.window).tolist() if len(rows) > 1 else _one_window(rows)
         if not backend.copies:
             for file, start, stop, first, last, _ in wins:
@@ -269,7 +276,8 @@ class RegionReader:
             for file, start, stop, first, last, wanted in wins:
                 part = rows[first:last]
                 if stop - start <= backend.window:
-                    decode(part, backend.span(file, start, stop, memory, part if wanted * 2 < stop - start else None), start, flat)
+                    few = in_lines(part, 0) if wanted * 2 < stop - start else None
+                    decode(part, backend.span(file, start, stop, memory, few), start, flat)
                     continue
                 # a long run that has to be decoded: in pieces that stay in cache
                 runs = split(part, backend.window, decoder.word_bytes, decoder.word_pixels)
@@ -363,6 +371,9 @@ def _one_window(rows: np.ndarray) -> list[list[int]]:
     """What `windows` finds in one range or none."""
     if len(rows) == 0:
         return []
+    if rows.item(0, LINES) > 1:
+        found: list[list[int]] = windows(rows, _ANY).tolist()
+        return found
     file, start, stop = rows[0, :DEST].tolist()
     return [[file, start, stop, 0, 1, stop - start]]
 

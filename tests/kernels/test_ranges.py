@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.geometry import Region
-from vfs.kernels.ranges import COUNT, DEST, FILE, PLANE, SKIP, START, STEP, STOP, _merged, at_edges, by_file, windows
+from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, _merged, at_edges, by_file, windows
 from vfs.layout import FrameLayout
 
 
@@ -82,7 +82,7 @@ def test_merged_runs_are_sorted(runs: list[list[int]]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(1, 9)), max_size=20), st.integers(1, 40))
 def test_windows_group_what_lies_within_the_limit(rows: list[tuple[int, int, int]], limit: int) -> None:
-    ranges = np.zeros((len(rows), 8), np.int64)
+    ranges = np.zeros((len(rows), COLUMNS), np.int64)
     for row, (file, start, size) in zip(ranges, rows, strict=True):
         row[[FILE, START, STOP]] = file, start, start + size
     expected: list[list[int]] = []
@@ -98,7 +98,7 @@ def test_windows_group_what_lies_within_the_limit(rows: list[tuple[int, int, int
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 100)), max_size=40))
 def test_rows_by_file_keep_their_order_within_a_file(rows: list[tuple[int, int]]) -> None:
-    table = np.zeros((len(rows), 8), np.int64)
+    table = np.zeros((len(rows), COLUMNS), np.int64)
     for row, (file, start) in zip(table, rows, strict=True):
         row[FILE], row[START], row[STOP] = file, start, start + 1
     assert by_file(table)[:, [FILE, START]].tolist() == [list(row) for row in sorted(rows, key=lambda row: row[0])]
@@ -128,7 +128,7 @@ def test_ranges_cut_at_edges_hold_the_same_elements(data: st.DataObject) -> None
 
 
 def test_edges_are_for_ranges_in_order() -> None:
-    rows = np.zeros((2, 8), np.int64)
+    rows = np.zeros((2, COLUMNS), np.int64)
     rows[:, START], rows[:, STOP], rows[:, COUNT], rows[:, STEP], rows[:, DEST] = [0, 8], [8, 16], 4, 1, [4, 0]
     edges = np.array([0, 4, 8])
     assert len(at_edges(rows, edges, 8, 4)[1]) == 0  # the second tile first
@@ -138,4 +138,10 @@ def test_edges_are_for_ranges_in_order() -> None:
     assert len(at_edges(turned, edges, 8, 4)[1]) == 0
     turned[0, DEST] = 7
     assert at_edges(turned, edges, 8, 4)[1].tolist() == [0, 0, 1]
+    lines = rows[:1].copy()
+    lines[0, [STOP, COUNT, DEST, LINES, PITCH, NEXT]] = 8, 1, 2, 4, 2, 1  # 2, 3, 4, 5: across the edge
+    assert len(at_edges(lines, edges, 2, 1)[1]) == 0
+    lines[0, [DEST, NEXT]] = 7, -1  # 7, 6, 5, 4
+    assert at_edges(lines, edges, 2, 1)[1].tolist() == [0, 0, 1]
+    assert at_edges(lines, edges, 2, 1)[0][0, [DEST, LINES, PITCH, NEXT]].tolist() == [3, 4, 2, -1]
     assert len(at_edges(np.zeros((1, 16), np.int64), edges, 8, 4)[1]) == 0  # columns of its own: a decoder's business

@@ -38,6 +38,7 @@ from vfs.errors import FormatError, OptionError
 from vfs.formats import Format
 from vfs.geometry import Region
 from vfs.headers import nav_dims, read_at
+from vfs.kernels.ranges import COLUMNS
 from vfs.layout import FrameLayout, whole_frame
 
 _DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1", 27: "c8", 28: "c16"}
@@ -80,15 +81,15 @@ class MapLayout(FrameLayout):
         stored = (frames if self.chosen is None else self.chosen[frames]) + self.offset
         shown = np.flatnonzero((stored >= 0) & (stored < self.stored))
         if not len(shown) or not len(pixels):
-            return np.empty((0, 8), np.int64), 0
+            return np.empty((0, COLUMNS), np.int64), 0
         begins = np.concatenate([[0], np.flatnonzero((np.diff(stored[shown]) != 1) | (np.diff(shown) != 1)) + 1])
         if len(begins) * len(pixels) > most:
-            return np.empty((0, 8), np.int64), -1
+            return np.empty((0, COLUMNS), np.int64), -1
         counts = np.diff(np.append(begins, len(shown)))
         begins = shown[begins]
         order = np.argsort(stored[begins], kind="stable")  # in file order, as all plans are
         begins, counts = begins[order], counts[order]
-        rows = np.zeros((len(pixels), len(begins), 8), np.int64)
+        rows = np.zeros((len(pixels), len(begins), COLUMNS), np.int64)
         first = pixels[:, None] * self.stored + stored[begins]
         rows[..., 0] = self.stream[0, 3]
         rows[..., 1] = self.stream[0, 2] + first * self.word_bytes
@@ -96,7 +97,7 @@ class MapLayout(FrameLayout):
         rows[..., 3] = begins * len(pixels) + np.arange(len(pixels))[:, None]
         rows[..., 4] = np.where(counts == 1, 1, len(pixels))
         rows[..., 6] = counts
-        return rows.reshape(-1, 8), len(shown) * len(pixels)
+        return rows.reshape(-1, COLUMNS), len(shown) * len(pixels)
 
 
 def _flat(axes: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:

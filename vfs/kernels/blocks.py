@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vfs.kernels.ranges import COLUMNS, _push, _runs
+from vfs.kernels.ranges import _BY, _FIRST, _LINES, _NEXT, _PITCH, _RUN, _TO, COLUMNS, LINES, NEXT, PITCH, PLANE, RUN_COLUMNS, STOP, _push, _runs
 
 FAN = 16
 
@@ -169,7 +169,7 @@ def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes
         word_bytes: bytes an element.
         most: rows at most.
 
-    Returns: (ranges int64[n, 8] sorted by file and place, number of elements that they cover); -1 elements where it would be more than
+    Returns: (ranges int64[n, 11] sorted by file and place, number of elements that they cover); -1 elements where it would be more than
         `most` ranges.
     """
     nd = len(start)
@@ -184,7 +184,7 @@ def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes
     hits = find(tree, levels, start, stop)
     hits = hits[np.argsort(place[hits, 1])]
     hits = hits[np.argsort(place[hits, 0], kind="mergesort")]
-    runs = np.empty((16, 4), np.int64)
+    runs = np.empty((16, RUN_COLUMNS), np.int64)
     strides = np.empty(nd, np.int64)
     shape = np.empty(nd, np.int64)
     n = 0
@@ -208,12 +208,17 @@ def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes
         file, first = place[h, 0], place[h, 1]
         if whole:
             rows, n = _push(rows, n, file, first, first + place[h, 2], 0, 1, 0, here, -1, 1, 1)
-            rows[n - 1, 7] = place[h, 3]
+            rows[n - 1, PLANE] = place[h, 3]
             continue
-        runs, m = _runs(box[:nd], shape, strides, 0, start, stop, step, out, runs, most - n)
+        runs, m = _runs(box[:nd], shape, strides, 0, start, stop, step, out, runs, most - n, True)
         if m < 0:
             return np.empty((0, COLUMNS), np.int64), -1
         for r in range(m):
-            a = first + runs[r, 0] * word_bytes
-            rows, n = _push(rows, n, file, a, a + runs[r, 1] * word_bytes, runs[r, 2], runs[r, 3], 0, runs[r, 1], 0, word_bytes, 1)
+            a, lines = first + runs[r, _FIRST] * word_bytes, runs[r, _LINES]
+            b, plane = a + runs[r, _RUN] * word_bytes, 0 if lines == 1 else -1  # lines are no part of the row before
+            rows, n = _push(rows, n, file, a, b, runs[r, _TO], runs[r, _BY], 0, runs[r, _RUN], plane, word_bytes, 1)
+            if lines > 1:
+                row, apart = rows[n - 1], runs[r, _PITCH] * word_bytes
+                row[STOP] += (lines - 1) * apart
+                row[PLANE], row[LINES], row[PITCH], row[NEXT] = 0, lines, apart, runs[r, _NEXT]
     return rows[:n], covered

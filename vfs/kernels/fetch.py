@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from vfs.kernels.intrinsics import pread, preadv
-from vfs.kernels.ranges import COUNT, DEST, START, STEP, STOP
+from vfs.kernels.ranges import COUNT, DEST, LINES, PITCH, START, STEP, STOP
 
 GAP = 4096  # bytes: what lies closer together is read in one piece, storage hands out pages anyway
 _MOST = 512  # ranges, and gaps between them, of one preadv; the kernel takes 1,024 pieces
@@ -37,13 +37,15 @@ def read_ranges(fd, ranges, out, base):
 
 @njit(nogil=True, cache=True)
 def in_runs(ranges, least):
-    """True where all ranges go on forwards in the output, and are `least` bytes long on average."""
-    size = 0
+    """True where all lines of ranges go on forwards in the output, and are `least` bytes long on average."""
+    size, total = 0, 0
     for r in range(ranges.shape[0]):
         if ranges[r, STEP] != 1 and ranges[r, COUNT] > 1:
             return False
-        size += ranges[r, STOP] - ranges[r, START]
-    return size >= least * ranges.shape[0]
+        lines = max(1, ranges[r, LINES])
+        size += lines * (ranges[r, STOP] - ranges[r, START] - (lines - 1) * ranges[r, PITCH])
+        total += lines
+    return size >= least * total
 
 
 @njit(nogil=True, cache=True)

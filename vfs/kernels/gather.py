@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from vfs.kernels.intrinsics import memcpy, swap_bytes
-from vfs.kernels.ranges import COUNT, DEST, START, STEP
+from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, START, STEP
 
 
 @njit(nogil=True, cache=True)
@@ -33,7 +33,7 @@ def place(ranges, data, base, out, parts):
     """Copy elements to their places.
 
     Args:
-        ranges: int64[n, 8]; data: uint8[m], a file's bytes from `base` on.
+        ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
         out: unsigned words, `parts` of them an element (2 for complex).
     """
     width = out.itemsize
@@ -43,22 +43,27 @@ def place(ranges, data, base, out, parts):
         a = ranges[r, START] - base
         to = ranges[r, DEST] * parts
         by = ranges[r, STEP]
+        pitch, after = ranges[r, PITCH], ranges[r, NEXT] * parts
         if by == 1:
-            memcpy(out.ctypes.data + to * width, data.ctypes.data + a, count * width)
+            for line in range(max(1, ranges[r, LINES])):
+                memcpy(out.ctypes.data + (to + line * after) * width, data.ctypes.data + a + line * pitch, count * width)
             continue
-        if a % width != phase:
-            phase = a % width
-            src = _words(data, phase, out)
-        first = a // width
-        if by == -1 and parts == 1:
-            _mirror(src, np.uint64(first), out, np.uint64(to - count + 1), count)
-        elif parts == 1:
-            for i in range(count):
-                out[to + i * by] = src[first + i]
-        else:
-            for i in range(count // 2):
-                out[to + 2 * i * by] = src[first + 2 * i]
-                out[to + 2 * i * by + 1] = src[first + 2 * i + 1]
+        for _ in range(max(1, ranges[r, LINES])):
+            if a % width != phase:
+                phase = a % width
+                src = _words(data, phase, out)
+            first = a // width
+            if by == -1 and parts == 1:
+                _mirror(src, np.uint64(first), out, np.uint64(to - count + 1), count)
+            elif parts == 1:
+                for i in range(count):
+                    out[to + i * by] = src[first + i]
+            else:
+                for i in range(count // 2):
+                    out[to + 2 * i * by] = src[first + 2 * i]
+                    out[to + 2 * i * by + 1] = src[first + 2 * i + 1]
+            a += pitch
+            to += after
 
 
 @njit(nogil=True, cache=True)
@@ -77,16 +82,19 @@ def place_swapped(ranges, data, base, out, parts):
         a = ranges[r, START] - base
         to = ranges[r, DEST] * parts
         by = ranges[r, STEP]
-        if a % width != phase:
-            phase = a % width
-            src = _words(data, phase, out)
-        first = a // width
-        if by == 1:
-            _swap(src, np.uint64(first), out, np.uint64(to), count)
-        elif parts == 1:
-            for i in range(count):
-                out[to + i * by] = swap_bytes(src[first + i])
-        else:
-            for i in range(count // 2):
-                out[to + 2 * i * by] = swap_bytes(src[first + 2 * i])
-                out[to + 2 * i * by + 1] = swap_bytes(src[first + 2 * i + 1])
+        for _ in range(max(1, ranges[r, LINES])):
+            if a % width != phase:
+                phase = a % width
+                src = _words(data, phase, out)
+            first = a // width
+            if by == 1:
+                _swap(src, np.uint64(first), out, np.uint64(to), count)
+            elif parts == 1:
+                for i in range(count):
+                    out[to + i * by] = swap_bytes(src[first + i])
+            else:
+                for i in range(count // 2):
+                    out[to + 2 * i * by] = swap_bytes(src[first + 2 * i])
+                    out[to + 2 * i * by + 1] = swap_bytes(src[first + 2 * i + 1])
+            a += ranges[r, PITCH]
+            to += ranges[r, NEXT] * parts

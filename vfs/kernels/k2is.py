@@ -194,7 +194,7 @@ def unpack(ranges, data, base, out):
     """Check headers, then put pixels into place.
 
     Args:
-        ranges: int64[n, 16] of one file; data: uint8[m], its bytes from `base` on; out: uint16, contiguous.
+        ranges: int64[n, 19] of one file; data: uint8[m], its bytes from `base` on; out: uint16, contiguous.
 
     Returns: (index of a range whose header is not as it should be, what is wrong), (-1, GOOD) where all are. Nothing is written then.
     """

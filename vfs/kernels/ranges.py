@@ -1,17 +1,23 @@
 """Planning: regions to read ranges. Pure functions on small integer arrays; no file is touched here.
 
-A table of read ranges is `int64[n, 8]`, one contiguous piece of a file a row:
+A table of read ranges is `int64[n, 11]`, a row for one contiguous piece of a file, or for several that lie equally far apart:
 
 ========  ==============================================================================================
 FILE      index into the data set's files
 START     first byte in that file
-STOP      byte after the last one
+STOP      byte after the last one (of the last line)
 DEST      flat index in the output of the first element
 STEP      distance in the output between neighbouring elements (1 contiguous, -1 mirrored, n transposed)
 SKIP      elements to leave out at the front of the first word (packed pixels; 0 where a word is an element)
-COUNT     elements in this range
+COUNT     elements in this range (in each of its lines)
 PLANE     which bit plane the elements are (0 where there is one), or the block where blocks decode whole
+LINES     how many lines of COUNT elements the range has; 0 and 1: one. More only where a word is an element
+PITCH     bytes from the start of a line to that of the next one, which does not overlap it; 0 where there is one line
+NEXT      distance in the output from a line's first element to that of the next line
 ========  ==============================================================================================
+
+Lines are what a mirrored or cropped frame is made of, and a block of a larger image: with a row for each of them, planning and grouping
+rows of 512 bytes takes half as long as copying them.
 
 A *word* is the smallest unit that can be decoded by itself: `word_bytes` bytes that hold `word_pixels` elements.
 """
@@ -21,14 +27,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-FILE, START, STOP, DEST, STEP, SKIP, COUNT, PLANE = range(8)
-COLUMNS = 8
+FILE, START, STOP, DEST, STEP, SKIP, COUNT, PLANE, LINES, PITCH, NEXT = range(11)
+COLUMNS = 11
 
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 """For functions that only kernels call: nothing is compiled to call them from elsewhere; the cache of their callers holds them."""
 
-# columns of a run table: contiguous elements of one stored box, before they get a place in a file
-_FIRST, _RUN, _TO, _BY = range(4)
+# columns of a run table: contiguous elements of one stored box, or lines of them, before they get a place in a file
+_FIRST, _RUN, _TO, _BY, _LINES, _PITCH, _NEXT = range(7)
+RUN_COLUMNS = 7
 
 # columns of a window table: neighbouring ranges of one file that are fetched together
 W_FILE, W_START, W_STOP, W_FIRST, W_LAST, W_WANTED = range(6)
@@ -44,8 +51,8 @@ def _grown(table):
 
 
 @_inner
-def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, most):
-    """Cut the part of a stored box that a region wants into runs of neighbouring elements, in stored order.
+def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, most, lined):
+    """Cut the part of a stored box that a region wants into runs of neighbouring elements, in stored order; where `lined`, into lines of them.
 
     The box lies at `origin` of the array and is `shape` long; neighbours along axis k lie `strides[k]` elements apart
     in the file, the element at `origin` is element `first`. `runs` is a table that may be replaced by a longer one.
@@ -91,6 +98,13 @@ def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, m
         while axes > 0 and src[axes - 1] == run and dst[axes - 1] == run * by:
             axes -= 1
             run *= n[axes]
+    lines, pitch, after = 1, 0, 0
+    if lined and axes > 0 and src[axes - 1] >= run:
+        axes -= 1
+        lines, pitch, after = n[axes], src[axes], dst[axes]
+        while axes > 0 and src[axes - 1] == lines * pitch and dst[axes - 1] == lines * after:
+            axes -= 1
+            lines *= n[axes]
 
     rows = 1
     for k in range(axes):
@@ -104,6 +118,7 @@ def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, m
         index[k] = 0
     for row in range(rows):
         runs[row, _FIRST], runs[row, _RUN], runs[row, _TO], runs[row, _BY] = at, run, to, by
+        runs[row, _LINES], runs[row, _PITCH], runs[row, _NEXT] = lines, pitch, after
         for k in range(axes - 1, -1, -1):
             index[k] += 1
             at += src[k]
@@ -118,7 +133,7 @@ def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, m
 
 @njit(nogil=True, cache=True)
 def _push(rows, n, file, start, stop, dest, by, skip, count, plane, word_bytes, word_pixels):
-    """Append a row, or lengthen the last one where both file and output go on without a gap (never with a negative plane)."""
+    """Append a row of one line, or lengthen the last one where both file and output go on without a gap (never with a negative plane)."""
     if n > 0:
         last = rows[n - 1]
         if (
@@ -139,6 +154,7 @@ def _push(rows, n, file, start, stop, dest, by, skip, count, plane, word_bytes, 
     row = rows[n]
     row[FILE], row[START], row[STOP], row[DEST] = file, start, stop, dest
     row[STEP], row[SKIP], row[COUNT], row[PLANE] = by, skip, count, plane
+    row[LINES], row[PITCH], row[NEXT] = 1, 0, 0
     return rows, n + 1
 
 
@@ -191,13 +207,14 @@ def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels,
     Returns (rows, True), or False where there are more than `most`.
     """
     k = len(start)
-    runs = np.empty((16, 4), np.int64)
+    runs = np.empty((16, RUN_COLUMNS), np.int64)
     rows = np.empty((16, COLUMNS), np.int64)
     ends = np.empty(pieces.shape[0], np.int64)
     n = 0
     for p in range(pieces.shape[0]):
         piece = pieces[p]
-        runs, m = _runs(piece[:k], piece[k : 2 * k], piece[2 * k : 3 * k], piece[3 * k], start, stop, step, out_strides, runs, most - n)
+        box, size, strides = piece[:k], piece[k : 2 * k], piece[2 * k : 3 * k]
+        runs, m = _runs(box, size, strides, piece[3 * k], start, stop, step, out_strides, runs, most - n, word_pixels == 1)
         if m < 0:
             return np.empty((0, COLUMNS), np.int64), False
         while rows.shape[0] < n + m:
@@ -205,9 +222,11 @@ def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels,
         for r in range(m):
             first, count = runs[r, _FIRST], runs[r, _RUN]
             rows[n, FILE], rows[n, START] = 0, first // word_pixels * word_bytes
-            rows[n, STOP] = ((first + count - 1) // word_pixels + 1) * word_bytes
+            pitch = runs[r, _PITCH] * word_bytes
+            rows[n, STOP] = ((first + count - 1) // word_pixels + 1) * word_bytes + (runs[r, _LINES] - 1) * pitch
             rows[n, DEST], rows[n, STEP], rows[n, SKIP] = runs[r, _TO], runs[r, _BY], first % word_pixels
             rows[n, COUNT], rows[n, PLANE] = count, piece[3 * k + 1]
+            rows[n, LINES], rows[n, PITCH], rows[n, NEXT] = runs[r, _LINES], pitch, runs[r, _NEXT]
             n += 1
         ends[p] = n
     if pieces.shape[0] < 2:
@@ -243,7 +262,7 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
         most: rows at most.
 
     Returns:
-        (ranges int64[n, 8], number of elements of plane 0 that the ranges cover); -1 elements where it would be more than `most` ranges.
+        (ranges int64[n, 11], number of elements of plane 0 that the ranges cover); -1 elements where it would be more than `most` ranges.
     """
     nd = len(start)
     nav_ndim = nd - sig_ndim
@@ -265,7 +284,7 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
     for r in range(t):
         low = min(low, table[r, START]) if r > 0 else table[r, START]
         high = max(high, table[r, STOP])
-        full += table[r, COUNT] if table[r, PLANE] == 0 else 0
+        full += table[r, COUNT] * table[r, LINES] if table[r, PLANE] == 0 else 0
 
     frames = 1
     for k in range(nav_ndim):
@@ -297,11 +316,14 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
                 frame = -1  # no file here
         if whole:  # as most frames: all of it lies in one file
             shift = base + files[file, 2] - files[file, 0]
-            a, b, skip, plane = table[0, START] + shift, table[0, STOP] + shift, table[0, SKIP], table[0, PLANE]
-            rows, n = _push(rows, n, files[file, 3], a, b, table[0, DEST] + dest, table[0, STEP], skip, table[0, COUNT], plane, word_bytes, word_pixels)
+            alone = 0
+            if table[0, LINES] == 1:
+                a, b, skip, plane = table[0, START] + shift, table[0, STOP] + shift, table[0, SKIP], table[0, PLANE]
+                rows, n = _push(rows, n, files[file, 3], a, b, table[0, DEST] + dest, table[0, STEP], skip, table[0, COUNT], plane, word_bytes, word_pixels)
+                alone = 1
             while rows.shape[0] < n + t:
                 rows = _grown(rows)
-            for r in range(1, t):
+            for r in range(alone, t):
                 rows[n, FILE] = files[file, 3]
                 rows[n, START] = table[r, START] + shift
                 rows[n, STOP] = table[r, STOP] + shift
@@ -310,12 +332,19 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
                 rows[n, SKIP] = table[r, SKIP]
                 rows[n, COUNT] = table[r, COUNT]
                 rows[n, PLANE] = table[r, PLANE]
+                rows[n, LINES] = table[r, LINES]
+                rows[n, PITCH] = table[r, PITCH]
+                rows[n, NEXT] = table[r, NEXT]
                 n += 1
             covered += full
         elif 0 <= frame < stored:
-            for r in range(t):
-                a, b, to, by = base + table[r, START], base + table[r, STOP], dest + table[r, DEST], table[r, STEP]
+            r, line = 0, 0
+            while r < t:  # line by line: a border of files may be in any of them
+                last = table[r, LINES] - 1
+                a, b = base + table[r, START] + line * table[r, PITCH], base + table[r, STOP] - (last - line) * table[r, PITCH]
+                to, by = dest + table[r, DEST] + line * table[r, NEXT], table[r, STEP]
                 skip, count, plane = table[r, SKIP], table[r, COUNT], table[r, PLANE]
+                r, line = (r + 1, 0) if line == last else (r, line + 1)
                 while a < b:
                     if file < 0 or a < files[file, 0] or a >= files[file, 1]:
                         file = _file_at(files, a)
@@ -350,8 +379,51 @@ def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, h
 
 
 @njit(nogil=True, cache=True)
+def in_lines(ranges, limit):
+    """Cut ranges of several lines that span more than `limit` bytes into ones that do not, and into single lines where none is that short."""
+    n = 0
+    for r in range(ranges.shape[0]):
+        n += _pieces(ranges[r], limit)
+    if n == ranges.shape[0]:
+        return ranges
+    rows = np.empty((n, ranges.shape[1]), np.int64)
+    n = 0
+    for r in range(ranges.shape[0]):
+        pieces = _pieces(ranges[r], limit)
+        lines, pitch = ranges[r, LINES], ranges[r, PITCH]
+        size = ranges[r, STOP] - ranges[r, START] - (lines - 1) * pitch
+        most = max(1, -(-lines // pieces))
+        for piece in range(pieces):
+            row, done = rows[n], piece * most
+            for c in range(ranges.shape[1]):
+                row[c] = ranges[r, c]
+            if pieces > 1:
+                here = min(most, lines - done)
+                row[START] += done * pitch
+                row[STOP] = row[START] + (here - 1) * pitch + size
+                row[DEST] += done * row[NEXT]
+                row[LINES] = here
+                if here == 1:
+                    row[PITCH], row[NEXT] = 0, 0
+            n += 1
+    return rows
+
+
+@_inner
+def _pieces(row, limit):
+    """Into how many pieces `in_lines` cuts a range."""
+    lines, pitch = row[LINES], row[PITCH]
+    if lines <= 1 or row[STOP] - row[START] <= limit:
+        return 1
+    size = row[STOP] - row[START] - (lines - 1) * pitch
+    most = max(1, (limit - size) // pitch + 1) if limit > size else 1
+    pieces = -(-lines // most)
+    return -(-lines // -(-lines // pieces))  # of equal lengths, as far as that goes
+
+
+@njit(nogil=True, cache=True)
 def split(ranges, limit, word_bytes, word_pixels):
-    """Cut ranges longer than `limit` bytes into shorter ones, at word borders."""
+    """Cut ranges of one line longer than `limit` bytes into shorter ones, at word borders."""
     words = max(1, limit // word_bytes)
     rows = np.empty((ranges.shape[0] + 16, COLUMNS), np.int64)
     n = 0
@@ -384,7 +456,7 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
 
     Returns:
         (ranges with places that count from the tile's first element, int64[m + 1] first range of each tile); no edges where the
-        ranges do not go through the tiles in order, or something other than a forward run crosses an edge.
+        ranges do not go through the tiles in order, or something other than one forward line crosses an edge.
     """
     m = edges.shape[0] - 1
     rows = np.empty((ranges.shape[0] + m, COLUMNS), np.int64)
@@ -397,17 +469,21 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
         start, to, by = ranges[r, START], ranges[r, DEST], ranges[r, STEP]
         skip, count = ranges[r, SKIP], ranges[r, COUNT]
         low, high = min(to, to + (count - 1) * by), max(to, to + (count - 1) * by)
+        lines = max(1, ranges[r, LINES])
+        if lines > 1:
+            low, high = low + min(0, (lines - 1) * ranges[r, NEXT]), high + max(0, (lines - 1) * ranges[r, NEXT])
         while t + 1 < m and edges[t + 1] <= low:
             t += 1
             begins[t] = n
-        if low < edges[t] or (high >= edges[t + 1] and (by != 1 or ranges[r, PLANE] < 0)):
+        if low < edges[t] or (high >= edges[t + 1] and (by != 1 or lines > 1 or ranges[r, PLANE] < 0)):
             return rows[:0], failed
         while True:
-            here = min(count, edges[t + 1] - to) if by == 1 else count
+            here = min(count, edges[t + 1] - to) if by == 1 and lines == 1 else count
             row = rows[n]
             row[FILE], row[START] = ranges[r, FILE], start
             row[STOP] = ranges[r, STOP] if here == count else start + (skip + here + word_pixels - 1) // word_pixels * word_bytes
             row[DEST], row[STEP], row[SKIP], row[COUNT], row[PLANE] = to - edges[t], by, skip, here, ranges[r, PLANE]
+            row[LINES], row[PITCH], row[NEXT] = lines, ranges[r, PITCH], ranges[r, NEXT]
             n += 1
             if here == count:
                 break
@@ -444,9 +520,12 @@ def windows(ranges, limit):
     for r in range(rows + 1):
         if r < rows:
             a, b = ranges[r, START], ranges[r, STOP]
+            size = b - a
+            if ranges[r, LINES] > 1:
+                size = (size - (ranges[r, LINES] - 1) * ranges[r, PITCH]) * ranges[r, LINES]
             if r > first and ranges[r, FILE] == file and max(hi, b) - min(lo, a) <= limit:
                 lo, hi = min(lo, a), max(hi, b)
-                wanted += b - a
+                wanted += size
                 continue
         if r > 0:
             if n == out.shape[0]:
@@ -455,5 +534,5 @@ def windows(ranges, limit):
             out[n, W_FIRST], out[n, W_LAST], out[n, W_WANTED] = first, r, wanted
             n += 1
         if r < rows:
-            file, lo, hi, first, wanted = ranges[r, FILE], a, b, r, b - a
+            file, lo, hi, first, wanted = ranges[r, FILE], a, b, r, size
     return out[:n]

@@ -128,7 +128,7 @@ def place_times(ranges, data, base, width, out):
     """Time stamps of headers.
 
     Args:
-        ranges: int64[n, 8], an element a header; data: uint8[m], a file's bytes from `base` on.
+        ranges: int64[n, 11], an element a header; data: uint8[m], a file's bytes from `base` on.
         width: bytes a header.
         out: int64, nanoseconds since 1970.
 

@@ -78,7 +78,7 @@ def place_lanes(ranges, data, base, out):
     """Words of 8 pixels of 8 bits (`out` uint8) or 4 pixels of 16 bits (`out` uint16).
 
     Args:
-        ranges: int64[n, 8]; data: uint8[m], a file's bytes from `base` on.
+        ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
         out: uint8 or uint16, contiguous.
     """
     width = out.itemsize
@@ -115,7 +115,7 @@ def place_bits(ranges, data, base, out):
     """Words of 64 pixels of 1 bit.
 
     Args:
-        ranges: int64[n, 8]; data: uint8[m], a file's bytes from `base` on.
+        ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
         out: uint8, contiguous.
     """
     src, src_phase = _words(data, 0), 0
@@ -185,7 +185,7 @@ def add_halves(ranges, data, base, out):
     """Words of 4 lanes of 16 bits: in plane 0 the high 12 bits of pixels, in plane 1 the low ones. Adds to `out`.
 
     Args:
-        ranges: int64[n, 8]; data: uint8[m], a file's bytes from `base` on.
+        ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
         out: uint32, contiguous.
     """
     memory = out.view(np.uint8)
@@ -221,7 +221,7 @@ def place_nibbles(ranges, data, base, out):
     """Pixels of 4 bits, two a byte, the low half first.
 
     Args:
-        ranges: int64[n, 8], words of one byte and two pixels; data: uint8[m], a file's bytes from `base` on; out: uint8.
+        ranges: int64[n, 11], words of one byte and two pixels; data: uint8[m], a file's bytes from `base` on; out: uint8.
     """
     for r in range(ranges.shape[0]):
         first = (ranges[r, START] - base) * 2 + ranges[r, SKIP]
