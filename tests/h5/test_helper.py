@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -138,13 +139,27 @@ def children(of: int) -> list[int]:
 
 def test_it_leaves_when_it_has_nothing_to_do(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(helper, "IDLE", 0.05)
+    for _ in range(3):
+        vfs.open(path)
+        number = desk.helper.process.pid
+        for _ in range(1000):
+            if not alive(number):
+                break
+            time.sleep(0.01)
+        assert not alive(number)
+
+
+def test_it_does_not_leave_while_a_file_is_read(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(helper, "IDLE", 0.05)
+    behaving(monkeypatch, "time.sleep(0.5)\nassert ') Z' not in open(f'/proc/{os.getpgrp()}/stat').read()\nwrite(packed({'error': 'all the time'}))")
+    with pytest.raises(vfs.FormatError, match="all the time"):
+        vfs.open(path)
+
+
+def test_no_thread_stays_in_a_process_that_may_be_forked(desk: Any, path: str) -> None:
+    before = set(threading.enumerate())
     vfs.open(path)
-    for _ in range(1000):
-        if desk.helper is None:
-            break
-        time.sleep(0.01)
-    assert desk.helper is None
-    vfs.open(path)
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_killed_one_is_replaced(desk: Any, path: str) -> None:

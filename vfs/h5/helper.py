@@ -1,7 +1,8 @@
 """Asking for the facts of an HDF5 file: starts the process that reads them, and says what became of it.
 
-One process serves all files that this one opens, from any number of threads, and is sent away when it had nothing to do for
-`IDLE` seconds, when this process ends, or in a fork of this process (which starts its own).
+One process serves all files that this one opens, from any number of threads. It ends by itself when it had nothing to do for `IDLE` seconds (a thread
+of ours that sent it away would be one too many where this process is forked), and is sent away when this process ends. A fork of this process starts
+its own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Helper:
         try:
             with its:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-P", "-S", "-c", _ENTRY],
+                    [sys.executable, "-P", "-S", "-c", _ENTRY, str(IDLE)],
                     stdin=its.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -79,7 +80,6 @@ class _Desk:
         self.lock = threading.Lock()
         self.helper: _Helper | None = None
         self.waiting = 0
-        self.timer: threading.Timer | None = None
 
     def enter(self, request: dict[str, Any], pipe: int) -> _Helper:
         """Ask; `leave` has to follow.
@@ -88,13 +88,10 @@ class _Desk:
             OSError: no process can be started.
         """
         with self.lock:
-            if self.timer is not None:
-                self.timer.cancel()
-                self.timer = None
             if self.helper is not None:
                 try:
                     self.helper.ask(request, pipe)
-                except OSError:  # it was killed since it was last asked
+                except OSError:  # it has ended since it was last asked
                     self.helper.end(at_once=True)
                     self.helper = None
             if self.helper is None:
@@ -114,10 +111,6 @@ class _Desk:
             self.waiting -= 1
             if failed and self.helper is helper:
                 self.helper = None
-            if self.waiting == 0 and self.helper is not None and self.timer is None:
-                self.timer = threading.Timer(IDLE, self.close)
-                self.timer.daemon = True
-                self.timer.start()
         if failed:
             helper.end(at_once=True)
 
@@ -127,9 +120,6 @@ class _Desk:
             if self.waiting or self.helper is None:
                 return
             helper, self.helper = self.helper, None
-            if self.timer is not None:
-                self.timer.cancel()
-                self.timer = None
         helper.end()
 
 
@@ -226,7 +216,7 @@ def _asked(path: str, request: dict[str, Any], again: bool = True) -> tuple[memo
     if stream is None:
         raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which takes it apart, says nothing for {SILENCE:.0f} seconds")
     if failed:
-        if again:  # it was killed, perhaps because of what another thread asked it
+        if again:  # it ended when it was asked, or was killed, perhaps because of what another thread asked it
             return _asked(path, request, again=False)
         status = helper.process.returncode
         raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without a word (status {status})")

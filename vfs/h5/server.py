@@ -2,7 +2,8 @@
 
 Requests come through the socket that is its standard input, a JSON text each with the writing end of a pipe: {"path", "folders", "files"}.
 The facts go into the pipe (`vfs.h5.reading`), and behind them, once the fork that wrote them has ended, 4 bytes with its wait status. So
-whoever reads the pipe to its end knows what became of it. The process ends with the other end of the socket.
+whoever reads the pipe to its end knows what became of it. The process ends with the other end of the socket, or when it had nothing to do for as many
+seconds as its argument says.
 
 It has one thread and imports no more than it needs, so forking it is safe and takes about a millisecond.
 """
@@ -12,9 +13,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -26,12 +29,18 @@ LONGEST = 1 << 16  # bytes of a request
 
 def main() -> None:
     """Answer requests until there are no more."""
+    idle = float(sys.argv[1])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended leave nothing
     for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(what, (0, 0))  # libhdf5 writes nothing, not even when it crashes
     with socket.socket(fileno=0) as asked:
         read = _reader()
+        waiting = select.poll()
+        waiting.register(asked, select.POLLIN)
         while True:
+            while not waiting.poll(1000 * idle):
+                if not _busy():
+                    return
             request, descriptors, _, _ = socket.recv_fds(asked, LONGEST, 1)
             if not request:
                 return
@@ -40,6 +49,15 @@ def main() -> None:
                 asked.close()
                 _watch(json.loads(request), pipe, read)
             os.close(pipe)
+
+
+def _busy() -> bool:
+    """Whether a fork is still reading a file."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _reader() -> Callable[[dict[str, Any], int], None]:
