@@ -6,6 +6,8 @@ import errno
 import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from ctypes.util import find_library
 from pathlib import Path
@@ -18,7 +20,7 @@ from tests.mount.support import Foreground, free, run
 from vfs.api import open_group
 from vfs.errors import MountError, VfsError
 from vfs.mount import points, unmount
-from vfs.mount.points import KIND, Mounted, prepare, users
+from vfs.mount.points import KIND, Mounted, detach, prepare, users
 from vfs.mount.server import serve
 from vfs.mount.view import library, version
 from vfs.tree import Folder
@@ -150,7 +152,28 @@ def test_an_ordinary_mount_at_the_mount_point_is_no_obstacle(point: Path, small:
 
 
 def test_users_of_something_that_is_not_there() -> None:
-    assert users(Mounted(-5, "999:999", KIND)) == []
+    assert users(Mounted(-5, "999:999", KIND), detached=False) == []
+
+
+def test_who_uses_the_next_mount_does_not_use_the_one_that_had_its_numbers(small: Path, point: Path, tmp_path: Path) -> None:
+    """A mount that ends while another begins, which gets its numbers."""
+    for holds in ("open(sys.argv[1] + '/small.npy')", "os.chdir(sys.argv[1])", "mmap.mmap(os.open(sys.argv[1] + '/small.npy', 0), 0, access=mmap.ACCESS_READ)"):
+        code = f"import sys, os, mmap; held = {holds}; print(1, flush=True); input()"
+        with (
+            vfs.mount(small, point),
+            subprocess.Popen([sys.executable, "-c", code, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as holder,
+        ):
+            assert holder.stdout
+            holder.stdout.readline()
+            other = points.mounted(str(point))
+            assert other
+            gone = Mounted(other.id, other.device, KIND)
+            assert users(gone, detached=True) == []
+            (said,) = users(other, detached=False)
+            assert said.endswith(f"(pid {holder.pid})")
+            assert detach(str(point), lazy=True) == (0, "")
+            assert users(other, detached=True) == [said]
+            holder.communicate(b"\n", timeout=30)
 
 
 def test_the_library_is_found_in_this_process() -> None:

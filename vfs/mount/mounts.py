@@ -88,12 +88,12 @@ def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False) -> list[s
     servers = [one.folder for one in mounts() if one.folder is not None and one.point == point and one.state == "mounted"]
     code, said = detach(point, lazy)
     if code == errno.EBUSY:
-        who = users(mount)
+        who = users(mount, detached=False)
         by = f" by {', '.join(who)}" if who else ""
         raise MountError(code, f"{shown}: in use{by}; close what is open there and try again, or: vfs unmount --lazy {shown}")
     if code:
         raise MountError(code, f"{shown}: cannot be unmounted: {said}")
-    who = users(mount) if lazy else []
+    who = users(mount, detached=True) if lazy else []
     end = time.monotonic() + PATIENCE
     while not who and any(map(alive, servers)) and time.monotonic() < end:
         time.sleep(0.01)

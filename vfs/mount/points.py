@@ -60,17 +60,21 @@ def ours() -> dict[str, Mounted]:
     return {name: mount for name, mount, options in _table() if mount.kind == KIND and mine in options.split(b",")}
 
 
-def users(mount: Mounted) -> list[str]:
+def users(mount: Mounted, *, detached: bool) -> list[str]:
     """Processes that have something of a mount open, mapped, or as their folder, as far as we may see: "name (pid 123)".
 
     Asks the kernel by the number of the mount, so it also works once the mount is detached, and never asks the file system itself.
+
+    Args:
+        detached: the mount was taken away. Where nobody used it any more, its numbers are free: the next mount, whoever makes it, gets them. Who uses
+            that one sees it mounted.
     """
     major, minor = map(int, mount.device.split(":"))
     device = f" {major:02x}:{minor:02x} "
     found = []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()):
         with suppress(OSError):
-            if pid != os.getpid() and _uses(f"/proc/{pid}", mount.id, device):
+            if pid != os.getpid() and _uses(f"/proc/{pid}", mount.id, device) and not (detached and _sees(f"/proc/{pid}", mount)):
                 with open(f"/proc/{pid}/comm", errors="replace") as file:
                     found.append(f"{printable(file.read().strip())} (pid {pid})")
     return found
@@ -91,6 +95,12 @@ def _uses(process: str, number: int, device: str) -> bool:
                 return True
     with open(f"{process}/maps", errors="replace") as maps:
         return any(device in line for line in maps)
+
+
+def _sees(process: str, mount: Mounted) -> bool:
+    """Whether something with a number of a mount is mounted where a process can see it."""
+    with open(f"{process}/mountinfo") as table:
+        return any(int(line.split()[0]) == mount.id or line.split()[2] == mount.device for line in table)
 
 
 def _mount_number(fdinfo: str) -> int:

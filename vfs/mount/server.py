@@ -168,7 +168,7 @@ def _leave(point: str, mount: Mounted) -> None:
     where = place(mount)  # not where it was mounted, if a folder above has another name now
     if where is not None and dead(where):
         detach(where, lazy=True)
-    who = users(mount)
+    who = users(mount, detached=True)
     if who:
         log.warning("%s: unmounted while in use by %s; what they have open there fails from now on", printable(point), ", ".join(who))
 
