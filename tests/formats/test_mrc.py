@@ -187,6 +187,16 @@ def test_the_length_of_a_header_that_lies_is_not_asked_for_in_memory(tmp_path: P
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 5), (1, 64, 32)])
+def test_bytes_without_a_machine_stamp(tmp_path: Path, shape: tuple[int, ...], order: str) -> None:
+    """Sizes up to 3, 0x01000000 to 0x03000000 in the other byte order, and mode 0 make sense in both."""
+    twin = frames_of(shape, "i1")
+    array = vfs.open(write_mrc(tmp_path, twin, 0, order=order, mark=False, ispg=1))
+    same(array[...], twin)
+    assert array.attrs["byte_order"] == {"<": "little", ">": "big"}[order]
+
+
 @pytest.mark.parametrize("make", SETS)
 def test_mutations(tmp_path: Path, make: Any) -> None:
     path, options = make(tmp_path)

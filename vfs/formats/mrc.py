@@ -5,8 +5,9 @@
 
 The sections are the first axis (left out for a single image with ISPG 0). Old files have no `MAP ` mark: they are told by
 their name and a header that makes sense. The byte order is that of the machine stamp, or the one in which the header makes
-sense. Extended headers of type FEI1 and FEI2 hold a record a section: its fields are companions. Movies of Direct Electron's
-server (`NAME_movie.mrc` beside `NAME_info.txt`) know their scan, and list its positions in `NAME_scan_coordinates.csv`.
+sense (both may, where mode is 0: then the image is the smaller one). Extended headers of type FEI1 and FEI2 hold a record a section:
+its fields are companions. Movies of Direct Electron's server (`NAME_movie.mrc` beside `NAME_info.txt`) know their scan, and list its
+positions in `NAME_scan_coordinates.csv`.
 
 `.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of anything unpacks everything before and after it (kept in the
 cache while it fits), so unpack large ones once with gunzip.
@@ -101,14 +102,19 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _order(head: bytes) -> Literal["<", ">"] | None:
-    """The byte order in which a header makes sense; the machine stamp's first."""
-    orders: tuple[Literal["<", ">"], ...] = (">", "<") if head[212:214] == b"\x11\x11" else ("<", ">")
+    """The byte order in which a header makes sense; where both do, the machine stamp's, without one that of the smaller image."""
+    stamps: dict[bytes, Literal["<", ">"]] = {b"\x11\x11": ">", b"\x44\x44": "<", b"\x44\x41": "<"}
+    found: dict[Literal["<", ">"], int] = {}
+    orders: tuple[Literal["<", ">"], ...] = ("<", ">")
     for order in orders:
         header = np.frombuffer(head[:1024], HEADER.newbyteorder(order))[0]
         sizes = [int(header[name]) for name in ("nx", "ny", "nz")]
         if all(1 <= n <= _MOST_AXIS for n in sizes) and int(header["mode"]) in (*MODES, 101) and 0 <= header["nsymbt"] < 1 << 30:
-            return order
-    return None
+            found[order] = math.prod(sizes)
+    stamp = stamps.get(head[212:214])
+    if stamp in found:
+        return stamp
+    return min(found, key=found.__getitem__) if found else None
 
 
 def _opener(path: str) -> Callable[..., Any] | None:
