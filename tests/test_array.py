@@ -758,3 +758,23 @@ def test_errors_of_an_error(three: tuple[list[Path], np.ndarray]) -> None:
     again = pickle.loads(pickle.dumps(caught.value))
     assert type(again) is MissingSourceError
     assert str(again) == str(caught.value)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("stored", "to"), [(">u2", "f4"), ("<i2", "f4"), (">i4", "f4"), ("<f4", "f8"), ("<u8", "f4")])
+def test_converted_boxes_with_blank_frames(tmp_path: Path, backend: str, stored: str, to: str) -> None:
+    """In one pass or in tiles, from odd places, with steps, into strided memory; blank frames at both ends."""
+    rng = np.random.default_rng(5)
+    values = (rng.random((12, 9, 10)) * 60_000 - (0 if "u" in stored else 30_000)).astype(stored)
+    paths = write_raw(tmp_path, values, frame_header=3, files=3)
+    twin = np.zeros((16, 9, 10), to)
+    twin[3:15] = values
+    array = vfs.open(paths, format="raw", stored_dtype=stored, sig_shape="9,10", frame_header=3, dtype=to, sync_offset=-3, nav_shape=16, backend=backend)
+    assert (array.decode_as is None) == (stored in ("<f4", "<u8"))
+    for box in (np.s_[:], np.s_[1:5], np.s_[2:16:5, 3:, 1:7:2], np.s_[4:9, 8], np.s_[0:2]):
+        np.testing.assert_array_equal(array[box], twin[box])
+        assert array[box].dtype == to
+    out = np.full((16, 9, 20), 5, to)
+    array.read(None, out[:, :, ::2])
+    np.testing.assert_array_equal(out[:, :, ::2], twin)
+    assert (out[:, :, 1::2] == 5).all()

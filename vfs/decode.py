@@ -28,6 +28,8 @@ from vfs.kernels import gather
 class Decoder(Protocol):
     """Decodes read ranges.
 
+    One that also has `decode_as(ranges, data, base, out)` writes elements of another dtype in the same pass, where `converts(dtype)` says so.
+
     Attributes:
         dtype: of the elements it writes, native byte order.
         word_bytes, word_pixels: the smallest unit that decodes by itself: that many bytes hold that many elements.
@@ -128,6 +130,15 @@ class PlainDecoder:
             gather.place(ranges, data, base, words, parts)
         else:
             gather.place_swapped(ranges, data, base, words, parts)
+
+    def converts(self, dtype: np.dtype) -> bool:
+        """True where `decode_as` makes elements of that dtype, as numpy's casts do: float32 and float64 of integers of up to 4 bytes."""
+        return self.stored.kind in "iu" and self.stored.itemsize <= 4 and dtype.kind == "f" and dtype.itemsize >= 4
+
+    def decode_as(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+        """`decode` into floats."""
+        kernel = gather.place_as if self.stored.isnative else gather.place_swapped_as
+        kernel(ranges, data, base, np.empty(0, self.dtype), out)
 
 
 @dataclass(frozen=True)

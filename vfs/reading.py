@@ -6,7 +6,7 @@ is possible. What is corrected or converted goes in tiles that stay in the proce
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,13 +17,14 @@ from vfs.buffers import scratch
 from vfs.cache import ChunkCache
 from vfs.corrections import Corrections, corrected_box
 from vfs.dataset import Dataset
-from vfs.decode import BlockDecoder, Decoder
+from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, OptionError, SourceError
 from vfs.geometry import Region
 from vfs.kernels.fetch import in_runs
 from vfs.kernels.ranges import COLUMNS, DEST, LINES, START, STEP, STOP, at_edges, by_file, in_lines, split, windows
 from vfs.layout import BlockLayout
 
+Decode = Callable[[np.ndarray, np.ndarray, int, np.ndarray], None]
 ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
 _ANY = 1 << 62
 RUN = 1024
@@ -51,7 +52,7 @@ class RegionReader:
         token: stands for this reader in the cache, which others may share; unlike an id it is never given out again.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
-        longest: bytes of the longest file.
+        decode_as: decodes and converts in one pass, where the decoder can. longest: bytes of the longest file.
 
     Raises:
         OptionError: `dtype` does not fit.
@@ -75,6 +76,8 @@ class RegionReader:
         self.lined = getattr(dataset.decoder, "lined", False)
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
         self.views = self.as_stored and self.plain and not backend.copies
+        decoder, converted = dataset.decoder, self.dtype != self.stored and corrections is None
+        self.decode_as = decoder.decode_as if converted and isinstance(decoder, PlainDecoder) and decoder.converts(self.dtype) else None
         self.longest = int(dataset.files.sizes.max(initial=0))
 
     @property
@@ -150,6 +153,13 @@ class RegionReader:
                     np.copyto(out, self.backend.span(*run, scratch_none).view(self.stored).reshape(region.shape), casting="unsafe")
                 return
         flat = out.reshape(-1) if out.flags.c_contiguous else None
+        if self.decode_as is not None and flat is not None:
+            ranges, covered = self.dataset.layout.read_ranges(region, ROWS)
+            if covered >= 0:
+                if covered < flat.size:
+                    flat.fill(np.asarray(self.dataset.fill).astype(self.stored))
+                self._fetch(ranges, flat, self.decode_as)
+                return
         done = 0
         with np.errstate(all="ignore"):
             for tile, rows, part, _ in self._tiles(region, CACHED):
@@ -252,14 +262,15 @@ class RegionReader:
             flat.fill(self.dataset.fill)
         return rows, covered
 
-    def _fetch(self, rows: np.ndarray, flat: np.ndarray) -> None:
-        """Put the elements of read ranges into their places."""
-        decode, backend = cast(Decoder, self.dataset.decoder).decode, self.backend
+    def _fetch(self, rows: np.ndarray, flat: np.ndarray, decode: Decode | None = None) -> None:
+        """Put the elements of read ranges into their places, by `decode` where the decoder's is not meant."""
+        straight, backend = self.plain and decode is None, self.backend
+        decode = decode or cast(Decoder, self.dataset.decoder).decode
         if len(rows) > 1:
             rows = by_file(rows)
         if not self.lined:
             rows = in_lines(rows, 0)
-        if self.plain and backend.in_place and in_runs(rows, RUN):
+        if straight and backend.in_place and in_runs(rows, RUN):
             rows, memory = in_lines(rows, 0), flat.view(np.uint8)
             for file, start, stop, first, last, _ in windows(rows, _ANY).tolist():
                 backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
