@@ -114,7 +114,7 @@ def _order(head: bytes) -> Literal["<", ">"] | None:
     stamp = stamps.get(head[212:214])
     if stamp in found:
         return stamp
-    return min(found, key=found.__getitem__) if found else None
+    return min((count, order) for order, count in found.items())[1] if found else None
 
 
 def _opener(path: str) -> Callable[..., Any] | None:
