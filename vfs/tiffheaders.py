@@ -28,7 +28,7 @@ import numpy as np
 from vfs.boundary import open_file
 from vfs.errors import DecodeError, DependencyError, FormatError, SourceError, TruncatedSourceError
 
-DESCRIPTION = 270
+DESCRIPTION, SOFTWARE = 270, 305
 Order = Literal["<", ">"]
 
 # tags that say how pixels are stored, and how many numbers of each count (0: all)

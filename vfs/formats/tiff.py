@@ -22,12 +22,13 @@ import numpy as np
 from vfs.dataset import Dataset, Files
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
-from vfs.tiffheaders import DESCRIPTION, Kind, Reader, described_as_ome, header_of, quiet, tifffile
+from vfs.tiffheaders import DESCRIPTION, SOFTWARE, Kind, Reader, described_as_ome, header_of, quiet, tifffile
 from vfs.tiffpages import PageTable, Planes, Structure, arrange, complaint_of
 
 _TOLD = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")  # whose metadata tifffile turns into dimensions, in its order
 _MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
-_TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": 305, "date_time": 306, "artist": 315}
+_TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
+_TRIES = 16  # files one after the other that are not like the first one: then the rest is not compared with it
 _LONGEST = 1 << 16  # characters of a text that is shown as an attribute
 _HINT = "open with plain=True to see the pages alone (-o plain=true)"
 _UNITS = {"micron": "µm", "um": "µm", "\\u00B5m": "µm"}  # as ImageJ writes them
@@ -53,6 +54,7 @@ class _Series:
         rows: the pages in the table; or `planes` where tifffile said where they are.
         told: by whose metadata; "" where pages were just counted.
         levels: smaller versions.
+        files: of how many files these are the pages, as many of each.
     """
 
     kind: Kind
@@ -60,10 +62,15 @@ class _Series:
     shape: tuple[int, ...]
     nav: int
     shown: tuple[int, ...]
-    rows: tuple[int, ...] = ()
+    rows: Sequence[int] = ()
     planes: Planes | None = None
     told: str = ""
     levels: list[_Series] = field(default_factory=list)
+    files: int = 1
+
+    def of_files(self, row: int, count: int) -> _Series:
+        """The same of other files of one page, `count` of them, whose pages begin with `row`."""
+        return replace(self, rows=range(row, row + count), files=count)
 
 
 def _counted(table: PageTable, found: Structure) -> tuple[list[_Series], list[str]]:
@@ -123,7 +130,7 @@ def _has_told(table: PageTable, found: Structure) -> bool:
     if text.startswith("shape=(") or (text.startswith("{") and '"shape"' in text):
         shape = tuple(int(n) for n in re.findall(r"\d+", text.partition("]" if text[0] == "{" else ")")[0].partition("shape")[2]))
         return isinstance(kind, str) or len(found.rows) > 1 or shape != kind.shape or '"axes"' in text
-    return found.text(305, 256).startswith("SI.") or text.startswith("state.") or "scanimage.SI" in text[-256:]
+    return found.text(SOFTWARE, 256).startswith("SI.") or text.startswith("state.") or "scanimage.SI" in text[-256:]
 
 
 def _told(table: PageTable, found: Structure) -> list[_Series]:
@@ -244,19 +251,34 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     members: list[list[_Series]] = []
     first: Structure | None = None
     without: list[str] = []
-    for path in files.paths:
+    lead: _Series | None = None
+    behind, tries = 0, _TRIES
+    for path, size in zip(files.paths, files.sizes.tolist(), strict=True):
+        if lead is not None and tries:
+            if table.follow(path, size):
+                behind, tries = behind + 1, _TRIES
+                continue
+            tries -= 1
+        if lead is not None and behind:
+            members.append([lead.of_files(len(table.at) - behind, behind)])
+            behind = 0
         found = table.add(path)
         left_out: list[str] = []
-        series = [] if plain or not _has_told(table, found) else _told(table, found)
+        told = not plain and _has_told(table, found)
+        series = _told(table, found) if told else []
         if not series:
             series, left_out = _counted(table, found)
         if first is None:
             first, without = found, left_out
+            if len(series) == 1 and not told and len(files) > 1 and table.lead(found):
+                lead = series[0]
         elif [s.axes for s in series] != [s.axes for s in members[0]]:
             raise FormatError(
                 f"{path}: holds {_described(series)}, expected {_described(members[0])} as in {files.paths[0]}; files of a sequence must be alike"
             )
         members.append(series)
+    if lead is not None and behind:
+        members.append([lead.of_files(len(table.at) - behind, behind)])
     assert first is not None
     out = []
     for k, main in enumerate(members[0]):
@@ -280,7 +302,9 @@ def _described(series: Sequence[_Series]) -> str:
 def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_Series], concatenate: bool, attrs: dict[str, Any]) -> Dataset:
     """One array of all files' parts of it."""
     one = parts[0]
-    for part, name in zip(parts, files.paths, strict=True):
+    begins = np.cumsum([0, *(p.files for p in parts)]).tolist()
+    for part, begin in zip(parts, begins, strict=False):
+        name = files.paths[begin]
         alike = part.shape == one.shape or (concatenate and part.kind.shape == one.kind.shape)
         if not (alike and part.kind.same(one.kind)):
             hint = "; with concatenate=True the pages of all files follow on each other" if part.kind.same(one.kind) else ""
@@ -288,12 +312,12 @@ def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_Series]
                 f"{name}: holds {_described([part])}, expected {_described([one])} as in {files.paths[0]}; files of a sequence must be alike{hint}"
             )
     lead, nav_axes = one.shape[: one.nav], one.axes[: one.nav]
-    counts = [math.prod(p.shape[: p.nav]) for p in parts]
+    counts = [p.files * math.prod(p.shape[: p.nav]) for p in parts]
     names = _names(one.axes)
     if concatenate:
         lead, names = (sum(counts),), ("frame", *_names(one.axes[one.nav :]))
-    elif len(parts) > 1:
-        lead, names = (len(parts), *lead), ("file" if nav_axes else "frame", *names)
+    elif begins[-1] > 1:
+        lead, names = (begins[-1], *lead), ("file" if nav_axes else "frame", *names)
     planes = _joined(table, parts)
     layout, decoder, block = arrange(planes, np.arange(sum(counts)), lead, one.shown)
     shape = lead + one.shape[one.nav :]

@@ -27,8 +27,9 @@ from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members
 from vfs.layout import FrameLayout
+from vfs.tiffalike import MISSING
 from vfs.tiffheaders import Kind, described_as_ome, header_of
-from vfs.tiffpages import MISSING, PageTable, Planes, Structure, arrange
+from vfs.tiffpages import PageTable, Planes, Structure, arrange
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BLANKS = 1_000_000  # planes that may be blank where few are stored: more is a garbled document
