@@ -644,14 +644,18 @@ def test_packed_words_are_merged_only_at_their_borders() -> None:
 
 
 def test_push_merges_what_goes_on_in_file_and_output() -> None:
-    rows = np.empty((1, ranges.COLUMNS), np.int64)
-    rows, n = ranges._push(rows, 0, 0, 0, 10, 0, 1, 0, 10, 0, 1, 1)
-    rows, n = ranges._push(rows, n, 0, 10, 20, 10, 1, 0, 10, 0, 1, 1)
-    assert n == 1
+    rows = np.full((4, ranges.COLUMNS), -1)
+    n = ranges.push(rows, 1, 1, 0, 0, 10, 0, 1, 0, 10, 0, 1, 1)
+    n = ranges.push(rows, 1, n, 0, 10, 20, 10, 1, 0, 10, 0, 1, 1)
+    assert n == 2
+    assert rows[1].tolist() == [0, 0, 20, 0, 1, 0, 20, 0, 1, 0, 0]
     for change in ({"file": 1}, {"start": 21}, {"dest": 21}, {"by": 2}, {"plane": 1}, {"skip": 1}):
         told = {"file": 0, "start": 20, "stop": 30, "dest": 20, "by": 1, "skip": 0, "count": 10, "plane": 0} | change
-        assert ranges._push(rows.copy(), n, *told.values(), 1, 1)[1] == 2, change
-    assert ranges._push(rows, n, 0, 20, 30, 20, 1, 0, 10, 0, 1, 1)[1] == 1
+        assert ranges.push(rows.copy(), 1, n, *told.values(), 1, 1) == 3, change
+        assert ranges.push(rows[:2].copy(), 1, n, *told.values(), 1, 1) == 3, "no room"
+    assert ranges.push(rows, 2, n, 0, 20, 30, 20, 1, 0, 10, 0, 1, 1) == 3, "the row before is not of the table"
+    assert ranges.push(rows, 1, n, 0, 20, 30, 20, 1, 0, 10, 0, 1, 1) == 2
+    assert (rows[0] == -1).all()
 
 
 # frames: what is refused

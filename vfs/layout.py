@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -22,6 +23,9 @@ from vfs.geometry import Region
 from vfs.kernels import blocks, ranges
 
 _NONE = np.empty(0, np.int64)
+_NO_ROWS = np.empty((0, ranges.COLUMNS), np.int64)
+_ROOM = 768  # rows of a table that most plans fit in: 66 KiB
+_FEW = 32  # blocks that are sorted faster by a kernel of ours
 _ANY = 1 << 62
 
 
@@ -41,6 +45,7 @@ def altered(value: Value, **fields: Any) -> Value:
     """`dataclasses.replace` for frozen values without slots and without `__post_init__`, in a tenth of the time: a set has many such values."""
     made = object.__new__(type(value))
     made.__dict__.update(value.__dict__)
+    made.__dict__.pop("_how", None)  # a layout's, worked out from its fields
     made.__dict__.update(fields)
     return made
 
@@ -75,7 +80,7 @@ class FrameLayout:
         stride, header: bytes.
         stored: number of stored frames (holes count).
         word_bytes, word_pixels: the smallest unit that decodes by itself.
-        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.ranges.plan_frames`.
+        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.ranges.box_rows`; best in the order in which they begin in the file.
         offset: frames to skip at the start (negative: blank frames first).
         chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
     """
@@ -205,6 +210,10 @@ class FrameLayout:
             if len(clash):
                 raise FormatError(f"two files of the set hold the same frames (entries {int(order[clash[0]])} and {int(order[clash[0] + 1])})")
         parts = whole_frame(sig_shape) if pieces is None else pieces
+        if len(parts) > 1:
+            k = len(sig_shape)
+            begin = parts[:, 3 * k] + np.minimum(0, parts[:, 2 * k : 3 * k] * (parts[:, k : 2 * k] - 1)).sum(axis=1)
+            parts = parts[np.argsort(begin, kind="stable")]
         return cls((stored,), tuple(sig_shape), stream, stride, header, stored, word_bytes, word_pixels, parts)
 
     def arranged(self, nav_shape: Sequence[int] | None = None, sync_offset: int = 0, chosen: np.ndarray | None = None) -> FrameLayout:
@@ -212,26 +221,22 @@ class FrameLayout:
         nav = self.nav_shape if nav_shape is None else tuple(nav_shape)
         return altered(self, nav_shape=nav, offset=self.offset + sync_offset, chosen=chosen)
 
+    @cached_property
+    def _how(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and chosen positions as `vfs.kernels.ranges.plan_frames` takes them."""
+        nav, chosen = (self.nav_shape, _NONE) if self.chosen is None else ((len(self.chosen),), self.chosen)
+        return _ints((self.stride, self.header, self.stored, self.offset, self.word_bytes, self.word_pixels, *nav)), chosen
+
     def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
         box = np.array((region.start, region.stop, region.step), np.int64)
-        found: tuple[np.ndarray, int] = ranges.plan_frames(
-            box[0],
-            box[1],
-            box[2],
-            np.array(self.nav_shape if self.chosen is None else (len(self.chosen),), np.int64),
-            len(self.sig_shape),
-            self.pieces,
-            self.stream,
-            self.stride,
-            self.header,
-            self.stored,
-            self.offset,
-            _NONE if self.chosen is None else self.chosen,
-            self.word_bytes,
-            self.word_pixels,
-            most,
-        )
-        return found
+        how, chosen = self._how
+        room = _ROOM
+        while True:
+            rows = np.empty((room, ranges.COLUMNS), np.int64)
+            first, end, covered = ranges.plan_frames(box, how, self.pieces, self.stream, chosen, rows, most)
+            if covered > -2:
+                return (rows[first:end] if covered >= 0 else _NO_ROWS), covered  # not a view of a long table for none
+            room = end
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,11 +383,10 @@ class BlockLayout:
 
     def touched(self, region: Region) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
         """The blocks that a region meets: (box, shape stored, where in it the box begins, (file, first byte, bytes, number)), by place in the files."""
-        hits = blocks.find(self.tree, self.levels, _ints(region.start), _ints(region.stop))
         nd = len(self.shape)
         start = (0,) * nd
         found = []
-        for h in hits[np.lexsort((self.place[hits, 1], self.place[hits, 0]))]:
+        for h in self._hits(_ints(region.start), _ints(region.stop), 1):
             row = self.tree[h]
             file, first, size, number = self.place[h].tolist()
             lead = start if self.leads is None else tuple(self.leads[h].tolist())
@@ -391,19 +395,20 @@ class BlockLayout:
 
     def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
         box = np.array((region.start, region.stop, region.step), np.int64)
-        found: tuple[np.ndarray, int] = blocks.plan_blocks(
-            box[0],
-            box[1],
-            box[2],
-            self.tree,
-            self.levels,
-            self.place,
-            np.array(self.pitch, np.int64),
-            self.whole,
-            self.word_bytes,
-            most,
-        )
-        return found
+        hits = self._hits(box[0], box[1], _FEW)
+        pitch, work = np.array(self.pitch, np.int64), np.empty(3 * len(self.shape) + 2, np.int64)
+        room = max(_ROOM, 2 * len(hits))
+        while True:
+            rows = np.empty((room, ranges.COLUMNS), np.int64)
+            first, end, covered = blocks.plan_blocks(box, hits, self.tree, self.place, pitch, self.whole, self.word_bytes, work, rows, most)
+            if covered > -2:
+                return (rows[first:end] if covered >= 0 else _NO_ROWS), covered  # not a view of a long table for none
+            room = end
+
+    def _hits(self, start: np.ndarray, stop: np.ndarray, few: int) -> np.ndarray:
+        """The blocks that meet a region, by place in the files where there are more than `few`."""
+        hits: np.ndarray = blocks.find(self.tree, self.levels, start, stop)
+        return hits[np.lexsort((self.place[hits, 1], self.place[hits, 0]))] if len(hits) > few else hits
 
 
 def _curve(low: np.ndarray, bits: int, shift: int) -> np.ndarray:

@@ -266,17 +266,19 @@ class RegionReader:
         """Put the elements of read ranges into their places, by `decode` where the decoder's is not meant."""
         straight, backend = self.plain and decode is None, self.backend
         decode = decode or cast(Decoder, self.dataset.decoder).decode
+        one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)  # needs no kernel: neither calls, nor in a fresh process compiling
         if len(rows) > 1:
             rows = by_file(rows)
-        if not self.lined:
+        if not self.lined and not one:
             rows = in_lines(rows, 0)
-        if straight and backend.in_place and in_runs(rows, RUN):
-            rows, memory = in_lines(rows, 0), flat.view(np.uint8)
-            for file, start, stop, first, last, _ in windows(rows, _ANY).tolist():
+        if straight and backend.in_place and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
+            rows, memory = rows if one else in_lines(rows, 0), flat.view(np.uint8)
+            for file, start, stop, first, last, _ in _one_window(rows) if one else windows(rows, _ANY).tolist():
                 backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
             return
-        rows = in_lines(rows, backend.window)
-        wins = windows(rows, backend.window).tolist() if len(rows) > 1 else _one_window(rows)
+        if not one:
+            rows = in_lines(rows, backend.window)
+        wins = _one_window(rows) if one else windows(rows, backend.window).tolist()
         if not backend.copies:
             for file, start, stop, first, last, _ in wins:
                 decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
@@ -379,12 +381,9 @@ def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 def _one_window(rows: np.ndarray) -> list[list[int]]:
-    """What `windows` finds in one range or none."""
+    """What `windows` finds in one range of one line, or in none."""
     if len(rows) == 0:
         return []
-    if rows.item(0, LINES) > 1:
-        found: list[list[int]] = windows(rows, _ANY).tolist()
-        return found
     file, start, stop = rows[0, :DEST].tolist()
     return [[file, start, stop, 0, 1, stop - start]]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.geometry import Region
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, _merged, at_edges, by_file, windows
+from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, at_edges, by_file, windows
 from vfs.layout import FrameLayout
 
 
@@ -24,11 +28,11 @@ def places(rows: np.ndarray, word_bytes: int, word_pixels: int) -> dict[int, tup
     """Output element -> (file, first byte of its word, pixel within the word, plane 0 only)."""
     found = {}
     for row in rows[rows[:, PLANE] == 0]:
-        for i in range(row[COUNT]):
+        for line, i in product(range(row[LINES]), range(row[COUNT])):
             q = row[SKIP] + i
-            at = int(row[DEST] + i * row[STEP])
+            at = int(row[DEST] + line * row[NEXT] + i * row[STEP])
             assert at not in found
-            found[at] = (int(row[FILE]), int(row[START] + q // word_pixels * word_bytes), int(q % word_pixels))
+            found[at] = (int(row[FILE]), int(row[START] + line * row[PITCH] + q // word_pixels * word_bytes), int(q % word_pixels))
             assert found[at][1] + word_bytes <= row[STOP]
     return found
 
@@ -40,7 +44,8 @@ def test_interleaved_pieces_are_read_in_file_order(data: st.DataObject) -> None:
     gaps = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
     first = np.cumsum(np.array(counts) + gaps) - counts
     size = 4 * h * w
-    layout = FrameLayout.of((2 * h, 2 * w), counts, word_bytes=8, word_pixels=4, frame_header=5, first=first, pieces=quad(h, w))
+    pieces = quad(h, w)[data.draw(st.permutations(range(3)))]
+    layout = FrameLayout.of((2 * h, 2 * w), counts, word_bytes=8, word_pixels=4, frame_header=5, first=first, pieces=pieces)
     stored = np.full((layout.stored, size), -1)
     for file, (a, count) in enumerate(zip(first, counts, strict=True)):
         for k in range(count):
@@ -73,11 +78,41 @@ def test_equal_neighbours_join() -> None:
     assert covered == 80
 
 
-@given(st.lists(st.lists(st.integers(0, 50), max_size=8), min_size=1, max_size=9))
-def test_merged_runs_are_sorted(runs: list[list[int]]) -> None:
-    keys = np.array([k for run in runs for k in sorted(run)], np.int64)
-    ends = np.cumsum([len(run) for run in runs])
-    np.testing.assert_array_equal(_merged(keys, ends.astype(np.int64), len(runs)), np.argsort(keys, kind="stable"))
+@given(st.data())
+def test_pieces_in_any_order_give_rows_in_file_order(data: st.DataObject) -> None:
+    """Boxes of lines that lie anywhere in a frame, also one over the other."""
+    lines = data.draw(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 90), st.integers(-9, 9)), min_size=1, max_size=9))
+    pieces, y = [], 0
+    for count, first, step in lines:
+        pieces.append((y, 0, count, 2, step, 1, first - min(0, step * (count - 1)), 0))
+        y += count
+    layout = FrameLayout.of((y, 2), [1], word_bytes=1, payload=200, pieces=np.array(pieces, np.int64))
+    start = data.draw(st.integers(0, y - 1))
+    region = Region((0, start, 0), (1, data.draw(st.integers(start + 1, y)), 1), (1, data.draw(st.integers(1, 3)), 1))
+    rows, covered = layout.read_ranges(region)
+    pixels = [(piece[6] + k * piece[4], piece[0] + k) for piece in pieces for k in range(piece[2])]
+    wanted = {(line - start) // region.step[1]: (0, at, 0) for at, line in pixels if line in range(start, region.stop[1], region.step[1])}
+    assert covered == len(wanted)
+    assert places(rows, 1, 1) == wanted
+    assert (np.diff(rows[:, START]) >= 0).all()
+
+
+@pytest.mark.parametrize(("frames", "lines"), [(1, 300), (40, 300), (1000, 2), (1000, 1), (1, 1), (30, 128)])
+def test_tables_of_any_length(frames: int, lines: int) -> None:
+    """Room is made as it is needed: for the lines of a frame, for those of all frames, for those of frames that are cut by ends of files."""
+    sectors = np.array([(0, 0, lines, 1, 6, 1, 4, 0), (0, 1, lines, 1, 6, 1, 0, 0)], np.int64)  # packed, so that each line is a range
+    size = 3 * lines
+    whole = FrameLayout.of((lines, 2), [frames], word_bytes=1, word_pixels=2, payload=size, pieces=sectors)
+    rows, covered = whole.read_ranges(Region.whole(whole.shape))
+    at = np.arange(frames).reshape(-1, 1, 1) * size + np.arange(lines).reshape(-1, 1) * 3
+    expected = np.concatenate([at, at + 2], axis=2).ravel()
+    assert covered == frames * lines * 2
+    np.testing.assert_array_equal(rows[:, START], expected)
+    ends = np.minimum(np.arange(5, size * frames + 5, 5), size * frames)  # a file every five bytes
+    parts = np.stack([np.concatenate([[0], ends[:-1]]), ends, np.zeros_like(ends), np.arange(len(ends))], axis=1)
+    cut, again = replace(whole, stream=parts).read_ranges(Region.whole(whole.shape))
+    assert again == covered
+    np.testing.assert_array_equal(cut[:, FILE] * 5 + cut[:, START], expected)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(1, 9)), max_size=20), st.integers(1, 40))

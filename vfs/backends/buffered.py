@@ -33,8 +33,8 @@ class BufferedBackend:
         out = scratch if width else scratch[: stop - start]
         if width:
             assert wanted is not None
-            bad = read_places(opened.fd, wanted, scratch, width)
-            if bad >= 0:  # once more, one by one, to say what is wrong
+            bad = read_places(opened.fd, wanted, scratch, width) if len(wanted) > 1 else 0
+            if bad >= 0:  # one by one; where that did not work, to say what is wrong
                 for a, b, to in wanted[bad:, START : DEST + 1].tolist():
                     self._fill(opened, a, scratch[to * width : to * width + b - a])
         elif wanted is None:

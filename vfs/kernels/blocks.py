@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vfs.kernels.ranges import _BY, _FIRST, _LINES, _NEXT, _PITCH, _RUN, _TO, COLUMNS, LINES, NEXT, PITCH, PLANE, RUN_COLUMNS, STOP, _push, _runs
+from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, PLANE, START, STEP, STOP, box_rows, push
 
 FAN = 16
 
@@ -156,69 +156,72 @@ def first_overlap(tree, levels):
         at, a, b = stack[depth, 0], stack[depth, 1], stack[depth, 2]
 
 
-@njit(nogil=True, cache=True)
-def plan_blocks(start, stop, step, tree, levels, place, pitch, whole, word_bytes, most):
+@njit(nogil=True, cache=True, error_model="numpy")
+def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, most):
     """Read ranges of the blocks that a region touches.
 
     Args:
-        start, stop, step: the region, int64[nd].
-        tree, levels: from `pack`.
+        region: int64[3, nd], start, stop and step.
+        hits: int64[m], the blocks; here they are brought into the order in which they are stored, one by one: many are best sorted before.
+        tree: from `pack`.
         place: int64[n, 4] in curve order: file, first byte, bytes stored, number of the block.
         pitch: int64[nd], shape in which every block is stored (it may be larger than what is shown of it), or empty: its own.
         whole: True where a block decodes only as a whole: one row a block, with the block's number in PLANE.
         word_bytes: bytes an element.
-        most: rows at most.
+        box: int64[3 * nd + 2], anything.
+        rows: int64[m, 11], m > nd, for the ranges, as in `vfs.kernels.ranges.plan_frames`; most: ranges at most.
 
-    Returns: (ranges int64[n, 11] sorted by file and place, number of elements that they cover); -1 elements where it would be more than
-        `most` ranges.
+    Returns: (first, end, number of elements that they cover) of the ranges in `rows`, sorted by file and place; -1 elements where it would
+        be more than `most` ranges, -2 where `rows` is too short: `end` of them may be enough.
     """
-    nd = len(start)
-    out = np.empty(nd, np.int64)
-    size = 1
-    for k in range(nd - 1, -1, -1):
-        out[k] = size
-        size *= (stop[k] - start[k] + step[k] - 1) // step[k]
-    rows = np.empty((16, COLUMNS), np.int64)
-    if size == 0:
-        return rows[:0], 0
-    hits = find(tree, levels, start, stop)
-    hits = hits[np.argsort(place[hits, 1])]
-    hits = hits[np.argsort(place[hits, 0], kind="mergesort")]
-    runs = np.empty((16, RUN_COLUMNS), np.int64)
-    strides = np.empty(nd, np.int64)
-    shape = np.empty(nd, np.int64)
-    n = 0
+    for i in range(1, hits.shape[0]):
+        h, j = hits[i], i
+        while j > 0:
+            k = hits[j - 1]
+            if place[k, 0] < place[h, 0] or (place[k, 0] == place[h, 0] and place[k, 1] <= place[h, 1]):
+                break
+            hits[j] = k
+            j -= 1
+        hits[j] = h
+    nd = region.shape[1]
+    first = n = nd
     covered = 0
     for h in hits:
-        box = tree[h]
         here = 1
         length = 1
         for k in range(nd - 1, -1, -1):
-            shape[k] = box[nd + k] - box[k]
-            strides[k] = length
-            length *= pitch[k] if pitch.shape[0] > 0 else shape[k]
-            lo = start[k]
-            if box[k] > lo:
-                lo += (box[k] - lo + step[k] - 1) // step[k] * step[k]
-            hi = min(stop[k], box[nd + k])
-            here *= max(0, (hi - lo + step[k] - 1) // step[k])
+            low, high, start, stop, step = tree[h, k], tree[h, nd + k], region[0, k], region[1, k], region[2, k]
+            box[k], box[nd + k], box[2 * nd + k] = low, high - low, length
+            length *= pitch[k] if pitch.shape[0] > 0 else high - low
+            if high < stop:
+                stop = high
+            if low > start:
+                start += (low - start + step - 1) // step * step
+            here *= (stop - start + step - 1) // step if stop > start else 0
         if here == 0:  # a step jumps over it
             continue
         covered += here
-        file, first = place[h, 0], place[h, 1]
+        file, at = place[h, 0], place[h, 1]
         if whole:
-            rows, n = _push(rows, n, file, first, first + place[h, 2], 0, 1, 0, here, -1, 1, 1)
-            rows[n - 1, PLANE] = place[h, 3]
-            continue
-        runs, m = _runs(box[:nd], shape, strides, 0, start, stop, step, out, runs, most - n, True)
-        if m < 0:
-            return np.empty((0, COLUMNS), np.int64), -1
-        for r in range(m):
-            a, lines = first + runs[r, _FIRST] * word_bytes, runs[r, _LINES]
-            b, plane = a + runs[r, _RUN] * word_bytes, 0 if lines == 1 else -1  # lines are no part of the row before
-            rows, n = _push(rows, n, file, a, b, runs[r, _TO], runs[r, _BY], 0, runs[r, _RUN], plane, word_bytes, 1)
-            if lines > 1:
-                row, apart = rows[n - 1], runs[r, _PITCH] * word_bytes
-                row[STOP] += (lines - 1) * apart
-                row[PLANE], row[LINES], row[PITCH], row[NEXT] = 0, lines, apart, runs[r, _NEXT]
-    return rows[:n], covered
+            end = push(rows, first, n, file, at, at + place[h, 2], 0, 1, 0, here, -1, 1, 1)
+            if end <= rows.shape[0]:
+                rows[n, PLANE] = place[h, 3]
+                n = end
+        else:
+            box[3 * nd] = box[3 * nd + 1] = 0
+            end = box_rows(box, region, 0, word_bytes, 1, rows, n)
+            if end <= rows.shape[0]:
+                for r in range(n, end):
+                    a, b, to, by, count = at + rows[r, START], at + rows[r, STOP], rows[r, DEST], rows[r, STEP], rows[r, COUNT]
+                    if rows[r, LINES] > 1:
+                        for c in range(COLUMNS):
+                            rows[n, c] = rows[r, c]
+                        rows[n, FILE], rows[n, START], rows[n, STOP] = file, a, b
+                        n += 1
+                    else:
+                        n = push(rows, first, n, file, a, b, to, by, 0, count, 0, word_bytes, 1)
+        if end - first > most:
+            return 0, 0, -1
+        if end > rows.shape[0]:
+            return 0, (4 * end if 4 * end < first + most else first + most), -2
+    return first, n, covered

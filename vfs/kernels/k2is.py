@@ -86,7 +86,7 @@ def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, fi
     Args:
         start, stop, step: the region, int64[ndim], navigation axes first; nav_shape: their length, int64[ndim - 2].
         origin: int64[2], y and x in the full frame where the array begins.
-        offset, chosen, stored: see `vfs.kernels.ranges.plan_frames`.
+        offset, chosen, stored: stored frame = scan position + offset; int64[m] scan positions that are shown, or empty: all; number of stored frames.
         first: int64[8], byte of the first stored frame in each sector's file.
         first_id: frame id of that frame, which those behind it count on; -1 where they do not.
         most: ranges at most.

@@ -33,9 +33,8 @@ COLUMNS = 11
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 """For functions that only kernels call: nothing is compiled to call them from elsewhere; the cache of their callers holds them."""
 
-# columns of a run table: contiguous elements of one stored box, or lines of them, before they get a place in a file
-_FIRST, _RUN, _TO, _BY, _LINES, _PITCH, _NEXT = range(7)
-RUN_COLUMNS = 7
+# working memory of `box_rows`, a row for each axis: distance in the file and in the output, length, where we are
+_BY, _TO, _COUNT, _INDEX = range(4)
 
 # columns of a window table: neighbouring ranges of one file that are fetched together
 W_FILE, W_START, W_STOP, W_FIRST, W_LAST, W_WANTED = range(6)
@@ -51,111 +50,119 @@ def _grown(table):
 
 
 @_inner
-def _runs(origin, shape, strides, first, start, stop, step, out_strides, runs, most, lined):
-    """Cut the part of a stored box that a region wants into runs of neighbouring elements, in stored order; where `lined`, into lines of them.
+def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
+    """Append the part of a stored box that a region wants: runs of neighbouring elements, in stored order; lines of them where a word is an element.
 
-    The box lies at `origin` of the array and is `shape` long; neighbours along axis k lie `strides[k]` elements apart
-    in the file, the element at `origin` is element `first`. `runs` is a table that may be replaced by a longer one.
+    Bytes count from where element 0 is stored, places from the first element of the region's part that has the box's axes; FILE is 0.
 
-    Returns (runs, number of rows), -1 rows where there are more than `most`.
+    Args:
+        box: int64[3 * k + 2]: origin (k), shape (k), strides (k, elements in the file between neighbours along an axis), the
+            element its origin is stored at, its plane.
+        region, axis: int64[3, ndim], start, stop and step; the box has the axes from `axis` on, k = ndim - axis.
+        rows, n: the table, and how many rows it has; the first ndim are working memory.
+
+    Returns: number of rows then; where that is more than the table has room for, nothing was written.
     """
-    nd = len(origin)
-    n = np.empty(nd, np.int64)
-    src = np.empty(nd, np.int64)
-    dst = np.empty(nd, np.int64)
-    at = first
-    to = 0
-    axes = 0
-    for k in range(nd):
-        lo = start[k]
-        if origin[k] > lo:
-            lo += (origin[k] - lo + step[k] - 1) // step[k] * step[k]
-        hi = min(stop[k], origin[k] + shape[k])
-        count = (hi - lo + step[k] - 1) // step[k]
-        if hi <= lo:
-            return runs, 0
-        s = strides[k] * step[k]
-        d = out_strides[k]
-        at += (lo - origin[k]) * strides[k]
-        to += (lo - start[k]) // step[k] * d
+    k = region.shape[1] - axis
+    at, to, place, axes = box[3 * k], 0, 1, 0
+    for a in range(k - 1, -1, -1):
+        origin, start, stop, step = box[a], region[0, axis + a], region[1, axis + a], region[2, axis + a]
+        s, d = box[2 * k + a] * step, place
+        place *= (stop - start + step - 1) // step
+        lo = (origin - start + step - 1) // step
+        if lo < 0:
+            lo = 0
+        if stop > origin + box[k + a]:
+            stop = origin + box[k + a]
+        count = (stop - start + step - 1) // step - lo
+        if count <= 0:
+            return n
+        at += (start - origin) * box[2 * k + a] + lo * s
+        to += lo * d
         if count == 1:
             continue
         if s < 0:  # walk mirrored axes in stored order
             at += (count - 1) * s
             to += (count - 1) * d
             s, d = -s, -d
-        j = axes  # keep the axes sorted, the slowest stored one first
-        while j > 0 and src[j - 1] < s:
-            src[j], dst[j], n[j] = src[j - 1], dst[j - 1], n[j - 1]
+        j = axes
+        while j > 0 and rows[j - 1, _BY] <= s:  # keep the axes sorted, the slowest stored one first
+            for c in range(_INDEX):
+                rows[j, c] = rows[j - 1, c]
             j -= 1
-        src[j], dst[j], n[j] = s, d, count
+        rows[j, _BY], rows[j, _TO], rows[j, _COUNT] = s, d, count
         axes += 1
 
     run, by = 1, 1
-    if axes > 0 and src[axes - 1] == 1:
+    if axes > 0 and rows[axes - 1, _BY] == 1:
         axes -= 1
-        run, by = n[axes], dst[axes]
-        while axes > 0 and src[axes - 1] == run and dst[axes - 1] == run * by:
+        run, by = rows[axes, _COUNT], rows[axes, _TO]
+        while axes > 0 and rows[axes - 1, _BY] == run and rows[axes - 1, _TO] == run * by:
             axes -= 1
-            run *= n[axes]
+            run *= rows[axes, _COUNT]
     lines, pitch, after = 1, 0, 0
-    if lined and axes > 0 and src[axes - 1] >= run:
+    if word_pixels == 1 and axes > 0 and rows[axes - 1, _BY] >= run:
         axes -= 1
-        lines, pitch, after = n[axes], src[axes], dst[axes]
-        while axes > 0 and src[axes - 1] == lines * pitch and dst[axes - 1] == lines * after:
+        lines, pitch, after = rows[axes, _COUNT], rows[axes, _BY], rows[axes, _TO]
+        while axes > 0 and rows[axes - 1, _BY] == lines * pitch and rows[axes - 1, _TO] == lines * after:
             axes -= 1
-            lines *= n[axes]
+            lines *= rows[axes, _COUNT]
+        pitch *= word_bytes
 
-    rows = 1
-    for k in range(axes):
-        rows *= n[k]
-    if rows > most:
-        return runs, -1
-    while runs.shape[0] < rows:
-        runs = _grown(runs)
-    index = np.empty(nd, np.int64)
-    for k in range(nd):
-        index[k] = 0
-    for row in range(rows):
-        runs[row, _FIRST], runs[row, _RUN], runs[row, _TO], runs[row, _BY] = at, run, to, by
-        runs[row, _LINES], runs[row, _PITCH], runs[row, _NEXT] = lines, pitch, after
-        for k in range(axes - 1, -1, -1):
-            index[k] += 1
-            at += src[k]
-            to += dst[k]
-            if index[k] < n[k]:
+    end = 1
+    for a in range(axes):
+        end *= rows[a, _COUNT]
+        rows[a, _INDEX] = 0
+    end += n
+    if end > rows.shape[0]:
+        return end
+    for r in range(n, end):
+        rows[r, FILE], rows[r, START] = 0, at // word_pixels * word_bytes
+        rows[r, STOP] = ((at + run - 1) // word_pixels + 1) * word_bytes + (lines - 1) * pitch
+        rows[r, DEST], rows[r, STEP], rows[r, SKIP], rows[r, COUNT], rows[r, PLANE] = to, by, at % word_pixels, run, box[3 * k + 1]
+        rows[r, LINES], rows[r, PITCH], rows[r, NEXT] = lines, pitch, after
+        for a in range(axes - 1, -1, -1):
+            rows[a, _INDEX] += 1
+            at += rows[a, _BY]
+            to += rows[a, _TO]
+            if rows[a, _INDEX] < rows[a, _COUNT]:
                 break
-            at -= n[k] * src[k]
-            to -= n[k] * dst[k]
-            index[k] = 0
-    return runs, rows
+            at -= rows[a, _COUNT] * rows[a, _BY]
+            to -= rows[a, _COUNT] * rows[a, _TO]
+            rows[a, _INDEX] = 0
+    return end
 
 
-@njit(nogil=True, cache=True)
-def _push(rows, n, file, start, stop, dest, by, skip, count, plane, word_bytes, word_pixels):
-    """Append a row of one line, or lengthen the last one where both file and output go on without a gap (never with a negative plane)."""
-    if n > 0:
-        last = rows[n - 1]
-        if (
-            last[FILE] == file
-            and last[STOP] == start
-            and skip == 0
-            and last[PLANE] == plane
-            and (last[SKIP] + last[COUNT]) * word_bytes == (last[STOP] - last[START]) * word_pixels  # it ends with a whole word
-            and last[STEP] == by
-            and last[DEST] + by * last[COUNT] == dest
-            and plane >= 0
-        ):
-            last[STOP] = stop
-            last[COUNT] += count
-            return rows, n
-    if n == rows.shape[0]:
-        rows = _grown(rows)
-    row = rows[n]
-    row[FILE], row[START], row[STOP], row[DEST] = file, start, stop, dest
-    row[STEP], row[SKIP], row[COUNT], row[PLANE] = by, skip, count, plane
-    row[LINES], row[PITCH], row[NEXT] = 1, 0, 0
-    return rows, n + 1
+@njit(nogil=True, inline="always", error_model="numpy")
+def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_bytes, word_pixels):
+    """Append a row of one line, or lengthen the last one where both file and output go on without a gap (never with a negative plane).
+
+    Args:
+        rows, first, n: the table; rows are those from `first` to `n`.
+
+    Returns: `n` as it is then; where that is more than the table has room for, nothing was written.
+    """
+    k = n - 1
+    if (
+        k >= first
+        and rows[k, FILE] == file
+        and rows[k, STOP] == start
+        and skip == 0
+        and rows[k, PLANE] == plane
+        and (rows[k, SKIP] + rows[k, COUNT]) * word_bytes == (start - rows[k, START]) * word_pixels  # it ends with a whole word
+        and rows[k, STEP] == by
+        and rows[k, DEST] + by * rows[k, COUNT] == dest
+        and plane >= 0
+    ):
+        rows[k, STOP] = stop
+        rows[k, COUNT] += count
+    else:
+        if n < rows.shape[0]:
+            rows[n, FILE], rows[n, START], rows[n, STOP], rows[n, DEST] = file, start, stop, dest
+            rows[n, STEP], rows[n, SKIP], rows[n, COUNT], rows[n, PLANE] = by, skip, count, plane
+            rows[n, LINES], rows[n, PITCH], rows[n, NEXT] = 1, 0, 0
+        n += 1
+    return n
 
 
 @_inner
@@ -163,7 +170,7 @@ def _file_at(files, position):
     """Index of the last file whose stream starts at or before `position`, -1 where there is none."""
     lo, hi = 0, files.shape[0]
     while lo < hi:
-        mid = (lo + hi) // 2
+        mid = (lo + hi) >> 1
         if files[mid, 0] <= position:
             lo = mid + 1
         else:
@@ -171,211 +178,178 @@ def _file_at(files, position):
     return lo - 1
 
 
-@njit(nogil=True, cache=True)
-def _merged(keys, ends, m):
-    """Order that sorts `keys`, which are `m` sorted runs, each up to (half-open) its entry of `ends`; those are overwritten."""
-    n = len(keys)
-    order, other = np.empty(n, np.int64), np.empty(n, np.int64)
-    for k in range(n):
-        order[k] = k
-    while m > 1:
-        pairs, a = 0, 0
-        for e in range(0, m, 2):
-            b, c = ends[e], ends[min(e + 1, m - 1)]
-            i, j = a, b
-            for k in range(a, c):
-                if j >= c or (i < b and keys[order[i]] <= keys[order[j]]):
-                    other[k] = order[i]
-                    i += 1
-                else:
-                    other[k] = order[j]
-                    j += 1
-            ends[pairs] = a = c
-            pairs += 1
-        m = pairs
-        order, other = other, order
-    return order
-
-
 @_inner
-def _frame_rows(start, stop, step, out_strides, pieces, word_bytes, word_pixels, most):
+def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
     """Rows of the part of a frame that a region wants; bytes and places count from the frame's first ones.
 
     In file order: pieces that lie interleaved (detector sectors side by side) are read from front to back once, not once
     each, and R64 of four chips decodes 1.4 to 1.9 times as fast.
 
-    Returns (rows, True), or False where there are more than `most`.
+    Args:
+        region, axis: int64[3, ndim], start, stop and step; the frame's axes are those from `axis` on.
+        pieces: int64[p, 3 * k + 2], what a frame is made of: see `box_rows`. Faster where they are in the order in which they begin in the file.
+        word_bytes, word_pixels: see the module.
+        rows, first: the table; they are written from `first` on.
+
+    Returns: end of the rows. Where the table has no room for them, or there are several pieces and it has not for as many again, they are not
+        what they should be.
     """
-    k = len(start)
-    runs = np.empty((16, RUN_COLUMNS), np.int64)
-    rows = np.empty((16, COLUMNS), np.int64)
-    ends = np.empty(pieces.shape[0], np.int64)
-    n = 0
+    n = first
     for p in range(pieces.shape[0]):
-        piece = pieces[p]
-        box, size, strides = piece[:k], piece[k : 2 * k], piece[2 * k : 3 * k]
-        runs, m = _runs(box, size, strides, piece[3 * k], start, stop, step, out_strides, runs, most - n, word_pixels == 1)
-        if m < 0:
-            return np.empty((0, COLUMNS), np.int64), False
-        while rows.shape[0] < n + m:
-            rows = _grown(rows)
-        for r in range(m):
-            first, count = runs[r, _FIRST], runs[r, _RUN]
-            rows[n, FILE], rows[n, START] = 0, first // word_pixels * word_bytes
-            pitch = runs[r, _PITCH] * word_bytes
-            rows[n, STOP] = ((first + count - 1) // word_pixels + 1) * word_bytes + (runs[r, _LINES] - 1) * pitch
-            rows[n, DEST], rows[n, STEP], rows[n, SKIP] = runs[r, _TO], runs[r, _BY], first % word_pixels
-            rows[n, COUNT], rows[n, PLANE] = count, piece[3 * k + 1]
-            rows[n, LINES], rows[n, PITCH], rows[n, NEXT] = runs[r, _LINES], pitch, runs[r, _NEXT]
-            n += 1
-        ends[p] = n
-    if pieces.shape[0] < 2:
-        return rows[:n], True
-    keys = np.empty(n, np.int64)
-    for r in range(n):
-        keys[r] = rows[r, START]
-    order = _merged(keys, ends, pieces.shape[0])
-    table = np.empty((n, COLUMNS), np.int64)
-    for r in range(n):
-        for c in range(COLUMNS):
-            table[r, c] = rows[order[r], c]
-    return table, True
+        end = box_rows(pieces[p], region, axis, word_bytes, word_pixels, rows, n)
+        if n > first and end > n and 2 * end - n <= rows.shape[0] and rows[n, START] < rows[n - 1, START]:
+            for r in range(n, end):
+                for c in range(COLUMNS):
+                    rows[r + end - n, c] = rows[r, c]
+            i, j = n - 1, 2 * end - n - 1
+            for r in range(end - 1, first - 1, -1):  # from the back, until what is left are rows that are where they belong
+                k = j
+                if i >= first and rows[i, START] > rows[j, START]:
+                    k = i
+                    i -= 1
+                else:
+                    j -= 1
+                for c in range(COLUMNS):
+                    rows[r, c] = rows[k, c]
+                if j < end:
+                    break
+        n = end
+    return n
 
 
-@njit(nogil=True, cache=True)
-def plan_frames(start, stop, step, nav_shape, sig_ndim, pieces, files, stride, header, stored, offset, chosen, word_bytes, word_pixels, most):
+_MANY = 1 << 14  # ranges that room is made for before it is known that they are needed
+
+STRIDE, HEADER, STORED, OFFSET, WORD_BYTES, WORD_PIXELS, NAV_SHAPE = range(7)
+"""What `plan_frames` has to know of an array of frames: frame n starts at stream byte `n * stride + header`, number of stored frames,
+stored frame = scan position + offset, bytes and pixels of a word, then the length of each navigation axis."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def plan_frames(region, how, pieces, files, chosen, rows, most):
     """Read ranges of a region of an array of frames.
 
+    Most of what a process takes to its first frame, where no kernel is compiled yet, is to compile this: nothing in here makes arrays, slices
+    them or calls `min` and `max`, each of which numba compiles anew, and no view of a row is taken in a loop (its reference counts are atomic).
+
     Args:
-        start, stop, step: the region, int64[ndim]; navigation axes first.
-        nav_shape: length of the navigation axes, int64[nav_ndim].
-        sig_ndim: number of signal axes, k.
-        pieces: int64[p, 3 * k + 2]; what a frame is made of: origin (k), shape (k), strides (k, elements) of a box of
-            the frame, the element its origin is stored at, and its plane.
+        region: int64[3, ndim], start, stop and step; navigation axes first.
+        how: int64[6 + nav_ndim], see `NAV_SHAPE`.
+        pieces: int64[p, 3 * sig_ndim + 2], see `frame_rows`.
         files: int64[f, 4]; the stream of bytes from `T_START` to `T_STOP` lies in file `FILE` from byte `BYTE` on:
             columns T_START, T_STOP, BYTE, FILE; sorted, without overlap. What no file covers is blank.
-        stride, header: frame n starts at stream byte `n * stride + header`.
-        stored: number of stored frames.
-        offset: stored frame = scan position + offset.
         chosen: int64[m] scan positions that the (flat) navigation axis shows, or empty: all.
-        word_bytes, word_pixels: see the module.
-        most: rows at most.
+        rows: int64[m, 11], m > ndim, for the ranges; the rest of it is working memory.
+        most: ranges at most.
 
     Returns:
-        (ranges int64[n, 11], number of elements of plane 0 that the ranges cover); -1 elements where it would be more than `most` ranges.
+        (first, end, number of elements of plane 0 that they cover) of the ranges in `rows`; -1 elements where it would be more than `most`
+        ranges, -2 where `rows` is too short: `end` of them may be enough.
     """
-    nd = len(start)
-    nav_ndim = nd - sig_ndim
-    out = np.empty(nd, np.int64)
-    size = 1
-    for k in range(nd - 1, -1, -1):
-        out[k] = size
-        size *= (stop[k] - start[k] + step[k] - 1) // step[k]
-    rows = np.empty((16, COLUMNS), np.int64)
-    if size == 0:
-        return rows[:0], 0
+    word_bytes, word_pixels, nav = how[WORD_BYTES], how[WORD_PIXELS], how.shape[0] - NAV_SHAPE
+    frames, size = 1, 1
+    for k in range(region.shape[1]):
+        count = (region[1, k] - region[0, k] + region[2, k] - 1) // region[2, k]
+        if k < nav:
+            frames *= count
+        else:
+            size *= count
+    if frames * size == 0:
+        return 0, 0, 0
 
-    # what every frame gives, once: rows with bytes from the frame's first one and places from its first element, in file order
-    table, fits = _frame_rows(start[nav_ndim:], stop[nav_ndim:], step[nav_ndim:], out[nav_ndim:], pieces, word_bytes, word_pixels, most)
-    if not fits:
-        return np.empty((0, COLUMNS), np.int64), -1
-    t = table.shape[0]
-    low, high, full = 0, 0, 0
-    for r in range(t):
-        low = min(low, table[r, START]) if r > 0 else table[r, START]
-        high = max(high, table[r, STOP])
-        full += table[r, COUNT] * table[r, LINES] if table[r, PLANE] == 0 else 0
+    # what every frame gives, once: rows with bytes from the frame's first one and places from its first element
+    shift = region.shape[1]  # a row of what is added to each of them
+    table = shift + 1
+    first = frame_rows(region, nav, pieces, word_bytes, word_pixels, rows, table)
+    if first == table:
+        return 0, 0, 0
+    if first - table > most:
+        return 0, 0, -1
+    need = (first - table) * frames
+    need = 2 * first + (need if need < _MANY else _MANY)
+    if first > rows.shape[0] or (pieces.shape[0] > 1 and 2 * first > rows.shape[0]):
+        return 0, need, -2
+    high = 0
+    for r in range(table, first):
+        if rows[r, STOP] > high:
+            high = rows[r, STOP]
+    for k in range(COLUMNS):
+        rows[shift, k] = 0
+    for k in range(nav):
+        rows[k, _INDEX] = region[0, k]
 
-    frames = 1
-    for k in range(nav_ndim):
-        frames *= (stop[k] - start[k] + step[k] - 1) // step[k]
-    index = np.empty(nav_ndim, np.int64)
-    for k in range(nav_ndim):
-        index[k] = start[k]
-    n = 0
-    covered = 0
-    file = -1
-    dest = 0
-    frame_size = size // frames
-    if t > 1:  # many rows: make room at once
-        rows = np.empty((min(frames * t, most, 1 << 17) + 16, COLUMNS), np.int64)
-    for _ in range(frames):
-        position = 0
-        for k in range(nav_ndim):
-            position = position * nav_shape[k] + index[k]
+    n, covered, file = first, 0, -1
+    for f in range(frames):
+        frame = 0
+        for k in range(nav):
+            frame = frame * how[NAV_SHAPE + k] + rows[k, _INDEX]
+        for k in range(nav - 1, -1, -1):
+            rows[k, _INDEX] += region[2, k]
+            if rows[k, _INDEX] < region[1, k]:
+                break
+            rows[k, _INDEX] = region[0, k]
         if chosen.shape[0] > 0:
-            position = chosen[position]
-        frame = position + offset
-        whole = False
-        base = frame * stride + header
-        if 0 <= frame < stored and t > 0:
-            if file < 0 or base + low < files[file, 0] or base + low >= files[file, 1]:
-                file = _file_at(files, base + low)
-            whole = file >= 0 and base + low < files[file, 1] and base + high <= files[file, 1]
-            if (file < 0 or base + low >= files[file, 1]) and (file + 1 == files.shape[0] or files[file + 1, 0] >= base + high):
-                frame = -1  # no file here
-        if whole:  # as most frames: all of it lies in one file
-            shift = base + files[file, 2] - files[file, 0]
-            alone = 0
-            if table[0, LINES] == 1:
-                a, b, skip, plane = table[0, START] + shift, table[0, STOP] + shift, table[0, SKIP], table[0, PLANE]
-                rows, n = _push(rows, n, files[file, 3], a, b, table[0, DEST] + dest, table[0, STEP], skip, table[0, COUNT], plane, word_bytes, word_pixels)
-                alone = 1
-            while rows.shape[0] < n + t:
-                rows = _grown(rows)
-            for r in range(alone, t):
-                rows[n, FILE] = files[file, 3]
-                rows[n, START] = table[r, START] + shift
-                rows[n, STOP] = table[r, STOP] + shift
-                rows[n, DEST] = table[r, DEST] + dest
-                rows[n, STEP] = table[r, STEP]
-                rows[n, SKIP] = table[r, SKIP]
-                rows[n, COUNT] = table[r, COUNT]
-                rows[n, PLANE] = table[r, PLANE]
-                rows[n, LINES] = table[r, LINES]
-                rows[n, PITCH] = table[r, PITCH]
-                rows[n, NEXT] = table[r, NEXT]
-                n += 1
-            covered += full
-        elif 0 <= frame < stored:
-            r, line = 0, 0
-            while r < t:  # line by line: a border of files may be in any of them
-                last = table[r, LINES] - 1
-                a, b = base + table[r, START] + line * table[r, PITCH], base + table[r, STOP] - (last - line) * table[r, PITCH]
-                to, by = dest + table[r, DEST] + line * table[r, NEXT], table[r, STEP]
-                skip, count, plane = table[r, SKIP], table[r, COUNT], table[r, PLANE]
-                r, line = (r + 1, 0) if line == last else (r, line + 1)
-                while a < b:
+            frame = chosen[frame]
+        frame += how[OFFSET]
+        if frame < 0 or frame >= how[STORED]:
+            continue
+        base = frame * how[STRIDE] + how[HEADER]
+        a = base + rows[table, START]
+        if file < 0 or a < files[file, 0] or a >= files[file, 1]:
+            file = _file_at(files, a)
+        whole = file >= 0 and base + high <= files[file, 1]
+        r, line = table, 0
+        while r < first:
+            if whole and (r > table or rows[r, LINES] > 1):  # as most frames: all of it lies in one file
+                end = n + first - r
+                if end <= rows.shape[0]:
+                    rows[shift, FILE], rows[shift, DEST] = files[file, 3], f * size
+                    rows[shift, START] = rows[shift, STOP] = base + files[file, 2] - files[file, 0]
+                    while r < first:
+                        for k in range(COLUMNS):
+                            rows[n, k] = rows[r, k] + rows[shift, k]
+                        if rows[r, PLANE] == 0:
+                            covered += rows[r, COUNT] * rows[r, LINES]
+                        n += 1
+                        r += 1
+                n, r = end, first
+            else:  # line by line: a border of files may be in any of them
+                last = rows[r, LINES] - 1
+                a, b = base + rows[r, START] + line * rows[r, PITCH], base + rows[r, STOP] - (last - line) * rows[r, PITCH]
+                to, by = f * size + rows[r, DEST] + line * rows[r, NEXT], rows[r, STEP]
+                skip, count, plane = rows[r, SKIP], rows[r, COUNT], rows[r, PLANE]
+                line += 1
+                if line > last:
+                    r, line = r + 1, 0
+                while a < b and n <= rows.shape[0]:
                     if file < 0 or a < files[file, 0] or a >= files[file, 1]:
                         file = _file_at(files, a)
                     if file < 0 or a >= files[file, 1]:  # no file here: blank until the next one starts
                         if file + 1 >= files.shape[0] or files[file + 1, 0] >= b:
                             break
-                        gone = (files[file + 1, 0] - a) // word_bytes * word_pixels - skip
-                        a = files[file + 1, 0]
+                        file += 1
+                        gone = (files[file, 0] - a) // word_bytes * word_pixels - skip
+                        a = files[file, 0]
                         to += gone * by
                         count -= gone
                         skip = 0
-                        file += 1
-                    end = min(b, files[file, 1])
-                    here = count if end == b else (end - a) // word_bytes * word_pixels - skip
-                    shift = files[file, 2] - files[file, 0]
-                    rows, n = _push(rows, n, files[file, 3], a + shift, end + shift, to, by, skip, here, plane, word_bytes, word_pixels)
+                    end, here = b, count
+                    if files[file, 1] < b:
+                        end = files[file, 1]
+                        here = (end - a) // word_bytes * word_pixels - skip
+                    move = files[file, 2] - files[file, 0]
+                    n = push(rows, first, n, files[file, 3], a + move, end + move, to, by, skip, here, plane, word_bytes, word_pixels)
                     if plane == 0:
                         covered += here
                     to += here * by
                     count -= here
                     skip = 0
                     a = end
-        if n > most:
-            return np.empty((0, COLUMNS), np.int64), -1
-        dest += frame_size
-        for k in range(nav_ndim - 1, -1, -1):
-            index[k] += step[k]
-            if index[k] < stop[k]:
-                break
-            index[k] = start[k]
-    return rows[:n], covered
+            if n - first > most:
+                return 0, 0, -1
+            if n > rows.shape[0]:
+                need = need if need > n else 4 * n
+                return 0, (need if need < first + most else first + most), -2
+    return first, n, covered
 
 
 @njit(nogil=True, cache=True)

@@ -1,0 +1,41 @@
+"""What a fresh process has to do before it shows something: which kernels it compiles, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import vfs
+
+_COMPILED = """
+import json, sys
+from numba.core import event
+import vfs
+
+with event.install_recorder("numba:compile") as record:
+    vfs.open(sys.argv[1], format="raw", dtype="<u2", sig_shape=(16, 16), backend=sys.argv[2])[3]
+functions = [e.data["dispatcher"].py_func for _, e in record.buffer if e.is_start]
+print(json.dumps(sorted(f"{function.__module__}.{function.__qualname__}" for function in functions)))
+"""
+
+
+def ran(code: str, *arguments: str, **environment: str) -> object:
+    """What a fresh process prints as JSON."""
+    env = os.environ | {"PYTHONPATH": str(Path(vfs.__file__).parents[1])} | environment
+    done = subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_first_frame_compiles_what_plans_it_and_nothing_of_numba(tmp_path: Path) -> None:
+    """Each once: another specialisation, an array made or sliced in a kernel, or `min` costs a fifth of a second; and no kernel for one range."""
+    path = tmp_path / "scan.raw"
+    np.zeros((8, 16, 16), "<u2").tofile(path)
+    planning = [f"vfs.kernels.ranges.{name}" for name in ("_file_at", "box_rows", "frame_rows", "plan_frames")]
+    assert ran(_COMPILED, str(path), "buffered", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == planning
+    assert ran(_COMPILED, str(path), "mmap", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == []  # on disk
