@@ -14,6 +14,7 @@ import pytest
 from tests.formats import test_blo, test_dm, test_empad, test_frms6, test_hdf5, test_k2is, test_mrc, test_seq, test_ser, test_tvips
 from vfs.cli import main
 from vfs.formats import formats
+from vfs.formats.tvips import FIELDS
 from vfs.testing.format_suite import Opened
 from vfs.testing.frame_writers import write_tvips
 from vfs.testing.suites import FormatTests, Row, Written
@@ -140,6 +141,24 @@ def tvips_by_name(folder: Path) -> Written:
     return sorted(folder.glob("*.tvips")), FRAMES, {}
 
 
+def hdf5(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        return test_hdf5.written(folder, data=(FRAMES, how)), FRAMES, {}
+
+    return write
+
+
+def hspy(folder: Path) -> Written:
+    path = test_hdf5.written(folder, "set.hspy", Experiments__one__data=(FRAMES, {}))
+    with test_hdf5.h5py.File(path, "a") as file:
+        for k, name in enumerate(("frame", "y", "x")):
+            axis = {"name": name, "scale": 0.5, "offset": 1.0, "units": "nm", "navigate": k == 0}
+            file["Experiments/one"].create_group(f"axis-{k}").attrs.update(axis)
+    return path, FRAMES, {}
+
+
+STAMPS = ("timestamp", "exposure")
+TVIPS = tuple(name for name, *_ in FIELDS)
 BITS = (FRAMES & 1).astype("u1")
 
 ROWS = (
@@ -153,40 +172,43 @@ ROWS = (
     Row("npy, complex, several files", "npy", npy((FRAMES[:3] + 1j * FRAMES[3:6]).astype("c8"), 3), cut=False),
     Row("npy, no axes", "npy", npy(np.array(7, ">i4")), cut=False, arranged=False),
     Row("npy, one axis", "npy", npy(np.arange(1000, dtype="<i8")), cut=False, arranged=False),
-    Row("mib U16", "mib", mib(), factor=1.1),
-    Row("mib U16, a scan in five files, one missing", "mib", mib(scan=(3, 4), frames_per_file=3, missing=(2,)), factor=1.1),
-    Row("mib U16, files by name", "mib", mib(frames_per_file=5, by_name=True), ordered=True, factor=1.1),
-    Row("mib U08, no hdr", "mib", mib((FRAMES & 63).astype("u1"), kind="U08", hdr=False), factor=1.2),
-    Row("mib U32", "mib", mib(FRAMES.astype("u4") * 99, kind="U32"), factor=1.1),
-    Row("mib R64 1 bit", "mib", mib(BITS, kind="R64", depth=1), factor=1.0),
-    Row("mib R64 6 bit", "mib", mib((FRAMES & 63).astype("u1"), kind="R64", depth=6), factor=1.2),
-    Row("mib R64 12 bit", "mib", mib(kind="R64", depth=12), factor=1.1),
-    Row("mib R64 24 bit", "mib", mib(FRAMES.astype("u4") * 200, kind="R64", depth=24), factor=1.1),
-    Row("mib R64 12 bit, quad", "mib", mib(kind="R64", depth=12, quad=True), factor=1.2),
+    Row("mib U16", "mib", mib(), factor=1.1, companions=STAMPS),
+    Row("mib U16, a scan in five files, one missing", "mib", mib(scan=(3, 4), frames_per_file=3, missing=(2,)), factor=1.1, companions=STAMPS),
+    Row("mib U16, files by name", "mib", mib(frames_per_file=5, by_name=True), ordered=True, factor=1.1, companions=STAMPS),
+    Row("mib U08, no hdr", "mib", mib((FRAMES & 63).astype("u1"), kind="U08", hdr=False), factor=1.2, companions=STAMPS),
+    Row("mib U32", "mib", mib(FRAMES.astype("u4") * 99, kind="U32"), factor=1.1, companions=STAMPS),
+    Row("mib R64 1 bit", "mib", mib(BITS, kind="R64", depth=1), factor=1.0, companions=STAMPS),
+    Row("mib R64 6 bit", "mib", mib((FRAMES & 63).astype("u1"), kind="R64", depth=6), factor=1.2, companions=STAMPS),
+    Row("mib R64 12 bit", "mib", mib(kind="R64", depth=12), factor=1.1, companions=STAMPS),
+    Row("mib R64 24 bit", "mib", mib(FRAMES.astype("u4") * 200, kind="R64", depth=24), factor=1.1, companions=STAMPS),
+    Row("mib R64 12 bit, quad", "mib", mib(kind="R64", depth=12, quad=True), factor=1.2, companions=STAMPS),
     Row("tiff", "tiff", tiff(), factor=1.05),
     Row("tiff, big-endian BigTIFF in strips", "tiff", tiff(order=">", big=True, strip=7, gap=3), factor=1.1),
     Row("tiff, tiles", "tiff", tiff(tile=(16, 48)), factor=1.6),
     Row("tiff, compressed", "tiff", tiff(compression=8, encode=zlib.compress, strip=10), factor=1.1),
     Row("tiff, a sequence", "tiff", tiff_sequence),
-    Row("ome_tiff", "ome_tiff", ome_tiff(), arranged=False, factor=1.1),
-    Row("ome_tiff, several files", "ome_tiff", ome_tiff(files=3, order="XYCTZ"), arranged=False, factor=1.1),
-    Row("ome_tiff, a companion", "ome_tiff", ome_tiff(files=2, describe="companion"), arranged=False, factor=1.1),
+    Row("ome_tiff", "ome_tiff", ome_tiff(), arranged=False, factor=1.1, calibrated="xyzt"),
+    Row("ome_tiff, several files", "ome_tiff", ome_tiff(files=3, order="XYCTZ"), arranged=False, factor=1.1, calibrated="xyzt"),
+    Row("ome_tiff, a companion", "ome_tiff", ome_tiff(files=2, describe="companion"), arranged=False, factor=1.1, calibrated="xyzt"),
     Row("description of frames", "description", description_of_frames, factor=1.01),
     Row("description of blocks", "description", description_of_blocks(False)),
     Row("description of compressed blocks", "description", description_of_blocks(True), factor=1.1),
     Row("description of how a set is opened", "description", description_of_an_opening),
-    Row("blo", "blo", test_blo.row, factor=1.2),
-    Row("dm", "dm", test_dm.row),
-    Row("empad", "empad", test_empad.row, factor=1.1),
-    Row("frms6", "frms6", test_frms6.row, factor=2.1),
+    Row("blo", "blo", test_blo.row, factor=1.2, calibrated=("scan_y", "scan_x", "y", "x"), companions=("frame_number", "virtual_bright_field")),
+    Row("dm", "dm", test_dm.row, calibrated=("frame", "y", "x")),
+    Row("empad", "empad", test_empad.row, factor=1.1, calibrated=("scan_y", "scan_x"), companions=("footer",)),
+    Row("frms6", "frms6", test_frms6.row, factor=2.1, companions=("timestamp_seconds", "timestamp_microseconds", "frame_number", "dark")),
     Row("hdf5", "hdf5", test_hdf5.row, arranged=False, factor=2),
+    Row("hdf5, in one piece", "hdf5", hdf5()),
+    Row("hdf5, a chunk a frame", "hdf5", hdf5(chunks=(1, 32, 64), compression="gzip", shuffle=True), factor=1.1),
+    Row("hdf5 of HyperSpy", "hdf5", hspy, calibrated=("frame", "y", "x")),
     Row("k2is", "k2is", test_k2is.row, factor=1.1),
-    Row("mrc", "mrc", test_mrc.row),
-    Row("seq", "seq", test_seq.row, factor=10),
-    Row("ser", "ser", test_ser.row, factor=1.4),
-    Row("tvips", "tvips", tvips, factor=1.1),
-    Row("tvips, files by name", "tvips", tvips_by_name, ordered=True, factor=1.1),
-    Row("tvips, a scan", "tvips", test_tvips.row, arranged=False, factor=2.6),
+    Row("mrc", "mrc", test_mrc.row, calibrated="xy"),
+    Row("seq", "seq", test_seq.row, factor=10, calibrated=("frame",), companions=("timestamp_seconds", "timestamp_milliseconds", "timestamp_microseconds")),
+    Row("ser", "ser", test_ser.row, factor=1.4, calibrated=("scan_y", "scan_x", "y", "x"), companions=("timestamp",)),
+    Row("tvips", "tvips", tvips, factor=1.1, calibrated="yx", companions=TVIPS),
+    Row("tvips, files by name", "tvips", tvips_by_name, ordered=True, factor=1.1, calibrated="yx", companions=TVIPS),
+    Row("tvips, a scan", "tvips", test_tvips.row, arranged=False, factor=2.6, calibrated="yx", companions=TVIPS),
 )
 
 

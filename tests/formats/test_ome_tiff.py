@@ -177,8 +177,8 @@ def test_attributes(tmp_path: Path) -> None:
     group = vfs.open_group(write_ome_tiff(tmp_path, frames_of((2, 3, 4, 9, 7), "u2")))
     attrs = group.main.attrs
     assert attrs["name"] == "cells"
-    assert attrs["physical_size"] == {"x": {"value": 0.5, "unit": "µm"}, "y": {"value": 0.25, "unit": "nm"}, "z": {"value": 2, "unit": "µm"}}
-    assert attrs["time_increment"] == {"value": 3, "unit": "ms"}
+    steps = {"x": (0.5, "µm"), "y": (0.25, "nm"), "z": (2.0, "µm"), "t": (3.0, "ms")}
+    assert attrs["calibration"] == {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in steps.items()}
     assert attrs["channels"][2] == {"id": "Channel:0:2", "name": "dye 2", "samples_per_pixel": 1}
     (image,) = group.attrs["ome"]["multiscales"]
     assert [axis["name"] for axis in image["axes"]] == ["t", "c", "z", "y", "x"]

@@ -295,7 +295,7 @@ def test_imagej(tmp_path: Path, order: str) -> None:
     array = vfs.open(path)
     assert (array.dims, array.dataset.nav_ndim) == (("t", "z", "c", "y", "x"), 3)
     assert array.attrs["metadata_of"] == "imagej"
-    assert array.attrs["pixel_size"] == {"x": {"value": 0.25, "unit": "µm"}, "y": {"value": 0.5, "unit": "µm"}}
+    assert array.attrs["calibration"] == {"x": {"scale": 0.25, "offset": 0.0, "unit": "µm"}, "y": {"scale": 0.5, "offset": 0.0, "unit": "µm"}}
     assert "unit=um" in array.attrs["description"]
     check_boxes(path, twin, count=10)
     assert vfs.open(path, plain=True).shape == (24, 9, 8)

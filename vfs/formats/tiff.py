@@ -227,7 +227,7 @@ def _attrs(found: Structure, series: _Series, without: Sequence[str]) -> dict[st
     if all(each.values()):
         told = re.search(r"^unit=(.+)$", found.text(DESCRIPTION, _LONGEST), re.M)  # by ImageJ
         unit = told[1].strip() if told else {2: "inch", 3: "cm"}.get(found.number(296), "")
-        attrs["pixel_size"] = {axis: {"value": 1 / n, "unit": _UNITS.get(unit, unit)} for axis, n in each.items()}
+        attrs["calibration"] = {axis: {"scale": 1 / n, "offset": 0.0, "unit": _UNITS.get(unit, unit)} for axis, n in each.items()}
     if without:
         attrs["left_out"] = list(without)
     return attrs

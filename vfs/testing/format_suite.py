@@ -8,7 +8,7 @@ import math
 import os
 import pickle
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,6 +51,8 @@ class Row:
         ordered: the format knows the order of its files, in whatever order they are named.
         cut: frames that a truncated set still holds may be shown; else truncation must be an error.
         factor: bytes read at most for each byte of a frame and of the whole array; headers between frames, whole blocks.
+        calibrated: axes of the main array whose scale, offset and unit the files hold.
+        companions: names of the arrays beside it.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Row:
     ordered: bool = False
     cut: bool = True
     factor: float = 1.0
+    calibrated: Collection[str] = ()
+    companions: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,13 @@ class FormatTests:
             text = json.dumps(plain_json(array.attrs), allow_nan=False)
             assert " at 0x" not in text, "an attribute that is shown as the object it is"
             assert array[...].shape == array.shape
+            for axis, known in array.attrs.get("calibration", {}).items():
+                assert axis in array.dims
+                assert isinstance(known["unit"], str)
+                assert math.isfinite(known["scale"])
+                assert math.isfinite(known["offset"])
+        assert set(group.main.attrs.get("calibration", {})) == set(found.row.calibrated)
+        assert {path for path, array in group.items() if array.dataset.companion} == set(found.row.companions)
         assert group.name
         assert not found.open().dataset.companion
 

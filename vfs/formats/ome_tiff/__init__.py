@@ -253,15 +253,14 @@ def _smaller(found: _Set, placed: _Placed) -> Iterator[np.ndarray]:
 
 def _multiscales(image: Image, arrays: Sequence[Dataset]) -> dict[str, Any]:
     """The image as NGFF describes it: https://ngff.openmicroscopy.org/0.5/"""
-    steps = {axis: image.attrs.get("physical_size", {}).get(axis) for axis in "zyx"} | {"t": image.attrs.get("time_increment")}
+    steps = image.attrs.get("calibration", {})
     axes: list[dict[str, Any]] = []
     scale: list[float] = []
     for name, kind in zip(_DIMS, ("time", "channel", "space", "space", "space"), strict=True):
-        step = steps.get(name)
-        good = step is not None and isinstance(step["value"], int | float) and step["value"] > 0 and math.isfinite(step["value"])
-        unit = _UNITS.get(step["unit"]) if good and step is not None else None
+        step = steps.get(name, {"scale": 1.0, "unit": ""})
+        unit = _UNITS.get(step["unit"])
         axes.append({"name": name, "type": kind, **({"unit": unit} if unit else {})})
-        scale.append(float(step["value"]) if good and step is not None else 1.0)
+        scale.append(step["scale"])
     base = arrays[0].shape
     sets = [
         {"path": d.path, "coordinateTransformations": [{"type": "scale", "scale": [s * n / m for s, n, m in zip(scale, base, d.shape, strict=True)]}]}

@@ -175,15 +175,14 @@ def _attrs(image: Element, pixels: Element, channels: list[Element]) -> dict[str
         text = next(((child.text or "").strip() for name in names for child in _children(image, name)), "")
         if text:
             attrs[key] = text
-    sizes = {}
-    for axis in "XYZ":
-        size = pixels.get(f"PhysicalSize{axis}")
-        if size:
-            sizes[axis.lower()] = {"value": _value(size), "unit": pixels.get(f"PhysicalSize{axis}Unit", "µm")}
-    if sizes:
-        attrs["physical_size"] = sizes
-    if pixels.get("TimeIncrement"):
-        attrs["time_increment"] = {"value": _value(pixels.get("TimeIncrement", "")), "unit": pixels.get("TimeIncrementUnit", "s")}
+    steps = {axis.lower(): (pixels.get(f"PhysicalSize{axis}"), pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in "XYZ"}
+    steps["t"] = (pixels.get("TimeIncrement"), pixels.get("TimeIncrementUnit", "s"))
+    known = {axis: (_value(size or ""), unit) for axis, (size, unit) in steps.items()}
+    calibration = {
+        axis: {"scale": float(step), "offset": 0.0, "unit": unit} for axis, (step, unit) in known.items() if isinstance(step, int | float) and 0 < step < 1e300
+    }
+    if calibration:
+        attrs["calibration"] = calibration
     if pixels.get("SignificantBits"):
         attrs["significant_bits"] = _value(pixels.get("SignificantBits", ""))
     if channels:
