@@ -211,3 +211,18 @@ def test_halves_are_the_whole(data: st.DataObject) -> None:
     axis = next(k for k, n in enumerate(region.shape) if n > 1)
     assert min(first.size, second.size) > 0
     np.testing.assert_array_equal(np.concatenate([whole[first.slices], whole[second.slices]], axis), whole[region.slices])
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (4, 3), (2, 3, 4)])
+def test_a_number_alone_is_an_index_of_the_first_axis(shape: tuple[int, ...]) -> None:
+    whole = numbers(shape)
+    for i in range(-shape[0], shape[0]):
+        for key in (i, np.int64(i), (i,)):
+            chosen = select(key, shape)
+            got = whole[chosen.region.slices][chosen.post]
+            assert type(got) is type(whole[i])
+            np.testing.assert_array_equal(got, whole[i], strict=True)
+            assert Region.of(chosen.region, shape) == chosen.region
+    for i in (-shape[0] - 1, shape[0]):
+        with pytest.raises(RegionError, match="out of bounds"):
+            select(i, shape)

@@ -80,7 +80,7 @@ class Region:
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of elements per axis."""
-        return tuple(-(-(b - a) // s) for a, b, s in zip(self.start, self.stop, self.step, strict=True))
+        return tuple([-(-(b - a) // s) for a, b, s in zip(self.start, self.stop, self.step, strict=True)])
 
     @property
     def size(self) -> int:
@@ -197,6 +197,9 @@ def select(key: object, shape: Sequence[int]) -> Selection:
     Raises:
         RegionError: newaxis, arrays, lists, masks, floats, indices out of bounds, or too many of them.
     """
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:  # a frame, which is what is asked for most
+        i, ones = key % shape[0], (1,) * len(shape)
+        return Selection(Region((i,) + (0,) * (len(shape) - 1), (i + 1, *shape[1:]), ones), (0,))
     parts = key if isinstance(key, tuple) else (key,)
     for part in parts:
         if part is None:

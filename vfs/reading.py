@@ -126,13 +126,15 @@ class RegionReader:
         Args:
             converted: also where the elements are yet to be converted. To be asked of data that lies straight in mapped files only.
         """
-        if not (self.views or converted) or region.size * self.stored.itemsize > self.longest:
+        width = self.stored.itemsize
+        nbytes = region.size * width
+        if not (self.views or converted) or nbytes > self.longest:
             return None
         rows, _ = self.dataset.layout.read_ranges(region, 1)
         if len(rows) != 1 or rows.item(0, LINES) > 1:
             return None
         file, start, stop, _, step, *_ = rows[0].tolist()
-        if (step != 1 and stop - start > self.stored.itemsize) or stop - start != region.size * self.stored.itemsize:
+        if (step != 1 and stop - start > width) or stop - start != nbytes:
             return None
         return file, start, stop
 
