@@ -40,6 +40,7 @@ _STRIPS, _STRIP_SIZES = 273, 279
 
 _BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}  # a value of each TIFF type
 _UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+_DEFLATE = {8, 32946}
 _JPEG_2000 = {33003, 33004, 33005, 34712}
 _LONGEST = 1 << 20  # bytes that one tag about storage may have
 
@@ -408,6 +409,29 @@ def _jpeg_2000_size(data: np.ndarray) -> int:
     return int((width - left) * (height - top) * struct.unpack_from(">H", head, at + 32)[0])
 
 
+@lru_cache(maxsize=1024)
+def _inflated(header: bytes) -> np.dtype | None:
+    """The numbers in segments that need no more than to be inflated, in the file's byte order; None for segments of other kinds."""
+    page = _page(header)
+    if page.compression not in _DEFLATE or page.predictor != 1 or page.fillorder != 1 or page.sampleformat == 5 or page.is_subsampled:
+        return None
+    dtype: np.dtype = np.dtype(page.dtype)
+    whole = isinstance(page.bitspersample, int) and page.bitspersample == dtype.itemsize * 8 and dtype.kind in "iuf"
+    return dtype.newbyteorder("<" if header.startswith(b"II") else ">") if whole else None
+
+
+def _inflate(data: np.ndarray, out: np.ndarray) -> bool:
+    """Inflate into memory that is there. Returns whether it was filled exactly."""
+    import imagecodecs
+
+    flat = out.reshape(-1).view(np.uint8)
+    try:
+        decode: Any = imagecodecs.deflate_decode if imagecodecs.DEFLATE.available else imagecodecs.zlib_decode
+        return bool(len(decode(data, out=flat)) == flat.size)
+    except Exception:  # what is wrong, and what may pass, is for tifffile to say
+        return False
+
+
 @dataclass(frozen=True)
 class SegmentDecoder:
     """Strips or tiles that decode as a whole.
@@ -424,6 +448,11 @@ class SegmentDecoder:
     word_bytes: int = 0
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        stored = _inflated(self.header)
+        if stored is not None and stored.itemsize == self.dtype.itemsize:
+            inflated = np.empty(shape, self.dtype)
+            if _inflate(data, inflated):
+                return inflated if stored.isnative else inflated.byteswap(inplace=True)
         page = _page(self.header)
         if page.compression in _JPEG_2000 and _jpeg_2000_size(data) > 4 * math.prod(shape):
             raise DecodeError(f"segment {block % self.segments}: expected {shape}, its JPEG 2000 header says {_jpeg_2000_size(data):,} samples")

@@ -18,6 +18,7 @@ import pytest
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import BACKENDS, check_arranged, check_boxes, frames_of, fuzz, one_line, refuses, same
+from vfs import tiffheaders
 from vfs.backends.buffered import BufferedBackend
 from vfs.formats import detect
 from vfs.testing.backends import CountingBackend
@@ -150,6 +151,49 @@ def test_compressed_colours(tmp_path: Path, planar: str) -> None:
         for tile in (None, (16, 16)):
             tifffile.imwrite(tmp_path / "a.tif", twin, photometric="rgb", planarconfig=planar, metadata=None, tile=tile, **how)
             check_boxes(tmp_path / "a.tif", twin, count=10)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f4", "f8"])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("how", [{}, {"strip": 5}, {"tile": (16, 16)}, {"planar": True}], ids=str)
+def test_deflate_is_inflated_to_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, order: Any, how: dict[str, Any]) -> None:
+    """Without a copy; the same as what tifffile makes of the segments, which is not asked."""
+    shape = (3, 3, 12, 21) if "planar" in how else (3, 12, 21)
+    twin = frames_of(shape, dtype)
+    path = write_tiff(tmp_path / "a.tif", list(twin), order=order, compression=8, encode=zlib.compress, **how)
+    array = vfs.open(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(tiffheaders, "quiet", None)
+        same(array, twin)
+    with monkeypatch.context() as patch:
+        patch.setattr(tiffheaders, "_inflated", lambda header: None)
+        same(vfs.open(path), twin)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda data: zlib.compress(data + b"more"),
+        lambda data: zlib.compress(data[:-4]),
+        lambda data: zlib.compress(data)[:-30],
+        lambda data: zlib.compress(data)[:-1] + b"x",
+        lambda data: b"nothing" + data[:20],
+    ],
+)
+def test_deflate_that_does_not_inflate_to_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
+    """What tifffile says of it, and nothing else."""
+    path = write_tiff(tmp_path / "a.tif", [frames_of((12, 21), "u2")], compression=8, encode=broken)
+
+    def outcome() -> str:
+        try:
+            return str(vfs.open(path)[...].tolist())
+        except vfs.DecodeError as error:
+            return str(error)
+
+    found = outcome()
+    monkeypatch.setattr(tiffheaders, "_inflated", lambda header: None)
+    assert found == outcome()
+    assert "segment 0" in found
 
 
 def test_fax(tmp_path: Path) -> None:
