@@ -405,6 +405,8 @@ def test_a_cache_has_a_limit_and_where_memory_ends_requests_are_served_one_by_on
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_at_any_moment_of_starting_up(small: Path, point: Path, number: signal.Signals) -> None:
     """`VFS_LONG=1` tries 200 moments of each signal instead of 2."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # we are in the background of a shell: what we start would ignore it, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     rng = np.random.default_rng()
     command = [sys.executable, "-P", "-m", "vfs.cli", "mount", str(small), str(point)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
