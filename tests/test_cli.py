@@ -108,6 +108,14 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_an_interrupt_while_it_is_loaded_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('not interrupted')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    code = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('vfs', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out == f"{vfs.__version__}\n"

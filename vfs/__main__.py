@@ -1,0 +1,20 @@
+"""`vfs` as a program, also `python -m vfs`: until a command runs, Ctrl-C ends it at once, without a traceback of what was being imported."""
+
+import signal
+import sys
+
+
+def main() -> int:
+    """Run the command that the arguments of the process name. Returns: the exit status, see `vfs.cli`."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from vfs.cli import main as run
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, before)
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
