@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,40 @@ def test_gain_map(tmp_path: Path) -> None:
     path = write_frms6(tmp_path, frames, scan=(2, 3))
     check_boxes(path, gain, path="gain", gain_map=str(csv))
     np.testing.assert_allclose(vfs.open(path, gain_map=str(csv), gain="gain")[1, 2], frames[5] * gain, rtol=1e-6)
-    refuses(path, ".csv", gain_map="gain.mat", kind=vfs.OptionError)
+    refuses(path, ".csv", gain_map="gain.npy", kind=vfs.OptionError)
     csv.write_text("1;2\n3\n")
     refuses(path, "gain.csv", "rows of numbers", gain_map=str(csv), kind=vfs.FormatError)
     csv.write_text("1;two\n")
     refuses(path, "gain.csv", "two", gain_map=str(csv), kind=vfs.FormatError)
     refuses(path, "none.csv", gain_map=str(tmp_path / "none.csv"), kind=vfs.MissingSourceError)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_gain_map_of_matlab(tmp_path: Path, packed: bool) -> None:
+    scipy_io = pytest.importorskip("scipy.io", reason="gain maps of MATLAB need scipy")
+    frames = frames_of((6, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, scan=(2, 3), binning=2)
+    gain, mat = np.linspace(0.5, 2, 12).reshape(4, 3), tmp_path / "gain.mat"
+    scipy_io.savemat(mat, {"other": np.zeros(3), "GainMap": gain}, do_compression=packed)
+    check_boxes(path, gain, path="gain", gain_map=str(mat))
+    np.testing.assert_allclose(vfs.open(path, gain_map=str(mat), gain="gain")[1, 2], frames[5] * gain, rtol=1e-6)
+    scipy_io.savemat(mat, {"GainMap": np.ones((8, 3))}, do_compression=packed)  # of the sensor, whose rows were binned
+    assert vfs.open(path, gain_map=str(mat), gain="gain", repeat_rows=True)[0, 0].shape == (8, 3)
+    scipy_io.savemat(mat, {"GainMap": np.ones((5000, 3))}, do_compression=packed)
+    refuses(path, "gain.mat", "(4, 3) or (8, 3)", "(5000, 3)", gain_map=str(mat), kind=vfs.FormatError)
+    scipy_io.savemat(mat, {"other": gain}, do_compression=packed)
+    refuses(path, "gain.mat", "variable GainMap", "other", gain_map=str(mat), kind=vfs.FormatError)
+    whole = mat.read_bytes()
+    for content in (b"", b"MATLAB 7.3", whole[:150], whole[:130] + bytes(40), bytes(300)):
+        mat.write_bytes(content)
+        refuses(path, "gain.mat", gain_map=str(mat), kind=vfs.FormatError)
+
+
+def test_a_gain_map_of_matlab_without_scipy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    (tmp_path / "gain.mat").write_bytes(bytes(200))
+    refuses(write_frms6(tmp_path, frames_of((2, 4, 3), "u2")), "pip install 'vfs[frms6]'", gain_map=str(tmp_path / "gain.mat"), kind=vfs.DependencyError)
 
 
 def test_a_gain_map_that_changes_is_an_error(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ With binning b (from the .hdr) every stored row stands for b rows of the sensor.
 
 The scan is `stemImageSize=AxB` of the .hdr, taken as (A, B); that A is the slow axis of scans that are not square is not confirmed.
 
-The dark frames are the companion `dark`: open with `dark="dark"` to have their mean subtracted. A gain map in CSV is the companion `gain`.
+The dark frames are the companion `dark`: open with `dark="dark"` to have their mean subtracted. A gain map, in CSV or of
+MATLAB, is the companion `gain`.
 """
 
 from __future__ import annotations
 
 import configparser
+import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -29,7 +31,7 @@ import numpy as np
 
 from vfs.dataset import Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
-from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, TruncatedSourceError
+from vfs.errors import DecodeError, DependencyError, FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import fields, nav_dims, numbered, read_at, read_side_file
 from vfs.layout import BlockLayout, FrameLayout
@@ -183,18 +185,67 @@ class _Table:
         return np.ascontiguousarray(table)
 
 
-def _gain(path: str) -> Dataset:
-    if not path.lower().endswith(".csv"):
-        raise OptionError(f"gain_map={path}: expected a .csv file (from MATLAB: writematrix(GainMap.', 'gain.csv', 'Delimiter', ';'))")
-    files = Files.stat([path])
+@dataclass(frozen=True)
+class _Matlab:
+    """Decodes the variable GainMap of a MATLAB file (not of version 7.3, which is HDF5)."""
+
+    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
+    word_bytes: int = 0
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            found = np.ascontiguousarray(_scipy_io().loadmat(io.BytesIO(data.tobytes()), variable_names=["GainMap"])["GainMap"], self.dtype)
+        except DependencyError:
+            raise
+        except Exception as error:  # a garbled file fails in any way
+            raise DecodeError(f"the variable GainMap cannot be read: {error}".splitlines()[0][:300]) from None
+        if found.shape != shape:
+            raise DecodeError(f"expected a GainMap of shape {shape}, found {found.shape}")
+        return found
+
+    @staticmethod
+    def shape(path: str) -> tuple[int, ...]:
+        """Shape of the variable, which is not read.
+
+        Raises:
+            DecodeError: there is none.
+        """
+        try:
+            known = {name: tuple(shape) for name, shape, kind in _scipy_io().whosmat(io.BytesIO(read_side_file(path))) if kind in ("double", "single")}
+        except (DependencyError, SourceError):
+            raise
+        except Exception as error:  # see above
+            raise DecodeError(f"expected a MATLAB file up to version 7 (save -v7): {error}".splitlines()[0][:300]) from None
+        if "GainMap" not in known:
+            raise DecodeError(f"expected a variable GainMap of numbers, found {', '.join(known) or 'none'}"[:300])
+        return known["GainMap"]
+
+
+def _scipy_io() -> Any:
     try:
-        shape = _Table().decode_block(np.frombuffer(read_side_file(path), np.uint8), 0, ()).shape
+        import scipy.io
+    except ImportError:
+        raise DependencyError("gain maps of MATLAB need scipy: pip install 'vfs[frms6]'") from None
+    return scipy.io
+
+
+def _gain(path: str, images: Sequence[tuple[int, ...]]) -> Dataset:
+    """A gain map, of one of these shapes where it is MATLAB's, which may be packed."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in (".csv", ".mat"):
+        raise OptionError(f"gain_map={path}: expected a .csv or a .mat file")
+    files = Files.stat([path])
+    decoder: _Table | _Matlab = _Table() if ending == ".csv" else _Matlab()
+    try:
+        shape = decoder.shape(path) if isinstance(decoder, _Matlab) else decoder.decode_block(np.frombuffer(read_side_file(path), np.uint8), 0, ()).shape
     except DecodeError as error:
         raise FormatError(f"{path}: {error}") from None
+    if ending == ".mat" and shape not in images:
+        raise FormatError(f"{path}: expected a GainMap of shape {' or '.join(map(str, dict.fromkeys(images)))}, found {str(shape)[:60]}")
     if len(shape) != 2 or 0 in shape:
         raise FormatError(f"{path}: expected rows of numbers with semicolons between them, found an array of shape {shape}")
     layout = BlockLayout.of(shape, np.zeros((1, 2)), np.array([shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True)
-    return Dataset("gain", files, layout, _Table(), shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)
+    return Dataset("gain", files, layout, decoder, shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)
 
 
 def _frames(files: Files, headers: Sequence[np.void], repeat: int, allow_truncated: bool) -> FrameLayout:
@@ -221,7 +272,8 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | Non
 
     Args:
         repeat_rows: show every stored row as often as rows were binned
-        gain_map: a .csv file with a gain map, columns of the sensor as rows, semicolons between numbers; becomes the array "gain"
+        gain_map: a .csv file with a gain map, columns of the sensor as rows, semicolons between numbers, or a .mat file of MATLAB with the
+            variable GainMap, rows as rows; becomes the array "gain"
         allow_truncated: take the whole frames that the files hold, where headers speak of more; the scan is blank at the end
 
     Raises:
@@ -271,7 +323,8 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | Non
         if dark.stored:
             shape = dark.shape
             found.append(Dataset("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
-    return [*found, _gain(gain_map)] if gain_map else found
+    height, width = layout.sig_shape
+    return [*found, _gain(gain_map, [(height, width), (height // repeat * binning, width)])] if gain_map else found
 
 
 FORMAT = Format("frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open, leads=(".hdr",))
