@@ -111,10 +111,21 @@ def test_blosc2_in_blocks_of_several_axes(tmp_path: Path, shape: tuple[int, ...]
         same(group[name][...], values)
 
 
-def test_filters_that_are_not_known(tmp_path: Path) -> None:
-    path = written(tmp_path, data=(np.ones((4, 4), "f4"), {"chunks": (2, 2), **hdf5plugin.Zfp()}), own=(np.ones(3), {}))
+@pytest.mark.parametrize(("number", "name"), [(32013, "zfp"), (5, "nbit"), (6, "scaleoffset")])
+def test_filters_that_are_not_known(tmp_path: Path, number: int, name: str) -> None:
+    how: dict[str, Any] = {"zfp": {**hdf5plugin.Zfp()}, "nbit": {}, "scaleoffset": {"scaleoffset": 2}}[name]
+    path = written(tmp_path, own=(np.ones(3), {}))
+    with h5py.File(path, "a") as file:
+        if name == "nbit":
+            plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plan.set_chunk((2, 2))
+            plan.set_filter(h5py.h5z.FILTER_NBIT)
+            h5py.h5d.create(file.id, b"data", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((4, 4)), plan)
+        else:
+            file.create_dataset("data", data=np.ones((4, 4), "f4"), chunks=(2, 2), **how)
     left = vfs.open_group(path).main.attrs["root"]["left_out"]
-    assert "filter 32013 (zfp), is not supported" in left["data"]
+    assert f"filter {number} ({name}), is not supported" in left["data"]
+    assert "h5repack" in left["data"]
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u8", "f2", "c8", "c16", "?"])
