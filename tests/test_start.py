@@ -39,3 +39,38 @@ def test_a_first_frame_compiles_what_plans_it_and_nothing_of_numba(tmp_path: Pat
     planning = [f"vfs.kernels.ranges.{name}" for name in ("_file_at", "box_rows", "frame_rows", "plan_frames")]
     assert ran(_COMPILED, str(path), "buffered", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == planning
     assert ran(_COMPILED, str(path), "mmap", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == []  # on disk
+
+
+_HEAVY = "print(json.dumps([name for name in ('numba', 'llvmlite', 'zarr', 'fuse', 'mfusepy') if name in sys.modules]))"
+
+
+def test_listing_and_ending_mounts_needs_no_compiler() -> None:
+    assert ran(f"import json, sys; from vfs.mount import Mount, mounts, start_in_background, unmount; {_HEAVY}") == []
+
+
+def test_who_starts_a_server_loads_no_callbacks_for_it(tmp_path: Path) -> None:
+    """The process of `vfs mount --background` and of `vfs.mount()`: native callbacks are loaded from disk as they are imported, for the server only."""
+    np.save(tmp_path / "scan.npy", np.zeros((2, 3), "u1"))
+    code = "import json, sys, vfs, vfs.mount; vfs.open(sys.argv[1]); print(json.dumps([name for name in sys.modules if name.startswith('vfs.mount.')]))"
+    loaded = ran(code, str(tmp_path / "scan.npy"))
+    assert isinstance(loaded, list)
+    assert not {"vfs.mount.server", "vfs.mount.view", "vfs.mount.fast"} & set(loaded)
+
+
+def test_a_mounted_folder_of_sets_is_up_without_native_callbacks(tmp_path: Path) -> None:
+    """Their lane is for data that stays as it is; `mount --tree` looks at what it shows whenever it is asked, and opens it then."""
+    code = """
+import json, sys
+from types import SimpleNamespace
+from vfs import api, open_group
+from vfs.mount import serve
+from vfs.mount.view import View
+
+found = []
+for make in (lambda: api.forest(sys.argv[1]), lambda: api.folder([open_group(sys.argv[1] + "/scan.npy")], api.CACHE)):
+    View(make(), SimpleNamespace(fuse_version_major=3, c_stat=object), False)
+    found.append([name for name in ("vfs.kernels.names", "vfs.kernels.serve", "vfs.mount.fast") if name in sys.modules])
+print(json.dumps(found))
+"""
+    np.save(tmp_path / "scan.npy", np.zeros((2, 3), "u1"))
+    assert ran(code, str(tmp_path)) == [[], ["vfs.kernels.names", "vfs.kernels.serve", "vfs.mount.fast"]]

@@ -54,7 +54,7 @@ def mount(
         from vfs.backends import choice
         from vfs.cache import ChunkCache
         from vfs.console import tell_manager, terminal
-        from vfs.mount import serve, start_in_background
+        from vfs.mount import start_in_background
         from vfs.report import count
         from vfs.tiling import as_bytes
 
@@ -83,6 +83,8 @@ def mount(
             said = f"{what} at {mountpoint}; {end}, `vfs mounts` says how it does"
             start_in_background(make, mountpoint, say=lambda: say(said), log_level=level, **how)
             return
+        from vfs.mount import serve
+
         with terminal(level) as console:
 
             def ready() -> None:

@@ -13,6 +13,7 @@ from numba import cfunc, njit, types
 from vfs.kernels import serve
 from vfs.kernels.intrinsics import memcpy
 from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, peek, peek8, peek32, poke, poke8, poke32, room, state
+from vfs.kernels.paths import BASIS, PRIME, hashed, inode
 from vfs.kernels.serve import (
     ALWAYS,
     BESIDE,
@@ -58,42 +59,9 @@ ATTRIBUTES = 64  # words that are there for a struct stat: libfuse reads more of
 STEPS = 4096  # frames that are looked at, to know which files hold them
 _MOST = 16  # numbers at the end of a path
 _HERE = -100  # AT_FDCWD
-_OFFSET = np.uint64(0xCBF29CE484222325)
-_PRIME = np.uint64(0x100000001B3)
 
 _room_for_attributes, _room_for_a_number = room(ATTRIBUTES), room(4)
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-
-
-@_inner
-def _hashed(h, text, start, stop):
-    """FNV-1a of the bytes `start` to `stop` at an address, going on from `h`."""
-    for i in range(start, stop):
-        h = (h ^ np.uint64(peek8(text + i))) * _PRIME
-    return h
-
-
-@_inner
-def _inode(h):
-    """The inode number that follows from a path's hash: never 0 or 1, at most 63 bits."""
-    h ^= h >> np.uint64(33)
-    h *= np.uint64(0xFF51AFD7ED558CCD)
-    h ^= h >> np.uint64(33)
-    h *= np.uint64(0xC4CEB9FE1A85EC53)
-    h ^= h >> np.uint64(33)
-    return np.int64(h >> np.uint64(1)) | 2
-
-
-@njit(nogil=True, cache=True)
-def path_hash(text, length):
-    """The hash of a path without its first slash, as int64; its bytes are at an address."""
-    return np.int64(_hashed(_OFFSET, text, 0, length))
-
-
-@njit(nogil=True, cache=True)
-def path_inode(text, length):
-    """The inode number of a path."""
-    return _inode(_hashed(_OFFSET, text, 0, length))
 
 
 @_inner
@@ -141,10 +109,10 @@ def _resolve(path):
         numbers[n] = value
         n += 1
         cuts[n] = end = begin - 1
-    h = _OFFSET
+    h = BASIS
     at = 0
     for k in range(n, -1, -1):
-        h = _hashed(h, text, at, cuts[k])
+        h = hashed(h, text, at, cuts[k])
         at = cuts[k]
         hashes[k] = h
     for k in range(n + 1):
@@ -228,7 +196,7 @@ def get_attributes(path, attributes, info):
     if name:
         file = k == peek(name + 8 * AXES)
         memcpy(attributes, peek(name + 8 * (FILE if file else FOLDER)), peek(state() + 8 * STAT_BYTES))
-        poke(attributes + peek(state() + 8 * STAT_INODE), _inode(h))
+        poke(attributes + peek(state() + 8 * STAT_INODE), inode(h))
         _count()
         return np.int32(0)
     return np.int32(call(peek(state() + 8 * SLOW_STAT), path, attributes, info, 0, 0, 0))
@@ -255,11 +223,11 @@ def read_folder(path, buffer, fill, offset, info, flags):
         while dots == 2 and up > 0 and peek8(path + up) != 47:
             up -= 1
         parent = max(0, up - 1) if dots == 2 else length
-        poke(own, _inode(_hashed(_OFFSET, path + 1, 0, parent)) if parent else 1)
+        poke(own, inode(hashed(BASIS, path + 1, 0, parent)) if parent else 1)
         if call_fill(fill, buffer, entry, attributes, dots, plus):
             return np.int32(0)
     memcpy(attributes, peek(name + 8 * (FILE if k + 1 == peek(name + 8 * AXES) else FOLDER)), long)
-    below = (h ^ np.uint64(47)) * _PRIME
+    below = (h ^ np.uint64(47)) * PRIME
     for n in range(max(0, offset - 2), peek(peek(name + 8 * COUNTS) + 8 * k)):
         digits = 1
         rest = n
@@ -271,7 +239,7 @@ def read_folder(path, buffer, fill, offset, info, flags):
             poke8(entry + i, 48 + rest % 10)
             rest //= 10
         poke8(entry + digits, 0)
-        poke(own, _inode(_hashed(below, entry, 0, digits)))
+        poke(own, inode(hashed(below, entry, 0, digits)))
         if call_fill(fill, buffer, entry, attributes, n + 3, plus):
             return np.int32(0)
     return np.int32(0)

@@ -24,8 +24,21 @@ What a program sees there:
 `vfs.mount` is also a function, and that is what the attribute of the package means (see `vfs/__init__.py`): write `from vfs.mount import serve`.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from vfs.mount.mounts import mounts, unmount
 from vfs.mount.process import Mount, start_in_background
-from vfs.mount.server import serve
+
+if TYPE_CHECKING:
+    from vfs.mount.server import serve
 
 __all__ = ["Mount", "mounts", "serve", "start_in_background", "unmount"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "serve":
+        raise AttributeError(f"module 'vfs.mount' has no attribute {name!r}")
+    from vfs.mount.server import serve  # who starts a server, lists mounts or ends one needs neither numba nor kernels
+
+    globals()[name] = serve
+    return serve

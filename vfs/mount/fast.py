@@ -30,7 +30,7 @@ from vfs.array import ArrayReader
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import limit
 from vfs.errors import SourceError, VfsError
-from vfs.kernels import names, native, serve
+from vfs.kernels import names, native, paths, serve
 from vfs.mount.sources import SECONDS, Source
 from vfs.tree import FOLDER, Face, Folder, Node, NpyFace, ZarrFace
 
@@ -180,7 +180,7 @@ class Lane:
             file = np.frombuffer(describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)), np.uint8)
             folder = np.frombuffer(describe(FOLDER), np.uint8)
             counts = np.array(numbers, np.int64)
-            hashed = int(names.path_hash(encoded.ctypes.data, encoded.size))
+            hashed = int(paths.path_hash(encoded.ctypes.data, encoded.size))
             addresses = [encoded.size, encoded.ctypes.data, source, len(numbers), least, counts.ctypes.data, file.ctypes.data, folder.ctypes.data]
             words = np.array([hashed, *addresses], np.int64)
             at = int(serve.place(hashed, names.NAME_MASK))

@@ -13,11 +13,13 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vfs.errors import MountError, printable
 from vfs.mount.points import KIND, dead, detach, mounted, prepare
-from vfs.tree import Shown
+
+if TYPE_CHECKING:
+    from vfs.tree import Shown
 
 PATIENCE = 10  # seconds a server gets to finish its requests when it is told to end
 FREE = b"."  # to a server in the background: go on without us

@@ -16,19 +16,21 @@ from ctypes.util import find_library
 from functools import cache, wraps
 from importlib import import_module
 from threading import BoundedSemaphore
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vfs.buffers import scratch
 from vfs.errors import MountError, SourceChangedError, VfsError, printable
-from vfs.kernels.names import path_inode
+from vfs.kernels.paths import path_inode
 from vfs.mount.failures import Failures
-from vfs.mount.fast import Lane, Structs
 from vfs.mount.gate import Gate
 from vfs.mount.points import fusermount
 from vfs.mount.status import Counters
 from vfs.tree import Folder, Node, Shown
+
+if TYPE_CHECKING:
+    from vfs.mount.fast import Lane, Structs
 
 log = logging.getLogger("vfs.mount")
 
@@ -117,7 +119,11 @@ class View:
         self.owner = (os.getuid(), os.getgid())
         sizes = (face.node("") for face in folder.faces.values())
         self.blocks = sum(-(-node.size // 4096) for node in sizes if node)
-        self.lane = Lane(folder, self.counters.native_address) if isinstance(folder, Folder) else None  # what others show may change
+        self.lane: Lane | None = None
+        if isinstance(folder, Folder):  # what others show may change, and is up sooner without native callbacks: half of the imports
+            from vfs.mount.fast import Lane
+
+            self.lane = Lane(folder, self.counters.native_address)
 
     def _describe(self, to: Any, key: str, node: Node) -> None:
         to.st_ino = inode(key)
@@ -307,6 +313,8 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
     plain = module.fuse_operations
     try:
         if view.lane is not None:
+            from vfs.mount.fast import Structs
+
             module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
         run(_operations(module, init), point, **options)
     finally:
