@@ -23,6 +23,8 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import one_line
+from tests.mount.support import eventually
+from vfs.boundary import ANYWHERE
 from vfs.h5 import helper
 
 h5py = pytest.importorskip("h5py")
@@ -135,6 +137,26 @@ def test_one_process_for_many_files_and_threads(desk: Any, path: str) -> None:
 
 def children(of: int) -> list[int]:
     return [int(word) for task in Path(f"/proc/{of}/task").iterdir() for word in (task / "children").read_text().split()]
+
+
+def test_nobody_waits_for_a_file_that_somebody_else_asked_for(desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The fork that was asked for later must not keep the pipe of the first one open."""
+    behaving(monkeypatch, "while not os.path.exists(path + '.go'): time.sleep(0.01)\nwrite(packed({'end': True}))")
+    names = [str(tmp_path / name) for name in ("first", "second")]
+    for name in names:
+        Path(name).touch()
+    with ThreadPoolExecutor(2) as pool:
+        waiting = []
+        for n, name in enumerate(names):
+            waiting.append(pool.submit(helper.survey, name, ANYWHERE))
+            assert eventually(lambda n=n: desk.waiting == n + 1)
+        try:
+            for name, answer in zip(names, waiting, strict=True):
+                Path(name + ".go").touch()
+                assert answer.result(60).data == {}
+        finally:
+            for name in names:
+                Path(name + ".go").touch()
 
 
 def test_it_leaves_when_it_has_nothing_to_do(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:

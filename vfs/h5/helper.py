@@ -23,7 +23,7 @@ from typing import Any
 from vfs.boundary import Boundary
 from vfs.errors import DependencyError, FormatError, SourceError
 from vfs.h5.facts import Data, Survey, data_of, unpacked
-from vfs.h5.server import STATUS
+from vfs.h5.server import MARK, STATUS
 
 IDLE = 20.0  # seconds that the process stays without work: about 35 MB
 SILENCE = 120.0  # seconds without a word; usual files take 0.02 in all. It runs under a limit of processor time of its own, see `vfs.h5.reading`
@@ -209,7 +209,8 @@ def _asked(path: str, request: dict[str, Any], again: bool = True) -> tuple[memo
     failed = True
     try:
         stream = _all_of(reading)
-        failed = stream is None or len(stream) < STATUS.size
+        mark, status = (0, 0) if stream is None or len(stream) < STATUS.size else STATUS.unpack(stream[-STATUS.size :])
+        failed = mark != MARK
     finally:
         os.close(reading)
         _desk.leave(helper, failed)
@@ -218,9 +219,8 @@ def _asked(path: str, request: dict[str, Any], again: bool = True) -> tuple[memo
     if failed:
         if again:  # it ended when it was asked, or was killed, perhaps because of what another thread asked it
             return _asked(path, request, again=False)
-        status = helper.process.returncode
-        raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without a word (status {status})")
-    return stream[: -STATUS.size], STATUS.unpack(stream[-STATUS.size :])[0]
+        raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without a word (status {helper.process.returncode})")
+    return stream[: -STATUS.size], status
 
 
 def _all_of(pipe: int) -> memoryview | None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 import h5py
+import h5py._hl.dims  # h5py would import it in each fork anew
 import numpy as np
 
 from vfs.boundary import ALLOW, Boundary

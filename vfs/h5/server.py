@@ -1,15 +1,17 @@
 """The other process: reads HDF5 files for the one that started it, each in a fork of its own.
 
 Requests come through the socket that is its standard input, a JSON text each with the writing end of a pipe: {"path", "folders", "files"}.
-The facts go into the pipe (`vfs.h5.reading`), and behind them, once the fork that wrote them has ended, 4 bytes with its wait status. So
-whoever reads the pipe to its end knows what became of it. The process ends with the other end of the socket, or when it had nothing to do for as many
-seconds as its argument says.
+A fork writes the facts into the pipe (`vfs.h5.reading`), and when it has ended this process writes `STATUS` behind them: a mark, and its wait
+status. So whoever reads the pipe to its end knows what became of it. The process ends with the other end of the socket, or when it had nothing
+to do for as many seconds as its argument says.
 
-It has one thread and imports no more than it needs, so forking it is safe and takes about a millisecond.
+It has one thread and imports no more than it needs, so forking it is safe. What forking costs is the pages that the fork then touches: Python's
+garbage collector is kept from touching all of them.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -18,46 +20,62 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from vfs.boundary import Boundary
 
-STATUS = struct.Struct("=i")
+STATUS = struct.Struct("=Ii")
+MARK = 0x656E6421
+"""Says that what stands at the end of a pipe is a status."""
 LONGEST = 1 << 16  # bytes of a request
 
 
 def main() -> None:
     """Answer requests until there are no more."""
     idle = float(sys.argv[1])
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended leave nothing
     for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(what, (0, 0))  # libhdf5 writes nothing, not even when it crashes
+    ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    reading: dict[int, int] = {}  # fork -> pipe
     with socket.socket(fileno=0) as asked:
         read = _reader()
+        gc.collect()
+        gc.freeze()
         waiting = select.poll()
         waiting.register(asked, select.POLLIN)
+        waiting.register(ended, select.POLLIN)
         while True:
-            while not waiting.poll(1000 * idle):
-                if not _busy():
-                    return
-            request, descriptors, _, _ = socket.recv_fds(asked, LONGEST, 1)
-            if not request:
+            ready = [fd for fd, _ in waiting.poll(1000 * idle)]
+            if not ready and not reading:
                 return
-            pipe = descriptors[0]
-            if os.fork() == 0:
-                asked.close()
-                _watch(json.loads(request), pipe, read)
-            os.close(pipe)
+            if ended in ready:
+                os.read(ended, 1 << 16)
+                _reap(reading)
+            if asked.fileno() in ready:
+                request, descriptors, _, _ = socket.recv_fds(asked, LONGEST, 1)
+                if not request:
+                    return
+                pipe = descriptors[0]
+                fork = os.fork()
+                if fork == 0:
+                    _answer(json.loads(request), pipe, read, [asked.detach(), ended, wake, *reading.values()])
+                reading[fork] = pipe
 
 
-def _busy() -> bool:
-    """Whether a fork is still reading a file."""
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return False
-    return True
+def _reap(reading: dict[int, int]) -> None:
+    """Say what became of the forks that have ended."""
+    while reading:
+        fork, status = os.waitpid(-1, os.WNOHANG)
+        if fork == 0:
+            return
+        pipe = reading.pop(fork)
+        with suppress(BrokenPipeError):  # nobody waits for it any more
+            _write(pipe, STATUS.pack(MARK, status))
+        os.close(pipe)
 
 
 def _reader() -> Callable[[dict[str, Any], int], None]:
@@ -77,19 +95,20 @@ def _reader() -> Callable[[dict[str, Any], int], None]:
     return answer
 
 
-def _watch(request: dict[str, Any], pipe: int, read: Callable[[dict[str, Any], int], None]) -> None:
-    """Read a file in a fork, wait for its end and say what became of it. Does not return."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    child = os.fork()
-    if child == 0:
-        try:
-            read(request, pipe)
-        finally:
-            os._exit(0)  # without taking leave of libhdf5, which may be in any state
+def _answer(request: dict[str, Any], pipe: int, read: Callable[[dict[str, Any], int], None], others: Sequence[int]) -> None:
+    """Read a file, in a fork. Does not return.
+
+    Args:
+        others: descriptors that are not its business. A pipe of another fork would not end before this one.
+    """
     try:
-        _write(pipe, STATUS.pack(os.waitpid(child, 0)[1]))
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for descriptor in others:
+            os.close(descriptor)
+        read(request, pipe)
     finally:
-        os._exit(0)
+        os._exit(0)  # without taking leave of libhdf5, which may be in any state
 
 
 def _write(pipe: int, data: bytes) -> None:
