@@ -349,7 +349,7 @@ def description(draw: Draw, folder: Path) -> Case:
 
 KINDS = {f.__name__: f for f in (raw, npy, mib, tiff, ome_tiff, blo, dm, empad, frms6, hdf5, k2is, mrc, seq, ser, tvips, description)}
 COSTS = {"k2is": 10, "empad": 2, "mib": 2}  # a set of these is as dear as so many of the others
-EXAMPLES = settings().max_examples // 3
+EXAMPLES = settings().max_examples // 5
 
 
 def test_every_format_is_drawn() -> None:
