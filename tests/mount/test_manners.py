@@ -136,7 +136,7 @@ def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan
         return text in shown
 
     try:
-        assert eventually(lambda: says("ends it"))
+        assert eventually(lambda: says("ends it"), 60)  # everything may have to be compiled
         with open(point / "part0.zarr/data/c/0/0/0/0", "rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
             os.pread(file.fileno(), 4096, 0)
