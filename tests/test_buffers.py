@@ -1,15 +1,17 @@
-"""Scratch memory: aligned, reused, never shared, never kept out of proportion."""
+"""Scratch memory and memory that is lent: aligned, reused, never shared, never kept out of proportion."""
 
 from __future__ import annotations
 
+import gc
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
 from vfs import buffers
-from vfs.buffers import Pool
+from vfs.buffers import Lender, Pool
 
 
 def test_buffers_are_long_enough_aligned_and_reused() -> None:
@@ -103,3 +105,95 @@ def test_a_forked_process_has_buffers_of_its_own() -> None:
     os.waitpid(child, 0)
     with pool.borrow(100) as buffer:
         assert (buffer == 7).all()
+
+
+# memory that is lent
+
+BIG = 300_000
+
+
+def test_lent_memory_is_the_callers_until_nothing_shows_it() -> None:
+    lender = Lender()
+    first = lender.lend(BIG)
+    assert (type(first), first.dtype, first.shape, first.ctypes.data % 4096) == (np.ndarray, np.uint8, (BIG,), 0)
+    first[:] = 1
+    views: list[Any] = [first, first.view("<u2").reshape(500, -1)[3:, ::2], np.frombuffer(first.data, "u1")[5:], memoryview(first)[7:], first[1:][1:].T]
+    del first
+    while views:  # one view of any kind is enough to keep it
+        gc.collect()
+        assert not lender._free
+        assert set(np.asarray(views[-1]).tobytes()) == {1}
+        views.pop()
+    assert len(lender._free) == 1
+
+
+def test_memory_is_lent_again_for_the_same_length_only() -> None:
+    lender = Lender()
+    at = lender.lend(BIG).ctypes.data
+    assert lender.lend(BIG).ctypes.data == at
+    assert lender.lend(BIG + 4096).ctypes.data != at
+    assert lender.lend(BIG - 1).ctypes.data == at, "as many pages"
+    assert len(lender._free) == 2
+    small = lender.lend(buffers.SHORT - 1)
+    assert small.base is None
+    assert small.size == buffers.SHORT - 1
+
+
+def test_what_waits_to_be_lent_is_limited() -> None:
+    lender = Lender(keep=3, total=4 << 20)
+    held = [lender.lend(1 << 20) for _ in range(6)]
+    del held
+    assert len(lender._free) == 3
+    held = [lender.lend(3 << 20) for _ in range(2)]
+    del held
+    assert sum(map(len, lender._free)) <= 4 << 20
+    huge = lender.lend(5 << 20)
+    del huge
+    assert sum(map(len, lender._free)) <= 4 << 20
+    lender.clear()
+    assert not lender._free
+
+
+def test_lent_memory_in_a_cycle_comes_back_when_that_is_collected() -> None:
+    lender = Lender()
+    ring: list[Any] = [lender.lend(BIG)]
+    ring.append(ring)
+    del ring
+    gc.collect()
+    assert len(lender._free) == 1
+
+
+def test_nobody_sees_what_another_thread_was_lent() -> None:
+    lender = Lender(keep=4)
+
+    def work(mark: int) -> bool:
+        rng = np.random.default_rng(mark)
+        held: list[tuple[Any, int]] = []
+        good = True
+        for n in range(300):
+            value = (mark * 31 + n) % 251
+            memory = lender.lend(int(rng.choice([BIG, BIG + 5000, 70_000])))
+            memory[:] = value
+            held.append((memory[n:] if n % 2 else np.frombuffer(memory.data, "u1"), value))
+            del memory
+            if len(held) > rng.integers(1, 6):
+                view, value = held.pop(int(rng.integers(len(held))))
+                good &= bool((view == value).all())
+        return good and all((view == value).all() for view, value in held)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(work, range(8)))
+
+
+def test_a_forked_process_is_lent_memory_of_its_own() -> None:
+    lender = Lender()
+    memory = lender.lend(BIG)
+    memory[:] = 7
+    child = os.fork()
+    if child == 0:
+        memory[:] = 9
+        del memory
+        lender.lend(BIG)[:] = 9
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (memory == 7).all()

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from vfs.cache import SHOWN, ChunkCache
+from vfs.cache import PASSING, SHOWN, ChunkCache
 from vfs.errors import SourceError
 
 
@@ -57,6 +57,43 @@ def test_what_is_larger_than_the_limit_is_not_kept() -> None:
     nothing = ChunkCache(0)
     assert nothing.get("a", lambda: piece(1)).size == 1
     assert nothing.held == 0
+
+
+def test_of_pieces_that_pass_only_the_last_few_are_held() -> None:
+    cache = ChunkCache(10_000)
+    cache.get("stays", lambda: piece(10))
+    for k in range(20):
+        first = cache.passing(k, lambda k=k: piece(100, k))
+        assert cache.passing(k, lambda: pytest.fail("made again")) is first
+        assert not first.flags.writeable
+        assert cache.held == 10 + 100 * min(k + 1, PASSING) == sum(a.nbytes for a in cache._kept.values())
+    assert "stays" in cache
+    assert (cache.hits, cache.misses) == (20, 21)
+    assert set(cache._passing) == set(cache._kept) - {"stays"}
+
+
+def test_a_piece_that_passes_stays_where_somebody_comes_back_for_parts_of_it() -> None:
+    cache = ChunkCache(10_000)
+    first = cache.passing("a", lambda: piece(100))
+    assert cache.get("a", lambda: pytest.fail("made again")) is first
+    for k in range(20):
+        cache.passing(k, lambda: piece(100))
+    assert cache.get("a", lambda: pytest.fail("it did not stay")) is first
+
+
+def test_pieces_that_pass_count() -> None:
+    cache = ChunkCache(250)
+    for k in range(5):
+        cache.passing(k, lambda: piece(100))
+        cache.get(-k - 1, lambda: piece(90))
+        assert cache.held == sum(a.nbytes for a in cache._kept.values()) <= 250
+    assert cache.passing("large", lambda: piece(251)).size == 251
+    assert "large" not in cache
+    cache.clear()
+    assert (cache.held, len(cache._passing)) == (0, 0)
+    with pytest.raises(SourceError):
+        cache.passing("a", Maker(SourceError("gone")))
+    assert "a" not in cache
 
 
 def together(cache: ChunkCache, make: object, n: int = 8) -> list[Future[np.ndarray]]:

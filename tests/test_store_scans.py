@@ -92,7 +92,8 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     [
         ({"chunks": "frames", "backend": "mmap"}, False),  # a view of the file
         ({"chunks": "frames", "backend": "buffered"}, True),
-        ({"chunks": (2, -1, -1), "backend": "mmap"}, True),  # two frames with a header between them
+        ({"chunks": (2, -1, -1), "backend": "mmap"}, False),  # two frames with a header between them, decoded when they are looked at
+        ({"chunks": (2, -1, 32), "backend": "mmap"}, True),
         ({"chunks": "frames", "backend": "mmap", "dtype": "f4"}, True),
         ({"chunks": "frames", "backend": "mmap", "dark": np.ones((64, 64), "u2")}, True),
     ],
@@ -105,8 +106,14 @@ def test_what_takes_long_goes_to_a_thread(
     np.testing.assert_array_equal(through(small)[:3], expected)
     assert not spy, "cheap chunks are answered at once"
     monkeypatch.setattr("vfs.store.WORTH_A_THREAD", 4096)
+    small.cache.clear()
     np.testing.assert_array_equal(through(small)[:3], expected)
     assert bool(spy) == threaded
+    asked = []
+    for _ in range(2):
+        np.testing.assert_array_equal(through(small)[2, :, :20], expected[2, :, :20])
+        asked.append(len(spy))
+    assert asked[0] == asked[1], "a chunk that is at hand is handed out at once"
     assert not [key for key in spy if not key.startswith("data/c/")], "documents and absent names never wait for a thread"
 
 

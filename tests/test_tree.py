@@ -228,6 +228,17 @@ def test_reading_a_part_twice_decodes_once() -> None:
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
+def test_what_is_at_hand(zarr_format: int) -> None:
+    face = tree_of(array_of(np.zeros((6, 3, 3), ">u2"), chunks=(2, 3, 3))).zarr(zarr_format)
+    key = "data/c/1/0/0" if zarr_format == 3 else "data/1/0/0"
+    for none in (key, key[:-2], "data", "zarr.json", "nothing", "data/7/0/0"):
+        assert not face.kept(none)
+    face.get(key)
+    assert face.kept(key)
+    assert not face.kept(key.replace("1", "0"))
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_no_source_is_touched_to_look_around(zarr_format: int) -> None:
     array, backend = failing(np.arange(120, dtype="<u2").reshape(10, 4, 3), True)
     backend.fails = lambda file, start, stop: True

@@ -109,10 +109,13 @@ class ArrayReader(RegionReader):
             got = got.astype(dtype, copy=False)
         return got if got.flags.writeable or not copy else got.copy()
 
-    def read_chunk(self, position: Sequence[int]) -> np.ndarray:
+    def read_chunk(self, position: Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
         """A whole chunk, filled up beyond the array's edge.
 
-        Returns: dtype[chunks], C-contiguous.
+        Args:
+            out: dtype[chunks], C-contiguous, that it is written to.
+
+        Returns: `out`, or a new array, or a read-only view of the file where that is the same bytes: dtype[chunks], C-contiguous.
 
         Raises:
             RegionError: there is no such chunk.
@@ -122,18 +125,27 @@ class ArrayReader(RegionReader):
         if not grid.has(position):
             raise RegionError(f"chunk {tuple(position)}: the array has {grid.counts} chunks")
         region = grid.region(position)
+        whole = region.shape == self.chunks
+        inside = tuple(slice(0, n) for n in region.shape)
         if self.together.chunks != self.chunks:
             part = self._from_group(region, self.together)
-            if region.shape == self.chunks:
+            if whole and out is None:
                 return part
-            out = np.full(self.chunks, self.fill, self.dtype)
-            out[tuple(slice(0, n) for n in region.shape)] = part
+            out = self._filled(out, whole)
+            out[inside] = part
             return out
-        if region.shape == self.chunks:
-            return self.read(region)
-        out = np.full(self.chunks, self.fill, self.dtype)
-        self.read(region, out[tuple(slice(0, n) for n in region.shape)])
+        if whole:
+            return self.read(region, out)
+        out = self._filled(out, whole)
+        self.read(region, out[inside])
         return out
+
+    def _filled(self, out: np.ndarray | None, whole: bool) -> np.ndarray:
+        """Memory of a chunk, with the fill value where the array does not reach."""
+        made = np.empty(self.chunks, self.dtype) if out is None else out
+        if not whole:
+            made[...] = self.fill
+        return made
 
     def cached_chunk(self, position: tuple[int, ...], shown: Shown | None = None) -> np.ndarray:
         """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only. `shown`: see `ChunkCache.get`."""

@@ -1,20 +1,22 @@
-"""Reused scratch memory.
+"""Reused memory: a fresh page costs a fault, and faults take longer than filling what they bring.
 
-Scratch is borrowed for the length of a `with` block and never leaves the function that borrowed it: what a caller gets is
-made for that caller.
+Scratch is borrowed for the length of a `with` block and never leaves the function that borrowed it. What a caller gets may be lent:
+it is the caller's alone, and is used again when nothing refers to it any more, be it a view of a view.
 """
 
 from __future__ import annotations
 
 import mmap
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import numpy as np
 
 KEPT = 64 << 20  # bytes: longer buffers are rare (a huge compressed block) and not worth keeping
 TOTAL = 128 << 20  # bytes kept between uses: sixteen threads that convert tiles need half of it
+SHORT = 1 << 16  # bytes: shorter memory comes from malloc, which has it at hand
 
 
 class Pool:
@@ -35,11 +37,7 @@ class Pool:
             buffer = np.empty(0, np.uint8)
         if buffer.size < size:  # fresh pages cost a fault each: grow in powers of two, so that it happens once
             length = max(1 << 16, 1 << (size - 1).bit_length()) if size <= KEPT else size
-            # private: python's default would share the memory with forked processes, which borrow the same buffers
-            try:
-                buffer = np.frombuffer(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
-            except OSError as error:
-                raise MemoryError(f"{length:,} bytes of scratch memory: {error.strerror}") from None
+            buffer = np.frombuffer(_mapped(length), np.uint8)
         try:
             yield buffer
         finally:
@@ -57,3 +55,67 @@ class Pool:
 
 
 scratch = Pool()
+
+
+class _Lent(np.ndarray):
+    """Memory on its way: when the last array that shows it goes, so does this, and the memory goes back."""
+
+    back: Callable[[mmap.mmap], None] | None = None
+
+    def __del__(self) -> None:
+        if self.back is not None:  # else a view: it refers to what was lent
+            self.back(cast(mmap.mmap, self.base))
+
+
+class Lender:
+    """Page-aligned memory for callers to keep or to let go. At most `keep` pieces and `total` bytes wait to be lent again: those that
+    came back first go first. Safe from many threads, and from the garbage collector at any time: nothing is locked.
+    """
+
+    def __init__(self, keep: int = 16, total: int = 64 << 20) -> None:
+        self.total = total
+        self._free: deque[mmap.mmap] = deque(maxlen=keep)
+
+    def lend(self, size: int) -> np.ndarray:
+        """uint8[size] with any content. Short ones are not worth being lent."""
+        if size < SHORT:
+            return np.empty(size, np.uint8)
+        length = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        lent = _Lent((size,), np.uint8, self._found(length) or _mapped(length))
+        lent.back = self._back
+        return lent.view(np.ndarray)
+
+    def _found(self, length: int) -> mmap.mmap | None:
+        for _ in range(len(self._free)):
+            try:
+                memory = self._free.pop()
+            except IndexError:  # another thread was faster
+                return None
+            if len(memory) == length:
+                return memory
+            self._free.appendleft(memory)
+        return None
+
+    def _back(self, memory: mmap.mmap) -> None:
+        self._free.append(memory)
+        while sum(map(len, self._free.copy())) > self.total:
+            try:
+                self._free.popleft()
+            except IndexError:
+                break
+
+    def clear(self) -> None:
+        """Give back the memory that waits."""
+        self._free.clear()
+
+
+lender = Lender()
+
+
+def _mapped(length: int) -> mmap.mmap:
+    """Fresh memory."""
+    # private: python's default would share the memory with forked processes, which use the same buffers
+    try:
+        return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{length:,} bytes of memory: {error.strerror}") from None

@@ -34,6 +34,10 @@ SHOWN = 1024
 """Bytes that a piece counts beyond its own where it is shown to somebody: what is kept to find it and to let go of it takes 700 (60,000 pieces of 1 KiB)."""
 
 
+PASSING = 2
+"""Pieces that are held of those that pass: for readers who take a chunk apart by asking for it again and again, as zarr's do for `z[0]`, `z[1]`, …"""
+
+
 class ChunkCache:
     """Decoded pieces, at most `limit` bytes of them, the ones used last.
 
@@ -50,6 +54,7 @@ class ChunkCache:
         self.held = self.hits = self.misses = 0
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
+        self._passing: dict[Hashable, None] = {}
         self._shown: dict[Hashable, Shown] = {}
         self._making: dict[Hashable, Future[np.ndarray]] = {}
         _CACHES.add(self)
@@ -69,6 +74,7 @@ class ChunkCache:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
+                self._passing.pop(key, None)
                 self._show(key, kept, shown)
                 self.hits += 1
                 return kept
@@ -99,6 +105,26 @@ class ChunkCache:
         flight.set_result(made)
         return made
 
+    def passing(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """`get` for pieces that most readers take whole, and once: of those only the last `PASSING` are held. Two threads may both make one."""
+        kept = self.peek(key)
+        if kept is not None:
+            self.hits += 1
+            return kept
+        made = make()
+        made.flags.writeable = False
+        with self._lock:
+            self.misses += 1
+            if made.nbytes <= self.limit and key not in self._kept:
+                self._kept[key] = made
+                self.held += made.nbytes
+                self._passing[key] = None
+                if len(self._passing) > PASSING:
+                    self._drop(next(iter(self._passing)))
+                while self.held > self.limit:
+                    self._drop_one()
+        return made
+
     def __contains__(self, key: Hashable) -> bool:
         """Whether a piece is there or on its way."""
         with self._lock:
@@ -118,8 +144,11 @@ class ChunkCache:
             if shown is None or not shown.used():
                 break
             self._kept.move_to_end(key)
-        key, piece = self._kept.popitem(last=False)
-        self.held -= piece.nbytes
+        self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Hashable) -> None:
+        self.held -= self._kept.pop(key).nbytes
+        self._passing.pop(key, None)
         shown = self._shown.pop(key, None)
         if shown is not None:
             self.held -= SHOWN

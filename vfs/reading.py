@@ -113,7 +113,7 @@ class RegionReader:
                 if covered < 0:
                     self._gather(box, out)
                 else:
-                    self._fetch(rows, flat)
+                    self.fetch(rows, flat)
             elif box.size:
                 self._read_into(box, out)
         except SourceError as error:
@@ -160,13 +160,13 @@ class RegionReader:
             if covered >= 0:
                 if covered < flat.size:
                     flat.fill(np.asarray(self.dataset.fill).astype(self.stored))
-                self._fetch(ranges, flat, self.decode_as)
+                self.fetch(ranges, flat, self.decode_as)
                 return
         done = 0
         with np.errstate(all="ignore"):
             for tile, rows, part, _ in self._tiles(region, CACHED):
                 if rows is not None:
-                    self._fetch(rows, part)
+                    self.fetch(rows, part)
                 if flat is None:
                     np.copyto(out[_within(tile, region)], part.reshape(tile.shape), casting="unsafe")
                 else:
@@ -189,7 +189,7 @@ class RegionReader:
         with scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory, np.errstate(all="ignore"):
             for tile, rows, raw, complete in self._tiles(box, max(CACHED, h * w * stored.itemsize)):
                 if rows is not None:
-                    self._fetch(rows, raw)
+                    self.fetch(rows, raw)
                 part = direct[done : done + raw.size] if direct is not None else memory[: raw.size * made.itemsize].view(made)
                 done += raw.size
                 correct(raw.reshape(-1, h * w), part.reshape(-1, h * w))
@@ -251,7 +251,7 @@ class RegionReader:
             first, second = region.halves()
             complete = self._gather(first, out[_within(first, region)])
             return self._gather(second, out[_within(second, region)]) and complete
-        self._fetch(rows, out.reshape(-1))
+        self.fetch(rows, out.reshape(-1))
         return covered >= out.size
 
     def _plan(self, region: Region, flat: np.ndarray) -> tuple[np.ndarray, int]:
@@ -264,7 +264,7 @@ class RegionReader:
             flat.fill(self.dataset.fill)
         return rows, covered
 
-    def _fetch(self, rows: np.ndarray, flat: np.ndarray, decode: Decode | None = None) -> None:
+    def fetch(self, rows: np.ndarray, flat: np.ndarray, decode: Decode | None = None) -> None:
         """Put the elements of read ranges into their places, by `decode` where the decoder's is not meant."""
         straight, backend = self.plain and decode is None, self.backend
         decode = decode or cast(Decoder, self.dataset.decoder).decode

@@ -4,8 +4,10 @@ It translates `vfs.tree.ZarrFace` and nothing else:
 
 - a key that does not exist, a chunk outside the grid among them, is None; a source that cannot be read raises
   `SourceError`, because zarr turns None into fill values without a word;
-- zarr gets the bytes of the file itself where they are the answer (one range of a mapped file), else memory made for this
-  request: there is no further copy on the way. Bytes shared with the file or with the chunk cache are read-only;
+- zarr gets the bytes of the file itself where they are the answer (one range of a mapped file), else memory that is used again
+  when nothing shows it any more: there is no further copy on the way, and there are no fresh pages. Chunks are read-only;
+- where the file has the elements in other byte order, or headers between the frames, zarr gets a view of the file all the same, which
+  decodes what of it is looked at (`vfs.chunks.ChunkView`): of a chunk of 16 frames one, for z[i]. Files are checked when it is asked for;
 - sizes and listings are arithmetic: no source is touched, and only what is listed takes time;
 - writing of any kind raises zarr's own error for read-only stores, a ValueError;
 - equal stores show the same: the same documents, opened the same way from files of the same sizes and times. They hash
@@ -27,7 +29,7 @@ from typing import Any
 import numpy as np
 import zarr.abc.store
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
-from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.buffer import Buffer, BufferPrototype, cpu, default_buffer_prototype
 
 from vfs.array import ArrayReader
 from vfs.errors import OptionError
@@ -76,9 +78,15 @@ class Store(zarr.abc.store.Store):
         return _frozen((self.face.documents, self.again))
 
     @cached_property
+    def _viewed(self) -> tuple[str, ...]:
+        """How the keys of chunks begin that are decoded when they are looked at. Of v3 only: zarr makes bytes of any v2 chunk first."""
+        return tuple(f"{path}/" for path, array in self.face.arrays.items() if self.face.zarr_format == 3 and self.face.viewed(array))
+
+    @cached_property
     def _slow(self) -> tuple[str, ...]:
         """How the keys of chunks begin that are made in a thread."""
-        return tuple(f"{path}/" for path, array in self.face.arrays.items() if _is_slow(array))
+        ways = ((f"{path}/", array) for path, array in self.face.arrays.items())
+        return tuple(way for way, array in ways if way not in self._viewed and _is_slow(array))
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """The same store, not yet open.
@@ -102,7 +110,12 @@ class Store(zarr.abc.store.Store):
             SourceError: the source cannot be read.
         """
         self._is_open = True
+        kind = (prototype or default_buffer_prototype()).buffer
         if byte_range is None:
+            if kind is cpu.Buffer and key.startswith(self._viewed):
+                view = self.face.view(key)
+                if view is not None:
+                    return kind.from_array_like(view)
             data = self.face.get(key)
         elif isinstance(byte_range, RangeByteRequest):
             data = self.face.get(key, byte_range.start, byte_range.end)
@@ -115,11 +128,11 @@ class Store(zarr.abc.store.Store):
             raise OptionError(f"Unexpected byte_range, got {byte_range}.")
         if data is None:
             return None
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+        return kind.from_bytes(data)
 
     async def get(self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
         """`get_sync`, in a thread where that is worth it."""
-        if key[-1:].isdecimal() and key.startswith(self._slow):
+        if key[-1:].isdecimal() and key.startswith(self._slow) and not self.face.kept(key):
             return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
         return self.get_sync(key, prototype=prototype, byte_range=byte_range)
 
