@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import tracemalloc
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -553,6 +553,57 @@ def test_lines_are_no_part_of_the_range_before() -> None:
     layout = BlockLayout.of((5, 8), [(0, 0), (1, 0)], [(1, 8), (4, 4)], [0, 0], [0, 8], word_bytes=1)
     rows = layout.read_ranges(Region.whole((5, 8)))[0]
     assert rows.tolist() == [[0, 0, 8, 0, 1, 0, 8, 0, 1, 0, 0], [0, 8, 24, 8, 1, 0, 4, 0, 4, 4, 8]]
+
+
+@dataclass(frozen=True)
+class Straight(CodecDecoder):
+    """Writes whole blocks to where they belong, and remembers which."""
+
+    written: list[int] = field(default_factory=list)
+
+    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
+        assert out.flags.c_contiguous
+        self.written.append(block)
+        out[...] = self.decode_block(data, block, (out.size,))
+
+
+@given(block_cases(), st.data(), st.booleans())
+def test_blocks_that_are_wanted_as_a_whole_go_where_they_belong(case: Case, data: st.DataObject, copies: bool) -> None:
+    plain = case.dataset.decoder
+    if plain.word_bytes:
+        return
+    assert isinstance(plain, CodecDecoder)
+    decoder = Straight(plain.stored, plain.codec)
+    array = ArrayReader(replace(case.dataset, decoder=decoder), MemoryBackend(case.contents, copies=copies))
+    for region in (data.draw(regions(case.twin.shape)), Region.whole(case.twin.shape)):
+        same(array.read(region), case.twin[region.slices])
+        rows, covered = array.dataset.layout.read_ranges(region)
+        for row in rows[rows[:, NEXT] == 1]:
+            assert row[DEST] + row[COUNT] <= region.size
+        assert covered == rows[:, COUNT].sum()
+
+
+def test_which_blocks_go_where_they_belong() -> None:
+    """Two rows of blocks of 2 x 4 in an array of 4 x 8: only bands of whole width lie side by side in the output."""
+    blocks = np.arange(32, dtype="u2").reshape(4, 8)
+    content = b"".join(blocks[y : y + 2, x : x + 4].tobytes() for y in (0, 2) for x in (0, 4))
+    layout = BlockLayout.of((4, 8), [(0, 0), (0, 4), (2, 0), (2, 4)], [(2, 4)] * 4, [0] * 4, np.arange(4) * 16, [16] * 4, whole=True)
+    decoder = Straight(U2, ())
+    array = ArrayReader(Dataset("data", memory_files([content]), layout, decoder, (4, 8), ("y", "x"), 0), MemoryBackend([content]))
+    for key, straight in (
+        ((slice(0, 4), slice(0, 8)), []),
+        ((slice(0, 4), slice(0, 4)), [0, 2]),
+        ((slice(1, 4), slice(4, 8)), [3]),
+        ((slice(0, 2), slice(0, 4)), []),  # it is in the cache
+    ):
+        decoder.written.clear()
+        same(array[key], blocks[key])
+        if straight:
+            rows = layout.read_ranges(Region.of(key, (4, 8)))[0]
+            assert rows[rows[:, NEXT] == 1, PLANE].tolist() == straight
+    fresh = ArrayReader(array.dataset, MemoryBackend([content]))
+    same(fresh[:, :4], blocks[:, :4])
+    assert decoder.written == [0, 2]
 
 
 @given(frame_cases() | block_cases(), st.data())

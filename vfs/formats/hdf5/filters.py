@@ -133,7 +133,7 @@ def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
     if method == 0:
         if data.size != out.size:
             raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
-        done = library.bshuf_bitunshuffle(data.ctypes.data, out.ctypes.data, count, width, block)
+        done = library.bshuf_bitunshuffle(shuffle.address(data), shuffle.address(out), count, width, block)
     else:
         head = data[:12].tobytes()
         if len(head) < 12 or int.from_bytes(head[:8], "big") != out.size:
@@ -146,7 +146,7 @@ def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
         if end < 0 or end + rest % 8 * width > data.size:
             raise ValueError("its blocks reach beyond the end of the data")
         call = library.bshuf_decompress_lz4 if method == 2 else library.bshuf_decompress_zstd
-        done = call(data.ctypes.data + 12, out.ctypes.data, count, width, block)
+        done = call(shuffle.address(data) + 12, shuffle.address(out), count, width, block)
     if done < 0:
         raise ValueError(f"bitshuffle gives up with {done}")
 
@@ -218,6 +218,8 @@ class FilterDecoder:
             if data.size != flat.size:
                 raise DecodeError(f"chunk {block}: expected {flat.size:,} bytes, found {data.size:,}")
             flat[:] = data
+        elif len(used) == 1:
+            _undone(*used[0], data, block, flat)
         else:
             self._undo(data, block, flat, used)
         if not self.stored.isnative:
