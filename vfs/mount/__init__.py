@@ -20,6 +20,7 @@ What a program sees there:
   hold it are looked at: if one is not what it was (size, time, name), the kernel forgets its pages, and a read is EIO. What lies in more than 64
   files is looked at once a second. Who keeps a file open, or mapped, may go on seeing pages that were read before: they are what the source
   was when the set was opened. With `direct_io` the kernel keeps no pages at all.
+  Many names are forgotten together before they take much of the server's memory (`vfs.mount.remembered`).
 
 `vfs.mount` is also a function, and that is what the attribute of the package means (see `vfs/__init__.py`): write `from vfs.mount import serve`.
 """

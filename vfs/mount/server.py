@@ -96,6 +96,7 @@ def serve(
 
         def write(status: Status) -> None:  # each second in which something was done
             give_back()
+            view.remembered.look(point, list(view.tops), status.requests - status.reads, status.cached)
             if entry:
                 entry.write(status.document())
 

@@ -26,8 +26,9 @@ from vfs.kernels.paths import path_inode
 from vfs.mount.failures import Failures
 from vfs.mount.gate import Gate
 from vfs.mount.points import fusermount
+from vfs.mount.remembered import Remembered
 from vfs.mount.status import Counters
-from vfs.tree import Folder, Node, Shown
+from vfs.tree import Folder, Node, Shown, ZarrFace
 
 if TYPE_CHECKING:
     from vfs.mount.fast import Lane, Structs
@@ -114,6 +115,8 @@ class View:
         self.counters = Counters()
         self.failures = Failures(log)
         self.gate = Gate()
+        self.remembered = Remembered(module)
+        self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}  # folders at the top that were shown
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
@@ -124,6 +127,10 @@ class View:
             from vfs.mount.fast import Lane
 
             self.lane = Lane(folder, self.counters.native_address)
+
+    def _met(self, key: str, node: Node) -> None:
+        if node.folder and key and "/" not in key:
+            self.tops[key] = None
 
     def _describe(self, to: Any, key: str, node: Node) -> None:
         to.st_ino = inode(key)
@@ -147,6 +154,7 @@ class View:
         node = self.folder.node(key)
         if node is None:
             return -errno.ENOENT
+        self._met(key, node)
         self._learn(key)
         to = buf.contents
         ctypes.memset(buf, 0, ctypes.sizeof(to))
@@ -250,6 +258,7 @@ class View:
             if node is None:
                 continue
             if plus:
+                self._met(path, node)
                 self._describe(to, path, node)
             else:
                 to.st_ino = inode(path)
@@ -269,7 +278,7 @@ class View:
             yield position, name, f"{key}/{name}" if key else name
 
 
-def _operations(module: Any, init: Callable[[], None]) -> Any:
+def _operations(module: Any, init: Callable[[], None], destroy: Callable[[], None]) -> Any:
     """Which operations there are, for the library; what they do is in `View`. The kernel never asks again for what is None."""
 
     def declared(self: Any, *args: Any) -> int:
@@ -278,9 +287,12 @@ def _operations(module: Any, init: Callable[[], None]) -> Any:
     def started(self: Any, path: str) -> None:
         init()
 
-    lean = ("getxattr", "listxattr", "setxattr", "removexattr", "flush", "fsync", "fsyncdir", "access", "opendir", "release", "releasedir", "destroy", "ioctl")
+    def ended(self: Any, path: str) -> None:
+        destroy()
+
+    lean = ("getxattr", "listxattr", "setxattr", "removexattr", "flush", "fsync", "fsyncdir", "access", "opendir", "release", "releasedir", "ioctl")
     answered = ("getattr", "open", "read", "readdir", "statfs")
-    members = {**dict.fromkeys(lean), **dict.fromkeys(answered, declared), "init": started, "use_ns": True}
+    members = {**dict.fromkeys(lean), **dict.fromkeys(answered, declared), "init": started, "destroy": ended, "use_ns": True}
     return type("Operations", (module.Operations,), members)()
 
 
@@ -311,12 +323,17 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
     if fusermount(version(module)):
         options["auto_unmount"] = True  # needs fusermount, which stays behind and clears up after a crash
     plain = module.fuse_operations
+
+    def start() -> None:
+        view.remembered.begin()
+        init()
+
     try:
         if view.lane is not None:
             from vfs.mount.fast import Structs
 
             module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
-        run(_operations(module, init), point, **options)
+        run(_operations(module, start, view.remembered.end), point, **options)
     finally:
         module.fuse_operations = plain
         if view.lane is not None:
