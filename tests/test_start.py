@@ -55,22 +55,3 @@ def test_who_starts_a_server_loads_no_callbacks_for_it(tmp_path: Path) -> None:
     loaded = ran(code, str(tmp_path / "scan.npy"))
     assert isinstance(loaded, list)
     assert not {"vfs.mount.server", "vfs.mount.view", "vfs.mount.fast"} & set(loaded)
-
-
-def test_a_mounted_folder_of_sets_is_up_without_native_callbacks(tmp_path: Path) -> None:
-    """Their lane is for data that stays as it is; `mount --tree` looks at what it shows whenever it is asked, and opens it then."""
-    code = """
-import json, sys
-from types import SimpleNamespace
-from vfs import api, open_group
-from vfs.mount import serve
-from vfs.mount.view import View
-
-found = []
-for make in (lambda: api.forest(sys.argv[1]), lambda: api.folder([open_group(sys.argv[1] + "/scan.npy")], api.CACHE)):
-    View(make(), SimpleNamespace(fuse_version_major=3, c_stat=object), False)
-    found.append([name for name in ("vfs.kernels.names", "vfs.kernels.serve", "vfs.mount.fast") if name in sys.modules])
-print(json.dumps(found))
-"""
-    np.save(tmp_path / "scan.npy", np.zeros((2, 3), "u1"))
-    assert ran(code, str(tmp_path)) == [[], ["vfs.kernels.names", "vfs.kernels.serve", "vfs.mount.fast"]]

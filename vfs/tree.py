@@ -59,6 +59,37 @@ KEEP = 3600.0
 """Seconds that names and attributes of a `Folder` may be remembered: they never change."""
 
 
+class Life(Protocol):
+    """How long a set is what it was when it was opened, where it may change while it is shown.
+
+    Attributes:
+        stamp: see `Shown.stamp`.
+        until: `time.monotonic()` up to which its files need not be looked at again.
+        dropped: it is not kept any longer.
+        told: called when it is dropped, and when its files have to be looked at before `until`. Who adds to it looks at `dropped` afterwards.
+    """
+
+    @property
+    def stamp(self) -> int: ...
+
+    @property
+    def until(self) -> float: ...
+
+    @property
+    def dropped(self) -> bool: ...
+
+    @property
+    def told(self) -> list[Callable[[], None]]: ...
+
+
+class Held(NamedTuple):
+    """The face that a path lies in, the key in it, and how long that is so; None: as long as it is shown."""
+
+    face: Face
+    key: str
+    life: Life | None
+
+
 class Shown(Protocol):
     """What a mount shows: a face whose keys are paths, and what its caches have to know.
 
@@ -93,6 +124,10 @@ class Shown(Protocol):
 
     def stamp(self, path: str) -> int:
         """Which state of its sources a path shows. Who opened a file in another state may not go on reading in this one."""
+        ...
+
+    def held(self, path: str, opening: bool = False) -> Held | None:
+        """Where a path lies, as far as that is known without looking at any file, or opening what has to be opened; None where it lies in no face."""
         ...
 
     def closed_by(self, path: str) -> str:
@@ -434,6 +469,10 @@ class Folder:
         """The face that a path lies in, None where there is none, and the key in it."""
         name, _, key = path.partition("/")
         return self.faces.get(name), key
+
+    def held(self, path: str, opening: bool = False) -> Held | None:
+        face, key = self.split(path)
+        return None if face is None else Held(face, key, None)
 
     def node(self, path: str) -> Node | None:
         if not path:

@@ -93,6 +93,41 @@ def through_mount(folder: Path, size: Size) -> Iterator[Row]:
     if server is not None:
         yield from _chunks(folder, size, server, frames, twin)
         yield from _many(folder, size, server)
+    yield from _in_a_tree(folder, size, frames, twin)
+
+
+def _in_a_tree(folder: Path, size: Size, frames: np.ndarray, twin: Path) -> Iterator[Row]:
+    """Sets in a tree of folders against the same sets mounted by themselves."""
+    below = folder / "tree/below"
+    below.mkdir(parents=True)
+    small = min(500, 8 * size.files)
+    np.save(below / "small.npy", np.arange(small * 512, dtype="<u2").reshape(small, 16, 32))
+    (below / "plain.npy").hardlink_to(twin)
+    mib = writers.write_mib(below, frames, kind="U16", depth=12)
+    points = {name: folder / f"shown-{name}" for name in ("tree", "small", "plain", "scan")}
+    for point in points.values():
+        point.mkdir()
+    with ExitStack() as stack:
+        stack.enter_context(vfs.mount(folder / "tree", points["tree"], tree=True, chunks="frames"))
+        for name, path in (("small", below / "small.npy"), ("plain", below / "plain.npy"), ("scan", mib)):
+            stack.enter_context(vfs.mount(path, points[name], chunks="frames"))
+        tasks: list[dict[str, Any]] = []
+        said = {"plain.npy": "a cold file", "scan.npy": "MIB U16, a cold file", "scan.zarr/data/c": "MIB U16, chunks of a frame", "small.zarr/data/c": ""}
+        for name in said:
+            paths = [points["tree"] / "below" / name, points[name.partition(".")[0]] / name]
+            if name.endswith(".npy"):
+                tasks.append({"kind": "cold", "paths": paths})
+            else:
+                more = {"count": min(64, len(frames)), "below": "/0/0"} if name.startswith("scan") else {"count": small, "below": "/0/0"}
+                tasks.append({"kind": "chunks" if name.startswith("scan") else "small", "paths": paths, "more": [more] * 2})
+        for (name, what), found in zip(said.items(), measured(tasks, size.rounds), strict=True):
+            ratio = found[1] / found[0]
+            yield Row(
+                f"mount, in a tree, {what or 'open + read + close + stat of 1 KiB'}",
+                ratio,
+                "of the same set by itself",
+                "≥ 0.9" if name.endswith(".npy") else "",
+            )
 
 
 def _files(folder: Path, size: Size, server: Path | None, frames: np.ndarray, twin: Path) -> Iterator[Row]:

@@ -108,9 +108,9 @@ def chunks(folder: str, count: int = 16, below: str = "") -> float:
     return time.perf_counter() - began
 
 
-def small(folder: str, count: int = 500) -> float:
+def small(folder: str, count: int = 500, below: str = "") -> float:
     """open, read, close and stat of small files."""
-    names = [f"{folder}/{n}" for n in range(count)]
+    names = [f"{folder}/{n}{below}" for n in range(count)]
     began = time.perf_counter()
     for name in names:
         fd = os.open(name, os.O_RDONLY)

@@ -22,7 +22,7 @@ from vfs.errors import OptionError, SourceError, VfsError
 from vfs.forest.listing import Listing, log
 from vfs.forest.records import CHECK, SHARE, Flights, Opened, Record, Rules, state_of, unchanged
 from vfs.formats import Format, formats
-from vfs.tree import FOLDER, Face, Node, Tree, closed
+from vfs.tree import FOLDER, Face, Held, Node, Tree, closed
 
 KEEP = 1.0  # seconds that a kernel may remember names
 OPEN = 256  # sets kept open at most
@@ -38,7 +38,7 @@ class _Live:
         record: what its folder remembered of it when it was last looked at.
         checked, pause: see `Record`.
         paths: of its faces that were asked for.
-        dropped: it is no longer kept.
+        dropped, told: see `vfs.tree.Life`.
     """
 
     def __init__(self, listing: Listing, name: str, tree: Tree, record: Record) -> None:
@@ -52,6 +52,24 @@ class _Live:
         self.pause = record.pause
         self.paths: set[str] = set()
         self.dropped = False
+        self.told: list[Callable[[], None]] = []
+
+    @property
+    def stamp(self) -> int:
+        return self.record.stamp
+
+    @property
+    def until(self) -> float:
+        return self.checked + self.pause
+
+    def look_again(self) -> None:
+        """Have all its files looked at before it is used again."""
+        self.checked = -1e9
+        self.tell()
+
+    def tell(self) -> None:
+        for call in self.told.copy():
+            call()
 
 
 class _Place(NamedTuple):
@@ -153,7 +171,7 @@ class Forest:
         try:
             return shown.get(key, start, stop)
         except SourceError:
-            live.checked = -1e9  # look at all its files before the next use
+            live.look_again()
             raise
 
     def time(self, path: str) -> int:
@@ -179,6 +197,16 @@ class Forest:
             state = state_of(os.path.join(place.listing.path, place.name))
             return hash(state) & (1 << 62) - 1 | 1 if state else 0
         return self._face(path, place)[0].record.stamp
+
+    def held(self, path: str, opening: bool = False) -> Held | None:
+        found = self._used_before(path)
+        if found is None:
+            place = self._place(path) if opening else None
+            if place is None or place.ending is None:
+                return None
+            found = (*self._face(path, place), place.key)
+        live, face, key = found
+        return Held(face, key, live)
 
     def closed_by(self, path: str) -> str:
         found = self._used_before(path)
@@ -252,7 +280,7 @@ class Forest:
                 break
             if place.listing.record(place.name).stamp == live.record.stamp:
                 break
-            live.checked = -1e9
+            live.look_again()
         else:
             face = None
         if live is None or face is None:
@@ -317,6 +345,7 @@ class Forest:
             live.dropped = True
             for path in live.paths:
                 self._hot.pop(path, None)
+            live.tell()
 
     def _bytes(self, path: str, start: int, stop: int | None) -> memoryview:
         """The bytes of a file that is shown as it is.

@@ -130,7 +130,11 @@ class Listing:
                     folders.add(entry.name)
                 elif entry.is_file(follow_symlinks=False):
                     files.add(entry.name)
+        again = {name for name, record in self.records.items() if record.passing}
+        for name in again:  # what was in their way may be gone, also where all names are as before; that they were shown stays known
+            self.records[name].state, self.records[name].checked = None, -1e9
         if files == self.files and folders == self.folders:
+            self.pending.extend(sorted(again - set(self.pending)))
             return
         self.changes += 1
         gone, new = self.files - files, files - self.files
@@ -157,8 +161,6 @@ class Listing:
             self._hide(name)
         for name in new:
             self.appeared[name] = self.changes
-        for name in [name for name, record in self.records.items() if record.passing]:
-            del self.records[name]
         for name in sorted(new_folders):
             if name in self.taken:  # whose face has that name needs another one
                 self._unname(self.taken[name])
@@ -171,7 +173,7 @@ class Listing:
             kept = [name for name in self.entries if name is not None]
             self.places = {name: place for place, name in enumerate(kept)}
             self.entries = [*kept]
-        self.pending = deque(name for name in candidates if name not in self.base and name not in self.owner and not self._refused(name))
+        self.pending = deque(name for name in candidates if name not in self.base and name not in self.owner and (name in again or not self._refused(name)))
 
     def _refused(self, name: str) -> bool:
         return name in self.records and not self._shown(name)

@@ -2,7 +2,8 @@
 
 A table of *names* holds what numbers are appended to: `scan.zarr/data/c` with as many numbers as the array has axes is a chunk, with fewer a folder;
 `scan.npy` with none is a file. Whatever is not of this kind (documents, absent names) is left to the interpreter, as is everything
-that `vfs.kernels.serve` knows nothing of. See there for the words of a source; names are never taken out of the table.
+that `vfs.kernels.serve` knows nothing of, and all names of a source that is not good now. See there for the words of a source, and for when
+names may be freed that were taken out of the table.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from vfs.kernels.serve import (
     SLOW_LIST,
     SLOW_OPEN,
     SLOW_STAT,
-    SOURCES,
     STAT_BYTES,
     STAT_INODE,
     STREAM,
     STRIDE,
     TIMES,
+    UNTIL,
 )
 
 # words of a name
@@ -132,6 +133,14 @@ def _resolve(path):
 
 
 @_inner
+def _good(path):
+    """As `_resolve`, and the source of the name last: it is good now. To be called inside."""
+    name, k, index, h, length = _resolve(path)
+    source = serve.source_of(peek(name + 8 * SOURCE)) if name else 0
+    return (name if source else 0), k, index, h, length, source
+
+
+@_inner
 def _unchanged(source, number):
     """Whether the files that hold a file of a source are what they were. -1: not known here."""
     paths = peek(source + 8 * PATHS)
@@ -171,45 +180,64 @@ def _count():
     atomic_add(peek(state() + 8 * COUNTERS), 1)
 
 
+@_inner
+def _opened(path, info):
+    name, k, index, _, _, source = _good(path)
+    if name == 0 or k != peek(name + 8 * AXES) or peek32(info) & 3:
+        return False
+    unchanged = _unchanged(source, index)
+    lasting = peek(source + 8 * UNTIL) == 0
+    if unchanged < 0 or not (unchanged or lasting):
+        return False
+    poke(info + peek(state() + 8 * INFO), serve.handle_of(peek(name + 8 * SOURCE), index))
+    at = info + peek(state() + 8 * INFO_FLAGS)
+    keep = peek(state() + 8 * KEEP)
+    flags = peek32(at) & ~keep | peek(state() + 8 * ALWAYS)
+    poke32(at, flags | keep if unchanged and lasting else flags)  # what may change libfuse decides by time and size
+    return True
+
+
 @cfunc(types.int32(types.int64, types.int64), cache=True, error_model="numpy")
 def open_file(path, info):
     """`open` of libfuse's operations."""
-    name, k, index, _, _ = _resolve(path)
-    if name and k == peek(name + 8 * AXES) and peek32(info) & 3 == 0:
-        which = peek(name + 8 * SOURCE)
-        unchanged = _unchanged(peek(peek(state() + 8 * SOURCES) + 8 * which), index)
-        if unchanged >= 0:
-            poke(info + peek(state() + 8 * INFO), serve.handle_of(which, index))
-            at = info + peek(state() + 8 * INFO_FLAGS)
-            keep = peek(state() + 8 * KEEP)
-            flags = peek32(at) & ~keep | peek(state() + 8 * ALWAYS)
-            poke32(at, flags | keep if unchanged else flags)
-            _count()
-            return np.int32(0)
+    at = serve.enter()
+    done = _opened(path, info)
+    serve.leave(at)
+    if done:
+        _count()
+        return np.int32(0)
     return np.int32(call(peek(state() + 8 * SLOW_OPEN), path, info, 0, 0, 0, 0))
+
+
+@_inner
+def _described(path, attributes):
+    name, k, _, h, _, _ = _good(path)
+    if name == 0:
+        return False
+    file = k == peek(name + 8 * AXES)
+    memcpy(attributes, peek(name + 8 * (FILE if file else FOLDER)), peek(state() + 8 * STAT_BYTES))
+    poke(attributes + peek(state() + 8 * STAT_INODE), inode(h))
+    return True
 
 
 @cfunc(types.int32(types.int64, types.int64, types.int64), cache=True, error_model="numpy")
 def get_attributes(path, attributes, info):
     """`getattr` of libfuse's operations, and `fgetattr`."""
-    name, k, _, h, _ = _resolve(path)
-    if name:
-        file = k == peek(name + 8 * AXES)
-        memcpy(attributes, peek(name + 8 * (FILE if file else FOLDER)), peek(state() + 8 * STAT_BYTES))
-        poke(attributes + peek(state() + 8 * STAT_INODE), inode(h))
+    at = serve.enter()
+    done = _described(path, attributes)
+    serve.leave(at)
+    if done:
         _count()
         return np.int32(0)
     return np.int32(call(peek(state() + 8 * SLOW_STAT), path, attributes, info, 0, 0, 0))
 
 
-@cfunc(types.int32(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, error_model="numpy")
-def read_folder(path, buffer, fill, offset, info, flags):
-    """`readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, the numbers follow."""
-    name, k, _, h, length = _resolve(path)
+@_inner
+def _listed(path, buffer, fill, offset, flags):
+    name, k, _, h, length, _ = _good(path)
     long = peek(state() + 8 * STAT_BYTES)
     if name == 0 or k == peek(name + 8 * AXES) or offset < 0 or long > 8 * ATTRIBUTES:
-        return np.int32(call(peek(state() + 8 * SLOW_LIST), path, buffer, fill, offset, info, flags))
-    _count()
+        return False
     attributes = _room_for_attributes()
     entry = _room_for_a_number()
     own = attributes + peek(state() + 8 * STAT_INODE)
@@ -225,7 +253,7 @@ def read_folder(path, buffer, fill, offset, info, flags):
         parent = max(0, up - 1) if dots == 2 else length
         poke(own, inode(hashed(BASIS, path + 1, 0, parent)) if parent else 1)
         if call_fill(fill, buffer, entry, attributes, dots, plus):
-            return np.int32(0)
+            return True
     memcpy(attributes, peek(name + 8 * (FILE if k + 1 == peek(name + 8 * AXES) else FOLDER)), long)
     below = (h ^ np.uint64(47)) * PRIME
     for n in range(max(0, offset - 2), peek(peek(name + 8 * COUNTS) + 8 * k)):
@@ -241,5 +269,17 @@ def read_folder(path, buffer, fill, offset, info, flags):
         poke8(entry + digits, 0)
         poke(own, inode(hashed(below, entry, 0, digits)))
         if call_fill(fill, buffer, entry, attributes, n + 3, plus):
-            return np.int32(0)
-    return np.int32(0)
+            return True
+    return True
+
+
+@cfunc(types.int32(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+def read_folder(path, buffer, fill, offset, info, flags):
+    """`readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, the numbers follow."""
+    at = serve.enter()
+    done = _listed(path, buffer, fill, offset, flags)
+    serve.leave(at)
+    if done:
+        _count()
+        return np.int32(0)
+    return np.int32(call(peek(state() + 8 * SLOW_LIST), path, buffer, fill, offset, info, flags))

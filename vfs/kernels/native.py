@@ -223,3 +223,6 @@ def copy(to, start, count):
 
 statx = types.ExternalFunction("statx", types.int32(types.int32, types.intp, types.int32, types.uint32, types.intp))
 """In the C library since 2018, laid out alike on all machines, where struct stat is not."""
+
+clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
+"""Seconds and nanoseconds to an address, where these are words of 64 bits each."""

@@ -21,7 +21,7 @@ from numba import carray, cfunc, njit, types
 
 from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import memcpy, pread, preadv, swap_bytes
-from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, memory16, memory32, memory64, peek, peek32, poke, room, state, statx
+from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, clock_gettime, memory16, memory32, memory64, peek, peek32, poke, room, state, statx
 
 # words of `native.STATE`
 INFO, SLOW, SOURCES, COUNT, PIECES, MASK, COUNTERS = range(7)
@@ -53,8 +53,10 @@ EPOCH, INSIDE, LINE = 16, 24, 8
     PATHS,  # where the names of the files are: their addresses; 0: which files hold a chunk is not known here
     BESIDE,  # chunks that hold other parts of the same frames
     FRAMES,  # frames that a chunk or .npy file shows
-) = range(23)
-SOURCE_WORDS = 23
+    NUMBER,  # its own
+    UNTIL,  # time of the monotonic clock, ns, up to which it is known to be what it was; 0: for ever
+) = range(25)
+SOURCE_WORDS = 25
 
 # words of a piece
 KEY, AT, LENGTH, AHEAD, USED = range(5)
@@ -64,7 +66,9 @@ PROBES = 4
 TOGETHER = 32  # places of one reading call at most, and as many between them
 
 OURS = 1 << 62
-_NUMBER = 40
+_NUMBER = 32
+FILES_MOST, SOURCES_MOST = 1 << _NUMBER, 1 << 62 - _NUMBER
+"""Above the numbers of files and pieces of a source, and above those of sources. A source lies at the last bits of its number in the table of sources."""
 _FAIL = -(1 << 40)
 NO_ANSWER = _FAIL
 """From `answer`: not from here. From `NOT_OPEN` on: file `n - NOT_OPEN` of the source is not open, or not what it was when it was opened."""
@@ -73,8 +77,10 @@ NOT_OPEN = _FAIL + 1
 
 _SIZE_TIME_LINKS = 0x200 | 0x40 | 0x4
 _EMPTY_PATH = 0x1000
+_MONOTONIC = 1
 
 _room_for_statx = room(32 + 1)
+_room_for_a_time = room(2)
 _room_for_places = room(2 * 2 * TOGETHER)
 _room_for_a_gap = room(GAP // 8)
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
@@ -93,6 +99,23 @@ def parts(fh: int) -> tuple[int, int]:
 def piece_key(source: int, number: int) -> int:
     """What stands for a piece in the table; never 0."""
     return OURS | source << _NUMBER | number
+
+
+@_inner
+def source_of(which):
+    """Address of a source that is good now; 0: there is none, any more. To be called inside."""
+    places = atomic_load(state() + 8 * COUNT)
+    if places == 0:
+        return 0
+    source = atomic_load(peek(state() + 8 * SOURCES) + 8 * (which & (places - 1)))
+    if source == 0 or peek(source + 8 * NUMBER) != which:
+        return 0
+    until = atomic_load(source + 8 * UNTIL)
+    if until:
+        now = _room_for_a_time()
+        if clock_gettime(np.int32(_MONOTONIC), now) != 0 or peek(now) * 1_000_000_000 + peek(now + 8) >= until:
+            return 0
+    return source
 
 
 @_inner
@@ -313,12 +336,9 @@ def _from_pieces(source, number, base, first, last, to):
 
 @_inner
 def _answer(fh, to, size, offset):
-    sources = peek(state() + 8 * SOURCES)
     which = (fh & ~OURS) >> _NUMBER
     number = fh & ((1 << _NUMBER) - 1)
-    if which >= atomic_load(state() + 8 * COUNT):
-        return NO_ANSWER
-    source = peek(sources + 8 * which)
+    source = source_of(which)
     if source == 0 or offset < 0:
         return NO_ANSWER
     last = min(offset + size, peek(source + 8 * SIZE))
@@ -357,6 +377,12 @@ def enter():
     return at
 
 
+@_inner
+def leave(at):
+    """Be counted out."""
+    atomic_add(at, -1)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def answer(fh, to, size, offset):
     """Bytes `offset` to `offset + size` of what is open as `fh`, or as many as there are, to the address `to`.
@@ -365,7 +391,7 @@ def answer(fh, to, size, offset):
     """
     at = enter()
     got = _answer(fh, to, size, offset)
-    atomic_add(at, -1)
+    leave(at)
     return got
 
 
@@ -376,7 +402,7 @@ def read(path, buffer, size, offset, info):
     if fh & OURS:
         at = enter()
         got = _answer(fh, buffer, size, offset)
-        atomic_add(at, -1)
+        leave(at)
         if got >= 0:
             counters = peek(state() + 8 * COUNTERS)
             atomic_add(counters, 1)

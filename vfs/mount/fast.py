@@ -9,6 +9,9 @@ one because the source is gone or was changed, is read through the tree, which s
 - Pieces are those of the chunk cache, whose limit counts. What it drops is freed when nobody reads it any more (see `vfs.kernels.serve`).
 - Who reads on from one piece to the next finds that one made already: a worker makes it meanwhile.
 - Nothing belongs to an open file: closing costs nothing, and nothing can be left behind.
+- What lies in a tree of folders may change (`vfs.tree.Life`): it is answered from here only up to the time at which its files have to be looked at
+  again, and not at all once another state of it is shown: then who has it open gets an error (`Lane.check`), as all who have
+  it open share the kernel's pages of it. A set that was only closed meanwhile is taken up again under the number that is open.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,12 +34,14 @@ import numpy as np
 from vfs.array import ArrayReader
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import limit
-from vfs.errors import SourceError, VfsError
+from vfs.errors import SourceChangedError, SourceError, VfsError
 from vfs.kernels import names, native, paths, serve
 from vfs.mount.sources import SECONDS, Source
-from vfs.tree import FOLDER, Face, Folder, Node, NpyFace, ZarrFace
+from vfs.tree import FOLDER, Held, Life, Node, NpyFace, Shown, ZarrFace
 
 MANY = 1 << 16  # sources at most, and places for pieces; what finds none goes through the interpreter
+CLOSED = 1 << 17  # sources of which is remembered what they were, about
+OVER = 1  # ns of the clock: long ago
 LEAST = 1 << 20  # bytes of a cache that is worth cutting files into pieces for
 SMALL = 1 << 16  # bytes: a shorter read that does not go on where another ended is decoded by itself
 REMEMBERED = 1 << 16  # names, and files of names
@@ -103,22 +110,24 @@ class Lane:
         counters: address of int64[≥ 4] that native reads count in: requests, reads, bytes, pieces that were there.
     """
 
-    def __init__(self, folder: Folder, counters: int) -> None:
+    def __init__(self, folder: Shown, counters: int) -> None:
         self.folder = folder
+        self.lasting = folder.steady > 0  # what is shown never changes
         self._lock = threading.Lock()
-        self._sources: dict[tuple[int, bool], int] = {}
-        self._all: list[Source] = []
+        self._numbers: dict[tuple[int, bool], int] = {}  # of sources, by array and kind
+        self._all: dict[int, Source] = {}
+        self._stamps: dict[int, int] = {}  # of those that may change, also of some that are not kept any more
+        self._next = 0
         self._known: dict[str, int] = {}
         self._holders: dict[int, list[int]] = {}
         self._retired: list[list[Any]] = []  # [which counters were seen at 0 since, what is to be freed]
-        self._open: OrderedDict[tuple[int, int], None] = OrderedDict()  # (source, file), the one opened last at the end
+        self._open: OrderedDict[tuple[int, int], Source] = OrderedDict()  # by source and file, the one opened last at the end
         self._ahead = ThreadPoolExecutor(1, "vfs-ahead", initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, ENDING))
         self._making: set[tuple[int, int]] = set()
         self.sources = np.zeros(MANY, np.int64)
         self.pieces = np.zeros(MANY, np.int64)
         self.names = np.zeros(names.NAME_MASK + 1, np.int64)
-        self._learned: set[str] = set()
-        self._entries: list[list[np.ndarray]] = []  # what names are made of
+        self._learned: dict[str, tuple[int, list[np.ndarray]] | None] = {}  # where names are, and what they are made of
         self.counters = counters
 
     def start(self, structs: Structs) -> dict[str, int]:
@@ -160,7 +169,10 @@ class Lane:
         """
         numbers: tuple[int, ...]
         header: bytes | None
-        face, key = self.folder.split(path)
+        held = self.folder.held(path)
+        if held is None:
+            return
+        face, key, life = held
         if isinstance(face, NpyFace) and not key:
             array, header, text, numbers, least = face.array, face.header, path, (), 0
         elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[0].ndim:
@@ -169,24 +181,27 @@ class Lane:
             text = path.rsplit("/", len(position))[0]
         else:
             return
-        if text in self._learned:
+        if life is None and text in self._learned:
             return
-        source = self._source(array, header)
+        which = self._source(array, header, life)
+        if which < 0 or text in self._learned:
+            return
+        encoded = np.frombuffer(os.fsencode(text), np.uint8)
+        file = np.frombuffer(describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)), np.uint8)
+        folder = np.frombuffer(describe(FOLDER), np.uint8)
+        counts = np.array(numbers, np.int64)
+        hashed = int(paths.path_hash(encoded.ctypes.data, encoded.size))
+        addresses = [encoded.size, encoded.ctypes.data, which, len(numbers), least, counts.ctypes.data, file.ctypes.data, folder.ctypes.data]
+        words = np.array([hashed, *addresses], np.int64)
+        at = int(serve.place(hashed, names.NAME_MASK))
         with self._lock:
-            if text in self._learned:
+            source = self._all.get(which)
+            if text in self._learned or source is None:
                 return
-            self._learned.add(text)
-            encoded = np.frombuffer(os.fsencode(text), np.uint8)
-            file = np.frombuffer(describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)), np.uint8)
-            folder = np.frombuffer(describe(FOLDER), np.uint8)
-            counts = np.array(numbers, np.int64)
-            hashed = int(paths.path_hash(encoded.ctypes.data, encoded.size))
-            addresses = [encoded.size, encoded.ctypes.data, source, len(numbers), least, counts.ctypes.data, file.ctypes.data, folder.ctypes.data]
-            words = np.array([hashed, *addresses], np.int64)
-            at = int(serve.place(hashed, names.NAME_MASK))
             free = [place for k in range(serve.PROBES) if self.names[place := (at + k) & names.NAME_MASK] == 0]
-            if source >= 0 and free:
-                self._entries.append([encoded, file, folder, counts, words])
+            self._learned[text] = (free[0], [encoded, file, folder, counts, words]) if free else None
+            source.texts.append(text)
+            if free:
                 native.write_word(self.names.ctypes.data + 8 * free[0], words.ctypes.data)
 
     def close(self) -> None:
@@ -197,38 +212,117 @@ class Lane:
         """What stands for a file from now on; 0: it has to be read through the tree."""
         found = self._known.get(path)
         if found is None:
-            face, key = self.folder.split(path)
-            found = 0 if face is None else self._handle(face, key)
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[path] = found
+            held = self.folder.held(path, True)
+            found = 0 if held is None else self._handle(held)
+            if self.lasting:
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                self._known[path] = found
         return found
 
-    def _handle(self, face: Face, key: str) -> int:
+    def _handle(self, held: Held, again: int | None = None) -> int:
+        """Args: again: the number that the source is to have."""
+        face, key, life = held
         if isinstance(face, NpyFace) and not key:
-            number, source = 0, self._source(face.array, face.header)
+            number, source = 0, self._source(face.array, face.header, life, again)
         elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[2]:
             array, position, _ = chunk
             counts = array.grid.counts
-            number, source = int(np.ravel_multi_index(position, counts)) if counts else 0, self._source(array, None)
+            number, source = int(np.ravel_multi_index(position, counts)) if counts else 0, self._source(array, None, life, again)
         else:
             return 0
         return 0 if source < 0 else serve.handle(source, number)
 
-    def _source(self, array: ArrayReader, header: bytes | None) -> int:
-        """The number of a source; -1: it cannot be one."""
+    def _source(self, array: ArrayReader, header: bytes | None, life: Life | None, again: int | None = None) -> int:
+        """The number of a source, which is good from now on, for a time; -1: it cannot be one."""
         key = id(array), header is not None
         with self._lock:
-            found = self._sources.get(key)
+            found = self._numbers.get(key) if again is None else None
             if found is None:
-                made = Source(array, header)
-                fits = made.direct or (made.size <= array.cache.limit and (made.whole or array.cache.limit >= LEAST))
-                found = len(self._all) if len(self._all) < MANY and made.count < 1 << 40 and fits else -1
-                if found >= 0:
-                    self._all.append(made)
-                    self.sources[found] = made.words.ctypes.data
-                self._sources[key] = found
+                found = self._made(array, header, key, life, again)
+            source = self._all.get(found)
+        if life is not None and source is not None and source.life is life:
+            self._trust(source, life)
         return found
+
+    def _made(self, array: ArrayReader, header: bytes | None, key: tuple[int, bool], life: Life | None, again: int | None) -> int:
+        made = Source(array, header)
+        fits = made.direct or (made.size <= array.cache.limit and (made.whole or array.cache.limit >= LEAST))
+        number = self._free() if again is None else again
+        free = number >= 0 and number not in self._all and self.sources[number % MANY] == 0
+        if not (free and fits and made.count < serve.FILES_MOST):
+            if life is None:
+                self._numbers[key] = -1
+            return -1
+        made.words[serve.NUMBER] = number
+        made.life = life
+        self._numbers.setdefault(key, number)
+        self._all[number] = made
+        if life is not None:
+            made.words[serve.UNTIL] = OVER
+            self._remember(number, life.stamp)
+            life.told.append(partial(self._over, number, life))
+        native.write_word(self.sources.ctypes.data + 8 * (number % MANY), made.words.ctypes.data)
+        return number
+
+    def _free(self) -> int:
+        """A number that no source ever had; -1: there is no place for another one."""
+        while len(self._all) < MANY and self._next < serve.SOURCES_MOST:
+            number, self._next = self._next, self._next + 1
+            if self.sources[number % MANY] == 0:
+                return number
+        return -1
+
+    def _remember(self, number: int, stamp: int) -> None:
+        if len(self._stamps) >= CLOSED:
+            for old in [old for old in islice(self._stamps, CLOSED // 2) if old not in self._all]:
+                del self._stamps[old]
+        self._stamps[number] = stamp
+
+    def _trust(self, source: Source, life: Life) -> None:
+        """Let a source be answered from here up to the time at which its files have to be looked at."""
+        address = source.words.ctypes.data + 8 * serve.UNTIL
+        native.write_word(address, max(OVER, int(life.until * 1e9)))
+        if life.dropped:  # perhaps before its end was something that we would be told
+            self._over(int(source.words[serve.NUMBER]), life)
+
+    def _over(self, number: int, life: Life) -> None:
+        """A source is not good any more, for the time being, or, where it is dropped, for ever."""
+        with self._lock:
+            source = self._all.get(number)
+            if source is None or source.life is not life:
+                return
+            native.write_word(source.words.ctypes.data + 8 * serve.UNTIL, OVER)
+            if not life.dropped:
+                return
+            del self._all[number]
+            native.write_word(self.sources.ctypes.data + 8 * (number % MANY), 0)
+            key = id(source.array), source.npy
+            if self._numbers.get(key) == number:
+                del self._numbers[key]
+            for file in list(source.descriptors):
+                self._close(number, source, file)
+            for text in source.texts:
+                entry = self._learned.pop(text, None)
+                if entry is not None:
+                    native.write_word(self.names.ctypes.data + 8 * entry[0], 0)
+                    self._retired.append([0, entry])
+            self._retired.append([0, source])
+        self._collect()
+
+    def check(self, fh: int, path: str) -> Held | None:
+        """Where a path lies, if that may change, and is what was opened as `fh`.
+
+        Raises:
+            SourceChangedError: its sources were others then.
+        """
+        which, _ = serve.parts(fh)
+        if self.lasting:
+            return None
+        held = self.folder.held(path, True)
+        if held is None or held.life is None or held.life.stamp != self._stamps.get(which):
+            raise SourceChangedError("its files came, went or changed after it was opened; open it again")
+        return held
 
     def fresh(self, fh: int) -> bool:
         """Whether the files that hold what is open are those that were opened, as far as can be seen."""
@@ -258,13 +352,25 @@ class Lane:
             return True
         return False
 
-    def read(self, fh: int, to: int, size: int, offset: int) -> int | None:
+    def read(self, fh: int, path: str, to: int, size: int, offset: int) -> int | None:
         """What `serve.read` did not answer: see that it can, and answer.
 
-        Returns: bytes read into the memory at `to`; None: it has to be read through the tree.
+        Returns: bytes read into the memory at `to`; None: it has to be read through the tree, which has to be checked.
+
+        Raises:
+            SourceChangedError: see `check`.
         """
         which, number = serve.parts(fh)
-        source = self._all[which]
+        held = self.check(fh, path)
+        source = self._all.get(which)
+        if held is not None and held.life is not None:
+            if source is None or source.life is not held.life:  # closed meanwhile
+                self._handle(held, which)
+                source = self._all.get(which)
+            elif not held.life.dropped:
+                self._trust(source, held.life)
+        if source is None or (held is not None and source.life is not held.life):
+            return None
         if not source.direct:
             try:
                 return self._from_pieces(which, source, number, to, size, offset)
@@ -289,19 +395,21 @@ class Lane:
         with self._lock:  # before it is opened: the limit may have been lowered
             full = len(self._open) >= max(4, limit() // 2)
             while len(self._open) >= max(4, limit() // 2):
-                self._close(*next(iter(self._open)))
+                (other, one), its = next(iter(self._open.items()))
+                self._close(other, its, one)
         if full:
             self.collect()
         opened = source.array.backend.handles.get(file, 0, 0)
         with self._lock:
-            self._close(which, file)
+            if self._all.get(which) is not source:  # dropped meanwhile
+                return
+            self._close(which, source, file)
             source.descriptors[file] = opened
             native.write_word(source.opened.ctypes.data + 8 * file, opened.fd + 1)
-            self._open[which, file] = None
+            self._open[which, file] = source
         self._collect()
 
-    def _close(self, which: int, file: int) -> None:
-        source = self._all[which]
+    def _close(self, which: int, source: Source, file: int) -> None:
         opened = source.descriptors.pop(file, None)
         if opened is not None:
             native.write_word(source.opened.ctypes.data + 8 * file, 0)

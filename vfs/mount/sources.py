@@ -17,6 +17,7 @@ from vfs.dataset import Files
 from vfs.decode import PlainDecoder
 from vfs.kernels import serve
 from vfs.layout import FrameLayout, whole_frame
+from vfs.tree import Life
 
 PIECE = 1 << 21  # bytes of a piece of a .npy face, about
 DIRECT = 1 << 11  # bytes: shorter frames with something between them are decoded, not read one by one
@@ -31,6 +32,7 @@ class Source:
         direct: True where its bytes come from the files, False where they come from pieces.
         size: bytes of a piece, elements: the same in elements; whole: a piece is a chunk.
         per: pieces of a file; count: pieces of all files.
+        life: how long it is what it was; None: for ever. texts: of the names that lead to it.
     """
 
     def __init__(self, array: ArrayReader, header: bytes | None) -> None:
@@ -41,6 +43,8 @@ class Source:
         self.recent: deque[int] = deque(maxlen=16)  # pieces that readers came for
         self.ends: deque[int] = deque(maxlen=16)  # of what they read
         self.descriptors: dict[int, Descriptor] = {}
+        self.life: Life | None = None
+        self.texts: list[str] = []
         self.looked = (-SECONDS, False)  # when all files were looked at, and whether they were what they should be
         width = array.dtype.itemsize
         body = array.nbytes if self.npy else array.chunk_bytes

@@ -28,13 +28,14 @@ from vfs.mount.gate import Gate
 from vfs.mount.points import fusermount
 from vfs.mount.remembered import Remembered
 from vfs.mount.status import Counters
-from vfs.tree import Folder, Node, Shown, ZarrFace
+from vfs.tree import Node, Shown, ZarrFace
 
 if TYPE_CHECKING:
     from vfs.mount.fast import Lane, Structs
 
 log = logging.getLogger("vfs.mount")
 
+STAMP = (1 << 62) - 1  # what is open is above it where native code knows it (`vfs.kernels.serve.OURS`), else a stamp
 WORKERS = max(4, os.cpu_count() or 1)
 """Reads that are answered from sources side by side, where nobody says otherwise: a disk wants several, a processor no more than it has cores."""
 
@@ -122,11 +123,9 @@ class View:
         self.owner = (os.getuid(), os.getgid())
         sizes = (face.node("") for face in folder.faces.values())
         self.blocks = sum(-(-node.size // 4096) for node in sizes if node)
-        self.lane: Lane | None = None
-        if isinstance(folder, Folder):  # what others show may change, and is up sooner without native callbacks: half of the imports
-            from vfs.mount.fast import Lane
+        from vfs.mount.fast import Lane  # the compiler: not for those who only start a server
 
-            self.lane = Lane(folder, self.counters.native_address)
+        self.lane = Lane(folder, self.counters.native_address)
 
     def _met(self, key: str, node: Node) -> None:
         if node.folder and key and "/" not in key:
@@ -169,8 +168,7 @@ class View:
             self._describe(to, key, node)
             return bytes(to)
 
-        if self.lane is not None:
-            self.lane.learn(key, describe)
+        self.lane.learn(key, describe)
 
     @_answer
     def open(self, key: str, info: Any) -> int:
@@ -183,12 +181,12 @@ class View:
         if to.flags & os.O_ACCMODE != os.O_RDONLY:
             return -errno.EROFS
         to.direct_io = self.direct_io
-        if self.lane is None:
-            to.fh = self.folder.stamp(key)
-        else:
-            self._learn(key)
-            to.fh = self.lane.open(key)
+        to.fh = self.lane.open(key)
+        self._learn(key)
+        if self.lane.lasting:
             to.keep_cache = not to.fh or self.lane.fresh(to.fh)  # else the kernel forgets what it has of the file
+        elif not to.fh:
+            to.fh = self.folder.stamp(key) & STAMP
         return 0
 
     @_answer
@@ -202,18 +200,16 @@ class View:
         with self.gate.alone():  # one request after the other, with the memory that is given back
             self.folder.cache.clear()
             scratch.clear()
-            if self.lane is not None:
-                self.lane.collect()
+            self.lane.collect()
             return self._read(key, buf, size, offset, fh)
 
     def _read(self, key: str, buf: Any, size: int, offset: int, fh: int) -> int:
-        if self.lane is not None and fh:
+        if fh > STAMP:
             with self.working:
-                got = self.lane.read(fh, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
+                got = self.lane.read(fh, key, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
             if got is not None:
                 return got
-        else:
-            self._check(key, fh)
+        self._check(key, fh)
         node = self.folder.node(key)
         if node is None:
             return -errno.ENOENT
@@ -225,8 +221,7 @@ class View:
         got = 0 if data is None else data.nbytes
         if data is None or got != expected:
             raise AssertionError(f"expected {expected:,} bytes, got {got:,}")
-        if self.lane is None:
-            self._check(key, fh)  # not only before: it may have been opened anew meanwhile
+        self._check(key, fh)  # not only before: it may have been opened anew meanwhile
         ctypes.memmove(buf, np.frombuffer(data, np.uint8).ctypes.data, got)
         return got
 
@@ -234,7 +229,9 @@ class View:
         """Raises:
         SourceChangedError: the file was opened when its sources were others. All who have it open share the kernel's pages of it.
         """
-        if self.folder.stamp(key) != fh:
+        if fh > STAMP:
+            self.lane.check(fh, key)
+        elif self.folder.stamp(key) & STAMP != fh:
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
 
     @_answer
@@ -314,7 +311,7 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
         "attr_timeout": view.folder.steady,
         "entry_timeout": view.folder.keep,
         "negative_timeout": view.folder.keep,  # zarr tools ask for absent names all the time
-        "auto_cache": view.lane is None,  # else `View.open` says what the kernel may keep
+        "auto_cache": not view.lane.lasting,  # else `View.open` says what the kernel may keep
         "ac_attr_timeout": 0,
         "use_ino": True,
     }
@@ -329,15 +326,13 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
         init()
 
     try:
-        if view.lane is not None:
-            from vfs.mount.fast import Structs
+        from vfs.mount.fast import Structs
 
-            module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
+        module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
         run(_operations(module, start, view.remembered.end), point, **options)
     finally:
         module.fuse_operations = plain
-        if view.lane is not None:
-            view.lane.close()
+        view.lane.close()
 
 
 def _with(plain: type[Any], lane: Lane, structs: Structs) -> type[Any]:
