@@ -432,6 +432,10 @@ def _inflate(data: np.ndarray, out: np.ndarray) -> bool:
         return False
 
 
+_DEFLATED = 1032
+"""Bytes that a byte of deflate can become at most: 258 for two bits (RFC 1951)."""
+
+
 @dataclass(frozen=True)
 class SegmentDecoder:
     """Strips or tiles that decode as a whole.
@@ -449,7 +453,7 @@ class SegmentDecoder:
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         stored = _inflated(self.header)
-        if stored is not None and stored.itemsize == self.dtype.itemsize:
+        if stored is not None and stored.itemsize == self.dtype.itemsize and math.prod(shape) * stored.itemsize <= _DEFLATED * data.size:
             inflated = np.empty(shape, self.dtype)
             if _inflate(data, inflated):
                 return inflated if stored.isnative else inflated.byteswap(inplace=True)

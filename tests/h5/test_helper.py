@@ -40,6 +40,7 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Nobody started yet; nobody left afterwards."""
+    helper._desk.close()
     made = helper._Desk()
     monkeypatch.setattr(helper, "IDLE", 1000.0)  # whatever the machine is busy with
     monkeypatch.setattr(helper, "_desk", made)
@@ -118,6 +119,15 @@ def test_silence_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: st
     with pytest.raises(vfs.FormatError, match="says nothing for 1 seconds"):
         vfs.open(path)
     assert desk.helper is None
+
+
+def test_who_asks_first_may_have_blocked_all_signals(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(helper, "SILENCE", 20.0)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        assert vfs.open(path).shape == (3, 4)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_one_process_for_many_files_and_threads(desk: Any, path: str) -> None:

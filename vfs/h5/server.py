@@ -37,6 +37,7 @@ def main() -> None:
     idle = float(sys.argv[1])
     for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(what, (0, 0))  # libhdf5 writes nothing, not even when it crashes
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who started this may have blocked them: threads of libfuse do, and forks would end unseen
     ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
