@@ -59,12 +59,21 @@ find_python() {
     fail "needs Python 3.11 or newer (looked for python3, python3.11 to python3.14 and pyenv's versions); on Debian 12, Ubuntu 24.04 or newer: sudo apt install python3 python3-venv"
 }
 
+# numba takes a compiled kernel from its cache where the kernel's own file has not changed; those whose functions are part of it may have.
+forget_kernels() {
+    kernels=$root/vfs/kernels
+    [ -d "$kernels/__pycache__" ] || return 0
+    newest=$(ls -t "$kernels"/*.py | head -n 1)
+    find "$kernels/__pycache__" -name '*.nb[ic]' ! -newer "$newest" -exec rm -f {} + || true  # another one may do the same just now
+}
+
 # environment DIR EXTRAS: $root/DIR holds this checkout with its dependencies. Made where it is missing, renewed where
 # pyproject.toml has changed; two at once wait for each other.
 environment() {
     env=$root/$1
     extras=$2
     stamp=$({ printf '%s\n' "$extras"; cat "$root/pyproject.toml"; } | cksum)
+    forget_kernels
     fresh && return 0
     find_python
     mkdir -p "$env" || fail "cannot make $env"

@@ -27,6 +27,7 @@ README = Path(__file__).parents[1] / "README.md"
 WRITE = bool(os.environ.get("VFS_WRITE_README"))
 TABLE = re.compile(r"(<!-- formats: .*? -->\n).*?(<!-- /formats -->)", re.DOTALL)
 SESSION = re.compile(r"(?<=^```)(console|python)\n(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
+SECONDS = re.compile(r" in 0:00:\d\d$", re.MULTILINE)  # that a mount of a session lasted
 PROMPTS = {"console": ("$ ", "> "), "python": (">>> ", "... ")}
 PYTHON = """
 import contextlib, io, json, sys
@@ -125,6 +126,7 @@ def test_sessions_print_what_the_readme_shows(tmp_path: Path) -> None:
         kinds.add(kind)
         sources = [typed for typed, _ in steps]
         shown = [shell.type(typed) for typed in sources] if kind == "console" else run_python(sources, shell.folder)
+        shown = [SECONDS.sub(" in 0:00:01", one) for one in shown]
         return f"{kind}\n" + write(kind, list(zip(sources, shown, strict=True)))
 
     try:

@@ -12,7 +12,26 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-TOOLS = ("sh", "env", "cat", "chmod", "cksum", "dirname", "find", "grep", "head", "ldconfig", "mkdir", "printf", "readlink", "rm", "sleep", "tail", "true")
+TOOLS = (
+    "sh",
+    "env",
+    "cat",
+    "chmod",
+    "cksum",
+    "dirname",
+    "find",
+    "grep",
+    "head",
+    "ldconfig",
+    "ls",
+    "mkdir",
+    "printf",
+    "readlink",
+    "rm",
+    "sleep",
+    "tail",
+    "true",
+)
 
 PYTHON = """#!/bin/sh
 # runs what it is given, except that environments and installations are only written down
@@ -118,6 +137,19 @@ def test_a_changed_pyproject_is_installed_anew(checkout: Checkout) -> None:
     (checkout.root / "pyproject.toml").write_text("[project]\nname = 'vfs'\n")
     checkout.call("run")
     assert checkout.did[2:] == ["install .[tiff,hdf5]"]
+
+
+def test_compiled_kernels_older_than_any_kernel_are_forgotten(checkout: Checkout) -> None:
+    kernels = checkout.root / "vfs" / "kernels"
+    cache = kernels / "__pycache__"
+    cache.mkdir(parents=True)
+    times = {kernels / "inner.py": 200, kernels / "outer.py": 100, cache / "outer.f-1.nbi": 150, cache / "outer.f-1.1.nbc": 150, cache / "outer.g-1.nbi": 250}
+    times |= {cache / "outer.pyc": 150}
+    for path, seconds in times.items():
+        path.touch()
+        os.utime(path, (seconds, seconds))
+    assert checkout.call("run")[0] == 0
+    assert sorted(path.name for path in cache.iterdir()) == ["outer.g-1.nbi", "outer.pyc"]
 
 
 def test_a_moved_checkout_and_a_vanished_python_start_over(checkout: Checkout) -> None:
