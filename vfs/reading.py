@@ -278,7 +278,7 @@ class RegionReader:
             for file, start, stop, first, last, _ in _one_window(rows) if one else windows(rows, _ANY).tolist():
                 backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
             return
-        if not one:
+        if not one and self.lined:
             rows = in_lines(rows, backend.window)
         wins = _one_window(rows) if one else windows(rows, backend.window).tolist()
         if not backend.copies:
