@@ -20,7 +20,7 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError
 from vfs.geometry import Region
-from vfs.kernels import blocks, ranges
+from vfs.kernels import blocks, planning, ranges
 
 _NONE = np.empty(0, np.int64)
 _NO_ROWS = np.empty((0, ranges.COLUMNS), np.int64)
@@ -80,7 +80,7 @@ class FrameLayout:
         stride, header: bytes.
         stored: number of stored frames (holes count).
         word_bytes, word_pixels: the smallest unit that decodes by itself.
-        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.ranges.box_rows`; best in the order in which they begin in the file.
+        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`; best in the order in which they begin in the file.
         offset: frames to skip at the start (negative: blank frames first).
         chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
     """
@@ -223,7 +223,7 @@ class FrameLayout:
 
     @cached_property
     def _how(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and chosen positions as `vfs.kernels.ranges.plan_frames` takes them."""
+        """Numbers and chosen positions as `vfs.kernels.planning.plan_frames` takes them."""
         nav, chosen = (self.nav_shape, _NONE) if self.chosen is None else ((len(self.chosen),), self.chosen)
         return _ints((self.stride, self.header, self.stored, self.offset, self.word_bytes, self.word_pixels, *nav)), chosen
 
@@ -233,7 +233,7 @@ class FrameLayout:
         room = _ROOM
         while True:
             rows = np.empty((room, ranges.COLUMNS), np.int64)
-            first, end, covered = ranges.plan_frames(box, how, self.pieces, self.stream, chosen, rows, most)
+            first, end, covered = planning.plan_frames(box, how, self.pieces, self.stream, chosen, rows, most)
             if covered > -2:
                 return (rows[first:end] if covered >= 0 else _NO_ROWS), covered  # not a view of a long table for none
             room = end

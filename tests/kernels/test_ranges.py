@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.geometry import Region
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, at_edges, by_file, windows
+from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, at_edges, by_file, in_lines, windows
 from vfs.layout import FrameLayout
 
 
@@ -100,7 +100,7 @@ def test_pieces_in_any_order_give_rows_in_file_order(data: st.DataObject) -> Non
 @pytest.mark.parametrize(("frames", "lines"), [(1, 300), (40, 300), (1000, 2), (1000, 1), (1, 1), (30, 128)])
 def test_tables_of_any_length(frames: int, lines: int) -> None:
     """Room is made as it is needed: for the lines of a frame, for those of all frames, for those of frames that are cut by ends of files."""
-    sectors = np.array([(0, 0, lines, 1, 6, 1, 4, 0), (0, 1, lines, 1, 6, 1, 0, 0)], np.int64)  # packed, so that each line is a range
+    sectors = np.array([(y, x, 1, 1, 6, 1, 6 * y + 4 - 4 * x, 0) for y in range(lines) for x in range(2)], np.int64)  # each line is a range
     size = 3 * lines
     whole = FrameLayout.of((lines, 2), [frames], word_bytes=1, word_pixels=2, payload=size, pieces=sectors)
     rows, covered = whole.read_ranges(Region.whole(whole.shape))
@@ -150,7 +150,7 @@ def test_ranges_cut_at_edges_hold_the_same_elements(data: st.DataObject) -> None
     rows, covered = layout.read_ranges(region)
     cuts = sorted(data.draw(st.sets(st.integers(1, region.size - 1), max_size=6))) if region.size > 1 else []
     edges = np.array([0, *cuts, region.size])
-    parts, begins = at_edges(rows, edges, 8, 4)
+    parts, begins = at_edges(in_lines(rows, 0), edges, 8, 4)
     assert len(begins) == len(edges)
     assert (begins[0], begins[-1]) == (0, len(parts))
     found = {}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.kernels.ranges import COUNT, DEST, PLANE, SKIP, START, STEP
+from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.kernels.unpack import add_halves, place_bits, place_lanes
 
 KERNELS = {1: place_bits, 6: place_lanes, 12: place_lanes, 24: add_halves}
@@ -24,38 +24,49 @@ def pixels(stored: np.ndarray, depth: int) -> np.ndarray:
 def twin(ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray, depth: int) -> None:
     for row in ranges:
         words = -(-(row[SKIP] + row[COUNT]) // LANES[depth])
-        a = row[START] - base
-        found = pixels(data[a : a + 8 * words], depth)[row[SKIP] : row[SKIP] + row[COUNT]]
-        places = row[DEST] + row[STEP] * np.arange(row[COUNT])
-        if depth == 24:
-            out[places] += found.astype(np.uint32) << (12 if row[PLANE] == 0 else 0)
-        else:
-            out[places] = found
+        for line in range(row[LINES]):
+            a = row[START] - base + line * row[PITCH]
+            found = pixels(data[a : a + 8 * words], depth)[row[SKIP] : row[SKIP] + row[COUNT]]
+            places = row[DEST] + line * row[NEXT] + row[STEP] * np.arange(row[COUNT])
+            if depth == 24:
+                out[places] += found.astype(np.uint32) << (12 if row[PLANE] == 0 else 0)
+            else:
+                out[places] = found
+
+
+PLACES = 20_000
+"""Elements of the output that each range of a case has for itself."""
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[int, np.ndarray, int, int]:
-    """(depth, ranges, bytes of data, base); some ranges are short, some hold many whole words, in either direction."""
+def cases(draw: st.DrawFn) -> tuple[int, np.ndarray, int]:
+    """(depth, ranges, base); some ranges are short, some hold many whole words, in either direction, some several lines, which may lie interleaved."""
     depth = draw(st.sampled_from([1, 6, 12, 24]))
     base = draw(st.integers(0, 20))
-    rows = []
-    for _ in range(draw(st.integers(1, 5))):
+    rows: list[list[int]] = []
+    pitch = 8 * draw(st.integers(1, 60)) + draw(st.sampled_from([0, 0, 3]))
+    for n in range(draw(st.integers(1, 5))):
         skip = draw(st.integers(0, LANES[depth] - 1))
         count = draw(st.integers(1, draw(st.sampled_from([3, LANES[depth] * 3, LANES[depth] * 40]))))
         step = draw(st.sampled_from([1, 1, -1, -1, 2, -3]))
-        start = base + draw(st.integers(0, 30))
-        dest = draw(st.integers(0, 40)) + (0 if step > 0 else -step * (count - 1))
+        after = (3 * count + draw(st.integers(0, 3))) * draw(st.sampled_from([1, -1]))
+        start = base + draw(st.integers(0, 30 if n == 0 else 700))
         words = -(-(skip + count) // LANES[depth])
-        rows.append([0, start, start + 8 * words, dest, step, skip, count, draw(st.integers(0, 1)) if depth == 24 else 0])
-    return depth, np.array(rows, np.int64), 8 * 50 + 40, base
+        lines = draw(st.integers(1, 4)) if 8 * words <= pitch else 1
+        low = min(0, (lines - 1) * after) + min(0, step * (count - 1))
+        dest = n * PLACES - low + draw(st.integers(0, 40))
+        stop = start + 8 * words + (lines - 1) * pitch
+        plane = draw(st.integers(0, 1)) if depth == 24 else 0
+        rows.append([0, start, stop, dest, step, skip, count, plane, lines, *((pitch, after) if lines > 1 else (0, 0))])
+    return depth, np.array(rows, np.int64), base
 
 
 @given(cases())
-def test_any_range_equals_its_twin(case: tuple[int, np.ndarray, int, int]) -> None:
-    depth, ranges, size, base = case
+def test_any_range_equals_its_twin(case: tuple[int, np.ndarray, int]) -> None:
+    depth, ranges, base = case
+    size = int(ranges[:, STOP].max()) - base
     data = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
-    places = int((ranges[:, DEST] + np.maximum(ranges[:, STEP], 0) * ranges[:, COUNT]).max()) + 1
-    out = np.full(places, 7, DTYPES[depth])
+    out = np.full(len(ranges) * PLACES, 7, DTYPES[depth])
     expected = out.copy()
     twin(ranges, data, base, expected, depth)
     KERNELS[depth](ranges, data, base, out)
@@ -71,7 +82,7 @@ def test_long_ranges_leave_their_neighbours_alone(depth: int, step: int) -> None
     for at in range(8):
         out = np.zeros(count + 16, DTYPES[depth])
         dest = at if step == 1 else at + count - 1
-        ranges = np.array([[0, 105, 105 + 8 * 101, dest, step, 0, count, 0]])
+        ranges = np.array([[0, 105, 105 + 8 * 101, dest, step, 0, count, 0, 1, 0, 0]])
         KERNELS[depth](ranges, data, 100, out)
         expected = np.zeros_like(out)
         twin(ranges, data, 100, expected, depth)
@@ -83,7 +94,7 @@ def test_long_ranges_leave_their_neighbours_alone(depth: int, step: int) -> None
 def test_words_by_hand() -> None:
     """One word of every depth, written out."""
     data = np.frombuffer(bytes([0x80, 0, 0, 0, 0, 0, 0, 0x05]), np.uint8)
-    row = np.array([[0, 0, 8, 0, 1, 0, 64, 0]])
+    row = np.array([[0, 0, 8, 0, 1, 0, 64, 0, 1, 0, 0]])
     bits = np.zeros(64, np.uint8)
     place_bits(row, data, 0, bits)
     assert np.flatnonzero(bits).tolist() == [0, 2, 63]
@@ -100,7 +111,7 @@ def test_words_by_hand() -> None:
     assert wide.tolist() == [0x0708, 0x0506, 0x0304, 0x0102]
 
     data = np.array([0, 0, 0, 0, 0, 0, 0x0A, 0xBC, 0, 0, 0, 0, 0, 0, 0x01, 0x23], np.uint8)
-    both = np.array([[0, 0, 8, 0, 1, 0, 4, 0], [0, 8, 16, 0, 1, 0, 4, 1]])
+    both = np.array([[0, 0, 8, 0, 1, 0, 4, 0, 1, 0, 0], [0, 8, 16, 0, 1, 0, 4, 1, 1, 0, 0]])
     sums = np.zeros(4, np.uint32)
     add_halves(both, data, 0, sums)
     assert sums.tolist() == [0xABC123, 0, 0, 0]

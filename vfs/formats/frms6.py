@@ -153,7 +153,7 @@ def _count(path: str, header: np.void, size: int, allow_truncated: bool) -> int:
 
 
 def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
-    """The two halves of a frame, see `vfs.kernels.ranges.box_rows`; where rows are repeated, row by row."""
+    """The two halves of a frame, see `vfs.kernels.planning.box_rows`; where rows are repeated, row by row."""
     half, rows = width // 2, height * repeat
     if repeat == 1:
         return np.array([[0, 0, height, half, width, 1, 0, 0], [height, 0, height, half, -width, -1, height * width - 1, 0]], np.int64)

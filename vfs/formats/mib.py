@@ -71,6 +71,7 @@ class RawDecoder:
     depth: int
     word_bytes: int = 8
     straight: bool = False
+    lined: bool = True
 
     @property
     def dtype(self) -> np.dtype:

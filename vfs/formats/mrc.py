@@ -180,6 +180,7 @@ class NibbleDecoder:
     word_pixels: int = 2
     accumulates: bool = False
     straight: bool = False
+    lined: bool = True
 
     @property
     def dtype(self) -> np.dtype:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PLANE, START, STEP, STOP, box_rows, push
+from vfs.kernels.planning import box_rows, push
+from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PLANE, START, STEP, STOP
 
 FAN = 16
 
@@ -170,7 +171,7 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
             it is wanted, in elements of the output that lie side by side from DEST on.
         word_bytes: bytes an element.
         box: int64[3 * nd + 2], anything.
-        rows: int64[m, 11], m > nd, for the ranges, as in `vfs.kernels.ranges.plan_frames`; most: ranges at most.
+        rows: int64[m, 11], m > nd, for the ranges, as in `vfs.kernels.planning.plan_frames`; most: ranges at most.
 
     Returns: (first, end, number of elements that they cover) of the ranges in `rows`, sorted by file and place; -1 elements where it would
         be more than `most` ranges, -2 where `rows` is too short: `end` of them may be enough.

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from vfs.kernels.intrinsics import swap_bytes
-from vfs.kernels.ranges import COUNT, DEST, PLANE, SKIP, START, STEP
+from vfs.kernels.ranges import COUNT, CURSOR, DEST, NEXT, PITCH, PLANE, SKIP, START, STEP, next_line
 
 
 def _spread_bits():
@@ -86,9 +86,13 @@ def place_lanes(ranges, data, base, out):
     memory = out.view(np.uint8)
     src, src_phase = _words(data, 0), 0
     dst, dst_phase = _words(memory, 0), 0
-    for r in range(ranges.shape[0]):
-        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST]
-        a = ranges[r, START] - base
+    cursor = np.zeros(CURSOR, np.int64)
+    while True:
+        r, line = next_line(ranges, cursor)
+        if r < 0:
+            return
+        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST] + line * ranges[r, NEXT]
+        a = ranges[r, START] - base + line * ranges[r, PITCH]
         if a & 7 != src_phase:
             src_phase = a & 7
             src = _words(data, src_phase)
@@ -121,9 +125,13 @@ def place_bits(ranges, data, base, out):
     src, src_phase = _words(data, 0), 0
     dst, dst_phase = _words(out, 0), 0
     seven, eight = np.uint64(7), np.uint64(8)
-    for r in range(ranges.shape[0]):
-        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST]
-        start = ranges[r, START] - base
+    cursor = np.zeros(CURSOR, np.int64)
+    while True:
+        r, line = next_line(ranges, cursor)
+        if r < 0:
+            return
+        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST] + line * ranges[r, NEXT]
+        start = ranges[r, START] - base + line * ranges[r, PITCH]
         head, word, n, tail = _whole(skip, count, by, 6)
         if n > 0:
             first = np.uint64(start + word * 8)
@@ -191,10 +199,14 @@ def add_halves(ranges, data, base, out):
     memory = out.view(np.uint8)
     src, src_phase = _words(data, 0), 0
     dst, dst_phase = _words(memory, 0), 0
-    for r in range(ranges.shape[0]):
-        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST]
+    cursor = np.zeros(CURSOR, np.int64)
+    while True:
+        r, line = next_line(ranges, cursor)
+        if r < 0:
+            return
+        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST] + line * ranges[r, NEXT]
         shift = np.uint64(12 if ranges[r, PLANE] == 0 else 0)
-        a = ranges[r, START] - base
+        a = ranges[r, START] - base + line * ranges[r, PITCH]
         if a & 7 != src_phase:
             src_phase = a & 7
             src = _words(data, src_phase)
@@ -223,9 +235,13 @@ def place_nibbles(ranges, data, base, out):
     Args:
         ranges: int64[n, 11], words of one byte and two pixels; data: uint8[m], a file's bytes from `base` on; out: uint8.
     """
-    for r in range(ranges.shape[0]):
-        first = (ranges[r, START] - base) * 2 + ranges[r, SKIP]
-        to, by = ranges[r, DEST], ranges[r, STEP]
+    cursor = np.zeros(CURSOR, np.int64)
+    while True:
+        r, line = next_line(ranges, cursor)
+        if r < 0:
+            return
+        first = (ranges[r, START] - base + line * ranges[r, PITCH]) * 2 + ranges[r, SKIP]
+        to, by = ranges[r, DEST] + line * ranges[r, NEXT], ranges[r, STEP]
         for i in range(ranges[r, COUNT]):
             p = first + i
             out[to + i * by] = (data[p >> 1] >> ((p & 1) << 2)) & 15

@@ -113,7 +113,7 @@ def _each(value: Value, count: int, high: int) -> np.ndarray:
 
 
 def _pieces(value: Value, sig: tuple[int, ...], held: int) -> np.ndarray:
-    """What a frame is made of, see `vfs.kernels.ranges.box_rows`; `held` elements are stored of each frame."""
+    """What a frame is made of, see `vfs.kernels.planning.box_rows`; `held` elements are stored of each frame."""
     k = len(sig)
     given = value.items()
     if not 1 <= len(given) <= _MOST_PIECES:
