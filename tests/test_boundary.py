@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 import vfs
 from tests.formats import test_frms6
-from vfs.boundary import ANYWHERE, Boundary, current, open_file, within
+from vfs.boundary import ANYWHERE, Boundary, current, look_at, open_file, open_found, within
 from vfs.cli import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.testing.writers import write_mib, write_npy
@@ -124,6 +125,78 @@ def test_what_is_no_file_is_refused_and_not_waited_for(inside: Path) -> None:
             with pytest.raises(SourceError, match=f"{name}: "):
                 vfs.open(inside / name)
     assert main(["info", str(inside / "pipe")]) == 2
+
+
+def test_the_folders_of_a_set_keep_it_within(inside: Path, secret: Path) -> None:
+    """While a set is opened its folders stay open, and files are found in them: links are followed to where they lead all the same."""
+    own = write_npy(inside, TWIN, name="a.npy")
+    (inside / "sub").mkdir()
+    write_npy(inside / "sub", TWIN, name="b.npy")
+    (inside / "in").symlink_to("a.npy")
+    (inside / "out").symlink_to(secret)
+    (inside / "in_folder").symlink_to("sub")
+    (inside / "out_folder").symlink_to(secret.parent)
+    write_npy(secret.parent, TWIN, name="other.npy")
+    (inside / "gone").symlink_to("nowhere")
+    os.mkfifo(inside / "pipe")
+    (inside / "pipe_link").symlink_to("pipe")
+    before = len(os.listdir("/proc/self/fd"))
+    with within(None, [own]) as bound:
+        assert bound is current()
+        for _ in range(2):
+            for name in ("a.npy", "in", "sub/b.npy", "in_folder/b.npy", "sub/../a.npy", "sub//b.npy"):
+                path = str(inside / "x")[:-1] + name
+                fd, found = open_found(path)
+                assert found.st_size == os.fstat(fd).st_size == look_at(path).st_size
+                assert os.read(fd, 6) == b"\x93NUMPY"
+                os.close(fd)
+            for name, error in {
+                "out": OutsideError,
+                "out_folder/secret.npy": OutsideError,
+                "sub/../../outside/secret.npy": OutsideError,
+                "gone": MissingSourceError,
+                "none": MissingSourceError,
+                "none/a.npy": MissingSourceError,
+                "a.npy/": SourceError,
+                "pipe": SourceError,
+                "pipe_link": SourceError,
+                "sub": SourceError,
+                "sub/..": SourceError,
+                "": SourceError,
+            }.items():
+                path = str(inside / "x")[:-1] + name
+                for look in (look_at, open_found):
+                    with pytest.raises(error, match=re.escape(path)):
+                        look(path)
+        with within(ANYWHERE) as inner:
+            assert inner is bound
+            with pytest.raises(OutsideError):
+                open_found(str(inside / "out"))
+    assert len(os.listdir("/proc/self/fd")) == before
+    with within(ANYWHERE):
+        os.close(open_found(str(inside / "out"))[0])
+        os.close(open_found(str(inside / "out_folder" / "secret.npy"))[0])
+    with within(None, [inside / "out"]):  # that link was named
+        os.close(open_found(str(inside / "out"))[0])
+        with pytest.raises(OutsideError):
+            open_found(str(inside / "out_folder" / "other.npy"))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_set_of_many_folders_needs_few_descriptors(inside: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    paths = []
+    for k in range(60):
+        (inside / str(k)).mkdir()
+        paths.append(write_npy(inside / str(k), TWIN, name="a.npy"))
+    for named in (paths, [inside / "x.npy"]):
+        with within(None, named):
+            for path in paths:
+                os.close(open_found(str(path))[0])
+                assert len(os.listdir("/proc/self/fd")) <= before + 20
+        assert len(os.listdir("/proc/self/fd")) == before
+    array = vfs.open(paths)
+    np.testing.assert_array_equal(array[-1], TWIN)
 
 
 def test_a_file_whose_place_was_deleted_as_it_was_opened(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:

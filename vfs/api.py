@@ -243,7 +243,7 @@ def open_group(
         for name in (dark, gain, dead, roi, *options.values())
         if name is not None and isinstance(name, str | os.PathLike) and os.path.isfile(name)
     ]
-    with within(ANYWHERE if follow_outside else Boundary.around(names + given)) as boundary:
+    with within(ANYWHERE if follow_outside else None, names + given) as boundary:
         kind = by_name(format) if format else detect(names[0])
         if "stored_dtype" in kind.options and dtype is not None and "stored_dtype" not in options:
             options["stored_dtype"], dtype = dtype, None  # headerless data: `dtype` says what the pixels are, there is nothing to convert

@@ -15,9 +15,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 
@@ -38,10 +39,20 @@ class Boundary:
     _known: dict[str, bool] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
-    def around(cls, named: Sequence[str | os.PathLike[str]]) -> Boundary:
-        """Around the files that somebody named."""
+    def around(cls, named: Sequence[str | os.PathLike[str]], handles: dict[str, int] | None = None) -> Boundary:
+        """Around the files that somebody named.
+
+        Args:
+            handles: takes descriptors of their folders, by their names, which the caller closes.
+        """
         names = [os.path.abspath(os.fspath(name)) for name in named]
-        folders = {folder: _real(folder) for folder in dict.fromkeys(map(os.path.dirname, names))}
+        folders = {}
+        for folder in dict.fromkeys(map(os.path.dirname, names)):
+            fd, folders[folder] = _handle(folder)
+            if handles is not None and len(handles) < _MOST_HANDLES:
+                handles[folder] = fd
+            elif fd >= 0:
+                os.close(fd)
         made = cls(tuple(dict.fromkeys(folders.values())), tuple(os.path.realpath(name) for name in names if os.path.islink(name)))
         made._known.update(dict.fromkeys(folders, True))
         return made
@@ -95,43 +106,123 @@ class Boundary:
         return OutsideError(f"{path}: {leads}outside of {', '.join(self.folders[:3])}, the folder of the set; {ALLOW} reads it nevertheless")
 
 
-def _real(folder: str) -> str:
-    """`os.path.realpath` of a folder; the kernel knows it at once, however deep the folder lies."""
+def _handle(folder: str) -> tuple[int, str]:
+    """Returns (a descriptor of a folder, only to find files by, or -1; its real path: the kernel knows it at once, however deep the folder lies)."""
     try:
         fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return os.path.realpath(folder)
+        return -1, os.path.realpath(folder)
     try:
-        return os.readlink(f"/proc/self/fd/{fd}")
+        return fd, os.readlink(f"/proc/self/fd/{fd}")
     except OSError:  # no /proc
-        return os.path.realpath(folder)
-    finally:
         os.close(fd)
+        return -1, os.path.realpath(folder)
 
 
 ANYWHERE = Boundary(("/",))
 
-_current: ContextVar[Boundary | None] = ContextVar("boundary", default=None)
+
+class _Opening(NamedTuple):
+    """A set that is being opened."""
+
+    boundary: Boundary
+    handles: dict[str, int]
+    """Descriptors of the folders that its files were found in so far, by the names that were used; -1 where a folder cannot be used."""
+
+    def place(self, path: str) -> tuple[int, str]:
+        """Returns (descriptor of the folder of a file, the file's name there), (-1, …) where it has to be found by its path.
+
+        A name in such a folder that is no link is a file within the boundary: nothing else need be asked of it, and the kernel does not walk
+        down the path for each of a hundred thousand files.
+        """
+        cut = path.rfind("/")
+        if cut < 1:
+            return -1, path
+        folder = path[:cut]
+        fd = self.handles.get(folder)
+        if fd is None:
+            fd = -1
+            if len(self.handles) < _MOST_HANDLES:
+                fd, real = _handle(folder)
+                if fd >= 0 and not self.boundary.holds(real):  # what is wrong is said by who looks at the file
+                    os.close(fd)
+                    fd = -1
+                self.handles[folder] = fd
+        return fd, path[cut + 1 :]
+
+
+_MOST_HANDLES = 16
+"""Folders of a set that are kept open while it is opened: descriptors are few, and most sets lie in one folder."""
+
+_current: ContextVar[_Opening | None] = ContextVar("opening", default=None)
 
 
 def current() -> Boundary:
     """The boundary of the set that is being opened; `ANYWHERE` where none is."""
-    return _current.get() or ANYWHERE
+    opening = _current.get()
+    return ANYWHERE if opening is None else opening.boundary
 
 
 @contextmanager
-def within(boundary: Boundary) -> Iterator[Boundary]:
-    """Open a set within a boundary: inside of another one, within that one."""
-    bound = _current.get() or boundary
-    token = _current.set(bound)
+def within(boundary: Boundary | None, named: Sequence[str | os.PathLike[str]] = ()) -> Iterator[Boundary]:
+    """Open a set within a boundary: inside of another one, within that one.
+
+    Args:
+        boundary: None: around the files that are `named`.
+    """
+    outer = _current.get()
+    if outer is not None:
+        yield outer.boundary
+        return
+    handles: dict[str, int] = {}
     try:
-        yield bound
+        bound = Boundary.around(named, handles) if boundary is None else boundary
+        token = _current.set(_Opening(bound, handles))
+        try:
+            yield bound
+        finally:
+            _current.reset(token)
     finally:
-        _current.reset(token)
+        for fd in handles.values():
+            if fd >= 0:
+                os.close(fd)
+
+
+def look_at(path: str) -> os.stat_result:
+    """What a file of the set that is being opened is now.
+
+    Raises:
+        MissingSourceError: it is not there.
+        OutsideError: it lies outside of the boundary.
+        SourceError: it cannot be looked at, or is no file.
+    """
+    opening = _current.get()
+    if opening is not None:
+        folder, name = opening.place(path)
+        if folder >= 0:
+            with suppress(OSError):  # what is wrong is found out by its path
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode):
+                    return found
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise MissingSourceError(f"{path}: no such file") from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be opened: {error.strerror}", error.errno or errno.EIO) from None
+    current().check(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise SourceError(f"{path}: expected a file, found something else (a folder or a device)")
+    return found
 
 
 def open_file(path: str, boundary: Boundary | None = None, flags: int = 0) -> int:
-    """A descriptor of a file, for reading.
+    """A descriptor of a file, for reading: see `open_found`."""
+    return open_found(path, boundary, flags)[0]
+
+
+def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> tuple[int, os.stat_result]:
+    """A descriptor of a file, for reading, and what the file is.
 
     Args:
         boundary: where it may lie; None: `current()`.
@@ -142,21 +233,39 @@ def open_file(path: str, boundary: Boundary | None = None, flags: int = 0) -> in
         OutsideError: it lies outside of the boundary.
         SourceError: it cannot be opened, or is no file but a folder, a pipe or a device (opening a pipe would wait for its writer).
     """
-    flags |= os.O_RDONLY | os.O_CLOEXEC
+    flags |= os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    opening = _current.get() if boundary is None else None
+    if opening is not None:
+        folder, name = opening.place(path)
+        if folder >= 0:
+            try:
+                fd = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+            except OSError:
+                pass  # a link, or what is wrong is found out by its path
+            else:
+                try:
+                    found = os.fstat(fd)
+                    if stat.S_ISREG(found.st_mode):
+                        return fd, found
+                except BaseException:
+                    os.close(fd)
+                    raise
+                os.close(fd)
     try:
         try:
-            fd = os.open(path, flags | os.O_NONBLOCK)
-        except BlockingIOError:  # another process (a file server) holds a lease of it
             fd = os.open(path, flags)
+        except BlockingIOError:  # another process (a file server) holds a lease of it
+            fd = os.open(path, flags & ~os.O_NONBLOCK)
     except FileNotFoundError:
         raise MissingSourceError(f"{path}: no such file") from None
     except OSError as error:
         raise SourceError(f"{path}: cannot be opened: {error.strerror}", error.errno or errno.EIO) from None
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
             raise SourceError(f"{path}: expected a file, found something else (a folder or a device)")
         (boundary or current()).check_open(path, fd)
     except BaseException:
         os.close(fd)
         raise
-    return fd
+    return fd, found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
@@ -17,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from vfs.boundary import ANYWHERE, Boundary, current
+from vfs.boundary import ANYWHERE, Boundary, current, look_at
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.errors import MissingSourceError, OptionError, SourceError
+from vfs.errors import MissingSourceError, OptionError
 from vfs.headers import nav_dims
 from vfs.layout import BlockLayout, FrameLayout, altered, whole_frame
 
@@ -55,26 +54,20 @@ class Files:
         sizes: list[int] = []
         times: list[int] = []
         names: list[str] = []
-        boundary = current()
         for path in paths:
             name = os.path.abspath(path)
             names.append(name)
             try:
-                found = os.stat(name)
-            except FileNotFoundError:
+                found = look_at(name)
+            except MissingSourceError:
                 if not missing_ok:
-                    raise MissingSourceError(f"{name}: no such file") from None
+                    raise
                 sizes.append(-1)
                 times.append(0)
                 continue
-            except OSError as error:
-                raise SourceError(f"{name}: cannot be opened: {error.strerror}", error.errno or 5) from None
-            boundary.check(name)
-            if not stat.S_ISREG(found.st_mode):
-                raise SourceError(f"{name}: expected a file, found something else (a folder or a device)")
             sizes.append(found.st_size)
             times.append(found.st_mtime_ns)
-        return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), boundary)
+        return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current())
 
     def unremembered(self) -> Files:
         """The same files, to be read whatever became of them since they were looked at."""

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from vfs.boundary import Boundary, open_file
+from vfs.boundary import Boundary, open_found
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 
 _MOST_TEXT = 64 << 20  # bytes of a side file that is read whole
@@ -36,9 +36,9 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
         TruncatedSourceError: it ends before, unless `short_ok`.
     """
     try:
-        fd = open_file(path)
+        fd, found = open_found(path)
         try:
-            there = os.fstat(fd).st_size
+            there = found.st_size
             left = max(0, min(size, there - offset)) if offset >= 0 else 0  # a garbled header may name any place and any size: no memory for what is not there
             got = os.pread(fd, left, offset) if left else b""
             while len(got) < left and (more := os.pread(fd, left - len(got), offset + len(got))):

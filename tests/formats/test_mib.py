@@ -257,20 +257,54 @@ def test_links_stay_in_their_folder(tmp_path: Path) -> None:
 
 
 def test_only_headers_are_read_to_open(tmp_path: Path) -> None:
-    """One open, stat and read a file: 8,192 files open in the time that a listing and a look at each takes."""
-    path = write_mib(tmp_path, make(30), frames_per_file=1)
-    opened: list[str] = []
-    real = os.open
+    """One open, stat and read a file, and nothing else: 8,192 files open in little more than the time that this takes."""
+    path = write_mib(tmp_path, make(130), frames_per_file=1)
+    asked: dict[str, int] = {}
 
-    def watch(name: Any, *rest: Any, **kw: Any) -> int:
-        opened.append(str(name))
-        return real(name, *rest, **kw)
+    def watch(name: str, real: Any) -> Any:
+        def watched(*given: Any, **how: Any) -> Any:
+            asked[name] = asked.get(name, 0) + 1
+            return real(*given, **how)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "open", watch)
-        array = vfs.open(path)
-    assert len([n for n in opened if n.endswith(".mib")]) == 30
-    equal(array, make(30))
+        return watched
+
+    equal(vfs.open(path), make(130))
+    counts = []
+    for files in (130, 30):
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("open", "stat", "lstat", "fstat", "pread", "readlink", "close"):
+                patch.setattr(os, name, watch(name, getattr(os, name)))
+            array = vfs.open(path)
+        assert len(array.files) == files
+        equal(array, make(130)[:files])
+        counts.append(asked.copy())
+        asked.clear()
+        for k in range(31, 131):
+            (tmp_path / f"scan{k:03d}.mib").unlink(missing_ok=True)
+    more = {name: counts[0][name] - counts[1].get(name, 0) for name in counts[0]}
+    assert {name: count for name, count in more.items() if count} == {"open": 100, "fstat": 100, "pread": 100, "close": 100}
+
+
+@pytest.mark.parametrize("kind", ["U16", "R64"])
+def test_each_header_is_taken_by_its_own_words(kind: str, tmp_path: Path) -> None:
+    """Headers that have the words of the one before at their places are not parsed; whatever else one may look like is seen."""
+    frames = make(9, kind, 12 if kind == "R64" else None)
+    path = write_mib(tmp_path, frames, kind=kind, frames_per_file=1, first_sequence=999_996, hdr=False)  # a digit more from the fifth on
+    array = vfs.open(path)
+    equal(array, frames)
+    assert array.attrs["sequence_number"] == 999_996
+    changes = [({"f1": "99x998"}, "expected a frame header"), ({"f1": " 99998"}, "expected a frame header"), ({"f0": "MQ2"}, "expected a frame header")]
+    changes += [({field: word}, "belong together") for field, word in (("f2", "00640"), ("f4", "0064"), ("f6", "U32"))]
+    if kind == "R64":
+        changes += [({"f-2": "6"}, "6 bits"), ({"f-2": "ab"}, "need a counter depth"), ({"f9": "2023\0" + "0" * 21}, "need a counter depth")]
+    for fields, message in changes:
+        kept = (tmp_path / "scan003.mib").read_bytes()
+        rewrite(tmp_path / "scan003.mib", **fields)
+        with pytest.raises(FormatError, match=message) as caught:
+            vfs.open(path)
+        assert "scan003.mib" in str(caught.value), fields
+        (tmp_path / "scan003.mib").write_bytes(kept)
+    equal(vfs.open(path), frames)
 
 
 # scans and attributes

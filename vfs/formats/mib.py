@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.boundary import current, open_file
+from vfs.boundary import current, open_found
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
@@ -137,14 +137,34 @@ class _Geometry(NamedTuple):
         return f"{self.x} × {self.y} pixels {self.kind}{depth}, chips {self.layout}, headers of {self.header} bytes"
 
 
-class _File(NamedTuple):
-    sequence: int
-    """number of the first frame"""
-    path: str
-    size: int
-    """bytes"""
-    time: int
-    """of the last change, ns"""
+class _Found(NamedTuple):
+    """The files of a set in the order of their first frames."""
+
+    paths: tuple[str, ...]
+    sequences: np.ndarray
+    """int64[n] number of the first frame"""
+    sizes: np.ndarray
+    """int64[n] bytes"""
+    times: np.ndarray
+    """int64[n] of the last change, ns"""
+    head: bytes
+    """how the first one begins"""
+
+
+class _Words(NamedTuple):
+    """The words of a header that all headers of a set have in common: where another one has the same bytes there, it need not be parsed."""
+
+    start: int = 0
+    """where the sequence number ends"""
+    stop: int = 0
+    words: bytes = b"-"
+    """from there on; what no header has before there was one"""
+    last: int = 0
+    """where the comma before the last field is"""
+    end: int = 0
+    """where the header ends"""
+    tail: bytes = b""
+    """from that comma to the end, where the last field matters (R64)"""
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -165,17 +185,17 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     """
     hdr_path, mib_paths = _members(paths, series)
     hdr = _read_hdr(hdr_path) if hdr_path else {}
-    geometry, found, head = _read_heads(mib_paths, hdr)
-    decoder, sig, payload, pieces = _pixels(found[0].path, geometry)
+    geometry, found = _read_heads(mib_paths, hdr)
+    decoder, sig, payload, pieces = _pixels(found.paths[0], geometry)
     if flip_y:
         pieces = _upside_down(pieces, sig[0])
 
-    sizes = np.array([f.size for f in found], np.int64)
+    sizes = found.sizes
     record = geometry.header + payload
     counts = sizes // record
     full = np.flatnonzero(counts)  # the files that hold a whole frame
     if not len(full):
-        raise FormatError(f"{found[0].path}: expected at least one frame of {record:,} bytes ({geometry}), the file has {found[0].size:,}; it looks truncated")
+        raise FormatError(f"{found.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has {sizes[0]:,}; it looks truncated")
     layout = FrameLayout.of(
         sig,
         counts[full],
@@ -183,14 +203,14 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         word_pixels=decoder.word_pixels,
         payload=payload,
         frame_header=geometry.header,
-        first=_first_frames([found[k] for k in full], counts[full].tolist(), record, found[0].sequence),
+        first=_first_frames(found, full, counts[full], record),
         files=full,
         pieces=pieces,
     )
 
     nav = _scan(hdr_path, hdr, layout.stored)
-    files = Files(tuple(f.path for f in found), sizes, np.array([f.time for f in found], np.int64), current())
-    attrs = _attrs(found[0], head, geometry, hdr) | {
+    files = Files(found.paths, sizes, found.times, current())
+    attrs = _attrs(found, geometry, hdr) | {
         "frames": layout.stored,
         "frames_missing": layout.stored - int(counts.sum()),
         "files_with_partial_frame": int(np.count_nonzero(sizes % record)),
@@ -239,38 +259,39 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str]]
     return (os.path.join(folder, hdr) if hdr else None), [folder + os.sep + n for n in mine]
 
 
-def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, list[_File], bytes]:
-    """The first header of every file (one open, stat and read each). Returns what they agree on, the files in their order, and how the first begins."""
+def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, _Found]:
+    """The first header of every file (one open, stat and read each). Returns what they agree on, and the files in their order."""
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
-    found: list[_File] = []
-    least: _File | None = None
-    lowest = b""
-    known: dict[tuple[bytes, bytes], _Geometry] = {}  # most headers are like the one before: parse what is new
-    for path in paths:
-        head, size, time = _head(path)
-        start = _START.match(head)
-        if start is None:
-            raise FormatError(f"{path}: expected a frame header, comma separated, that begins with MQ1 and a sequence number, found {head[:16]!r}")
-        fields = start[2]
-        key = (fields, _last_field(head, path) if b"64" in fields else b"")
-        if key not in known:
-            known[key] = _geometry(path, *key, hdr)
-            first = next(iter(known.values()))
-            if known[key] != first:
-                raise FormatError(f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or one with series=false")
-        found.append(_File(int(start[1]), path, size, time))
-        if least is None or found[-1] < least:
-            least, lowest = found[-1], head
-    return first, sorted(found), lowest
+    sequences, sizes, times = np.empty((3, len(paths)), np.int64)
+    known: dict[tuple[bytes, bytes], _Geometry] = {}
+    least, lowest = (1 << 62, ""), b""
+    at, stop, words, last, end, tail = _Words()
+    for k, path in enumerate(paths):
+        head, found = _head(path)
+        digits = head[4:at]
+        if head[at:stop] != words or head[last:end] != tail or not digits.isdigit() or head[:4] != b"MQ1," or (last and b"\0" in head[:last]):
+            digits, key, (at, stop, words, last, end, tail) = _parsed(head, path)
+            if key not in known:
+                known[key] = _geometry(path, *key, hdr)
+                first = next(iter(known.values()))
+                if known[key] != first:
+                    raise FormatError(f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or one with series=false")
+        sequence = int(digits)
+        sequences[k], sizes[k], times[k] = sequence, found.st_size, found.st_mtime_ns
+        if sequence <= least[0] and (sequence, path) < least:
+            least, lowest = (sequence, path), head
+    order = np.argsort(sequences, kind="stable")
+    if (np.diff(sequences[order]) == 0).any():
+        order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
+    return first, _Found(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], lowest)
 
 
-def _head(path: str) -> tuple[bytes, int, int]:
-    """Returns (first bytes, size, time of the last change in ns) of a file."""
+def _head(path: str) -> tuple[bytes, os.stat_result]:
+    """Returns (first bytes, what the file is)."""
     try:
-        fd = open_file(path)
+        fd, found = open_found(path)
         try:
-            status = os.fstat(fd)
             head = os.pread(fd, _HEAD, 0)
         finally:
             os.close(fd)
@@ -280,16 +301,24 @@ def _head(path: str) -> tuple[bytes, int, int]:
         raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
     if not head:
         raise FormatError(f"{path}: expected frames, found an empty file")
-    return head, status.st_size, status.st_mtime_ns
+    return head, found
 
 
-def _last_field(head: bytes, path: str) -> bytes:
-    """Last field of a header that says its size in field 2: the counter depth, except in headers of older software."""
-    size = head.split(b",", 3)[2]
+def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
+    """Returns (sequence number, fields 2 to 7 and, of R64, the last one, what a header that says the same has in common with this one)."""
+    start = _START.match(head)
+    if start is None:
+        raise FormatError(f"{path}: expected a frame header, comma separated, that begins with MQ1 and a sequence number, found {head[:16]!r}")
+    common = _Words(start.end(1), start.end(), head[start.end(1) : start.end()])
+    if b"R64" not in start[2].upper():
+        return start[1], (start[2], b""), common
+    # the last field is the counter depth, except in headers of older software; field 2 is the header's size
+    size = start[2].partition(b",")[0]
     most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
-    if most > len(head):
-        head = read_at(path, most, short_ok=True)
-    return head[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")[2]
+    text = read_at(path, most, short_ok=True) if most > len(head) else head
+    before, _, depth = text[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")
+    common = common._replace(last=len(before), end=most, tail=text[len(before) : most]) if before and most <= len(head) else _Words()
+    return start[1], (start[2], depth), common
 
 
 def _geometry(path: str, words: bytes, last: bytes, hdr: dict[str, str]) -> _Geometry:
@@ -360,27 +389,30 @@ def _upside_down(pieces: np.ndarray, height: int) -> np.ndarray:
     return turned
 
 
-def _first_frames(found: Sequence[_File], counts: Sequence[int], record: int, lowest: int) -> list[int]:
-    """Index of the first frame of every file: its sequence number minus the smallest.
+def _first_frames(found: _Found, full: np.ndarray, counts: np.ndarray, record: int) -> np.ndarray:
+    """Index of the first frame of every file that has whole ones: its sequence number minus the smallest, which may be in a file that was cut before its end.
 
     Args:
-        found: in the order of their sequence numbers; counts: frames in each, at least one.
-        lowest: sequence number of the first frame, which may be in a file that was cut before its end.
+        full: int64[m], these files; counts: int64[m] frames in each, at least one.
+        record: bytes of a frame and its header.
 
     Raises:
         FormatError: two files hold the same frames, or so many are missing that a number must be wrong.
     """
-    for before, count, file in zip(found, counts, found[1:], strict=False):
-        if file.sequence < before.sequence + count:
-            raise FormatError(
-                f"{file.path}: its first frame is number {file.sequence}, {before.path} has the numbers {before.sequence} to {before.sequence + count - 1}; "
-                "name the files that belong together, or one with series=false"
-            )
-    highest = found[-1].sequence + counts[-1] - 1
+    begin: np.ndarray = found.sequences[full]
+    lowest = found.sequences.item(0)
+    for k in np.flatnonzero(begin[1:] < begin[:-1] + counts[:-1])[:1].tolist():
+        before, file = full[k : k + 2].tolist()
+        raise FormatError(
+            f"{found.paths[file]}: its first frame is number {begin[k + 1]}, {found.paths[before]} has the numbers {begin[k]} to {begin[k] + counts[k] - 1}; "
+            "name the files that belong together, or one with series=false"
+        )
+    highest, held = begin.item(-1) + counts.item(-1) - 1, int(counts.sum())
     total = highest + 1 - lowest
-    if total > sum(counts) + _MOST_BLANK or total * record >= 1 << 62:
-        raise FormatError(f"{found[-1].path}: frames are numbered {lowest} to {highest}, the files hold {sum(counts):,}; a sequence number looks garbled")
-    return [file.sequence - lowest for file in found]
+    if total > held + _MOST_BLANK or total * record >= 1 << 62:
+        raise FormatError(f"{found.paths[full[-1]]}: frames are numbered {lowest} to {highest}, the files hold {held:,}; a sequence number looks garbled")
+    shifted: np.ndarray = begin - lowest
+    return shifted
 
 
 def _read_hdr(path: str) -> dict[str, str]:
@@ -418,10 +450,11 @@ def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]
     return (stored,)
 
 
-def _attrs(first: _File, head: bytes, geometry: _Geometry, hdr: dict[str, str]) -> dict[str, Any]:
-    """What the header of the first frame, of which `head` are the first bytes, and the .hdr file say."""
-    if len(head) < min(geometry.header, first.size):
-        head = read_at(first.path, geometry.header, short_ok=True)
+def _attrs(found: _Found, geometry: _Geometry, hdr: dict[str, str]) -> dict[str, Any]:
+    """What the header of the first frame and the .hdr file say."""
+    head = found.head
+    if len(head) < min(geometry.header, found.sizes.item(0)):
+        head = read_at(found.paths[0], geometry.header, short_ok=True)
     text = head[: geometry.header].partition(b"\0")[0].decode("latin-1")
     fields = [field.strip() for field in text.split(",")]
     fields += [""] * (22 - len(fields))
@@ -434,7 +467,7 @@ def _attrs(first: _File, head: bytes, geometry: _Geometry, hdr: dict[str, str]) 
         "chips": geometry.chips,
         "sensor_layout": fields[7],
         "chip_select": fields[8],
-        "sequence_number": first.sequence,
+        "sequence_number": found.sequences.item(0),
         "time": time,
         "exposure_s": seconds / 1e9 if seconds is not None and exposure.endswith("ns") else seconds,
         "counter": fields[11],
