@@ -255,3 +255,20 @@ def test_a_file_that_is_written_between_the_look_at_it_and_the_read(tmp_path: Pa
     monkeypatch.setattr(os, "preadv", late)
     with pytest.raises(SourceChangedError, match=r"a.bin: expected bytes 0 to 100, but the file was changed after it was opened"):
         backend.span(0, 0, 100, np.empty(20_000, np.uint8))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("backend", ["mmap", "buffered", "direct"])
+def test_files_are_closed_without_a_word_while_the_interpreter_ends(tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handles that live to the end saw modules that were gone, and a message about it was the last that a program said."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(8192))
+    made = make_backend(backend, Files.stat([path]))
+    held: Any = made.handles.get(0, 0, 8192)  # type: ignore[attr-defined]
+    fd = held.fd
+    made.handles.drop(0)  # type: ignore[attr-defined]
+    for module in ("direct", "handles", "mapped"):
+        monkeypatch.setattr(f"vfs.backends.{module}.os", None)
+    del held
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import vfs
 from vfs import cli
 from vfs.corrections import Corrections
+from vfs.kernels import correct
+from vfs.reading import RegionReader
 from vfs.testing.frame_writers import write_frms6
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.stack_writers import write_mrc
@@ -66,6 +68,43 @@ def test_dark_and_gain(tmp_path: Path, frames: np.ndarray) -> None:
 def test_dark_only_and_stack_of_darks(tmp_path: Path, frames: np.ndarray) -> None:
     stack = np.random.default_rng(1).integers(0, 100, (7, 12, 9))
     array = vfs.open(written(tmp_path, frames), dark=stack)
+    np.testing.assert_allclose(array[...], twin(frames, stack.mean(axis=0)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("lead", [(7,), (2, 3), (1, 1)])
+def test_reference_frames_in_a_file_however_many_axes_they_have(tmp_path: Path, frames: np.ndarray, lead: tuple[int, ...]) -> None:
+    dark = np.random.default_rng(1).integers(0, 100, (*lead, 12, 9)).astype("u2")
+    np.save(tmp_path / "dark.npy", dark)
+    want = twin(frames, dark.reshape(-1, 12, 9).mean(axis=0))
+    np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dark=tmp_path / "dark.npy")[...], want, rtol=1e-5)
+    np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dark=dark)[...], want, rtol=1e-5)
+
+
+def test_of_files_that_do_not_fit_nothing_is_read_and_of_many_frames_not_all_at_once(
+    tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan that was given for a dark image by mistake was read to its end, all of it into memory, to find that it does not fit."""
+    seen: list[int] = []
+    read = RegionReader.read
+
+    def noted(self: RegionReader, region: Any = None, out: Any = None) -> np.ndarray:
+        got = read(self, region, out)
+        seen.append(got.size)
+        return got
+
+    monkeypatch.setattr(RegionReader, "read", noted)
+    monkeypatch.setattr("vfs.array._AT_ONCE", 3 * 12 * 9 * 2)
+    path = written(tmp_path, frames)
+    for name, shape in (("dark", (50, 9, 12)), ("dead", (50, 12, 9)), ("gain", (50, 9))):
+        np.save(tmp_path / "other.npy", np.ones(shape, "u2"))
+        with pytest.raises(vfs.OptionError, match=f"other.npy: {name} "):
+            vfs.open(path, **{name: tmp_path / "other.npy"})
+    assert seen == []
+    stack = np.random.default_rng(1).integers(0, 100, (50, 12, 9)).astype("u2")
+    np.save(tmp_path / "other.npy", stack)
+    array = vfs.open(path, dark=tmp_path / "other.npy")
+    assert sum(seen) == stack.size
+    assert max(seen) == 3 * 12 * 9
     np.testing.assert_allclose(array[...], twin(frames, stack.mean(axis=0)), rtol=1e-5)
 
 
@@ -179,12 +218,66 @@ def test_floats_are_corrected_though_no_dtype_changes(tmp_path: Path, frames: np
         ({"gain": np.zeros((12, 9), complex)}, "gain is complex"),
         ({"dead": np.ones((12, 9), bool)}, "every pixel"),
         ({"dead": np.array([[12, 0]])}, "coordinates reach"),
+        ({"dead": np.array([[-1, 0]])}, r"coordinates reach from \[-1, 0\]"),
         ({"dead": np.zeros((4, 4, 4))}, "dead is"),
+        ({"dead": [[1], [1, 2]]}, "dead: expected an array"),
+        ({"dark": [[1], [1, 2]]}, "dark: expected an array"),
+        ({"dark": np.zeros((0, 12, 9))}, r"dark has shape \(0, 12, 9\)"),
+        ({"dark": np.zeros((12 * 9,))}, "dark has shape"),
     ],
 )
 def test_what_does_not_fit(tmp_path: Path, frames: np.ndarray, what: dict[str, Any], message: str) -> None:
     with pytest.raises(vfs.OptionError, match=message):
         vfs.open(written(tmp_path, frames), **what)
+
+
+@pytest.mark.parametrize("good", [(slice(512), 0), (-1, -1)], ids=["a column", "the corner"])
+def test_a_mask_that_excludes_nearly_everything_is_refused_at_once(tmp_path: Path, good: Any) -> None:
+    """Looking for neighbours took hours, and the columns that half a large detector would have to be filled from took 4 GiB."""
+    dead = np.ones((1024, 1024), bool)
+    dead[good] = False
+    with pytest.raises(vfs.OptionError, match=r"dead: 1,04\d,\d{3} of 1,048,576 pixels are excluded, up to 1,023 pixels from .*True"):
+        vfs.open(written(tmp_path, np.zeros((1, 1024, 1024), "u1")), dead=dead)
+
+
+def test_more_neighbours_than_memory_is_for_are_refused(tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = np.zeros((12, 9), bool)
+    dead[2:8] = True
+    want = twin(frames, dead=dead)
+    path = written(tmp_path, frames)
+    np.testing.assert_allclose(vfs.open(path, dead=dead)[...], want, rtol=1e-5)
+    monkeypatch.setattr("vfs.corrections.SOURCES", 100)
+    with pytest.raises(vfs.OptionError, match="54 of 108 pixels are excluded, up to 3 pixels"):
+        vfs.open(path, dead=dead)
+
+
+@given(data=st.data())
+def test_neighbours_are_all_good_pixels_at_the_smallest_distance(data: st.DataObject) -> None:
+    h, w = data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
+    dead = np.random.default_rng(data.draw(st.integers(0, 99))).random((h, w)) < data.draw(st.sampled_from([0.1, 0.6, 0.95]))
+    dead.flat[data.draw(st.integers(0, dead.size - 1))] = False
+    good = np.argwhere(~dead)
+    far = correct.distances(dead)
+    pixels, begins, sources = correct.neighbours(dead, far, 1 << 20)
+    assert pixels.tolist() == np.flatnonzero(dead).tolist()
+    for k, (y, x) in enumerate(np.argwhere(dead)):
+        away = abs(good - (y, x)).max(axis=1)
+        assert far[y, x] == away.min()
+        assert sources[begins[k] : begins[k + 1]].tolist() == (good[away == away.min()] @ (w, 1)).tolist()
+    assert not far[~dead].any()
+
+
+@pytest.mark.parametrize("dtype", ["<f2", ">f2", "?", "i1", ">u8"])
+def test_pixels_of_every_kind(tmp_path: Path, dtype: str) -> None:
+    """Half precision was an error in the middle of reading."""
+    frames = (np.random.default_rng(2).random((5, 12, 9)) * 100).astype(dtype)
+    dead = np.zeros((12, 9), bool)
+    dead[0, :3] = dead[11, 8] = True
+    dark, gain = np.full((12, 9), 3), np.full((12, 9), 0.5)
+    array = vfs.open(written(tmp_path, frames), dark=dark, gain=gain, dead=dead, chunks=(2, 5, 4))
+    assert array.dtype == (np.float64 if frames.dtype.itemsize == 8 else np.float32)
+    np.testing.assert_allclose(array[...], twin(frames, dark, gain, dead), rtol=1e-5)
+    np.testing.assert_allclose(array[::2, 3:, 1::3], twin(frames, dark, gain, dead)[::2, 3:, 1::3], rtol=1e-5)
 
 
 def test_complex_frames_are_refused(tmp_path: Path) -> None:

@@ -46,6 +46,48 @@ def test_tiles_of_selected_frames(tmp_path: Path, frames: np.ndarray) -> None:
     assert (got == frames.reshape(5, 6, 64, 64)[mask]).all()
 
 
+def test_tiles_of_frames_that_a_file_selects(tmp_path: Path, frames: np.ndarray) -> None:
+    np.save(tmp_path / "roi.npy", [3, 29, 3])
+    for name in (tmp_path / "roi.npy", str(tmp_path / "roi.npy")):
+        assert (np.concatenate([tile for _, tile in opened(tmp_path, frames).tiles(roi=name)]) == frames[[3, 29, 3]]).all()
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ({"workers": "2"}, "workers='2'"),
+        ({"workers": float("nan")}, "workers=nan"),  # no thread was ever started, and the first tile waited for
+        ({"workers": 1.5}, "workers=1.5"),
+        ({"shape": float("nan")}, "chunks=nan"),
+        ({"shape": 2.5}, "chunks=2.5"),
+        ({"shape": object()}, "chunks=<object"),
+        ({"access": 3}, "access=3"),
+        ({"access": "auto"}, "access='auto'"),
+        ({"access": float("nan")}, "access=nan"),
+        ({"shape": "1MiB", "access": "scan"}, "expected one of them"),
+        ({"roi": [[1], [1, 2]]}, "lists of unequal lengths"),
+        ({"roi": "gone.npy"}, "gone.npy: no such file"),
+        ({"roi": [5, 30, -2]}, "roi selects 3 positions from -2 to 30; expected at least one, all from 0 to 29"),
+        ({"roi": np.zeros(30, bool)}, "roi selects no position"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_is_read(tmp_path: Path, frames: np.ndarray, what: dict[str, Any], message: str) -> None:
+    with pytest.raises(vfs.OptionError, match=message):
+        opened(tmp_path, frames).tiles(**what)
+
+
+@pytest.mark.parametrize("shape", [np.int64(70_000), [4, -1, -1], np.array([4, -1, -1])])
+def test_shapes_of_tiles_as_numpy_has_them(tmp_path: Path, frames: np.ndarray, shape: Any) -> None:
+    assert (np.concatenate([tile for _, tile in opened(tmp_path, frames).tiles(shape)]) == frames).all()
+
+
+def test_any_number_of_workers(tmp_path: Path, frames: np.ndarray) -> None:
+    most = 0
+    for _ in opened(tmp_path, frames).tiles((1, 8, 8), workers=10**12):
+        most = max(most, threading.active_count())
+    assert most < 400
+
+
 def test_leaving_early_leaves_no_thread(tmp_path: Path, frames: np.ndarray) -> None:
     before = threading.active_count()
     for _ in opened(tmp_path, frames).tiles((1, -1, -1), workers=3):
@@ -104,6 +146,7 @@ def test_a_selection_goes_back_to_where_it_came_from(tmp_path: Path, frames: np.
     assert np.isnat(array.unroi(np.full(len(sums), np.datetime64("2020-01-01"))))[~mask].all()
     assert np.isnat(array.unroi(np.full(len(sums), np.timedelta64(1, "s"))))[~mask].all()
     assert set(array.unroi(np.full(len(sums), "a"))[~mask]) <= {""}
+    assert set(array.unroi(np.full(len(sums), "a", np.dtypes.StringDType()))[~mask]) == {""}  # was "0"
     assert all(x is None for x in array.unroi(np.full(len(sums), 1, object))[~mask])
     with pytest.raises(vfs.OptionError, match="expected \\["):
         array.unroi(sums[1:])

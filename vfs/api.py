@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vfs import tiling
-from vfs.array import ArrayReader
+from vfs.array import ArrayReader, mean_frame
 from vfs.backends import choice, make_backend
-from vfs.boundary import ANYWHERE, Boundary, open_file, within
+from vfs.boundary import ANYWHERE, Boundary, within
 from vfs.cache import CACHE, ChunkCache
-from vfs.corrections import Corrections
+from vfs.corrections import Corrections, check
 from vfs.dataset import Dataset, Files, Saved
 from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
 from vfs.forest import Forest, Opened
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
 from vfs.layout import FrameLayout, altered
+from vfs.scan import positions
 from vfs.tree import Folder, Tree
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def open_group(
         roi: bool mask over the scan, flat positions, or the name of a .npy file of one of them: the navigation axes become one
             flat axis of the selected frames.
         dtype: convert elements to it (for headerless data: what they are, unless `stored_dtype` says that).
-        dark, gain: subtracted from and multiplied with every frame: an array [sig_shape], a stack of them (their mean), a file that vfs can
+        dark, gain: subtracted from and multiplied with every frame: an array [sig_shape], more of them (their mean), a file that vfs can
             open, or the name of an array of the set. Pixels become float32 unless `dtype` says otherwise.
         dead: pixels replaced by the mean of their good neighbours: a mask [sig_shape], coordinates [n, 2], a file, or a name likewise.
         chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
@@ -260,14 +261,15 @@ def open_group(
                 raise OptionError(f"{names[0]}: {error}") from None
         datasets = _bounded(datasets, boundary)
         if array is not None:
-            if array not in {d.path for d in datasets}:
+            if array not in [d.path for d in datasets]:
                 raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {', '.join(d.path for d in datasets)}")
             datasets = [d for d in datasets if d.path == array or d.companion]
         scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
-        mask = _mask(roi)
+        mask = None if roi is None else positions(roi)
         main = max((d for d in datasets if d.path == array or not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
         sources: list[Files] = []
-        images = {name: _image(value, datasets, backend, sources) for name, value in (("dark", dark), ("gain", gain), ("dead", dead))}
+        given_images = (("dark", dark), ("gain", gain), ("dead", dead))
+        images = {name: _image(name, value, main.shape[main.nav_ndim :], datasets, backend, sources) for name, value in given_images}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache() if cache is None else cache
     group = VirtualGroup.__new__(VirtualGroup)
@@ -485,16 +487,28 @@ def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
     return size
 
 
-def _image(given: Any, datasets: Sequence[Dataset], backend: str, sources: list[Files]) -> Any:
-    """A correction image: an array as it is; a name of an array of the set, or a file, read. Files that do not belong to the set are added to `sources`."""
+def _image(name: str, given: Any, sig_shape: tuple[int, ...], datasets: Sequence[Dataset], backend: str, sources: list[Files]) -> Any:
+    """A correction image: an array as it is; a name of an array of the set, or a file, read: of many frames their mean, in bounded memory.
+
+    Args:
+        name: what it is for; sources: files that do not belong to the set are added to them.
+
+    Raises:
+        OptionError: it does not fit the frames; then nothing of it is read.
+    """
     if not isinstance(given, str | os.PathLike):
         return given
-    for dataset in datasets:
-        if dataset.path == given:
-            return ArrayReader(dataset, make_backend(backend, dataset.files)).read()
-    opened = open(given, backend=backend)
-    sources.append(opened.dataset.files)
-    return opened.read()
+    array: ArrayReader | None = next((ArrayReader(d, make_backend(backend, d.files)) for d in datasets if d.path == given), None)
+    if array is None:
+        array = open(given, backend=backend)
+        sources.append(array.dataset.files)
+    try:
+        check(name, array.shape, array.dtype, sig_shape)
+    except OptionError as error:
+        raise OptionError(f"{os.fspath(given)}: {error}") from None
+    if name == "dead" or array.ndim == len(sig_shape):
+        return array.read()
+    return mean_frame(array, len(sig_shape))
 
 
 def _kept(given: Any, datasets: Sequence[Dataset]) -> Any:
@@ -504,15 +518,3 @@ def _kept(given: Any, datasets: Sequence[Dataset]) -> Any:
     if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
         return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
-
-
-def _mask(roi: Any) -> np.ndarray | None:
-    if roi is None:
-        return None
-    if isinstance(roi, str | os.PathLike):
-        try:
-            with os.fdopen(open_file(os.fspath(roi)), "rb") as file:
-                return np.asarray(np.load(file, allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:  # EOFError: an empty file
-            raise OptionError(f"roi={os.fspath(roi)}: expected a .npy file with a mask or a list of positions: {error}") from None
-    return np.asarray(roi)

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import index
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from vfs.cache import ChunkCache, Shown
 from vfs.corrections import Corrections
 from vfs.dataset import Dataset
 from vfs.decode import Decoder
-from vfs.errors import RegionError
+from vfs.errors import OptionError, RegionError
 from vfs.geometry import ChunkGrid, Region, flat_boxes, select
 from vfs.reading import RegionReader
 
@@ -208,8 +209,8 @@ class ArrayReader(RegionReader):
         Args:
             shape: elements per axis (-1: the whole axis) or bytes; None: the chunks.
             access: "frames", "scan" or "balanced" instead of a shape.
-            roi: only these frames: bool mask over the navigation axes, or flat positions; the navigation axes are then one.
-            workers: threads that read; None: one a core, at most four; 0: read in the caller's thread, without reading ahead.
+            roi: only these frames: as `vfs.open` takes it; the navigation axes are then one.
+            workers: threads that read, at most 256; None: one a core, at most four; 0: read in the caller's thread, without reading ahead.
 
         Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
 
@@ -217,17 +218,21 @@ class ArrayReader(RegionReader):
             OptionError: an argument does not fit.
             SourceError: see `read`.
         """
+        if shape is not None and access is not None:
+            raise OptionError(f"shape={shape!r} and access={access!r}: expected one of them")
+        if access not in (None, "frames", "scan", "balanced"):
+            raise OptionError(f"access={access!r}: expected frames, scan or balanced")
+        threads = _workers(workers)
         of = self if roi is None else self._selected(roi)
         spec = access if shape is None else shape
-        chunking = of.chunking if spec is None else tiling.negotiate(spec if isinstance(spec, str | int) else tuple(spec), of.source)
+        chunking = of.chunking if spec is None else tiling.negotiate(spec, of.source)
         grid = ChunkGrid(of.shape, chunking.shape)
         group = of._group(chunking)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
-        threads = min(4, os.cpu_count() or 1) if workers is None else workers
         return _ahead(regions, lambda region: of._from_group(region, group), threads)
 
     def _selected(self, roi: Any) -> ArrayReader:
-        dataset = self.dataset.arranged(roi=np.asarray(roi))
+        dataset = self.dataset.arranged(roi=scan.positions(roi))
         return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
 
     def _group(self, chunking: tiling.Chunking) -> ChunkGrid:
@@ -269,6 +274,26 @@ class ArrayReader(RegionReader):
         return scan.unroi(self.dataset, result)
 
 
+def mean_frame(array: ArrayReader, sig_ndim: int) -> np.ndarray:
+    """The mean of all frames, for which not all of them are in memory at once.
+
+    Args:
+        sig_ndim: number of axes of a frame, the last ones.
+
+    Returns: float64[frame].
+    """
+    sig = array.shape[array.ndim - sig_ndim :]
+    size = math.prod(sig)
+    total = np.zeros(sig)
+    for part in tiling.cut(Region.whole(array.shape), array.dtype.itemsize, max(_AT_ONCE, size * array.dtype.itemsize)):
+        total += array.read(part).reshape(-1, *sig).sum(axis=0, dtype=np.float64)
+    return total / (array.size // size)
+
+
+_AT_ONCE = 8 << 20
+"""Bytes of frames that are in memory at once where they are added up."""
+
+
 def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], workers: int) -> Iterator[tuple[Region, np.ndarray]]:
     """(region, what was read) in order, with up to `2 * workers` of them under way."""
     if workers < 1:
@@ -289,6 +314,18 @@ def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], work
         finally:
             for _, future in waiting:
                 future.cancel()
+
+
+def _workers(asked: int | None) -> int:
+    """Threads that read tiles."""
+    try:
+        return min(4, os.cpu_count() or 1) if asked is None else min(MOST_WORKERS, index(asked))
+    except TypeError:
+        raise OptionError(f"workers={asked!r}: expected a number of threads, 0 for none") from None
+
+
+MOST_WORKERS = 256
+"""Threads of one stream of tiles: more would only hold more tiles."""
 
 
 def _owned(array: np.ndarray) -> np.ndarray:

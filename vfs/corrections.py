@@ -8,8 +8,10 @@ stored (blank frames) is not corrected: it reads as the fill value, as it does w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,14 @@ import numpy as np
 from vfs.errors import OptionError
 from vfs.geometry import Region
 from vfs.kernels import correct
+
+LOOKS = 1 << 30
+"""Places that are looked at to find what replaces the excluded pixels: eight for each pixel of their distance to the nearest good one. Looking at
+so many took two seconds (one good pixel in the corner of 512 x 512)."""
+
+SOURCES = 1 << 26
+"""Pixels that excluded ones are replaced by, each counted as often as it is used: 256 MiB, and as many additions for each frame. A beam stop
+of 5 % of a frame needs 26 for each of its pixels in 512 x 512, and is too much in 4096 x 4096."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +52,11 @@ class Corrections:
 
         Args:
             sig_shape: shape of a frame, one or two axes; stored: dtype of the frames.
-            dark, gain: numbers [sig_shape].
+            dark, gain: numbers [sig_shape], or frames of them [..., sig_shape], whose mean is taken.
             dead: bool[sig_shape], True where a pixel is excluded (also [1, sig_shape]); or int[n, axes], coordinates of excluded pixels.
 
         Raises:
-            OptionError: shapes do not fit, there is nothing left that is not excluded, or pixels are complex.
+            OptionError: shapes do not fit, nothing or too little is left that is not excluded, or pixels are complex.
         """
         if dark is None and gain is None and dead is None:
             return None
@@ -58,8 +68,14 @@ class Corrections:
         mask = _mask(dead, sig_shape)
         if mask.all():
             raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
-        pixels, begins, sources = correct.neighbours(mask.reshape(shape))
-        return cls(shape, first.reshape(shape), factor.reshape(shape), pixels, begins, sources)
+        far = correct.distances(mask.reshape(shape))
+        found = correct.neighbours(mask.reshape(shape), far, SOURCES) if 8 * int(far.sum(dtype=np.int64)) <= LOOKS else None
+        if found is None or len(found[2]) > SOURCES:
+            raise OptionError(
+                f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels from the nearest good one: too many "
+                "to replace by their neighbours; in a mask, True (not 0) is what is excluded"
+            )
+        return cls(shape, first.reshape(shape), factor.reshape(shape), *found)
 
     @staticmethod
     def dtype(stored: np.dtype) -> np.dtype:
@@ -81,9 +97,16 @@ class Corrections:
         wanted = np.flatnonzero((x >= low[1]) & (x < high[1])) + first
         if len(wanted) == 0:
             return low, high
-        used = np.concatenate([self.sources[self.begins[k] : self.begins[k + 1]] for k in wanted.tolist()])
-        y, x = used // width, used % width
-        return (min(low[0], int(y.min())), min(low[1], int(x.min()))), (max(high[0], int(y.max()) + 1), max(high[1], int(x.max()) + 1))
+        top, left = self._reach[:2, wanted].min(axis=1).tolist()
+        bottom, right = self._reach[2:, wanted].max(axis=1).tolist()
+        return (min(low[0], top), min(low[1], left)), (max(high[0], bottom + 1), max(high[1], right + 1))
+
+    @cached_property
+    def _reach(self) -> np.ndarray:
+        """int32[4, n]: first line and column, last line and column of the sources of every excluded pixel."""
+        y, x = np.divmod(self.sources, np.int32(self.sig_shape[1]))
+        first, last = ([end.reduceat(axis, self.begins[:-1]) for axis in (y, x)] for end in (np.minimum, np.maximum))
+        return np.stack([*first, *last])
 
     def on(self, low: tuple[int, int], shape: tuple[int, int]) -> Callable[[np.ndarray, np.ndarray], None]:
         """What corrects a cut-out of frames.
@@ -100,6 +123,8 @@ class Corrections:
 
         def apply(raw: np.ndarray, out: np.ndarray) -> None:
             kernel = correct.dark_gain_single if raw.dtype.itemsize <= 2 else correct.dark_gain
+            if raw.dtype == np.float16:  # numba has none
+                raw = raw.astype(np.float32)
             kernel(raw, dark, gain, out)
             if first < last:
                 correct.patch(out.reshape(-1, h, w), self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
@@ -123,16 +148,40 @@ def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tupl
     return Region(start, stop, tile.step[:nav_ndim] + (1,) * sig), a, (slice(None),) * nav_ndim + inner
 
 
+def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[int, ...]) -> None:
+    """Whether an image may be meant for frames of that shape, before it is read.
+
+    Args:
+        name: dark, gain or dead; shape, dtype: of the image.
+
+    Raises:
+        OptionError: it may not.
+    """
+    count, tail = math.prod(shape[: len(shape) - len(sig_shape)]), shape[-len(sig_shape) :]
+    if name == "dead":
+        mask = tail == sig_shape and count == 1 and dtype.kind in "biuf"  # one frame, as many files have it
+        if not mask and not (len(shape) == 2 and shape[1] == len(sig_shape) and dtype.kind in "iu") and 0 not in shape:
+            raise OptionError(f"dead is {dtype}{list(shape)}: expected a mask of {list(sig_shape)}, or coordinates [n, {len(sig_shape)}]")
+    elif dtype.kind not in "biuf":
+        raise OptionError(f"{name} is {dtype}: expected numbers")
+    elif tail != sig_shape or not count:
+        raise OptionError(f"{name} has shape {shape}, a frame has {sig_shape}")
+
+
+def _array(given: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except ValueError:  # lists of unequal lengths
+        raise OptionError(f"{name}: expected an array, a file or a name, found {type(given).__name__} that is no array") from None
+
+
 def _image(given: Any, name: str, shape: tuple[int, ...], blank: float) -> np.ndarray:
     if given is None:
         return np.full(shape, blank, np.float32)
-    image = np.asarray(given)
-    if image.dtype.kind not in "biuf":
-        raise OptionError(f"{name} is {image.dtype}: expected numbers")
-    if image.shape[-len(shape) :] != shape or image.ndim > len(shape) + 1:
-        raise OptionError(f"{name} has shape {image.shape}, a frame has {shape}")
-    if image.ndim > len(shape):  # a stack of reference frames
-        image = image.mean(axis=0, dtype=np.float64)
+    image = _array(given, name)
+    check(name, image.shape, image.dtype, shape)
+    if image.ndim > len(shape):  # reference frames
+        image = image.reshape(-1, *shape).mean(axis=0, dtype=np.float64)
     with np.errstate(over="ignore"):  # beyond float32 is infinity
         return np.ascontiguousarray(image, np.float32)
 
@@ -140,17 +189,14 @@ def _image(given: Any, name: str, shape: tuple[int, ...], blank: float) -> np.nd
 def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:
     if given is None:
         return np.zeros(shape, bool)
-    mask = np.asarray(given)
-    while mask.ndim > len(shape) and mask.shape[0] == 1:  # one frame, as many files have it
-        mask = mask[0]
-    if mask.shape == shape and mask.dtype.kind in "biuf":
-        return np.ascontiguousarray(mask != 0)
-    if mask.ndim == 2 and mask.shape[1] == len(shape) and mask.dtype.kind in "iu":
-        if len(mask) and (mask.min() < 0 or (mask >= np.array(shape)).any()):
-            raise OptionError(f"dead: coordinates reach {mask.max(axis=0).tolist()}, a frame has {list(shape)}")
-        made = np.zeros(shape, bool)
+    mask = _array(given, "dead")
+    check("dead", mask.shape, mask.dtype, shape)
+    if mask.shape[-len(shape) :] == shape:
+        return np.ascontiguousarray(mask.reshape(shape) != 0)
+    made = np.zeros(shape, bool)
+    if mask.size:
+        if mask.min() < 0 or (mask >= np.array(shape)).any():
+            low, high = mask.min(axis=0).tolist(), mask.max(axis=0).tolist()
+            raise OptionError(f"dead: coordinates reach from {low} to {high}, a frame has {list(shape)}")
         made[tuple(mask.T)] = True
-        return made
-    if mask.size == 0:
-        return np.zeros(shape, bool)
-    raise OptionError(f"dead is {mask.dtype}{list(mask.shape)}: expected a mask of {list(shape)}, or coordinates [n, {len(shape)}]")
+    return made

@@ -154,7 +154,8 @@ class Dataset:
                 raise OptionError(f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions")
             chosen = mask.astype(np.int64)
             if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
-                raise OptionError(f"roi selects {len(chosen)} positions; expected at least one, all from 0 to {math.prod(nav) - 1}")
+                found = f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
+                raise OptionError(f"roi selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}")
         if self.chosen is not None and (nav_shape is not None or sync_offset):
             raise OptionError("nav_shape and sync_offset do not apply to an array that was opened with roi=")
         shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]

@@ -102,7 +102,7 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
     if isinstance(value, str):
         parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","))
     else:
-        parts = list(value) if isinstance(value, Iterable) else [value]
+        parts = list(value) if isinstance(value, Iterable) and not isinstance(value, bytes) else [value]
     try:
         shape = tuple(int(str(part)) for part in parts)
     except ValueError:

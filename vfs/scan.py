@@ -7,10 +7,12 @@ larger than the data), and where a file of the set is missing.
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
 
+from vfs.boundary import open_file
 from vfs.dataset import Dataset
 from vfs.errors import OptionError
 from vfs.geometry import Region
@@ -59,6 +61,25 @@ def blank(dataset: Dataset, box: Region) -> np.ndarray:
     return empty
 
 
+def positions(roi: Any) -> np.ndarray:
+    """A selection of frames, an array or the name of a .npy file, as an array; whether it fits, `Dataset.arranged` says.
+
+    Raises:
+        OptionError: it is no array, or there is none in the file.
+    """
+    if not isinstance(roi, str | os.PathLike):
+        try:
+            return np.asarray(roi)
+        except ValueError:  # lists of unequal lengths
+            raise OptionError("roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths") from None
+    name = os.fspath(roi)
+    try:
+        with os.fdopen(open_file(name), "rb") as file:
+            return np.asarray(np.load(file, allow_pickle=False))
+    except (OSError, ValueError, EOFError, MemoryError) as error:  # EOFError: an empty file; MemoryError: a garbled header
+        raise OptionError(f"roi={name}: expected a .npy file with a mask or a list of positions: {error}") from None
+
+
 def bounding(mask: np.ndarray) -> tuple[slice, ...]:
     """The smallest box of a scan that holds every valid position; empty slices where there is none."""
     if not mask.any():
@@ -99,7 +120,7 @@ def unroi(dataset: Dataset, result: Any) -> np.ndarray:
     if values.ndim == 0 or len(values) != len(dataset.chosen):
         raise OptionError(f"result has shape {values.shape}, expected [{len(dataset.chosen)}, …]: one entry a selected frame")
     kind = values.dtype.kind
-    blank = {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "S": b"", "O": None}.get(kind, 0)
+    blank = {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "T": "", "S": b"", "O": None}.get(kind, 0)
     out = np.full((math.prod(dataset.scan), *values.shape[1:]), blank, values.dtype)
     out[dataset.chosen] = values
     return out.reshape(*dataset.scan, *values.shape[1:])

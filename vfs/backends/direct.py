@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import warnings
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -58,9 +59,9 @@ class _Direct:
             why = os.strerror(refused.errno or 0)
             warnings.warn(f"{path}: direct I/O is refused here ({why}); reading through the page cache", RuntimeWarning, stacklevel=2)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # modules may be gone by then: the interpreter is ending
         if self.fd >= 0:
-            os.close(self.fd)
+            close(self.fd)
 
 
 @cache

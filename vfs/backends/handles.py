@@ -75,9 +75,9 @@ class Descriptor:
         self.path = path
         self.fd = open_file(path, boundary)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # modules may be gone by then: the interpreter is ending
         if self.fd >= 0:
-            os.close(self.fd)
+            close(self.fd)
 
 
 class Handles(Generic[T]):

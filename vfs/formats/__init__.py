@@ -104,7 +104,7 @@ def by_name(name: str) -> Format:
     """
     known = formats()
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
+        near = difflib.get_close_matches(str(name), known, 1)
         raise OptionError(f"no format is called {name!r}{f' (did you mean {near[0]}?)' if near else ''}; known: {', '.join(known)}")
     return known[name]
 

@@ -29,14 +29,45 @@ def dark_gain_single(raw, dark, gain, out):
 
 
 @njit(nogil=True, cache=True)
-def neighbours(excluded):
-    """For every excluded pixel the good pixels it is replaced by: those of the smallest square around it that has any.
+def distances(excluded):
+    """How far every excluded pixel is from the nearest good one, the larger of rows and columns counting; 0 for good pixels.
 
     Args:
         excluded: bool[h, w], at least one of them False.
 
+    Returns: int32[h, w].
+    """
+    h, w = excluded.shape
+    far = np.zeros((h, w), np.int32)
+    for y in range(h):  # from above and from the left, then from below and from the right: two passes are exact for this distance
+        for x in range(w):
+            if excluded[y, x]:
+                d = h + w
+                for b, a in ((y, x - 1), (y - 1, x - 1), (y - 1, x), (y - 1, x + 1)):
+                    if b >= 0 and 0 <= a < w:
+                        d = min(d, far[b, a] + 1)
+                far[y, x] = d
+    for y in range(h - 1, -1, -1):
+        for x in range(w - 1, -1, -1):
+            if excluded[y, x]:
+                d = far[y, x]
+                for b, a in ((y, x + 1), (y + 1, x + 1), (y + 1, x), (y + 1, x - 1)):
+                    if b < h and 0 <= a < w:
+                        d = min(d, far[b, a] + 1)
+                far[y, x] = d
+    return far
+
+
+@njit(nogil=True, cache=True)
+def neighbours(excluded, far, most):
+    """For every excluded pixel the good pixels it is replaced by: those of the smallest square around it that has any.
+
+    Args:
+        excluded: bool[h, w], at least one of them False; far: what `distances` says of it.
+        most: where the sources of all pixels are more, the search ends there.
+
     Returns:
-        (pixels int64[n] flat, in order; begins int64[n + 1]; sources int64[m] flat): the sources of pixel k are
+        (pixels int64[n] flat, in order; begins int64[n + 1]; sources int32[m] flat): the sources of pixel k are
         `sources[begins[k] : begins[k + 1]]`.
     """
     h, w = excluded.shape
@@ -46,33 +77,32 @@ def neighbours(excluded):
             n += excluded[y, x]
     pixels = np.empty(n, np.int64)
     begins = np.zeros(n + 1, np.int64)
-    sources = np.empty(8 * n + 8, np.int64)
+    sources = np.empty(8 * n + 8, np.int32)
     k = 0
     m = 0
     for y in range(h):
         for x in range(w):
             if not excluded[y, x]:
                 continue
-            for r in range(1, max(h, w)):
-                first = m
-                for b in range(max(0, y - r), min(h, y + r + 1)):
-                    edge = b == y - r or b == y + r
-                    a = max(0, x - r) if edge or x - r >= 0 else x + r
-                    while a < min(w, x + r + 1):
-                        if (edge or a == x - r or a == x + r) and not excluded[b, a]:
-                            if m == sources.shape[0]:
-                                more = np.empty(2 * m, np.int64)
-                                more[:m] = sources
-                                sources = more
-                            sources[m] = b * w + a
-                            m += 1
-                        a += 1 if edge or a == x + r else 2 * r
-                if m > first:
-                    break
+            r = far[y, x]
+            if m + 8 * r > sources.shape[0]:
+                more = np.empty(2 * m + 8 * r, np.int32)
+                more[:m] = sources[:m]
+                sources = more
+            for b in range(max(0, y - r), min(h, y + r + 1)):  # all good ones lie on the edge: smaller squares have none
+                edge = b == y - r or b == y + r
+                a = x - r
+                while a <= x + r:
+                    if 0 <= a < w and not excluded[b, a]:
+                        sources[m] = b * w + a
+                        m += 1
+                    a += 1 if edge else 2 * r
             pixels[k] = y * w + x
             k += 1
             begins[k] = m
-    return pixels, begins, sources[:m]
+            if m > most:
+                return pixels[:k], begins[: k + 1], sources[:m]
+    return pixels, begins, sources[:m].copy()
 
 
 @njit(nogil=True, cache=True)
