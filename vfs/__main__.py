@@ -9,6 +9,9 @@ def main() -> int:
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from vfs.streams import open_missing
+
+    open_missing()
     from vfs.cli import main as run
 
     if before is not signal.SIG_IGN:

@@ -269,3 +269,18 @@ def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> t
         os.close(fd)
         raise
     return fd, found
+
+
+def not_ours(path: str) -> str:
+    """Why a folder is not ours alone; "" where it is."""
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        return str(error.strerror)
+    if not stat.S_ISDIR(found.st_mode):
+        return "not a folder"
+    if found.st_uid != os.geteuid():
+        return f"it belongs to user {found.st_uid}"
+    if found.st_mode & 0o077:
+        return f"others may use it (mode {stat.S_IMODE(found.st_mode):04o})"
+    return ""

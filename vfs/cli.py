@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs import mounting
-from vfs.commands import Datasets, Json, Settings, document, open_all, open_set, opens, say, signals, warn_of_chunks
+from vfs.commands import Datasets, Json, Settings, document, open_all, open_set, opens, put, say, signals, warn_of_chunks
 from vfs.errors import OptionError, VfsError, printable
+from vfs.streams import give_up
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
@@ -44,9 +45,9 @@ def _root(context: typer.Context, version: Annotated[bool, typer.Option("--versi
     if version:
         from vfs import __version__
 
-        print(__version__)
+        put(__version__)
     elif context.invoked_subcommand is None:
-        print(context.get_help())
+        put(context.get_help())
 
 
 @app.command()
@@ -68,14 +69,14 @@ def info(
     if describe:
         if len(groups) > 1:
             raise OptionError(f"--describe takes one data set, found {len(groups)}")
-        print(document(_description(groups[0], explicit)))
+        put(document(_description(groups[0], explicit)))
     elif json_:
-        print(document([report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]))
+        put(document([report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]))
     else:
         for group in groups:
-            print("\n".join(map(printable, report.as_text(group, verbose))))
+            put("\n".join(map(printable, report.as_text(group, verbose))))
             if version:
-                print(document(_zarr_metadata(group, version)))
+                put(document(_zarr_metadata(group, version)))
 
 
 @app.command()
@@ -85,9 +86,9 @@ def formats(json_: Json = False) -> None:
     from vfs.formats import formats as known
 
     if json_:
-        print(document(report.formats_json(known())))
+        put(document(report.formats_json(known())))
     else:
-        print("\n".join(report.formats_text(known())))
+        put("\n".join(report.formats_text(known())))
 
 
 app.command()(mounting.mount)
@@ -118,7 +119,7 @@ def export(
     with _cleaning(), Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(os.path.basename(target), total=total)
         write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
-    print(f"{target}: {count(len(group), 'array')}, {size(total)}")
+    put(f"{target}: {count(len(group), 'array')}, {size(total)}")
 
 
 @app.command()
@@ -176,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody listens: the interpreter's last flush must not complain
+        give_up(1)
         return 1  # as typer does, where it is the one to notice
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -191,7 +192,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(f"{usage().rstrip('.')} (see {where} --help)", 2)
         if debug:
             raise
+        if _nowhere():
+            return _failed("the current folder is not there any more; change into one that is", 2)
         return _failed(f"{type(error).__name__}: {error} (this is a bug in vfs; VFS_DEBUG=1 shows where)", 1)
+
+
+def _nowhere() -> bool:
+    """Whether the current folder was removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _failed(message: str, status: int) -> int:

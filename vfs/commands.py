@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from vfs.errors import OptionError, printable
+from vfs.streams import give_up
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
@@ -111,7 +112,28 @@ def line(text: str) -> str:
 
 
 def say(text: str) -> None:
-    print(line(text), file=sys.stderr, flush=True)
+    """Tell people something, on stderr. That it cannot be written there is no reason to fail."""
+    try:
+        print(line(text), file=sys.stderr, flush=True)
+    except OSError:
+        give_up(2)
+
+
+def put(text: str) -> None:
+    """Print what a command was asked for, on stdout.
+
+    Raises:
+        typer.Exit: with status 2: it cannot be written there, which is said.
+        BrokenPipeError: nobody reads it any more.
+    """
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        give_up(1)
+        say(f"standard output cannot be written to: {error.strerror}")
+        raise typer.Exit(2) from None
 
 
 def open_set(paths: Sequence[str], settings: Settings) -> VirtualGroup:

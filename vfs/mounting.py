@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.commands import Datasets, Json, Settings, converted, document, line, open_all, opens, say, signals, warn_of_chunks
+from vfs.commands import Datasets, Json, Settings, converted, document, line, open_all, opens, put, say, signals, warn_of_chunks
 from vfs.errors import MountError, OptionError
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ def mounts(json_: Json = False) -> None:
     from vfs.mount import mounts as found
 
     if json_:
-        print(document(mounts_json(found())))
+        put(document(mounts_json(found())))
     else:
-        print("\n".join(mounts_text(found())) or "nothing is mounted")
+        put("\n".join(mounts_text(found())) or "nothing is mounted")
 
 
 def unmount(

@@ -244,6 +244,14 @@ def test_the_background(small: Path, point: Path, runtime: Path, tmp_path: Path,
     assert re.fullmatch(rf"\S+ \S+ INFO {point}: 320 B in \d reads, no errors, in 0:\d\d:\d\d", log[-1])
 
 
+@pytest.mark.parametrize("without", ["2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_the_background_without_streams_to_say_so(small: Path, point: Path, runtime: Path, without: str) -> None:
+    done = run("sh", "-c", f'"$@" --background {without}', "sh", sys.executable, "-P", "-m", "vfs", "mount", str(small), str(point))
+    assert done.returncode == 0  # not an error that leaves a mount behind
+    assert np.load(point / "small.npy").sum() == np.arange(24).sum()
+    unmount(point)
+
+
 def test_what_goes_wrong_before_it_is_ready_is_said_at_once(small: Path, point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (point / "thing").touch()
     for what, says in ((small, "expected an empty folder to mount on, it holds thing"), (tmp_path / "none.npy", "no such file")):

@@ -1,4 +1,48 @@
 """Numba kernels: arrays and integers in, arrays out. Nothing else in vfs imports numba.
 
 Every kernel stands at module level (only then it reaches numba's disk cache), releases the GIL and runs on one thread.
+
+Numba keeps what is compiled beside the package, or where it may not write there in the user's home. Where it may write to neither
+(installed by root, run by a service), a folder for temporary files holds it, which must be the user's alone: what lies there is run.
 """
+
+import os
+import tempfile
+from contextlib import suppress
+
+from numba import config, njit
+
+from vfs.boundary import not_ours
+from vfs.errors import DependencyError, printable
+
+
+def _nothing() -> None:
+    pass
+
+
+def _keep_compiled() -> None:
+    """See that compiled kernels can be kept: numba defines none that cannot.
+
+    Raises:
+        DependencyError: there is no place for them.
+    """
+    if os.path.isabs(os.path.expanduser("~")):  # numba would take a home that nobody knows for a folder "~" in the current one
+        with suppress(RuntimeError):  # "no locator available"
+            njit(cache=True)(_nothing)
+            return
+    folder = ""
+    try:
+        folder = os.path.join(tempfile.gettempdir(), f"vfs-{os.geteuid()}")
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        fault = not_ours(folder)
+    except OSError as error:
+        fault = str(error.strerror)
+    if fault:
+        raise DependencyError(f"no folder for compiled kernels: {printable(folder)}: {fault}; set NUMBA_CACHE_DIR to a folder of yours")
+    os.environ["NUMBA_CACHE_DIR"] = config.CACHE_DIR = os.path.join(folder, "kernels")  # also for processes that we start
+
+
+if config.DISABLE_JIT:
+    raise DependencyError("NUMBA_DISABLE_JIT is set: numba would not compile, and most of vfs works only compiled; unset it")
+_keep_compiled()

@@ -16,7 +16,6 @@ import fcntl
 import json
 import os
 import re
-import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +24,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any
 
+from vfs.boundary import not_ours
 from vfs.errors import MountError, printable
 
 KEPT = 7 * 86400  # seconds that the log of a mount stays that has ended
@@ -34,26 +34,11 @@ PID, STATUS, LOG = "pid", "status.json", "log"
 def _in_runtime_folder() -> list[str]:
     """Folders of ours that a runtime folder of this user is for: the one we are told of, then the usual one."""
     named = [os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"]
-    return [os.path.join(name, "vfs") for name in dict.fromkeys(named) if os.path.isabs(name) and not _fault(name)]
+    return [os.path.join(name, "vfs") for name in dict.fromkeys(named) if os.path.isabs(name) and not not_ours(name)]
 
 
 def _in_temporary_folder() -> str:
     return os.path.join(tempfile.gettempdir(), f"vfs-{os.geteuid()}")
-
-
-def _fault(path: str) -> str:
-    """Why a folder is not ours alone; "" where it is."""
-    try:
-        found = os.lstat(path)
-    except OSError as error:
-        return str(error.strerror)
-    if not stat.S_ISDIR(found.st_mode):
-        return "not a folder"
-    if found.st_uid != os.geteuid():
-        return f"it belongs to user {found.st_uid}"
-    if found.st_mode & 0o077:
-        return f"others may use it (mode {stat.S_IMODE(found.st_mode):04o})"
-    return ""
 
 
 def home() -> str:
@@ -71,7 +56,7 @@ def home() -> str:
             os.mkdir(path, 0o700)
     except OSError as error:
         raise MountError(error.errno or errno.EIO, f"no folder for the state of mounts: {printable(path)}: {error.strerror}; set XDG_RUNTIME_DIR") from None
-    if fault := _fault(path):
+    if fault := not_ours(path):
         raise MountError(errno.EPERM, f"{printable(path)}: expected a folder of yours alone: {fault}; remove it, or set XDG_RUNTIME_DIR")
     return path
 
@@ -81,7 +66,7 @@ def _homes() -> list[str]:
     names = _in_runtime_folder()
     with suppress(OSError):
         names.append(_in_temporary_folder())
-    return [name for name in names if not _fault(name)]
+    return [name for name in names if not not_ours(name)]
 
 
 def _name(point: str) -> str:
@@ -193,7 +178,7 @@ def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
     for above in _homes():
         for name in sorted(os.listdir(above)):
             folder = os.path.join(above, name)
-            if _fault(folder):
+            if not_ours(folder):
                 continue
             try:
                 fd = _locked(folder, os.O_RDWR)

@@ -23,6 +23,7 @@ from vfs.mount.logs import Line, Stderr
 from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
 from vfs.mount.status import ENDING, Reporter, Status
 from vfs.mount.view import WORKERS, View, library, loop, version
+from vfs.streams import open_missing
 from vfs.tree import Shown, ZarrFace
 
 log = logging.getLogger("vfs.mount")
@@ -255,6 +256,7 @@ def main() -> None:
     to be served) from standard input, answers with one line of JSON on standard output, {} when the mount is ready or
     {"code", "error"}, and serves until standard input is closed or the parent is gone; in the background until the parent says there that it may go on alone.
     """
+    open_missing()  # stderr of whoever started us
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed must not look like an answer
 

@@ -1,0 +1,70 @@
+"""Where compiled kernels are kept when neither the package nor a home can be written to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+_NOWHERE = """
+    from numba.core import caching
+    # as for a user who may write to no such place
+    for name in [name for name in vars(caching) if "Locator" in name and name[0] != "_" and "UserProvided" not in name]:
+        getattr(caching, name).from_function = classmethod(lambda *_: None)
+"""
+_NO_HOME = """
+    import os, pwd
+    def unknown(_):
+        raise KeyError("who?")
+    pwd.getpwuid = unknown
+    assert os.environ.pop("HOME")
+"""
+_PLAN = """
+    import os
+    from vfs.kernels import paths
+    import numpy as np
+    text = np.frombuffer(b"path", np.uint8)
+    paths.path_hash(text.ctypes.data, text.size)
+    print(os.environ.get("NUMBA_CACHE_DIR"))
+"""
+
+
+def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    places = os.pathsep.join(os.path.abspath(name) for name in sys.path if name)
+    told = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": places}
+    told.pop("NUMBA_CACHE_DIR", None)
+    command = [sys.executable, "-P", "-c", textwrap.dedent(code)]
+    return subprocess.run(command, cwd=folder, env=told, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("why", [_NOWHERE, _NO_HOME], ids=["nowhere", "home"])
+def test_without_a_place_of_its_own_numba_gets_one_that_is_ours_alone(tmp_path: Path, why: str) -> None:
+    ours = tmp_path / f"vfs-{os.geteuid()}"
+    done = ran(why + _PLAN, tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{ours}/kernels\n"), done.stderr
+    assert ours.stat().st_mode & 0o777 == 0o700
+    assert list(ours.glob("kernels/*/paths.path_hash*.nbi"))
+    assert [path.name for path in tmp_path.iterdir()] == [ours.name]  # numba would have made a folder "~" here
+    done = ran(why + _PLAN, tmp_path)  # with the folder there
+    assert (done.returncode, done.stdout) == (0, f"{ours}/kernels\n"), done.stderr
+
+
+def test_a_folder_that_others_can_write_to_is_not_run_from(tmp_path: Path) -> None:
+    ours = tmp_path / f"vfs-{os.geteuid()}"
+    ours.mkdir()
+    ours.chmod(0o777)
+    done = ran(_NOWHERE + _PLAN, tmp_path)
+    says = f"vfs.errors.DependencyError: no folder for compiled kernels: {ours}: others may use it (mode 0777); set NUMBA_CACHE_DIR to a folder of yours"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, says)
+
+
+def test_where_the_package_can_be_written_to_nothing_is_told(tmp_path: Path) -> None:
+    import vfs
+
+    if not os.access(os.path.join(os.path.dirname(vfs.__file__), "kernels"), os.W_OK):
+        pytest.skip("the package is read-only here")
+    assert ran(_PLAN, tmp_path).stdout == "None\n"
