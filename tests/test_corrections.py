@@ -174,6 +174,11 @@ def test_images_in_files_of_any_format_also_through_the_command_line(tmp_path: P
     np.testing.assert_allclose(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (0, 12, 9)])
+def test_nothing_is_excluded(tmp_path: Path, frames: np.ndarray, shape: tuple[int, ...]) -> None:
+    np.testing.assert_array_equal(vfs.open(written(tmp_path, frames), dead=np.zeros(shape))[...], frames.astype("f4"))
+
+
 def test_a_mask_of_one_frame(tmp_path: Path, frames: np.ndarray) -> None:
     dead = np.zeros((1, 1, 12, 9), "u1")
     dead[..., 3, 4] = 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.test_geometry import regions
 from vfs.errors import OptionError
-from vfs.geometry import Region
+from vfs.geometry import ChunkGrid, Region
 from vfs.tiling import COSTLY, LIMIT, TARGET, Source, cut, grouped, negotiate
 
 FOUR_D = Source((128, 256, 512, 512), 2, 2, 2.0)
@@ -134,3 +134,28 @@ def test_what_is_small_is_not_cut() -> None:
     region = Region.box((1, 2), (9, 8))
     assert list(cut(region, 2, 8 * 6 * 2)) == [region]
     assert len(list(cut(region, 2, 8 * 6 * 2 - 1))) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "full"),
+    [
+        ((6, 6, 256, 256), (4, 4, -1, -1), 1.0),  # was 1.78: chunks at the edge counted as if they were whole
+        ((6, 6, 256, 256), (-1, -1, 240, -1), 1.0),
+        ((6, 6, 256, 256), (5, 5, 256, 128), 2.0),
+        ((10**6, 256, 256), (999_999, 256, 256), 1.0),
+    ],
+)
+def test_a_pass_over_chunks_that_do_not_divide_the_array(shape: tuple[int, ...], chunks: tuple[int, ...], full: float) -> None:
+    found = negotiate(chunks, Source(shape, len(shape) - 2, 2, 2))
+    assert found.full == pytest.approx(full, rel=0.02)
+
+
+def test_a_pass_costs_what_its_chunks_cost() -> None:
+    """A recount, one chunk after the other."""
+    source = Source((7, 5, 100, 90), 2, 2, 2)
+    for chunks in ((3, 2, 100, 90), (7, 5, 33, 33), (2, 3, 30, 90), (7, 5, 1, 1), (1, 1, 100, 40)):
+        total = 0.0
+        for position in (grid := ChunkGrid(source.shape, chunks)).touched(Region.whole(source.shape)):
+            part = grid.region(position).shape
+            total += negotiate(part, source).one * math.prod(part) * 2
+        assert negotiate(chunks, source).full == pytest.approx(total / (7 * 5 * 100 * 90 * 2))

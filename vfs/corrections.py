@@ -191,7 +191,7 @@ def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape, bool)
     mask = _array(given, "dead")
     check("dead", mask.shape, mask.dtype, shape)
-    if mask.shape[-len(shape) :] == shape:
+    if mask.size and mask.shape[-len(shape) :] == shape:
         return np.ascontiguousarray(mask.reshape(shape) != 0)
     made = np.zeros(shape, bool)
     if mask.size:

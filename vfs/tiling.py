@@ -113,8 +113,7 @@ def _decided(spec: ChunkSpec, source: Source) -> Chunking:
         shape, reason = _given(spec, source.shape), "as asked"
     touched = _touched(shape, source)
     one = touched / max(1.0, math.prod(shape) * source.stored)
-    counts = (-(-n // c) for n, c in zip(source.shape, shape, strict=True))
-    full = touched * math.prod(counts) / max(1.0, math.prod(source.shape) * source.stored)
+    full = _passed(shape, source, touched) / max(1.0, math.prod(source.shape) * source.stored)
     return Chunking(shape, reason, one, full)
 
 
@@ -220,6 +219,18 @@ def _touched(chunk: Sequence[int], source: Source) -> float:
     pitch = size / max(1, math.prod(unit[:-1]))
     line = run if run >= size else min(max(run, pitch), run + PAGE) if pitch < PAGE else run + PAGE
     return units * max(min(size, PAGE), min(size, lines * line))
+
+
+def _passed(chunk: Sequence[int], source: Source, touched: float) -> float:
+    """Bytes that storage delivers for all chunks, those at the far edges with what they have left. `touched`: for a whole one."""
+    edges = [n % c for n, c in zip(source.shape, chunk, strict=True)]
+    whole = [n // c for n, c in zip(source.shape, chunk, strict=True)]
+    total = touched * math.prod(whole)
+    for at_edge in product(*((False, True) if rest else (False,) for rest in edges)):
+        if any(at_edge):
+            count = math.prod(n for n, here in zip(whole, at_edge, strict=True) if not here)
+            total += count * _touched([e if here else c for e, c, here in zip(edges, chunk, at_edge, strict=True)], source) if count else 0.0
+    return total
 
 
 def parsed(word: str) -> str | int | tuple[int, ...]:
