@@ -723,7 +723,8 @@ def test_a_file_that_cannot_be_opened(three: tuple[list[Path], np.ndarray], back
 def test_whole_frames_are_read_to_their_places(three: tuple[list[Path], np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
     """What needs no decoding passes through no other memory; short rows and other byte orders do."""
     paths, frames = three
-    monkeypatch.setattr(PlainDecoder, "decode", lambda *args: pytest.fail("was decoded"))
+    for name in ("decode", "step"):
+        monkeypatch.setattr(PlainDecoder, name, lambda *args: pytest.fail("was decoded"))
     options = {"format": "raw", "sig_shape": (64, 128), "frame_header": 10, "backend": "buffered"}
     array = vfs.open(paths, dtype="<u2", **options)
     np.testing.assert_array_equal(array[...], frames)
@@ -770,7 +771,7 @@ def test_converted_boxes_with_blank_frames(tmp_path: Path, backend: str, stored:
     twin = np.zeros((16, 9, 10), to)
     twin[3:15] = values
     array = vfs.open(paths, format="raw", stored_dtype=stored, sig_shape="9,10", frame_header=3, dtype=to, sync_offset=-3, nav_shape=16, backend=backend)
-    assert (array.decode_as is None) == (stored in ("<f4", "<u8"))
+    assert array.converts == (stored not in ("<f4", "<u8"))
     for box in (np.s_[:], np.s_[1:5], np.s_[2:16:5, 3:, 1:7:2], np.s_[4:9, 8], np.s_[0:2]):
         np.testing.assert_array_equal(array[box], twin[box])
         assert array[box].dtype == to

@@ -22,13 +22,16 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from vfs.errors import DecodeError, OptionError
-from vfs.kernels import gather
+from vfs.kernels import steps
 
 
 class Decoder(Protocol):
     """Decodes read ranges.
 
-    One that also has `decode_as(ranges, data, base, out)` writes elements of another dtype in the same pass, where `converts(dtype)` says so.
+    One that also has `converts(dtype)` writes elements of the dtypes for which that is true, too, in the same pass.
+
+    One that also has `step(dtype)` gives the address of a kernel that does what `decode` does into memory of that dtype (see
+    `vfs.kernels.steps`): a read need not come back to the interpreter for every piece of a file.
 
     Attributes:
         dtype: of the elements it writes, native byte order.
@@ -56,7 +59,7 @@ class Decoder(Protocol):
             ranges: int64[n, 11] (see `vfs.kernels.ranges`), all of one file.
             data: uint8[m], the bytes of that file from `base` on.
             base: offset of `data[0]` in the file.
-            out: dtype[size], C-contiguous.
+            out: [size], C-contiguous, of `dtype` or one that it converts to.
         """
 
 
@@ -85,9 +88,6 @@ class BlockDecoder(Protocol):
         Raises:
             DecodeError: the bytes do not decode, or not to that shape.
         """
-
-
-_WORDS = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
 
 @dataclass(frozen=True)
@@ -123,22 +123,18 @@ class PlainDecoder:
     def straight(self) -> bool:
         return self.stored.isnative
 
-    def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+    def step(self, dtype: np.dtype) -> int:
+        if dtype != self.dtype:
+            return steps.placing_as(self.dtype, not self.stored.isnative, dtype)
         parts = 2 if self.stored.kind == "c" else 1
-        words = out.view(_WORDS[self.stored.itemsize // parts])
-        if self.stored.isnative:
-            gather.place(ranges, data, base, words, parts)
-        else:
-            gather.place_swapped(ranges, data, base, words, parts)
+        return steps.placing(self.stored.itemsize // parts, parts, not self.stored.isnative)
+
+    def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+        steps.decode(self.step(out.dtype), ranges, data, base, out.view(np.uint8))
 
     def converts(self, dtype: np.dtype) -> bool:
-        """True where `decode_as` makes elements of that dtype, as numpy's casts do: float32 and float64 of integers of up to 4 bytes."""
+        """Float32 and float64 of integers of up to 4 bytes, as numpy casts them."""
         return self.stored.kind in "iu" and self.stored.itemsize <= 4 and dtype.kind == "f" and dtype.itemsize >= 4
-
-    def decode_as(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        """`decode` into floats."""
-        kernel = gather.place_as if self.stored.isnative else gather.place_swapped_as
-        kernel(ranges, data, base, np.empty(0, self.dtype), out)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ is possible. What is corrected or converted goes in tiles that stay in the proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from vfs import scan, tiling
-from vfs.backends import Backend
+from vfs.backends import Backend, Lender
 from vfs.buffers import scratch
 from vfs.cache import ChunkCache
 from vfs.corrections import Corrections, corrected_box
@@ -20,11 +20,27 @@ from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, OptionError, SourceError
 from vfs.geometry import Region
-from vfs.kernels.fetch import in_runs
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, LINES, NEXT, PLANE, START, STEP, STOP, at_edges, by_file, in_lines, split, windows
+from vfs.kernels.fetch import decode_windows, in_runs
+from vfs.kernels.ranges import (
+    COLUMNS,
+    COUNT,
+    DEST,
+    LINES,
+    NEXT,
+    PLANE,
+    STEP,
+    W_FILE,
+    W_START,
+    W_STOP,
+    W_WANTED,
+    at_edges,
+    by_file,
+    in_lines,
+    split,
+    windows,
+)
 from vfs.layout import BlockLayout
 
-Decode = Callable[[np.ndarray, np.ndarray, int, np.ndarray], None]
 ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
 _ANY = 1 << 62
 RUN = 1024
@@ -52,7 +68,7 @@ class RegionReader:
         token: stands for this reader in the cache, which others may share; unlike an id it is never given out again.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
-        decode_as: decodes and converts in one pass, where the decoder can. longest: bytes of the longest file.
+        converts: the decoder does, in the same pass. lender: the backend, where kernels read from its files. longest: bytes of the longest file.
 
     Raises:
         OptionError: `dtype` does not fit.
@@ -77,7 +93,8 @@ class RegionReader:
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
         self.views = self.as_stored and self.plain and not backend.copies
         decoder, converted = dataset.decoder, self.dtype != self.stored and corrections is None
-        self.decode_as = decoder.decode_as if converted and isinstance(decoder, PlainDecoder) and decoder.converts(self.dtype) else None
+        self.converts = converted and isinstance(decoder, PlainDecoder) and decoder.converts(self.dtype)
+        self.lender = cast(Lender, backend) if hasattr(backend, "lend") and hasattr(decoder, "step") else None
         self.longest = int(dataset.files.sizes.max(initial=0))
 
     @property
@@ -155,12 +172,12 @@ class RegionReader:
                     np.copyto(out, self.backend.span(*run, scratch_none).view(self.stored).reshape(region.shape), casting="unsafe")
                 return
         flat = out.reshape(-1) if out.flags.c_contiguous else None
-        if self.decode_as is not None and flat is not None:
+        if self.converts and flat is not None:
             ranges, covered = self.dataset.layout.read_ranges(region, ROWS)
             if covered >= 0:
                 if covered < flat.size:
                     flat.fill(np.asarray(self.dataset.fill).astype(self.stored))
-                self.fetch(ranges, flat, self.decode_as)
+                self.fetch(ranges, flat)
                 return
         done = 0
         with np.errstate(all="ignore"):
@@ -264,40 +281,62 @@ class RegionReader:
             flat.fill(self.dataset.fill)
         return rows, covered
 
-    def fetch(self, rows: np.ndarray, flat: np.ndarray, decode: Decode | None = None) -> None:
-        """Put the elements of read ranges into their places, by `decode` where the decoder's is not meant."""
-        straight, backend = self.plain and decode is None, self.backend
-        decode = decode or cast(Decoder, self.dataset.decoder).decode
+    def fetch(self, rows: np.ndarray, flat: np.ndarray) -> None:
+        """Put the elements of read ranges into their places, converted where `flat` has not the dtype that is stored."""
+        backend, decoder = self.backend, cast(Any, self.dataset.decoder)
+        converted = flat.dtype != self.stored
         one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)  # needs no kernel: neither calls, nor in a fresh process compiling
         if len(rows) > 1:
             rows = by_file(rows)
         if not self.lined and not one:
             rows = in_lines(rows, 0)
-        if straight and backend.in_place and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
+        if self.plain and not converted and backend.in_place and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
             rows, memory = rows if one else in_lines(rows, 0), flat.view(np.uint8)
-            for file, start, stop, first, last, _ in _one_window(rows) if one else windows(rows, _ANY).tolist():
+            for file, start, stop, first, last, _ in (_one_window(rows) if one else windows(rows, _ANY)).tolist():
                 backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
             return
         if not one and self.lined:
             rows = in_lines(rows, backend.window)
-        wins = _one_window(rows) if one else windows(rows, backend.window).tolist()
+        wins = _one_window(rows) if one else windows(rows, backend.window)
         if not backend.copies:
-            for file, start, stop, first, last, _ in wins:
-                decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
+            for file, start, stop, first, last, _ in wins.tolist():
+                decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
             return
-        longest = max((win[2] - win[1] for win in wins), default=0)
-        decoder = cast(Decoder, self.dataset.decoder)
-        with scratch.borrow(min(longest, max(backend.window, decoder.word_bytes)) + backend.margin) as memory:
-            for file, start, stop, first, last, wanted in wins:
-                part = rows[first:last]
-                if stop - start <= backend.window:
-                    few = in_lines(part, 0) if wanted * 2 < stop - start else None
-                    decode(part, backend.span(file, start, stop, memory, few), start, flat)
-                    continue
-                # a long run that has to be decoded: in pieces that stay in cache
-                runs = split(part, backend.window, decoder.word_bytes, decoder.word_pixels)
-                for k, (a, b) in enumerate(runs[:, START : STOP + 1].tolist()):
-                    decode(runs[k : k + 1], backend.span(file, a, b, memory), a, flat)
+        most, longest = max(backend.window, decoder.word_bytes), _longest(wins)
+        if longest > most:  # in pieces that stay in cache
+            rows = split(rows, backend.window, decoder.word_bytes, decoder.word_pixels)
+            wins = windows(rows, most)
+            longest = _longest(wins)
+        with scratch.borrow(longest + backend.margin) as memory:
+            if self.lender is not None and len(wins) > 1:
+                self._decode_lent(self.lender, rows, wins, memory, flat)
+            else:
+                for win in wins.tolist():
+                    self._decode_window(rows, win, memory, flat)
+
+    def _decode_window(self, rows: np.ndarray, win: list[int], memory: np.ndarray, flat: np.ndarray) -> None:
+        file, start, stop, first, last, wanted = win
+        part = rows[first:last]
+        few = in_lines(part, 0) if wanted * 2 < stop - start else None
+        cast(Decoder, self.dataset.decoder).decode(part, self.backend.span(file, start, stop, memory, few), start, flat)
+
+    def _decode_lent(self, lender: Lender, rows: np.ndarray, wins: np.ndarray, memory: np.ndarray, flat: np.ndarray) -> None:
+        """Windows, sorted by file, that a kernel reads and decodes, all of a file in one call."""
+        step, out, n = cast(Any, self.dataset.decoder).step(flat.dtype), flat.view(np.uint8), len(wins)
+        first = 0
+        while first < n:
+            file = wins.item(first, W_FILE)
+            last = n if wins.item(n - 1, W_FILE) == file else int(np.searchsorted(wins[:, W_FILE], file, "right"))
+            part = wins[first:last]
+            start, stop = int(part[:, W_START].min()), int(part[:, W_STOP].max())
+            opened = lender.lend(file, start, stop)
+            bad = decode_windows(opened.fd, rows, part, step, memory, out)
+            if bad < 0:
+                lender.unchanged(opened, file, start, stop)
+            else:  # once more, to say what is wrong
+                self._decode_window(rows, part[bad].tolist(), memory, flat)
+                last = first + bad + 1
+            first = last
 
     def _gather_blocks(self, region: Region, out: np.ndarray) -> bool:
         """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
@@ -341,10 +380,10 @@ class RegionReader:
                     flat[to : to + count] = piece.reshape(-1)
             rows = rows[[piece is None for piece in kept]]
         backend = self.backend
-        wins = windows(rows, backend.window).tolist() if len(rows) > 1 else _one_window(rows)
-        longest = max((win[2] - win[1] for win in wins), default=0) + backend.margin if backend.copies else 0
+        wins = windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
+        longest = _longest(wins) + backend.margin if backend.copies else 0
         with scratch.borrow(longest) as memory:
-            for file, start, stop, first, last, wanted in wins:
+            for file, start, stop, first, last, wanted in wins.tolist():
                 part = rows[first:last]
                 data = backend.span(file, start, stop, memory, part if wanted * 2 < stop - start else None)
                 for _, a, b, to, _, _, count, number, *_ in part.tolist():
@@ -387,12 +426,18 @@ def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise OptionError("out is read-only")
 
 
-def _one_window(rows: np.ndarray) -> list[list[int]]:
+def _one_window(rows: np.ndarray) -> np.ndarray:
     """What `windows` finds in one range of one line, or in none."""
-    if len(rows) == 0:
-        return []
-    file, start, stop = rows[0, :DEST].tolist()
-    return [[file, start, stop, 0, 1, stop - start]]
+    wins = np.zeros((len(rows), W_WANTED + 1), np.int64)
+    if len(rows):
+        file, start, stop = rows[0, :DEST].tolist()
+        wins[0] = file, start, stop, 0, 1, stop - start
+    return wins
+
+
+def _longest(wins: np.ndarray) -> int:
+    """Bytes of the longest window."""
+    return int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0))
 
 
 def _within(tile: Region, region: Region) -> tuple[Any, ...]:

@@ -57,7 +57,7 @@ def test_floats_in_one_pass_are_what_numpy_makes_of_them(dtype: str, to: str) ->
                 row[START], row[STOP] = 1000 + lead + a * stored.itemsize, 1000 + lead + b * stored.itemsize
                 row[DEST], row[STEP], row[COUNT] = first, step, b - a
                 twin[at] = values[a:b]
-            decoder.decode_as(ranges, source, 1000, out)
+            decoder.decode(ranges, source, 1000, out)
             np.testing.assert_array_equal(out, twin)
 
 

@@ -8,7 +8,7 @@ read is an error, never a crash. `direct` reads past the page cache. `vfs.testin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from vfs.errors import OptionError
 
 class Backend(Protocol):
     """Bytes of files.
+
+    One that reads from open files may also have `lend` and `unchanged`, see `Lender`: kernels then read from these themselves.
 
     Attributes:
         copies: True where `span` copies into `scratch`, False where it gives views and needs none.
@@ -46,6 +48,24 @@ class Backend(Protocol):
 
         Raises:
             SourceError: the bytes cannot be had. The message names file and byte range.
+        """
+
+
+class Lender(Protocol):
+    """A backend whose open files others may read from."""
+
+    def lend(self, file: int, start: int, stop: int) -> Any:
+        """An open file, for bytes `start` to `stop`: its `fd` is good for as long as the object is held.
+
+        Raises:
+            SourceError: as `Backend.span`.
+        """
+
+    def unchanged(self, opened: Any, file: int, start: int, stop: int) -> None:
+        """To be asked after reading.
+
+        Raises:
+            SourceChangedError: the file was written meanwhile.
         """
 
 

@@ -29,7 +29,7 @@ class BufferedBackend:
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
-        opened = self.handles.get(file, start, stop)
+        opened = self.lend(file, start, stop)
         out = scratch if width else scratch[: stop - start]
         if width:
             assert wanted is not None
@@ -44,10 +44,16 @@ class BufferedBackend:
             if bad >= 0:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, out[a - start : b - start])
-        now, files = os.fstat(opened.fd), self.handles.files
-        if now.st_mtime_ns != files.times[file] and files.sizes[file] >= 0:  # it was written meanwhile
-            raise self.handles.wrong(opened, file, start, stop, now)
+        self.unchanged(opened, file, start, stop)
         return out
+
+    def lend(self, file: int, start: int, stop: int) -> Descriptor:
+        return self.handles.get(file, start, stop)
+
+    def unchanged(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
+        now, files = os.fstat(opened.fd), self.handles.files
+        if now.st_mtime_ns != files.times.item(file) and files.sizes.item(file) >= 0:
+            raise self.handles.wrong(opened, file, start, stop, now)
 
     @staticmethod
     def _fill(opened: Descriptor, start: int, out: np.ndarray) -> None:

@@ -45,7 +45,7 @@ from vfs.decode import PlainDecoder
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
 from vfs.headers import nav_dims, read_at
-from vfs.kernels import stamps, unpack
+from vfs.kernels import stamps, steps
 from vfs.layout import FrameLayout, altered, whole_frame
 
 _HEAD = 1024  # bytes that are read of every file: holds the headers of one and of four chips
@@ -85,9 +85,11 @@ class RawDecoder:
     def accumulates(self) -> bool:
         return self.depth == 24
 
+    def step(self, dtype: np.dtype) -> int:
+        return steps.unpacking(self.depth)
+
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        kernel = {1: unpack.place_bits, 6: unpack.place_lanes, 12: unpack.place_lanes, 24: unpack.add_halves}[self.depth]
-        kernel(ranges, data, base, out)
+        steps.decode(steps.unpacking(self.depth), ranges, data, base, out.view(np.uint8))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import fields, nav_dims, read_at, read_side_file
-from vfs.kernels import unpack
+from vfs.kernels import steps
 from vfs.layout import BlockLayout, FrameLayout, whole_frame
 
 HEADER = np.dtype(
@@ -186,8 +186,11 @@ class NibbleDecoder:
     def dtype(self) -> np.dtype:
         return np.dtype(np.uint8)
 
+    def step(self, dtype: np.dtype) -> int:
+        return steps.unpacking(4)
+
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        unpack.place_nibbles(ranges, data, base, out)
+        steps.decode(steps.unpacking(4), ranges, data, base, out.view(np.uint8))
 
 
 def _layout(header: np.void, files: Files, stored: np.dtype | None, start: int, opener: Any) -> tuple[FrameLayout | BlockLayout, Decoder | BlockDecoder]:
