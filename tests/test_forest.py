@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,6 +152,40 @@ def test_a_folder_is_opened_through_in_the_background_once_it_is_listed(tmp_path
     assert set(opened.values()) == {1}
     assert len(names(forest)) == 300
     assert sum(opened.values()) == 100
+
+
+def test_one_thread_opens_the_files_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several would keep each other waiting. Who lists it gets its names nevertheless, and errors, too."""
+    for k in range(60):
+        save(tmp_path / f"s{k}.npy")
+    inside, most = [0], [0]
+    real = api.open_group
+
+    def slow(path: Any, **options: Any) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.005)
+        try:
+            if path.endswith("s40.npy") and failing:
+                raise OSError(errno.EMFILE, "too many")
+            return real(path, **options)
+        finally:
+            inside[0] -= 1
+
+    failing = True
+    monkeypatch.setattr(api, "open_group", slow)
+    forest = api.forest(tmp_path)
+    with pytest.raises(SourceError, match="s40"):
+        names(forest)
+    failing = False
+    found: list[list[str]] = []
+    listers = [threading.Thread(target=lambda: found.append(names(forest))) for _ in range(3)]
+    for lister in listers:
+        lister.start()
+    for lister in listers:
+        lister.join(30)
+    assert found == [faces(*(f"s{k}" for k in range(60)))] * 3
+    assert most == [1]
 
 
 def test_listing_goes_on_from_any_place_while_names_come_and_go(tmp_path: Path) -> None:

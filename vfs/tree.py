@@ -329,14 +329,19 @@ def _slice(read: Callable[[int, int], np.ndarray], width: int, start: int, stop:
     return _bytes(read(first, last))[start - first * width : max(start, stop) - first * width]
 
 
+@lru_cache(1 << 10)
+def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
+    written = io.BytesIO()
+    npy.write_array_header_1_0(written, {"descr": descr, "fortran_order": False, "shape": shape})
+    return written.getvalue()
+
+
 class NpyFace:
     """One array as a .npy file, byte for byte what `np.save` writes for it (format version 1.0, C order)."""
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
-        written = io.BytesIO()
-        npy.write_array_header_1_0(written, {"descr": array.dtype.newbyteorder("<").str, "fortran_order": False, "shape": array.shape})
-        self.header = written.getvalue()
+        self.header = _npy_header(array.dtype.newbyteorder("<").str, array.shape)
         self.root = Node(False, len(self.header) + array.nbytes)
 
     def node(self, key: str) -> Node | None:

@@ -86,7 +86,7 @@ class Library:
     def notify(self, session: object, parent: int, name: bytes, length: int) -> int:
         assert (parent, length) == (1, len(name))
         self.told.append(name)
-        return 0 if name == b"known" else -2
+        return {b"known": 0, b"unmounting": -9}.get(name, -2)
 
 
 def test_the_kernel_is_told_when_names_took_more_than_may_be_kept(tmp_path: Path) -> None:
@@ -111,3 +111,14 @@ def test_the_kernel_is_told_when_names_took_more_than_may_be_kept(tmp_path: Path
     memory[0] += 20 << 20
     assert look(400_000, 0)
     assert len(library.told) == 2  # the session is gone
+
+
+def test_nobody_is_told_while_it_is_being_unmounted(tmp_path: Path) -> None:
+    """libfuse writes a line on stderr for each name then, and who unmounts would wait as long as nobody reads those."""
+    library, memory = Library([]), [100 << 20]
+    names = remembered.Remembered(types.SimpleNamespace(_libfuse=library, fuse_version_major=3), lambda: memory[0])
+    names._session = object()  # type: ignore[assignment]
+    assert not names.look(str(tmp_path), [], 0, 0)
+    memory[0] += 40 << 20
+    assert names.look(str(tmp_path), ["unknown", "unmounting", "known", "other"], 100_000, 0)
+    assert library.told == [b"unknown", b"unmounting"]

@@ -387,14 +387,23 @@ class Forest:
                     self._walking = False
                     return
                 listing = self._ahead[-1]  # the one that was asked for last
+            listing.walked(True)
             try:
-                more = listing.step()
+                more = True
+                while more and listing is self._last():
+                    more = listing.step()
             except VfsError:
                 more = False  # who lists the folder comes to the same file
             except Exception:
                 log.exception("%s: cannot be looked through ahead", listing.path)
                 more = False
+            finally:
+                listing.walked(False)
             if not more:
                 with self._lock:
                     if listing in self._ahead:
                         self._ahead.remove(listing)
+
+    def _last(self) -> Listing:
+        with self._lock:
+            return self._ahead[-1]

@@ -37,6 +37,7 @@ log = logging.getLogger("vfs.forest")
 FRESH = 100_000_000  # ns: a folder changed so shortly before it was read may change again without another time of change
 WATCHED = 16  # files of a set that are looked at while it is closed
 FORGET = 60.0  # seconds after which nobody goes on with a listing
+TURN = 0.01  # seconds between looks at what a thread found that opens files ahead: two that open them side by side cost as much again (GIL)
 TRIES = 10  # a set that changes while it is looked at is looked at again
 PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR}  # say nothing of the file
 
@@ -76,7 +77,8 @@ class Listing:
         self.places: dict[str, int] = {}
         self.pending: deque[str] = deque()
         self.unnamed = 0  # how often names were taken back
-        self.busy = 0  # files of `pending` that are being opened
+        self.busy = False  # a file of `pending` is being opened
+        self.ahead = False  # a thread opens them one after the other: who lists the folder waits for it
         self._state: tuple[int, int, int] | None = None
         self._checked = self._verified = self._listed = -1e9
         self._pause = self._verify_pause = CHECK
@@ -428,16 +430,19 @@ class Listing:
             self.entries[place] = None
 
     def step(self) -> bool:
-        """Open the next file that is not known yet. Returns False where there is none left.
+        """Open the next file that is not known yet, or wait a little for whoever is at it. Returns False where there is none left.
 
         Raises:
             SourceError: see `record`; it is tried again the next time.
         """
         with self._lock:
+            if self.busy:
+                self._found.wait(TURN)
+                return True
             if not self.pending:
                 return False
             name = self.pending.popleft()
-            self.busy += 1
+            self.busy = True
         try:
             self._assign(name)
             if self.plain(name):
@@ -448,9 +453,16 @@ class Listing:
             raise
         finally:
             with self._lock:
-                self.busy -= 1
-                self._found.notify_all()
+                self.busy = False
+                if not self.ahead or not self.pending:
+                    self._found.notify_all()
         return True
+
+    def walked(self, ahead: bool) -> None:
+        """Say whether a thread opens one file after the other from now on."""
+        with self._lock:
+            self.ahead = ahead
+            self._found.notify_all()
 
     def begin(self) -> None:
         """Before a listing: have what changed looked at again.
@@ -479,12 +491,10 @@ class Listing:
         self._listed = time.monotonic()
         for place in count(after):
             while place >= len(self.entries):
-                if not self.step():
-                    with self._lock:
-                        if place < len(self.entries):
-                            break
-                        if not self.pending:
-                            if not self.busy:
-                                return
-                            self._found.wait()
+                with self._lock:
+                    if self.ahead and place >= len(self.entries):
+                        self._found.wait(TURN)
+                        continue
+                if not self.step() and place >= len(self.entries):
+                    return
             yield self.entries[place] or "/"

@@ -6,7 +6,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
@@ -161,22 +160,18 @@ class Flights:
     """Single-flight: while one thread makes something, others that want it wait for that one."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._flying: dict[str, Future[None]] = {}
+        self._flying: dict[str, threading.Lock] = {}  # held until it is over
 
     def once(self, key: str, make: Callable[[], None]) -> None:
         """Call `make`, or wait until somebody's call of it is over, however that ends."""
-        with self._lock:
-            flight = self._flying.get(key)
-            mine = flight is None
-            if flight is None:
-                flight = self._flying[key] = Future()
-        if not mine:
-            flight.result()
-            return
+        mine = threading.Lock()
+        mine.acquire()
+        flight = self._flying.setdefault(key, mine)  # one step for all threads
+        if flight is not mine:
+            with flight:
+                return
         try:
             make()
         finally:
-            with self._lock:
-                del self._flying[key]
-            flight.set_result(None)
+            del self._flying[key]
+            mine.release()

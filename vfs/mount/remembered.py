@@ -12,6 +12,7 @@ libfuse 2 is left alone: the channel to the kernel that the call needs there is 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -80,11 +81,16 @@ class Remembered:
             return False
         self._asked = asked
         for name in tops:
-            if self._forget(os.fsencode(name)):
+            answer = self._forget(os.fsencode(name))
+            if answer == 0:
                 with suppress(OSError):  # whoever has it as working folder is to find it under its name
                     os.stat(os.path.join(point, name))
+            elif answer != -errno.ENOENT:  # which is a name that the kernel does not know: it is being unmounted, and libfuse writes a line on stderr each time
+                break
         return True
 
-    def _forget(self, name: bytes) -> bool:
+    def _forget(self, name: bytes) -> int:
         with self._lock:
-            return self._session is not None and self._library.fuse_lowlevel_notify_inval_entry(self._session, ROOT, name, len(name)) == 0
+            if self._session is None:
+                return -errno.ENOTCONN
+            return int(self._library.fuse_lowlevel_notify_inval_entry(self._session, ROOT, name, len(name)))

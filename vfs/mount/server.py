@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import logging
 import os
@@ -103,6 +104,7 @@ def serve(
 
         reporter = Reporter(take, write, watch)
         _warm_up(folder)
+        gc.freeze()  # what is there now stays: looking through it again and again costs a twentieth of opening sets
         if allow_other:
             _warn_of_closed(folder)
         said = _Stderr(debug)
