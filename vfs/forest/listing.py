@@ -145,7 +145,7 @@ class Listing:
         candidates = [name for name in files if name.lower().endswith(self.rules.endings)]
         candidates.sort(key=lambda name: (self.rules.rank(name), natural(name)))
         self.order = {name: place for place, name in enumerate(candidates)}
-        self.leads = [name for name in candidates if self.rules.rank(name) < len(self.rules.ranks)]
+        self.leads = [name for name in candidates if self._leads(name)]
         self.by_label = {}
         for name in candidates:
             for label in self.rules.labels(name):
@@ -177,6 +177,9 @@ class Listing:
             self.entries = [*kept]
         self.pending = deque(name for name in candidates if name not in self.base and name not in self.owner and (name in again or not self._refused(name)))
 
+    def _leads(self, name: str) -> bool:
+        return self.rules.rank(name) < len(self.rules.ranks)
+
     def _refused(self, name: str) -> bool:
         return name in self.records and not self._shown(name)
 
@@ -207,6 +210,8 @@ class Listing:
         now = time.monotonic()
         if now - record.checked < record.pause:
             return False
+        if record.error and (record.lost or self._leads(name)):  # whatever file is at fault, it may be well again: that is not written down
+            return True
         if state_of(os.path.join(self.path, name)) != record.state:
             return True
         for path, size, then in record.watched:
@@ -338,7 +343,7 @@ class Listing:
         if self.order.get(first, 0) >= self.order.get(name, 0) or first in self.owner:
             return False
         other = self.record(first)
-        if other.seen < self.appeared.get(name, 0):
+        if other.seen < self.appeared.get(name, 0) or (other.error and time.monotonic() - other.checked >= other.pause):
             self.open(first)
             other = self.record(first)
         return bool(other.faces) and name in other.members

@@ -1,0 +1,68 @@
+"""A set of a tree that one of its other files broke is there again when that file is well, in place or put back, whoever names the set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.test_forest import names, opened, quiet
+from vfs import api
+from vfs.errors import SourceError
+from vfs.forest import Forest
+from vfs.testing.writers import write_mib
+
+__all__ = ["opened", "quiet"]  # fixtures
+
+FRAMES = np.arange(1, 6 * 64 * 64 + 1, dtype=np.uint16).reshape(6, 64, 64)
+
+
+def damage(path: Path) -> int:
+    """Make a file of a series hold numbers that belong to the next one. Returns: how many bytes it had."""
+    before = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"x" * (before // 2))
+    return before
+
+
+def pixels(forest: Forest, path: str = "scan.npy") -> np.ndarray:
+    node = forest.node(path)
+    assert node is not None
+    got = forest.get(path, 0, node.size)
+    assert got is not None
+    return np.frombuffer(bytes(got)[128:], "<u2")
+
+
+@pytest.mark.parametrize("hdr", [True, False])
+@pytest.mark.parametrize("back", ["in place", "replaced"])
+def test_a_set_that_was_shown(tmp_path: Path, quiet: None, hdr: bool, back: str) -> None:
+    write_mib(tmp_path, FRAMES, frames_per_file=2, hdr=hdr)
+    forest = api.forest(tmp_path)
+    (first,) = [name for name in names(forest) if name.endswith("1.npy" if not hdr else "scan.npy")]
+    shown = names(forest)
+    np.testing.assert_array_equal(pixels(forest, first), FRAMES.ravel())
+    member = tmp_path / "scan002.mib"
+    shutil.copy2(member, tmp_path / "kept")
+    size = damage(member)
+    for _ in range(2):
+        with pytest.raises(SourceError):
+            pixels(forest, first)
+    names(forest)
+    if back == "in place":
+        os.truncate(member, size)
+    else:
+        (tmp_path / "kept").replace(member)
+    np.testing.assert_array_equal(pixels(forest, first), FRAMES.ravel())
+    assert names(forest) == shown
+
+
+def test_a_set_that_was_broken_when_it_was_first_looked_at(tmp_path: Path, quiet: None) -> None:
+    write_mib(tmp_path, FRAMES, frames_per_file=2)
+    size = damage(tmp_path / "scan002.mib")
+    forest = api.forest(tmp_path)
+    assert [name for name in names(forest) if name.endswith(".npy")] == []
+    os.truncate(tmp_path / "scan002.mib", size)
+    assert {name.split(".")[0] for name in names(forest)} == {"scan"}  # not what one of its members is called
+    np.testing.assert_array_equal(pixels(forest), FRAMES.ravel())
