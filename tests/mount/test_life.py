@@ -116,6 +116,19 @@ def test_after_sigkill_the_helper_clears_up(small: Path, point: Path, lib: str) 
         assert np.load(point / "small.npy").size == 24
 
 
+def test_a_killed_server_lets_go_of_the_mount_before_the_helper_wakes(small: Path, point: Path, lib: str) -> None:
+    """Linux closes the files of a killed process by their numbers and lets go of those with high numbers first; else the helper may come too early."""
+    with Foreground(point, small) as server:
+        files = f"/proc/{server.process.pid}/fd"
+        what = {int(name): os.readlink(f"{files}/{name}") for name in os.listdir(files)}
+        [fuse] = [fd for fd, name in what.items() if name == "/dev/fuse"]
+        [end] = [fd for fd, name in what.items() if name.startswith("socket:")]
+        assert end < fuse
+        unmount(point)
+        assert server.rest() == (0, "ended", "")
+    assert eventually(lambda: not helpers(point))
+
+
 def test_a_dead_mount_is_recognised_and_cleared_by_the_next(small: Path, point: Path, caplog: pytest.LogCaptureFixture, lib: str) -> None:
     with Foreground(point, small) as server:
         os.stat(point / "small.npy")

@@ -62,6 +62,7 @@ _MOST = 16  # numbers at the end of a path
 _HERE = -100  # AT_FDCWD
 
 _room_for_attributes, _room_for_a_number = room(ATTRIBUTES), room(4)
+_room_for_numbers, _room_for_cuts, _room_for_hashes = room(_MOST), room(_MOST + 1), room(_MOST + 1)
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 
@@ -69,10 +70,10 @@ _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_
 def _find(h, text, length):
     """Address of the name of that text, 0 where there is none."""
     names = peek(state() + 8 * NAMES)
-    at = serve.place(np.int64(h), NAME_MASK)
+    at = serve.place(h, NAME_MASK)
     for _ in range(PROBES):
         name = atomic_load(names + 8 * at)
-        if name and peek(name + 8 * HASH) == np.int64(h) and peek(name + 8 * LENGTH) == length:
+        if name and peek(name + 8 * HASH) == h and peek(name + 8 * LENGTH) == length:
             equal = True
             other = peek(name + 8 * TEXT)
             for i in range(length):
@@ -92,10 +93,8 @@ def _resolve(path):
     length = 0
     while peek8(text + length):
         length += 1
-    numbers = np.empty(_MOST, np.int64)  # the last one first
-    cuts = np.empty(_MOST + 1, np.int64)
-    hashes = np.empty(_MOST + 1, np.uint64)
-    cuts[0] = length
+    numbers, cuts, hashes = _room_for_numbers(), _room_for_cuts(), _room_for_hashes()  # int64, the last one first
+    poke(cuts, length)
     n = 0
     end = length
     while n < _MOST:
@@ -107,24 +106,25 @@ def _resolve(path):
             factor *= 10
         if begin == end or begin == 0 or peek8(text + begin - 1) != 47 or (end - begin > 1 and peek8(text + begin) == 48):
             break
-        numbers[n] = value
+        poke(numbers + 8 * n, value)
         n += 1
-        cuts[n] = end = begin - 1
+        end = begin - 1
+        poke(cuts + 8 * n, end)
     h = BASIS
     at = 0
     for k in range(n, -1, -1):
-        h = hashed(h, text, at, cuts[k])
-        at = cuts[k]
-        hashes[k] = h
+        h = hashed(h, text, at, peek(cuts + 8 * k))
+        at = peek(cuts + 8 * k)
+        poke(hashes + 8 * k, np.int64(h))
     for k in range(n + 1):
-        name = _find(hashes[k], text, cuts[k])
+        name = _find(peek(hashes + 8 * k), text, peek(cuts + 8 * k))
         if name:
             if k < peek(name + 8 * LEAST) or k > peek(name + 8 * AXES):
                 return 0, 0, 0, h, length
             counts = peek(name + 8 * COUNTS)
             index = 0
             for j in range(k):
-                value, count = numbers[k - 1 - j], peek(counts + 8 * j)
+                value, count = peek(numbers + 8 * (k - 1 - j)), peek(counts + 8 * j)
                 if value >= count:
                     return 0, 0, 0, h, length
                 index = index * count + value

@@ -25,6 +25,7 @@ from vfs.errors import MountError, SourceChangedError, VfsError, printable
 from vfs.kernels.paths import path_inode
 from vfs.mount.failures import Failures
 from vfs.mount.gate import Gate
+from vfs.mount.helper import Helper
 from vfs.mount.points import fusermount
 from vfs.mount.remembered import Remembered
 from vfs.mount.status import Counters
@@ -317,22 +318,32 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
     }
     if view.allow_other:
         options |= {"allow_other": True, "default_permissions": True}  # without the latter nobody would look at modes
-    if fusermount(version(module)):
+    helper = Helper() if fusermount(version(module)) else None
+    if helper:
         options["auto_unmount"] = True  # needs fusermount, which stays behind and clears up after a crash
     plain = module.fuse_operations
 
     def start() -> None:
         view.remembered.begin()
+        if helper:
+            helper.begin()
         init()
+
+    def end() -> None:
+        view.remembered.end()
+        if helper:
+            helper.end()
 
     try:
         from vfs.mount.fast import Structs
 
         module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
-        run(_operations(module, start, view.remembered.end), point, **options)
+        run(_operations(module, start, end), point, **options)
     finally:
         module.fuse_operations = plain
         view.lane.close()
+        if helper:
+            helper.end()
 
 
 def _with(plain: type[Any], lane: Lane, structs: Structs) -> type[Any]:
