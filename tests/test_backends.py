@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vfs.backends import Backend, make_backend
+from vfs.backends import Backend, make_backend, mapped
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.backends.mapped import MmapBackend
@@ -272,3 +272,38 @@ def test_files_are_closed_without_a_word_while_the_interpreter_ends(tmp_path: Pa
     del held
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+def test_the_kernel_is_told_of_what_it_cannot_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of pages far from the last one: neither what is read in order, nor single pages, nor most of a large file for a view of it."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(os.urandom(64 << 10) * 512)
+    content = path.read_bytes()
+    told: list[tuple[int, int]] = []
+    backend = make_backend("mmap", Files.stat([path]))
+    really, at = mapped._advise, backend.handles.get(0, 0, 1).at  # type: ignore[attr-defined]
+
+    def noted(first: int, length: int, what: int) -> int:
+        assert really(first, length, what) == 0
+        told.append((first - at, first - at + length))
+        return 0
+
+    monkeypatch.setattr(mapped, "_advise", noted)
+    none = np.empty(0, np.uint8)
+
+    def read(start: int, stop: int) -> None:
+        assert backend.span(0, start, stop, none).tobytes() == content[start:stop]
+
+    for n in range(20):  # in order, with headers between
+        read(384 + n * 131_456, (n + 1) * 131_456)
+    assert told == []
+    read(20_000_001, 20_131_073)
+    read(7, 131_079)
+    assert told == [(20_000_001 // 4096 * 4096, 20_131_073), (0, 131_079)]
+    told.clear()
+    read(30_000_000, 30_000_900)
+    read(8_000_000, 8_131_072)
+    read(len(content) - 131_072, len(content))
+    read(0, len(content))
+    read(12_000_000, 12_131_072)
+    assert [stop for _, stop in told] == [8_131_072, len(content), 12_131_072]

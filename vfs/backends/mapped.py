@@ -1,4 +1,11 @@
-"""The mmap backend: views of mapped files, without a copy."""
+"""The mmap backend: views of mapped files, without a copy.
+
+The kernel is told what is read next where it cannot guess that: pages far from what was read of the file before, which it would otherwise
+fetch fault by fault, each with as much around it as its read-ahead is long. Measured cold, interleaved, on a disk with read-ahead of 8 MiB: frames
+of 128 KiB in random order take half the time and a tenth of the bytes, chunks of 2 MiB 0.73 of the time; where all is in memory it costs 5 of
+44 us a frame. What is read in order the kernel does best by itself: with advice for every span a pass over all frames had 0.7 of its speed. So had
+`pread` after `posix_fadvise`, 0.4 of it, and random frames gained nothing: the buffered backend gives no advice.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +24,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
 _LIBC.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64)
 _LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_advise = _LIBC.madvise
+_advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_PAGE = mmap.PAGESIZE
+_NEAR = 4 << 20
+"""Bytes: what lies no further from what was read last is read in order, perhaps by several threads."""
+
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -43,21 +56,23 @@ class _Mapping:
 
 
 class _Map:
-    """A mapped file, and its descriptor to ask how long it is now."""
+    """A mapped file, and its descriptor to ask how long it is now. `at`: its address; `last`: byte up to which it was read last."""
 
-    __slots__ = ("data", "descriptor", "fd", "path")
+    __slots__ = ("at", "data", "descriptor", "fd", "last", "path")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.path = path
+        self.last = 0
         self.descriptor = Descriptor(path, boundary)
         self.fd = self.descriptor.fd
         size = os.fstat(self.fd).st_size
         if size == 0:
             raise TruncatedSourceError(f"{path}: expected data, found an empty file")
         try:
-            self.data = np.asarray(_Mapping(self.fd, size))
+            mapping = _Mapping(self.fd, size)
         except OSError as error:
             raise SourceError(f"{path}: cannot be mapped: {error.strerror}; try backend='buffered'") from None
+        self.at, self.data = mapping.at, np.asarray(mapping)
 
 
 class MmapBackend:
@@ -78,4 +93,8 @@ class MmapBackend:
             mapped = self.handles.get(file, start, stop)
         if stop > mapped.data.size:
             raise TruncatedSourceError(f"{mapped.path}: expected bytes {start:,} to {stop:,}, {mapped.data.size:,} were there when it was mapped")
+        if not -_NEAR <= start - mapped.last <= _NEAR and 2 * _PAGE <= stop - start <= _NEAR:
+            first = start // _PAGE * _PAGE
+            _advise(mapped.at + first, stop - first, mmap.MADV_WILLNEED)  # whether the kernel does so is its own business
+        mapped.last = stop
         return mapped.data[start:stop]
