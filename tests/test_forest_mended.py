@@ -66,3 +66,37 @@ def test_a_set_that_was_broken_when_it_was_first_looked_at(tmp_path: Path, quiet
     os.truncate(tmp_path / "scan002.mib", size)
     assert {name.split(".")[0] for name in names(forest)} == {"scan"}  # not what one of its members is called
     np.testing.assert_array_equal(pixels(forest), FRAMES.ravel())
+
+
+@pytest.mark.parametrize("hdr", [True, False])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link to nothing", "link in a circle", "link to elsewhere"])
+def test_a_member_that_becomes_something_else_is_an_error_and_not_absent(tmp_path: Path, quiet: None, hdr: bool, kind: str) -> None:
+    """Absent would be blank to whoever reads chunks."""
+    folder, away = tmp_path / "sets", tmp_path / "away"
+    away.mkdir()
+    folder.mkdir()
+    write_mib(folder, FRAMES, frames_per_file=2, hdr=hdr)
+    forest = api.forest(folder)
+    (first,) = [name for name in names(forest) if name.endswith(".npy") and not name.endswith(("exposure.npy", "timestamp.npy"))]
+    chunk = f"{first.removesuffix('.npy')}.zarr/data/c/0/0/0"
+    np.testing.assert_array_equal(pixels(forest, first), FRAMES.ravel())
+    member = folder / "scan002.mib"
+    member.rename(away / member.name)
+    make = {
+        "folder": member.mkdir,
+        "pipe": lambda: os.mkfifo(member),
+        "link to nothing": lambda: member.symlink_to("nothing"),
+        "link in a circle": lambda: member.symlink_to(member.name),
+        "link to elsewhere": lambda: member.symlink_to(away / member.name),
+    }
+    make[kind]()
+    for _ in range(2):
+        for path in (first, chunk):
+            with pytest.raises(SourceError):
+                forest.node(path)
+            with pytest.raises(SourceError):
+                forest.get(path, 0, 10)
+        names(forest)
+    (member.rmdir if kind == "folder" else member.unlink)()
+    (away / member.name).rename(member)
+    np.testing.assert_array_equal(pixels(forest, first), FRAMES.ravel())

@@ -133,8 +133,8 @@ class Listing:
                 elif entry.is_file(follow_symlinks=False):
                     files.add(entry.name)
         again = {name for name, record in self.records.items() if record.passing}
-        for name in again:  # what was in their way may be gone, also where all names are as before; that they were shown stays known
-            self.records[name].state, self.records[name].checked = None, -1e9
+        for name in again:  # what was in their way may be gone, also where all names are as before
+            self._look_again(name)
         if files == self.files and folders == self.folders:
             self.pending.extend(sorted(again - set(self.pending)))
             return
@@ -154,10 +154,11 @@ class Listing:
             self.appeared.pop(name, None)
             self.told.discard(name)
             owner = self.owner.pop(name, None)
-            for known in (name, owner):
-                if known is not None:  # without a member the set of the owner is another one
-                    self._unname(known)
-                    self.records.pop(known, None)
+            if owner is not None:  # without a member its set is another one, or none
+                self._unname(owner)
+                self._look_again(owner)
+            self._unname(name)
+            self.records.pop(name, None)
             self._hide(name)
         for name in gone_folders:
             self._hide(name)
@@ -176,6 +177,12 @@ class Listing:
             self.places = {name: place for place, name in enumerate(kept)}
             self.entries = [*kept]
         self.pending = deque(name for name in candidates if name not in self.base and name not in self.owner and (name in again or not self._refused(name)))
+
+    def _look_again(self, name: str) -> None:
+        """Have a candidate opened again before it is used; that it was shown stays known."""
+        record = self.records.get(name)
+        if record is not None:
+            record.state, record.checked = None, -1e9
 
     def _leads(self, name: str) -> bool:
         return self.rules.rank(name) < len(self.rules.ranks)
