@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
-import contextlib
 import os
 import pty
 import re
