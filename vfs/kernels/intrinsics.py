@@ -19,6 +19,30 @@ def swap_bytes(typing_context, word):
     return word(word), generate
 
 
+_WORD = ir.IntType(64)
+
+
+@intrinsic
+def get_word(typing_context, address, index):
+    """Word `index` of 8 bytes from `address` on, which need not be aligned: no array has to be made and handed around for it."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]), align=1)
+
+    return types.uint64(types.intp, types.intp), generate
+
+
+@intrinsic
+def set_word(typing_context, address, index, word):
+    """Write word `index` of 8 bytes from `address` on."""
+
+    def generate(context, builder, signature, args):
+        builder.store(args[2], builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.uint64), generate
+
+
 @intrinsic
 def unpack_12(typing_context, dst, src):
     """16 pixels of 12 bits, little-endian, from 24 bytes at address `src` to 16 of uint16 at address `dst`; neither need be aligned.

@@ -131,40 +131,22 @@ def _slab(ranges, r, end, limit):
     return -(-lines // pieces)  # of equal lengths, as far as that goes
 
 
-_ROW, _END, _LINE, _LINES, _NOW = range(5)
-CURSOR = 5 + TOGETHER
-"""Length of what `next_line` keeps from call to call."""
-
-
 @inner
-def next_line(ranges, at):
-    """Go to the next line of the ranges, in the order of the file.
+def interleaved(ranges, r, ahead):
+    """What is to be taken together from range `r` on, line by line, in the order of the file.
 
     Args:
-        at: int64[CURSOR], zeros before the first call.
+        ahead: int64[TOGETHER], where it is put in how many lines later than that of `r` the first line of each range comes.
 
-    Returns: (row or -1 at the end, which of its lines).
+    Returns: (the range after the last one, how many lines there are in all: line n of each is line n - ahead of its own, where it has that many).
     """
-    while True:
-        at[_ROW] += 1
-        if at[_ROW] >= at[_END]:
-            at[_LINE] += 1
-            if at[_LINE] < at[_LINES]:
-                at[_ROW] = at[_NOW]
-            else:
-                r = at[_END]
-                if r >= ranges.shape[0]:
-                    return -1, 0
-                at[_ROW], at[_NOW], at[_END], at[_LINE], at[_LINES] = r, r, _together(ranges, r), 0, 1
-                for k in range(r, at[_END]):
-                    ahead = 0
-                    if ranges[k, LINES] > 1:
-                        ahead = (ranges[k, START] - ranges[r, START]) // ranges[r, PITCH]
-                        at[_LINES] = max(at[_LINES], ahead + ranges[k, LINES])
-                    at[5 + k - r] = ahead
-        line = at[_LINE] - at[5 + at[_ROW] - at[_NOW]]
-        if 0 <= line < max(1, ranges[at[_ROW], LINES]):
-            return at[_ROW], line
+    end, lines = _together(ranges, r), 1
+    for k in range(r, end):
+        ahead[k - r] = 0
+        if ranges[k, LINES] > 1:
+            ahead[k - r] = (ranges[k, START] - ranges[r, START]) // ranges[r, PITCH]
+            lines = max(lines, ahead[k - r] + ranges[k, LINES])
+    return end, lines
 
 
 @njit(nogil=True, cache=True)

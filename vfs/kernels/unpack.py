@@ -4,9 +4,8 @@ A word holds 64, 8 or 4 pixels of 1, 8 or 16 bits; 24-bit pixels are two images 
 Ranges of any SKIP, COUNT and STEP decode. What costs time are whole words that go on forwards (STEP 1) or backwards
 (STEP -1, sectors mounted upside down): these are 64-bit loads and stores; only ragged ends and other steps go by pixels.
 
-A row of a sector is short (32 to 512 bytes), so that what a range costs by itself counts: the 64-bit views of input and output are
-made once, and again only where the place within 8 bytes changes; indices are unsigned, which spares numba's test for
-negative ones. Measured on rows of 512 bytes in cache: 14 ns each, 73 ns with slices and signed indices.
+A line of a sector is short (32 to 512 bytes), so that what a line costs by itself counts: words are loaded from and stored to addresses, which
+need not be aligned. Lines of sectors that lie side by side come in the order of the file.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vfs.kernels.intrinsics import swap_bytes
-from vfs.kernels.ranges import COUNT, CURSOR, DEST, NEXT, PITCH, PLANE, SKIP, START, STEP, next_line
+from vfs.kernels.intrinsics import get_word, set_word, swap_bytes
+from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, TOGETHER, inner, interleaved
 
 
 def _spread_bits():
@@ -27,13 +26,7 @@ def _spread_bits():
 _SPREAD = _spread_bits()
 
 
-@njit(nogil=True, cache=True)
-def _words(memory, phase):
-    """uint8[n] from byte `phase` on as uint64."""
-    return memory[phase : phase + (memory.shape[0] - phase) // 8 * 8].view(np.uint64)
-
-
-@njit(nogil=True, cache=True)
+@inner
 def _whole(skip, count, by, log):
     """What of a range are whole words, of 2 ** log pixels each; none where its pixels do not lie side by side.
 
@@ -46,31 +39,30 @@ def _whole(skip, count, by, log):
     return head, (skip + head) >> log, n, head + (n << log)
 
 
-@njit(nogil=True, cache=True)
-def _pixel(words, first, q, log):
-    """Pixel `q` counted from word `first` on, of words of 2 ** log pixels."""
+@inner
+def _pixel(words, q, log):
+    """Pixel `q` of words of 2 ** log pixels at an address."""
     bits = 64 >> log
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    return (swap_bytes(words[first + (q >> log)]) >> np.uint64((q & ((1 << log) - 1)) * bits)) & mask
+    return (swap_bytes(get_word(words, q >> log)) >> np.uint64((q & ((1 << log) - 1)) * bits)) & mask
 
 
-@njit(nogil=True, cache=True)
-def _forwards(src, a, dst, b, n):
+@inner
+def _forwards(src, dst, n):
     for i in range(n):
-        dst[b + np.uint64(i)] = swap_bytes(src[a + np.uint64(i)])
+        set_word(dst, i, swap_bytes(get_word(src, i)))
 
 
-@njit(nogil=True, cache=True)
-def _backwards(src, a, dst, b, n, bits):
-    last = a + np.uint64(n - 1)
+@inner
+def _backwards(src, dst, n, bits):
     if bits == 8:  # pixels lie backwards in a word: the words as they are
         for i in range(n):
-            dst[b + np.uint64(i)] = src[last - np.uint64(i)]
+            set_word(dst, i, get_word(src, n - 1 - i))
     else:  # only the two bytes of a pixel are swapped
         low, eight = np.uint64(0x00FF00FF00FF00FF), np.uint64(8)
         for i in range(n):
-            word = src[last - np.uint64(i)]
-            dst[b + np.uint64(i)] = ((word & low) << eight) | ((word >> eight) & low)
+            word = get_word(src, n - 1 - i)
+            set_word(dst, i, ((word & low) << eight) | ((word >> eight) & low))
 
 
 @njit(nogil=True, cache=True)
@@ -83,35 +75,43 @@ def place_lanes(ranges, data, base, out):
     """
     width = out.itemsize
     log = 3 if width == 1 else 2
-    memory = out.view(np.uint8)
-    src, src_phase = _words(data, 0), 0
-    dst, dst_phase = _words(memory, 0), 0
-    cursor = np.zeros(CURSOR, np.int64)
-    while True:
-        r, line = next_line(ranges, cursor)
-        if r < 0:
-            return
-        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST] + line * ranges[r, NEXT]
-        a = ranges[r, START] - base + line * ranges[r, PITCH]
-        if a & 7 != src_phase:
-            src_phase = a & 7
-            src = _words(data, src_phase)
-        a >>= 3
-        head, word, n, tail = _whole(skip, count, by, log)
-        if n > 0:
-            first = np.uint64(a + word)
-            b = (to + head if by == 1 else to - tail + 1) * width
-            if b & 7 != dst_phase:
-                dst_phase = b & 7
-                dst = _words(memory, dst_phase)
-            if by == 1:
-                _forwards(src, first, dst, np.uint64(b >> 3), n)
-            else:
-                _backwards(src, first, dst, np.uint64(b >> 3), n, width * 8)
-        for i in range(head):
-            out[to + i * by] = _pixel(src, a, skip + i, log)
-        for i in range(tail, count):
-            out[to + i * by] = _pixel(src, a, skip + i, log)
+    source, target = data.ctypes.data, out.ctypes.data
+    ahead = np.empty(TOGETHER, np.int64)
+    end = 0
+    while end < ranges.shape[0]:
+        r = end
+        end, lines = interleaved(ranges, r, ahead)
+        for step in range(lines):
+            for k in range(r, end):
+                line = step - ahead[k - r]
+                if line < 0 or line >= max(1, ranges[k, LINES]):
+                    continue
+                count, skip, by, to = ranges[k, COUNT], ranges[k, SKIP], ranges[k, STEP], ranges[k, DEST] + line * ranges[k, NEXT]
+                src = source + ranges[k, START] - base + line * ranges[k, PITCH]
+                head, word, n, tail = _whole(skip, count, by, log)
+                if n > 0:
+                    if by == 1:
+                        _forwards(src + word * 8, target + (to + head) * width, n)
+                    else:
+                        _backwards(src + word * 8, target + (to - tail + 1) * width, n, width * 8)
+                for i in range(head):
+                    out[to + i * by] = _pixel(src, skip + i, log)
+                for i in range(tail, count):
+                    out[to + i * by] = _pixel(src, skip + i, log)
+
+
+@inner
+def _bits_forwards(data, first, dst, n):
+    for i in range(n):
+        for j in range(8):
+            set_word(dst, 8 * i + j, _SPREAD[0, data[np.uint64(first + 8 * i + 7 - j)]])
+
+
+@inner
+def _bits_backwards(data, first, dst, n):
+    for i in range(n):
+        for j in range(8):
+            set_word(dst, 8 * i + j, _SPREAD[1, data[np.uint64(first + 8 * (n - 1 - i) + j)]])
 
 
 @njit(nogil=True, cache=True)
@@ -122,70 +122,51 @@ def place_bits(ranges, data, base, out):
         ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
         out: uint8, contiguous.
     """
-    src, src_phase = _words(data, 0), 0
-    dst, dst_phase = _words(out, 0), 0
-    seven, eight = np.uint64(7), np.uint64(8)
-    cursor = np.zeros(CURSOR, np.int64)
-    while True:
-        r, line = next_line(ranges, cursor)
-        if r < 0:
-            return
-        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST] + line * ranges[r, NEXT]
-        start = ranges[r, START] - base + line * ranges[r, PITCH]
-        head, word, n, tail = _whole(skip, count, by, 6)
-        if n > 0:
-            first = np.uint64(start + word * 8)
-            b = to + head if by == 1 else to - tail + 1
-            if b & 7 != dst_phase:
-                dst_phase = b & 7
-                dst = _words(out, dst_phase)
-            b >>= 3
-            if by == 1:
-                at = np.uint64(b)
-                for _ in range(n):
-                    for j in range(8):
-                        dst[at + np.uint64(j)] = _SPREAD[0, data[first + seven - np.uint64(j)]]
-                    at += eight
-                    first += eight
-            else:
-                at = np.uint64(b + n * 8 - 1)
-                for _ in range(n):
-                    for j in range(8):
-                        dst[at - np.uint64(j)] = _SPREAD[1, data[first + seven - np.uint64(j)]]
-                    at -= eight
-                    first += eight
-        if tail < count or head > 0:
-            if start & 7 != src_phase:
-                src_phase = start & 7
-                src = _words(data, src_phase)
-            for i in range(head):
-                out[to + i * by] = _pixel(src, start >> 3, skip + i, 6)
-            for i in range(tail, count):
-                out[to + i * by] = _pixel(src, start >> 3, skip + i, 6)
+    source, target = data.ctypes.data, out.ctypes.data
+    ahead = np.empty(TOGETHER, np.int64)
+    end = 0
+    while end < ranges.shape[0]:
+        r = end
+        end, lines = interleaved(ranges, r, ahead)
+        for step in range(lines):
+            for k in range(r, end):
+                line = step - ahead[k - r]
+                if line < 0 or line >= max(1, ranges[k, LINES]):
+                    continue
+                count, skip, by, to = ranges[k, COUNT], ranges[k, SKIP], ranges[k, STEP], ranges[k, DEST] + line * ranges[k, NEXT]
+                start = ranges[k, START] - base + line * ranges[k, PITCH]
+                head, word, n, tail = _whole(skip, count, by, 6)
+                if n > 0:
+                    if by == 1:
+                        _bits_forwards(data, start + word * 8, target + to + head, n)
+                    else:
+                        _bits_backwards(data, start + word * 8, target + to - tail + 1, n)
+                for i in range(head):
+                    out[to + i * by] = _pixel(source + start, skip + i, 6)
+                for i in range(tail, count):
+                    out[to + i * by] = _pixel(source + start, skip + i, 6)
 
 
-@njit(nogil=True, cache=True)
-def _add_forwards(src, a, dst, b, n, shift):
-    even, odd = np.uint64(0xFFFF), np.uint64(0xFFFF00000000)
-    one, sixteen, half = np.uint64(1), np.uint64(16), np.uint64(32)
+@inner
+def _add_lanes(dst, i, word, shift):
+    """Add 4 lanes of 16 bits to 4 elements of 32 bits from word `2 * i` on."""
+    even, odd, sixteen, half = np.uint64(0xFFFF), np.uint64(0xFFFF00000000), np.uint64(16), np.uint64(32)
+    set_word(dst, 2 * i, get_word(dst, 2 * i) + (((word & even) | ((word << sixteen) & odd)) << shift))
+    set_word(dst, 2 * i + 1, get_word(dst, 2 * i + 1) + ((((word >> half) & even) | ((word >> sixteen) & odd)) << shift))
+
+
+@inner
+def _add_forwards(src, dst, n, shift):
     for i in range(n):
-        word = swap_bytes(src[a + np.uint64(i)])
-        at = b + np.uint64(2 * i)
-        dst[at] += ((word & even) | ((word << sixteen) & odd)) << shift
-        dst[at + one] += (((word >> half) & even) | ((word >> sixteen) & odd)) << shift
+        _add_lanes(dst, i, swap_bytes(get_word(src, i)), shift)
 
 
-@njit(nogil=True, cache=True)
-def _add_backwards(src, a, dst, b, n, shift):
-    even, odd, low = np.uint64(0xFFFF), np.uint64(0xFFFF00000000), np.uint64(0x00FF00FF00FF00FF)
-    one, eight, sixteen, half = np.uint64(1), np.uint64(8), np.uint64(16), np.uint64(32)
-    last = a + np.uint64(n - 1)
+@inner
+def _add_backwards(src, dst, n, shift):
+    low, eight = np.uint64(0x00FF00FF00FF00FF), np.uint64(8)
     for i in range(n):
-        word = src[last - np.uint64(i)]
-        word = ((word & low) << eight) | ((word >> eight) & low)
-        at = b + np.uint64(2 * i)
-        dst[at] += ((word & even) | ((word << sixteen) & odd)) << shift
-        dst[at + one] += (((word >> half) & even) | ((word >> sixteen) & odd)) << shift
+        word = get_word(src, n - 1 - i)
+        _add_lanes(dst, i, ((word & low) << eight) | ((word >> eight) & low), shift)
 
 
 @njit(nogil=True, cache=True)
@@ -196,36 +177,30 @@ def add_halves(ranges, data, base, out):
         ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
         out: uint32, contiguous.
     """
-    memory = out.view(np.uint8)
-    src, src_phase = _words(data, 0), 0
-    dst, dst_phase = _words(memory, 0), 0
-    cursor = np.zeros(CURSOR, np.int64)
-    while True:
-        r, line = next_line(ranges, cursor)
-        if r < 0:
-            return
-        count, skip, by, to = ranges[r, COUNT], ranges[r, SKIP], ranges[r, STEP], ranges[r, DEST] + line * ranges[r, NEXT]
-        shift = np.uint64(12 if ranges[r, PLANE] == 0 else 0)
-        a = ranges[r, START] - base + line * ranges[r, PITCH]
-        if a & 7 != src_phase:
-            src_phase = a & 7
-            src = _words(data, src_phase)
-        a >>= 3
-        head, word, n, tail = _whole(skip, count, by, 2)
-        if n > 0:
-            first = np.uint64(a + word)
-            b = (to + head if by == 1 else to - tail + 1) * 4
-            if b & 7 != dst_phase:
-                dst_phase = b & 7
-                dst = _words(memory, dst_phase)
-            if by == 1:
-                _add_forwards(src, first, dst, np.uint64(b >> 3), n, shift)
-            else:
-                _add_backwards(src, first, dst, np.uint64(b >> 3), n, shift)
-        for i in range(head):
-            out[to + i * by] += np.uint32(_pixel(src, a, skip + i, 2) << shift)
-        for i in range(tail, count):
-            out[to + i * by] += np.uint32(_pixel(src, a, skip + i, 2) << shift)
+    source, target = data.ctypes.data, out.ctypes.data
+    ahead = np.empty(TOGETHER, np.int64)
+    end = 0
+    while end < ranges.shape[0]:
+        r = end
+        end, lines = interleaved(ranges, r, ahead)
+        for step in range(lines):
+            for k in range(r, end):
+                line = step - ahead[k - r]
+                if line < 0 or line >= max(1, ranges[k, LINES]):
+                    continue
+                count, skip, by, to = ranges[k, COUNT], ranges[k, SKIP], ranges[k, STEP], ranges[k, DEST] + line * ranges[k, NEXT]
+                shift = np.uint64(12 if ranges[k, PLANE] == 0 else 0)
+                src = source + ranges[k, START] - base + line * ranges[k, PITCH]
+                head, word, n, tail = _whole(skip, count, by, 2)
+                if n > 0:
+                    if by == 1:
+                        _add_forwards(src + word * 8, target + (to + head) * 4, n, shift)
+                    else:
+                        _add_backwards(src + word * 8, target + (to - tail + 1) * 4, n, shift)
+                for i in range(head):
+                    out[to + i * by] += np.uint32(_pixel(src, skip + i, 2) << shift)
+                for i in range(tail, count):
+                    out[to + i * by] += np.uint32(_pixel(src, skip + i, 2) << shift)
 
 
 @njit(nogil=True, cache=True)
@@ -235,13 +210,18 @@ def place_nibbles(ranges, data, base, out):
     Args:
         ranges: int64[n, 11], words of one byte and two pixels; data: uint8[m], a file's bytes from `base` on; out: uint8.
     """
-    cursor = np.zeros(CURSOR, np.int64)
-    while True:
-        r, line = next_line(ranges, cursor)
-        if r < 0:
-            return
-        first = (ranges[r, START] - base + line * ranges[r, PITCH]) * 2 + ranges[r, SKIP]
-        to, by = ranges[r, DEST] + line * ranges[r, NEXT], ranges[r, STEP]
-        for i in range(ranges[r, COUNT]):
-            p = first + i
-            out[to + i * by] = (data[p >> 1] >> ((p & 1) << 2)) & 15
+    ahead = np.empty(TOGETHER, np.int64)
+    end = 0
+    while end < ranges.shape[0]:
+        r = end
+        end, lines = interleaved(ranges, r, ahead)
+        for step in range(lines):
+            for k in range(r, end):
+                line = step - ahead[k - r]
+                if line < 0 or line >= max(1, ranges[k, LINES]):
+                    continue
+                first = (ranges[k, START] - base + line * ranges[k, PITCH]) * 2 + ranges[k, SKIP]
+                to, by = ranges[k, DEST] + line * ranges[k, NEXT], ranges[k, STEP]
+                for i in range(ranges[k, COUNT]):
+                    p = first + i
+                    out[to + i * by] = (data[p >> 1] >> ((p & 1) << 2)) & 15
