@@ -15,7 +15,7 @@ import pytest
 
 import vfs
 from tests.formats import test_frms6
-from vfs.boundary import ANYWHERE, Boundary, current, look_at, open_file, open_found, within
+from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at, open_file, open_found, within
 from vfs.cli import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.testing.writers import write_mib, write_npy
@@ -73,6 +73,14 @@ def test_folders_are_where_links_lead(tmp_path: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(os, "readlink", lambda path, **how: no_proc(path) if str(path).startswith("/proc") else readlink(path, **how))
         assert Boundary.around(named).folders == folders
+
+
+@pytest.mark.parametrize(
+    "path", ["/a", "/", "//", "//a", "///a", "/a/", "/a//b", "/a/./b", "/a/../b", "/a/..", "/.a/b", "a", "", ".", "a/b/", "/a/b.c", "/..", "/a b/\u00b5"]
+)
+def test_absolute_paths_are_those_of_python(path: str) -> None:
+    assert absolute(path) == os.path.abspath(path)
+    assert absolute(Path(path)) == os.path.abspath(Path(path))
 
 
 def test_a_folder_of_nearly_the_same_name_is_another(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tracemalloc
 from pathlib import Path
@@ -13,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib import format as npy
 
+import vfs
+from vfs.boundary import look_at, within
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
-from vfs.headers import expand, fields, natural, nav_dims, npy_header, numbered, parse_xml, read_at, read_side_file, shape_option
+from vfs.headers import expand, fields, natural, nav_dims, npy_header, numbered, parse_xml, read_at, read_first, read_side_file, shape_option
+from vfs.testing.writers import write_npy
 
 
 def test_numbers_in_names_count_as_numbers() -> None:
@@ -143,9 +147,11 @@ def test_numbered_series(tmp_path: Path) -> None:
 
 def test_numbered_series_with_signs_in_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("a(+.[1").touch()
+    for name in ("a(+.[1", "a(+.[²", "a(+.[1x", "a(+.[", "A(+.[2"):
+        Path(name).touch()
     assert numbered("a(+.[", "") == [(1, "a(+.[1")]
-    assert os.listdir() == ["a(+.[1"]
+    assert numbered("a(+.[", "X") == [(1, "a(+.[1x")]
+    assert numbered("a(+.[1", "1x") == []  # of which one begins before the other ends
 
 
 @pytest.mark.parametrize(
@@ -171,8 +177,96 @@ def test_xml_and_fields() -> None:
     assert fields(record) == {"name": "ab", "size": [3, 4], "gain": 1.5}
 
 
+@pytest.mark.parametrize("dtype", ["<u2", ">u2", "|u1", "|b1", "|i1", "<f4", ">c8", "<c16", "<f2", ">i8", "|S3", "<M8[ns]", "<U2", "<f16", [("a", "<u2")]])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (1, 0, 4), (2,) * 12, (1,) * 32])
+def test_npy_headers_are_what_numpy_says(dtype: Any, shape: tuple[int, ...]) -> None:
+    for fortran in (False, True):
+        stream = io.BytesIO()
+        npy.write_array_header_1_0(stream, {"descr": dtype, "fortran_order": fortran, "shape": shape})
+        size = stream.tell()
+        stream.write(b"numbers " * 100)
+        for before in (b"", b"in an archive"):
+            stream = io.BytesIO(before + stream.getvalue())
+            stream.seek(len(before))
+            assert npy_header(stream, 1 << 16) == (shape, fortran, np.dtype(dtype))
+            assert stream.tell() == len(before) + size
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("'shape'", "'shade'"),
+        ("(2, 3), ", "(2, 03),"),
+        ("(2, 3)", "(2 ,3)"),
+        ("False", "Falso"),
+        ("<u2", "<u3"),
+        ("<u2", "<c4"),
+        (", }", ", \n"),
+        ("2, 3", "2, -"),
+    ],
+)
+def test_garbled_npy_headers_are_numpys_business(change: tuple[str, str]) -> None:
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((2, 3), "<u2"))
+    data = stream.getvalue().replace(*(part.encode() for part in change))
+    for cut in (data, data[:100]):
+        try:
+            with io.BytesIO(cut) as whole:
+                assert npy.read_magic(whole) == (1, 0)
+                expected: Any = npy.read_array_header_1_0(whole)
+        except Exception as error:
+            with pytest.raises(type(error)):
+                npy_header(io.BytesIO(cut), 1 << 16)
+        else:
+            assert npy_header(io.BytesIO(cut), 1 << 16) == expected
+    with pytest.raises(ValueError, match="large"):
+        npy_header(stream := io.BytesIO(stream.getvalue()), 64)
+
+
+def test_what_a_file_begins_with_is_read_once_until_its_set_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(range(100)))
+
+    def grown(count: int) -> bytes:
+        with path.open("ab") as file:
+            file.write(bytes(count))
+        return path.read_bytes()
+
+    with within(None, [path]):
+        assert read_first(str(path), 64) == bytes(range(64))
+        whole = grown(10)
+        assert look_at(str(path)).st_size == 100
+        assert read_at(str(path), 10, 20) == whole[20:30]
+        assert read_at(str(path), 200, short_ok=True) == whole
+        with pytest.raises(TruncatedSourceError, match="found 110"):
+            read_at(str(path), 200)
+        with within(None, [path]):  # another set
+            assert look_at(str(path)).st_size == 110
+            assert read_first(str(path), 200) == whole
+            grown(10)
+            assert read_at(str(path), 200, 60, short_ok=True) == whole[60:]
+            assert read_at(str(path), 5, 200, short_ok=True) == read_at(str(path), 5, -5, short_ok=True) == b""
+            with pytest.raises(TruncatedSourceError, match="found 0"):
+                read_at(str(path), 5, 200)
+        assert look_at(str(path)).st_size == 100
+    assert look_at(str(path)).st_size == 120
+    assert len(read_at(str(path), 200, short_ok=True)) == 120
+    assert len(read_first(str(path), 200)) == 120
+
+
+def test_a_file_that_names_its_set_is_opened_once(tmp_path: Path) -> None:
+    path = write_npy(tmp_path, np.zeros((4, 3, 2), "<u2"))
+    opened: list[str] = []
+    real = os.open
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", lambda name, *how, **more: opened.append(os.path.basename(name)) or real(name, *how, **more))
+        vfs.open(path)
+    assert opened.count(path.name) == 1
+
+
 def test_a_npy_header_is_read_again_where_python_itself_stumbled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.save(tmp_path / "a.npy", np.zeros((2, 3), ">u2"))
+    text = b"{'fortran_order': False, 'descr': '>u2', 'shape': (2, 3)}".ljust(117) + b"\n"  # not as numpy writes it: numpy has to look at it
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + bytes(12))
     real, calls = npy.read_array_header_1_0, []
 
     def stumbling(stream: Any, max_header_size: int) -> Any:

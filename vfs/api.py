@@ -15,7 +15,7 @@ import numpy as np
 from vfs import tiling
 from vfs.array import ArrayReader, mean_frame
 from vfs.backends import choice, make_backend
-from vfs.boundary import ANYWHERE, Boundary, within
+from vfs.boundary import ANYWHERE, Boundary, absolute, within
 from vfs.cache import CACHE, ChunkCache
 from vfs.corrections import Corrections, check
 from vfs.dataset import Dataset, Files, Saved
@@ -305,7 +305,7 @@ def open_group(
     }
     kept = {k: v for k, v in settings.items() if v is not None}
     name = kind.label(names[0])
-    opening = Opening(tuple(os.path.abspath(n) for n in names), kind.name, array, kept, options, _digest(datasets, sources), name, boundary)
+    opening = Opening(tuple([absolute(n) for n in names]), kind.name, array, kept, options, _digest(datasets, sources), name, boundary)
     VirtualGroup.__init__(group, Tree(name, arrays, attrs, main.path), opening)
     arrays[main.path]  # says what does not fit
     return group

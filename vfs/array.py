@@ -237,6 +237,8 @@ class ArrayReader(RegionReader):
 
     def _group(self, chunking: tiling.Chunking) -> ChunkGrid:
         """Boxes of chunks that are read together: no larger than a share of the cache, nor out of proportion to the files."""
+        if chunking.one <= tiling.ALONE and chunking.shape == self.chunks:
+            return self.grid
         limit = min(self.cache.limit // 4, _GROUPED * int(self.dataset.files.sizes.sum()))
         return ChunkGrid(self.shape, tiling.grouped(chunking, self.source, limit))
 

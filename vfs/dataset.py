@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.boundary import ANYWHERE, Boundary, current, look_at
+from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import MissingSourceError, OptionError
 from vfs.headers import nav_dims
@@ -55,7 +55,7 @@ class Files:
         times: list[int] = []
         names: list[str] = []
         for path in paths:
-            name = os.path.abspath(path)
+            name = absolute(path)
             names.append(name)
             try:
                 found = look_at(name)

@@ -13,10 +13,17 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from vfs.boundary import Boundary, open_found
+from vfs.boundary import Boundary, absolute, open_found, remember, remembered
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 
 _MOST_TEXT = 64 << 20  # bytes of a side file that is read whole
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>][iuf][248]|[<>]c(?:8|16)|\|[bui]1)', 'fortran_order': (True|False), "
+    rb"'shape': \((|[1-9][0-9]{0,17},|[1-9][0-9]{0,17}(?:, [1-9][0-9]{0,17})+)\), \} *\n",
+    re.DOTALL,
+)
+"""What `np.save` writes before the numbers of most arrays, to the byte: numpy's own reader has Python's parser look at it."""
+_NPY_MOST = 512  # bytes of such a header, of which most have 128
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
@@ -35,11 +42,34 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
         MissingSourceError, SourceError: the file cannot be read.
         TruncatedSourceError: it ends before, unless `short_ok`.
     """
+    known = remembered(path)
+    if known is not None and offset >= 0 and (offset + size <= len(known[0]) or known[1].st_size == len(known[0])):
+        got = known[0][offset : offset + size]
+    else:
+        got = _read(path, size, offset)[0]
+    if len(got) < size and not short_ok:
+        raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header at byte {offset:,}, found {len(got):,}; the file looks truncated")
+    return got
+
+
+def read_first(path: str, size: int) -> bytes:
+    """The first bytes of a file, `size` of them or what there is. Asked for again until the set is open they are not read again, see `read_at`.
+
+    Raises:
+        MissingSourceError, SourceError: the file cannot be read.
+    """
+    head, found = _read(path, size, 0)
+    remember(absolute(path), head, found)
+    return head
+
+
+def _read(path: str, size: int, offset: int) -> tuple[bytes, os.stat_result]:
+    """Returns (what a file has of the bytes that are asked for, what it is)."""
     try:
         fd, found = open_found(path)
         try:
-            there = found.st_size
-            left = max(0, min(size, there - offset)) if offset >= 0 else 0  # a garbled header may name any place and any size: no memory for what is not there
+            # a garbled header may name any place and any size: no memory for what is not there
+            left = max(0, min(size, found.st_size - offset)) if offset >= 0 else 0
             got = os.pread(fd, left, offset) if left else b""
             while len(got) < left and (more := os.pread(fd, left - len(got), offset + len(got))):
                 got += more
@@ -49,9 +79,7 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
         if isinstance(error, SourceError):
             raise
         raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
-    if len(got) < size and not short_ok:
-        raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header at byte {offset:,}, found {len(got):,}; the file looks truncated")
-    return got
+    return got, found
 
 
 def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], follow_outside: bool = False) -> list[str]:
@@ -125,12 +153,18 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
         FormatError: two files have the same number (scan_1.x and scan_01.x).
     """
     folder, stem = os.path.split(start)
-    pattern = re.compile(re.escape(stem) + r"([0-9]+)" + f"(?i:{re.escape(ending)})")
+    begin, end, last = len(stem), len(ending), ending.lower()
     try:
         names = os.listdir(folder or ".")
     except OSError as error:
         raise SourceError(f"{folder or '.'}: the folder cannot be listed: {error.strerror}", error.errno or 5) from None
-    found = sorted((int(hit[1]), name) for name in names if (hit := pattern.fullmatch(name)))
+    found = []
+    for name in names:  # not by a pattern: to compile one for each series takes longer than opening it
+        if name.startswith(stem) and name.lower().endswith(last):
+            digits = name[begin : len(name) - end]
+            if digits.isascii() and digits.isdigit():
+                found.append((int(digits), name))
+    found.sort()
     for (a, first), (b, second) in pairwise(found):
         if a == b:
             raise FormatError(f"{os.path.join(folder, second)}: has the same number in its series as {first}; remove one, or name the files of the set")
@@ -146,6 +180,12 @@ def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.d
     Raises:
         Exception: of any kind, where it is garbled.
     """
+    start = stream.tell()
+    plain = _NPY.match(stream.read(_NPY_MOST))
+    if plain is not None and len(plain[0]) == 10 + int.from_bytes(plain[1], "little") and len(plain[0]) <= most:
+        stream.seek(start + len(plain[0]))
+        return tuple([int(n) for n in plain[4].split(b",") if n]), plain[3] == b"True", np.dtype(plain[2].decode())
+    stream.seek(start)
     version = npy.read_magic(stream)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     start = stream.tell()

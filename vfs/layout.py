@@ -59,11 +59,15 @@ def _payload(sig_shape: Sequence[int], word_bytes: int, word_pixels: int) -> int
     return -(-math.prod(sig_shape) // word_pixels) * word_bytes
 
 
+def _only(value: int | Sequence[int] | np.ndarray) -> int:
+    """A number, or the only one of a sequence of one."""
+    return int(value[0]) if isinstance(value, Sequence | np.ndarray) else int(value)
+
+
 def whole_frame(sig_shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
     """The pieces of a frame that is one box, stored in C order or with other strides (elements)."""
-    k = len(sig_shape)
-    steps = strides or [math.prod(sig_shape[j + 1 :]) for j in range(k)]
-    return _ints([0] * k + list(sig_shape) + list(steps) + [0, 0]).reshape(1, 3 * k + 2)
+    steps = strides or [math.prod(sig_shape[j + 1 :]) for j in range(len(sig_shape))]
+    return np.array([[*[0] * len(sig_shape), *sig_shape, *steps, 0, 0]], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +134,14 @@ class FrameLayout:
         Raises:
             FormatError: files overlap.
         """
-        n = np.asarray(counts, np.int64)
-        begin = n.cumsum() - n if first is None else np.asarray(first, np.int64)
         size = _payload(sig_shape, word_bytes, word_pixels) if payload is None else payload
         stride = frame_header + size + frame_footer
+        if len(counts) == 1:  # most sets that are opened are one file, and most of their opening was arithmetic with arrays of one
+            start, count, at, file = (_only(value) for value in (0 if first is None else first, counts, file_header, 0 if files is None else files))
+            alone = np.array([[start * stride, (start + count) * stride, at, file]], np.int64)
+            return cls._checked(sig_shape, alone, stride, frame_header, start + count, word_bytes, word_pixels, pieces)
+        n = np.asarray(counts, np.int64)
+        begin = n.cumsum() - n if first is None else np.asarray(first, np.int64)
         end = begin + n
         stream = np.empty((len(n), 4), np.int64)
         stream[:, 0], stream[:, 1], stream[:, 2] = begin * stride, end * stride, file_header
@@ -202,7 +210,7 @@ class FrameLayout:
         word_pixels: int,
         pieces: np.ndarray | None,
     ) -> FrameLayout:
-        if len(stream) != 1 or stream[0, 0] >= stream[0, 1]:
+        if len(stream) != 1 or stream.item(0) >= stream.item(1):
             order = np.argsort(stream[:, 0], kind="stable")
             order = order[stream[order, 1] > stream[order, 0]]  # an empty file holds nothing, wherever it is said to begin
             stream = np.ascontiguousarray(stream[order])

@@ -26,6 +26,7 @@ TARGET = 2 << 20  # bytes of an automatic chunk of whole frames
 SCAN_TARGET = 4 << 20  # bytes of a chunk that takes little of every frame
 LIMIT = 8 << 20  # bytes beyond which an automatic chunk cuts frames
 PAGE = 4096  # bytes that storage delivers at least
+ALONE = 2.0  # amplification up to which a chunk is best read by itself
 COSTLY = 4.0  # amplification worth a warning
 _WORDS = ("auto", "frames", "scan", "balanced")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "kb": 1000, "m": 1 << 20, "mib": 1 << 20, "mb": 10**6, "g": 1 << 30, "gib": 1 << 30, "gb": 10**9}
@@ -123,7 +124,7 @@ def grouped(chunking: Chunking, source: Source, limit: int) -> tuple[int, ...]:
     Chunks that take a little of every frame need the same pages as those beside them: as many as `limit` bytes hold are read at once.
     """
     shape = list(chunking.shape)
-    if chunking.one <= 2 or source.whole:
+    if chunking.one <= ALONE or source.whole:
         return chunking.shape
     times = limit // max(1, math.prod(shape) * source.itemsize)
     for axis in range(len(shape) - 1, source.nav_ndim - 1, -1):

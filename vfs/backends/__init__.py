@@ -8,6 +8,7 @@ read is an error, never a crash. `direct` reads past the page cache. `vfs.testin
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -98,9 +99,13 @@ def make_backend(name: str, files: Files) -> Backend:
     Raises:
         OptionError: there is no such backend.
     """
+    return _known()[choice(name)[0]](files)
+
+
+@cache
+def _known() -> dict[str, Callable[[Files], Backend]]:
     from vfs.backends.buffered import BufferedBackend
     from vfs.backends.direct import DirectBackend
     from vfs.backends.mapped import MmapBackend
 
-    known: dict[str, Callable[[Files], Backend]] = {"mmap": MmapBackend, "buffered": BufferedBackend, "direct": DirectBackend}
-    return known[choice(name)[0]](files)
+    return {"mmap": MmapBackend, "buffered": BufferedBackend, "direct": DirectBackend}

@@ -18,9 +18,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from vfs.boundary import open_file
 from vfs.dataset import Dataset, Saved
-from vfs.errors import FormatError, OptionError, SourceError, UnknownFormatError
+from vfs.errors import FormatError, OptionError, UnknownFormatError
+from vfs.headers import read_first
 
 HEAD = 4096  # bytes of a file that `sniff` gets to see
 
@@ -117,16 +117,7 @@ def detect(path: str) -> Format:
         FormatError: it is empty.
         UnknownFormatError: no format claims it.
     """
-    try:
-        fd = open_file(path)
-        try:
-            head = os.pread(fd, HEAD, 0)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        if isinstance(error, SourceError):
-            raise
-        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
+    head = read_first(path, HEAD)
     if not head:
         raise FormatError(f"{path}: expected a detector file, found an empty one")
     claims = [f for f in formats().values() if f.sniff(path, head)]

@@ -221,12 +221,13 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     names = nav_dims(len(nav))
     datasets = [Dataset("data", files, layout.arranged(nav), decoder, nav + sig, (*names, "y", "x"), len(nav), attrs=attrs)]
     headers = altered(layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())).arranged(nav)
+    beside = altered(datasets[0], layout=headers, shape=nav, dims=names, companion=True)
     for name, units, about in (
         ("timestamp", "nanoseconds since 1970-01-01", "start of the frame: UTC, of older software (no MQ1A) local time; 0 where no frame is stored"),
         ("exposure", "s", "shutter open time; 0 where no frame is stored"),
     ):
         stamp = StampDecoder(files.paths, geometry.header, name == "exposure")
-        datasets.append(Dataset(name, files, headers, stamp, nav, names, len(nav), attrs={"about": about}, conventions={"units": units}, companion=True))
+        datasets.append(altered(beside, path=name, decoder=stamp, attrs={"about": about}, conventions={"units": units}))
     return datasets
 
 
@@ -252,13 +253,22 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str]]
     if name not in names:
         raise MissingSourceError(f"{paths[0]}: no such file")
     hdrs = {n[:-4]: n for n in names if n[-4:].lower() == ".hdr"}
-    prefix, between = (stem, "[ _-]?") if stem in hdrs else (stem.rstrip("0123456789"), "")
-    member = re.compile(re.escape(prefix) + between + r"[0-9]*\.(?i:mib)")
-    mine = [n for n in names if member.fullmatch(n) and (n[:-4] not in hdrs or n[:-4] == prefix)]
+    prefix, between = (stem, " _-") if stem in hdrs else (stem.rstrip("0123456789"), "")
+    mine = [n for n in names if _belongs(n, prefix, between) and (n[:-4] not in hdrs or n[:-4] == prefix)]
     if not mine:
         raise MissingSourceError(f"{paths[0]}: expected its data in {prefix}.mib or {prefix}<number>.mib beside it, found no such file")
     hdr = hdrs.get(prefix) or hdrs.get(prefix.rstrip(" _-"))
     return (os.path.join(folder, hdr) if hdr else None), [folder + os.sep + n for n in mine]
+
+
+def _belongs(name: str, prefix: str, between: str) -> bool:
+    """True for the prefix, at most one of the characters `between`, digits or none, and .mib. Not by a pattern: compiling it takes longer than opening."""
+    if not name.startswith(prefix) or name[-4:].lower() != ".mib":
+        return False
+    digits = name[len(prefix) : -4]
+    if digits and digits[0] in between:
+        digits = digits[1:]
+    return not digits or (digits.isascii() and digits.isdigit())
 
 
 def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, _Found]:
@@ -283,6 +293,8 @@ def _read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[_Geometry, _
         sequences[k], sizes[k], times[k] = sequence, found.st_size, found.st_mtime_ns
         if sequence <= least[0] and (sequence, path) < least:
             least, lowest = (sequence, path), head
+    if len(paths) == 1:
+        return first, _Found((path,), sequences, sizes, times, lowest)
     order = np.argsort(sequences, kind="stable")
     if (np.diff(sequences[order]) == 0).any():
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
@@ -403,7 +415,7 @@ def _first_frames(found: _Found, full: np.ndarray, counts: np.ndarray, record: i
     """
     begin: np.ndarray = found.sequences[full]
     lowest = found.sequences.item(0)
-    for k in np.flatnonzero(begin[1:] < begin[:-1] + counts[:-1])[:1].tolist():
+    for k in np.flatnonzero(begin[1:] < begin[:-1] + counts[:-1])[:1].tolist() if len(full) > 1 else ():
         before, file = full[k : k + 2].tolist()
         raise FormatError(
             f"{found.paths[file]}: its first frame is number {begin[k + 1]}, {found.paths[before]} has the numbers {begin[k]} to {begin[k] + counts[k] - 1}; "
@@ -458,7 +470,7 @@ def _attrs(found: _Found, geometry: _Geometry, hdr: dict[str, str]) -> dict[str,
     if len(head) < min(geometry.header, found.sizes.item(0)):
         head = read_at(found.paths[0], geometry.header, short_ok=True)
     text = head[: geometry.header].partition(b"\0")[0].decode("latin-1")
-    fields = [field.strip() for field in text.split(",")]
+    fields = list(map(str.strip, text.split(",")))
     fields += [""] * (22 - len(fields))
     time, exposure, depth = (*fields[fields.index("MQ1A") + 1 :], "", "", "")[:3] if "MQ1A" in fields else (fields[9], fields[10], "")
     seconds = _number(exposure.removesuffix("ns"))
