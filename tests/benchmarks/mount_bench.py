@@ -1,13 +1,15 @@
 """The mount against a C server that shows ready bytes: `scripts/bench --mount`.
 
-Both are read in turns by one process (`mount_client.py`), and the best time of each counts. The C server is `ready.c`, compiled in the same run;
+Both are read in turns by one process (`mount_client.py`), and the best time of each counts: of many short turns, as what else the machine does would
+spoil each long one. The C server is `ready.c`, compiled in the same run;
 where there is no compiler or no libfuse 3 to compile against, its rows are left out with a word. So are those of `fsspec.fuse`, the peer, where
-fsspec or fusepy's libfuse 2 is missing. Sources are in the page cache of the kernel, "cold" is the mount.
+fsspec or fusepy's libfuse 2 is missing. Sources are in the page cache of the kernel, and on the disk before anything is measured; "cold" is the mount.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -73,6 +75,13 @@ def serving(point: Path, command: Sequence[str | Path], shows: str) -> Iterator[
             process.stderr.close()
 
 
+def settle(*paths: Path) -> None:
+    """Have files written to the disk now: later that would slow down whoever is measured just then."""
+    for path in paths:
+        with open(path, "rb") as file:
+            os.fsync(file)
+
+
 def measured(tasks: Sequence[dict[str, Any]], rounds: int) -> list[list[float]]:
     """Best seconds of every candidate of every task."""
     asked = json.dumps({"rounds": rounds, "tasks": tasks}, default=str)
@@ -89,6 +98,7 @@ def through_mount(folder: Path, size: Size) -> Iterator[Row]:
     frames = np.random.default_rng(1).integers(0, 4096, (size.frames, 256, 256)).astype("<u2")
     twin = folder / "twin.npy"
     np.save(twin, frames)
+    settle(twin)
     yield from _files(folder, size, server, frames, twin)
     if server is not None:
         yield from _chunks(folder, size, server, frames, twin)
@@ -104,6 +114,7 @@ def _in_a_tree(folder: Path, size: Size, frames: np.ndarray, twin: Path) -> Iter
     np.save(below / "small.npy", np.arange(small * 512, dtype="<u2").reshape(small, 16, 32))
     (below / "plain.npy").hardlink_to(twin)
     mib = writers.write_mib(below, frames, kind="U16", depth=12)
+    settle(*below.iterdir())
     points = {name: folder / f"shown-{name}" for name in ("tree", "small", "plain", "scan")}
     for point in points.values():
         point.mkdir()
@@ -133,6 +144,7 @@ def _in_a_tree(folder: Path, size: Size, frames: np.ndarray, twin: Path) -> Iter
 def _files(folder: Path, size: Size, server: Path | None, frames: np.ndarray, twin: Path) -> Iterator[Row]:
     """The .npy face of plain frames with headers between them, against the same file by others."""
     [raw] = writers.write_raw(folder, frames, file_header=1024, frame_header=256)
+    settle(raw)
     options = {"format": "raw", "dtype": "<u2", "sig_shape": (256, 256), "file_header": 1024, "frame_header": 256}
     (folder / "ours").mkdir()
     with ExitStack() as stack:
@@ -160,7 +172,7 @@ def _files(folder: Path, size: Size, server: Path | None, frames: np.ndarray, tw
         paths = [ours, *(path for path, _ in others.values())]
         more = [{"drop": path != twin} for path in paths]
         tasks = [{"kind": kind, "paths": paths, **({} if kind.startswith("re") else {"more": more})} for kind in kinds]
-        times = measured(tasks, size.rounds)
+        times = measured(tasks, 3 * size.rounds)
         for kind, found in zip(kinds, times, strict=True):
             for k, (name, (_, aims)) in enumerate(others.items(), 1):
                 if kind == "random":
@@ -177,6 +189,7 @@ def _chunks(folder: Path, size: Size, server: Path, frames: np.ndarray, twin: Pa
         for kind in ("U16", "R64"):
             (folder / kind).mkdir()
             mib = writers.write_mib(folder / kind, frames, kind=kind, depth=12)
+            settle(*(folder / kind).iterdir())
             point = folder / f"shown-{kind}"
             point.mkdir()
             stack.enter_context(vfs.mount(mib, point, nav_shape=(len(frames),), chunks=(16, 256, 256)))
@@ -198,6 +211,7 @@ def _many(folder: Path, size: Size, server: Path) -> Iterator[Row]:
     np.save(source, np.arange(wide * wide * 512, dtype="<u2").reshape(wide, wide, 512))
     flat = folder / "flat.npy"
     np.save(flat, np.arange(wide * wide * 512, dtype="<u2"))
+    settle(source, flat)
     best: dict[str, list[float]] = {}
     for attempt in range(min(3, size.rounds)):  # mounted anew, as the kernel remembers what it has seen
         with ExitStack() as stack:
@@ -210,8 +224,8 @@ def _many(folder: Path, size: Size, server: Path) -> Iterator[Row]:
                 paths = [point / f"{array.stem}.zarr/data/c", theirs / "c"]
                 tasks = [{"kind": "find", "paths": paths}]
                 if array is flat:
-                    more = [{"count": min(500, wide * wide)}] * 2
-                    times = [*measured(tasks, 1), *measured([{"kind": "small", "paths": paths, "more": more}], 3 * size.rounds)]
+                    more = [{"count": min(100, wide * wide)}] * 2
+                    times = [*measured(tasks, 1), *measured([{"kind": "small", "paths": paths, "more": more}], 60 * size.rounds)]
                     best["small"] = list(map(min, zip(times[1], best.get("small", times[1]), strict=True)))
                 else:
                     times = measured(tasks, 1)
