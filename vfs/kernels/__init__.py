@@ -4,6 +4,9 @@ Every kernel stands at module level (only then it reaches numba's disk cache), r
 
 Numba keeps what is compiled beside the package, or where it may not write there in the user's home. Where it may write to neither
 (installed by root, run by a service), a folder for temporary files holds it, which must be the user's alone: what lies there is run.
+
+Who forks takes numba's lock first, and both processes let go of it. Otherwise a child that is forked while another thread compiles a kernel, or
+loads a compiled one, would find it held by a thread that it does not have, and its first read would wait for ever.
 """
 
 import os
@@ -11,6 +14,7 @@ import tempfile
 from contextlib import suppress
 
 from numba import config, njit
+from numba.core.compiler_lock import global_compiler_lock
 
 from vfs.boundary import not_ours
 from vfs.errors import DependencyError, printable
@@ -46,3 +50,4 @@ def _keep_compiled() -> None:
 if config.DISABLE_JIT:
     raise DependencyError("NUMBA_DISABLE_JIT is set: numba would not compile, and most of vfs works only compiled; unset it")
 _keep_compiled()
+os.register_at_fork(before=global_compiler_lock.acquire, after_in_parent=global_compiler_lock.release, after_in_child=global_compiler_lock.release)

@@ -1,0 +1,57 @@
+"""A process may fork while another thread compiles a kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core.compiler_lock import global_compiler_lock
+
+import vfs
+from vfs.testing.writers import write_npy
+
+PATIENCE = 60  # seconds
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path) -> None:
+    """It waited for ever for numba's lock, whose holder it does not have."""
+    frames = np.arange(60, dtype=">u2").reshape(3, 4, 5)
+    array = vfs.open(write_npy(tmp_path, frames), dtype="f4")
+    assert (array[...] == frames).all()
+    held, done = threading.Event(), threading.Event()
+
+    def compiles() -> None:
+        with global_compiler_lock:
+            held.set()
+            done.wait(1)
+
+    thread = threading.Thread(target=compiles)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        status = 3
+        try:
+            with global_compiler_lock:
+                status = 0 if (array[...] == frames).all() else 4
+        finally:
+            os._exit(status)
+    done.set()
+    thread.join()
+    until = time.monotonic() + PATIENCE
+    found, status = os.waitpid(child, os.WNOHANG)
+    while not found and time.monotonic() < until:
+        time.sleep(0.05)
+        found, status = os.waitpid(child, os.WNOHANG)
+    if not found:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert (found, os.waitstatus_to_exitcode(status)) == (child, 0)
+    with global_compiler_lock:  # let go of here, too
+        assert (array[...] == frames).all()
