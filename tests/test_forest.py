@@ -437,6 +437,26 @@ def test_a_set_that_was_shown_and_breaks_is_an_error_not_absent(tmp_path: Path, 
     assert forest.node("a.npy") is None
 
 
+@pytest.mark.parametrize("fault", ["deleted", "a pipe"])
+def test_a_set_that_loses_a_file_is_an_error_not_absent(tmp_path: Path, fault: str) -> None:
+    for name in ("a.bin", "b.bin"):
+        (tmp_path / name).write_bytes(VALUES.tobytes())
+    said = {"vfs": 1, "format": "raw", "files": ["a.bin", "b.bin"], "options": {"dtype": "<u2", "sig_shape": "3,4"}}
+    (tmp_path / "set.vfs.json").write_text(json.dumps(said))
+    forest = api.forest(tmp_path)
+    want = np.tile(VALUES.reshape(-1), 2)
+    assert content(forest, "set.npy").tolist() == want.tolist()
+    (tmp_path / "b.bin").unlink()
+    if fault == "a pipe":
+        os.mkfifo(tmp_path / "b.bin")
+    for path in ("set.npy", "set.zarr/data/c/0/0/0", "set.v2.zarr"):
+        with pytest.raises(SourceError):
+            forest.node(path)
+    (tmp_path / "b.bin").unlink(missing_ok=True)
+    (tmp_path / "b.bin").write_bytes(VALUES.tobytes())
+    assert content(forest, "set.npy").tolist() == want.tolist()
+
+
 def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path / "a.npy", np.zeros(1000, "<u2"))
     forest = api.forest(tmp_path)

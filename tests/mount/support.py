@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -79,6 +80,13 @@ class Scan:
 
     def mount(self, point: Path, **more: Any) -> Mount:
         return vfs.mount([self.files], point, **{**self.options, **more})
+
+    def describe(self, chunks: tuple[int, ...]) -> Path:
+        """Write a description beside the files, by which the set is found in a tree under the names it has alone."""
+        options = {**{name: value for name, value in self.options.items() if name != "format"}, "chunks": chunks}
+        made = self.files[0].parent / "part0.vfs.json"
+        made.write_text(json.dumps({"vfs": 1, "format": self.options["format"], "files": [file.name for file in self.files], "options": options}))
+        return made
 
 
 class Foreground:

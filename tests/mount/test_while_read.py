@@ -13,7 +13,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,30 +23,33 @@ import pytest
 
 import vfs
 from tests.mount.support import HEADERS, Foreground, Scan, eventually, free, helpers, run, server_of
+from vfs.errors import VfsError
 from vfs.mount import Mount
 from vfs.mount.points import mounted
 from vfs.testing.writers import write_raw
 
 READER = """
     import json, os, random, signal, sys
-    point, flat, rng = sys.argv[1], open(sys.argv[2], "rb").read(), random.Random(int(sys.argv[3]))
+    point, rng, flats = sys.argv[1], random.Random(int(sys.argv[2])), [open(name, "rb").read() for name in sys.argv[3:]]
+    long = len(flats[0])
     count, errors, done = {"exact": 0, "other": 0}, {}, []
     signal.signal(signal.SIGTERM, lambda *args: done.append(1))
     print("reading", flush=True)
     while not done:
         try:
             if rng.random() < 0.5:
-                chunk, size = rng.randrange(12), len(flat) // 12
+                chunk, size = rng.randrange(12), long // 12
                 face = rng.choice(["part0.zarr/data/c", "part0.v2.zarr/data"])
-                name, want, at = f"{face}/{chunk // 2}/{chunk % 2}/0/0", flat[chunk * size :][:size], 0
+                name, first, at = f"{face}/{chunk // 2}/{chunk % 2}/0/0", chunk * size, 0
             else:
-                at = rng.randrange(len(flat) - 100_000)
-                name, want, at = "part0.npy", flat[at : at + 100_000], at + 128
+                first, size = rng.randrange(long - 100_000), 100_000
+                name, at = "part0.npy", first + 128
             fd = os.open(f"{point}/{name}", os.O_RDONLY)
             try:
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # what the kernel has of it
-                got = os.pread(fd, len(want), at)
-                count["exact" if got and want.startswith(got) else "other"] += 1  # a read may end before what fails
+                got = os.pread(fd, size, at)
+                exact = got and any(flat.startswith(got, first) for flat in flats)
+                count["exact" if exact else "other"] += 1  # a read may end before what fails
             finally:
                 os.close(fd)
         except OSError as error:
@@ -56,12 +59,12 @@ READER = """
 
 
 class Readers:
-    """Processes that read a mounted `Scan` and compare."""
+    """Processes that read a mounted `Scan` and compare with its bytes, as a whole, or with those of other states of it."""
 
-    def __init__(self, point: Path, twin: Path, number: int = 8) -> None:
+    def __init__(self, point: Path, *twins: Path, number: int = 8) -> None:
         self.started: list[subprocess.Popen[str]] = []
         for seed in range(number):
-            command = [sys.executable, "-c", textwrap.dedent(READER), str(point), str(twin), str(seed)]
+            command = [sys.executable, "-c", textwrap.dedent(READER), str(point), str(seed), *map(str, twins)]
             self.started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         for process in self.started:
             assert process.stdout
@@ -105,6 +108,10 @@ def content(path: Path) -> bytes | int | None:
 
 def truncate(bad: Path) -> None:
     os.truncate(bad, bad.stat().st_size // 2)
+
+
+def empty(bad: Path) -> None:
+    os.truncate(bad, 0)
 
 
 def overwrite(bad: Path) -> None:
@@ -177,6 +184,44 @@ def test_what_readers_get_is_exact_or_an_error(scan: Scan, point: Path, twin: Pa
     assert all(f"{bad}: " in line and " bytes " in line for line in logged)
 
 
+@pytest.mark.parametrize(
+    ("lib", "fault"),
+    [*(("libfuse3", fault) for fault in (truncate, empty, overwrite, delete, replace, folder, pipe, link)), ("libfuse2", delete), ("fusepy", replace)],
+    indirect=["lib"],
+)
+def test_what_readers_of_a_tree_get_is_exact_or_an_error(
+    scan: Scan, point: Path, twin: Path, fault: Callable[[Path], None], lib: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """There a set that changed is shown as it is then. It is not absent where its files are broken: tools take what is absent for blank."""
+    description = scan.describe((1, 5, 64, 48))
+    other = tmp_path / "other" / scan.files[0].parent.name
+    shutil.copytree(scan.files[0].parent, other)
+    fault(other / scan.files[2].name)
+    states = [twin]
+    with suppress(VfsError):
+        (tmp_path / "then").write_bytes(vfs.open(other / description.name)[:].tobytes())
+        states.append(tmp_path / "then")
+    bad = scan.files[2]
+    kept, changed = bad.read_bytes(), bad.stat().st_mtime_ns
+    boxes = {f"{row}/{part}/0/0": scan.twin[row, 5 * part : 5 * part + 5].tobytes() for row in range(6) for part in range(2)}
+    want = {f"{face}/{name}": box for face in ("part0.zarr/data/c", "part0.v2.zarr/data") for name, box in boxes.items()}
+    with vfs.mount(bad.parent, point, tree=True, cache_size=1 << 18) as mount:
+        assert {name: content(point / name) for name in want} == want
+        with Readers(point, *states) as readers:
+            time.sleep(0.2)
+            fault(bad)
+            time.sleep(1.2)  # it is looked at again after half a second
+            put_back(bad, kept, changed)
+            assert eventually(lambda: {name: content(point / name) for name in want} == want)
+            got = readers.end()
+        assert server_of(mount).poll() is None
+        assert got["other"] == 0
+        assert set(got["errors"]) == {errno.EIO}
+        assert got["exact"] > 100
+        assert (point / "part0.npy").read_bytes()[128:] == scan.twin.tobytes()
+    assert str(bad) in capfd.readouterr().err
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes rights away, which only root with setpriv can")
 def test_a_source_that_becomes_unreadable(scan: Scan, point: Path) -> None:
     """Permissions bind root, too, where it may not override them."""
@@ -247,7 +292,7 @@ def test_one_set_in_two_mounts_is_ended_apart(scan: Scan, point: Path, twin: Pat
     other = tmp_path / "other"
     other.mkdir()
     try:
-        with scan.mount(other, chunks=(1, 5, 64, 48)), Readers(other, twin, 2) as readers:
+        with scan.mount(other, chunks=(1, 5, 64, 48)), Readers(other, twin, number=2) as readers:
             for _ in range(2):
                 with scan.mount(point, chunks=(1, 5, 64, 48)):
                     assert (point / "part0.npy").read_bytes()[128:] == scan.twin.tobytes()
