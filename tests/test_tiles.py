@@ -154,6 +154,15 @@ def test_a_selection_goes_back_to_where_it_came_from(tmp_path: Path, frames: np.
         opened(tmp_path, frames).unroi(sums)
 
 
+def test_which_results_are_of_stored_frames(tmp_path: Path, frames: np.ndarray) -> None:
+    mask = np.random.default_rng(0).random((6, 6)) < 0.4
+    mask[0, 0] = mask[5, 5] = True  # blank: before the first frame, behind the last one
+    array = opened(tmp_path, frames, nav_shape=(6, 6), sync_offset=-3, roi=mask)
+    there = np.arange(36).reshape(6, 6)
+    np.testing.assert_array_equal(array.unroi(array.valid), mask & (there >= 3) & (there < 33))
+    np.testing.assert_array_equal(array.unroi(np.ones(len(array), bool)), mask)
+
+
 def test_positions_may_come_in_any_order_and_repeat(tmp_path: Path, frames: np.ndarray) -> None:
     array = opened(tmp_path, frames, roi=[7, 3, 7, 0])
     assert (array[...] == frames[[7, 3, 7, 0]]).all()

@@ -263,7 +263,7 @@ class ArrayReader(RegionReader):
         return scan.bounding(self.valid), scan.inner(self.valid)
 
     def unroi(self, result: Any) -> np.ndarray:
-        """Put a result a selected frame back into the scan.
+        """Put a result a selected frame back into the scan. `a.unroi(a.valid)` is the mask of what was selected and stored.
 
         Args:
             result: [frames that roi selected, …].
