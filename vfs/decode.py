@@ -16,7 +16,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -111,7 +111,7 @@ class PlainDecoder:
         if self.stored.kind not in "biufc" or self.stored.itemsize > (16 if self.stored.kind == "c" else 8):
             raise OptionError(f"dtype {self.stored}: expected bool, integers or floats of at most 8 bytes, or complex of at most 16")
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         return self.stored.newbyteorder("=")
 

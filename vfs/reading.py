@@ -308,20 +308,14 @@ class RegionReader:
             wins = windows(rows, most)
             longest = _longest(wins)
         with scratch.borrow(longest + backend.margin) as memory:
-            if self.lender is not None and len(wins) > 1:
-                self._decode_lent(self.lender, rows, wins, memory, flat)
-            else:
-                for win in wins.tolist():
-                    self._decode_window(rows, win, memory, flat)
+            each = wins.tolist() if self.lender is None or len(wins) <= 1 else self._decoded(self.lender, rows, wins, memory, flat)
+            for file, start, stop, first, last, wanted in each:
+                part = rows[first:last]
+                few = in_lines(part, 0) if wanted * 2 < stop - start else None
+                decoder.decode(part, backend.span(file, start, stop, memory, few), start, flat)
 
-    def _decode_window(self, rows: np.ndarray, win: list[int], memory: np.ndarray, flat: np.ndarray) -> None:
-        file, start, stop, first, last, wanted = win
-        part = rows[first:last]
-        few = in_lines(part, 0) if wanted * 2 < stop - start else None
-        cast(Decoder, self.dataset.decoder).decode(part, self.backend.span(file, start, stop, memory, few), start, flat)
-
-    def _decode_lent(self, lender: Lender, rows: np.ndarray, wins: np.ndarray, memory: np.ndarray, flat: np.ndarray) -> None:
-        """Windows, sorted by file, that a kernel reads and decodes, all of a file in one call."""
+    def _decoded(self, lender: Lender, rows: np.ndarray, wins: np.ndarray, memory: np.ndarray, flat: np.ndarray) -> Iterator[list[int]]:
+        """Have a kernel read and decode windows, sorted by file, all of a file in one call. Gives those that it could not read: `span` says why."""
         step, out, n = cast(Any, self.dataset.decoder).step(flat.dtype), flat.view(np.uint8), len(wins)
         first = 0
         while first < n:
@@ -333,8 +327,8 @@ class RegionReader:
             bad = decode_windows(opened.fd, rows, part, step, memory, out)
             if bad < 0:
                 lender.unchanged(opened, file, start, stop)
-            else:  # once more, to say what is wrong
-                self._decode_window(rows, part[bad].tolist(), memory, flat)
+            else:
+                yield part[bad].tolist()
                 last = first + bad + 1
             first = last
 

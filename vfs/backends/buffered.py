@@ -27,9 +27,10 @@ class BufferedBackend:
 
     def __init__(self, files: Files) -> None:
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
+        self.lend = self.handles.get
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
-        opened = self.lend(file, start, stop)
+        opened = self.handles.get(file, start, stop)
         out = scratch if width else scratch[: stop - start]
         if width:
             assert wanted is not None
@@ -46,9 +47,6 @@ class BufferedBackend:
                     self._fill(opened, a, out[a - start : b - start])
         self.unchanged(opened, file, start, stop)
         return out
-
-    def lend(self, file: int, start: int, stop: int) -> Descriptor:
-        return self.handles.get(file, start, stop)
 
     def unchanged(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
         now, files = os.fstat(opened.fd), self.handles.files
