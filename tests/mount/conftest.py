@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes.util import find_library
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from tests.mount.support import LIBRARIES, Scan, free
+from vfs.kernels import native
 from vfs.mount.points import DEVICE
 from vfs.mount.view import library
+from vfs.tree import Shown
+
+if TYPE_CHECKING:
+    from tests.mount.direct import Direct
 
 
 def _why_not() -> str:
@@ -44,6 +50,23 @@ def point(tmp_path: Path) -> Iterator[Path]:
     path.mkdir()
     yield path
     free(path)
+
+
+@pytest.fixture
+def direct() -> Iterator[Callable[[Shown], Direct]]:
+    """What answers requests for something that is shown, without a mount."""
+    from tests.mount.direct import Direct  # the compiler
+
+    made = []
+
+    def start(folder: Shown) -> Direct:
+        made.append(Direct(folder))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.lane.close()
+    native.STATE[:] = 0
 
 
 @pytest.fixture(params=LIBRARIES)

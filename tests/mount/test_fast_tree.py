@@ -1,6 +1,6 @@
 """Sets in a tree of folders, answered by native code: the same bytes as by themselves, and never those of another state, or of another set.
 
-All of it is one process (see `test_fast.Direct`); `tests/mount/test_tree_mount.py` has the same through mounts.
+All of it is one process (see `tests.mount.direct`); `tests/mount/test_tree_mount.py` has the same through mounts.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.mount.support import HEADERS, Scan, eventually
-from tests.mount.test_fast import Direct, every_path, same_as_the_tree
+from tests.mount.direct import Direct, every_path, same_as_the_tree
+from tests.mount.support import Scan, eventually
 from vfs import api
+from vfs.forest import Forest, listing
 from vfs.forest import forest as forest_module
-from vfs.forest import listing
 from vfs.kernels import native, serve
 from vfs.mount import fast
 from vfs.mount.view import STAMP
@@ -27,20 +27,14 @@ from vfs.testing.writers import write_mib
 
 
 @pytest.fixture
-def trees(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    made: list[Direct] = []
-
+def trees(direct: Callable[[Forest], Direct], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Direct]:
     def start(root: Path, trusted: float = 1000.0, **options: Any) -> Direct:
         """A tree whose files are looked at again after so many seconds."""
         monkeypatch.setattr(listing, "CHECK", trusted)
         monkeypatch.setattr(forest_module, "CHECK", trusted)
-        made.append(Direct(api.forest(root, **options)))  # type: ignore[arg-type]
-        return made[-1]
+        return direct(api.forest(root, **options))
 
-    yield start
-    for direct in made:
-        direct.lane.close()
-    native.STATE[:] = 0
+    return start
 
 
 def put(path: Path, values: np.ndarray) -> np.ndarray:
@@ -142,16 +136,13 @@ def test_who_has_another_state_open_gets_an_error_and_nobody_else(tmp_path: Path
 @pytest.mark.parametrize("fault", ["truncated", "overwritten", "touched", "deleted", "replaced", "a folder"])
 def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, trees: Any, fault: str) -> None:
     scan = Scan(tmp_path / "data")
-    said = '{"vfs": 1, "format": "raw", "files": ["part*.bin"], "options": {"dtype": ">u2", "sig_shape": "64,48", '
-    said += ", ".join(f'"{name}": {value}' for name, value in HEADERS.items()) + "}}"
-    names = ", ".join(f'"{path.name}"' for path in scan.files)
-    (tmp_path / "data/set.vfs.json").write_text(said.replace('"part*.bin"', names))
+    scan.describe((1, 5, 64, 48))
     direct = trees(tmp_path / "data")  # its files are taken to be what they were for as long as this lasts
-    info, twin, frame = direct.open("set.npy"), scan.twin.tobytes(), 64 * 48 * 2
+    info, twin, frame = direct.open("part0.npy"), scan.twin.tobytes(), 64 * 48 * 2
     assert info.fh & serve.OURS
-    assert direct.read("set.npy", info, len(twin), 128) == twin
+    assert direct.read("part0.npy", info, len(twin), 128) == twin
     direct.slow = 0
-    assert direct.read("set.npy", info, len(twin), 128) == twin
+    assert direct.read("part0.npy", info, len(twin), 128) == twin
     assert direct.slow == 0
     bad = scan.files[1]
     kept, times = bad.read_bytes(), (bad.stat().st_atime_ns, bad.stat().st_mtime_ns)
@@ -169,7 +160,7 @@ def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, tre
         elif fault == "a folder":
             bad.mkdir()
     for _ in range(2):
-        assert error_of(lambda: direct.read("set.npy", info, 2 * frame, 128 + 20 * frame)) == errno.EIO
+        assert error_of(lambda: direct.read("part0.npy", info, 2 * frame, 128 + 20 * frame)) == errno.EIO
     if bad.is_dir():
         bad.rmdir()
     bad.write_bytes(kept)
@@ -178,7 +169,7 @@ def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, tre
     def back() -> bool:
         look_again(direct)
         try:
-            return direct.read("set.npy", direct.open("set.npy"), len(twin), 128) == twin
+            return direct.read("part0.npy", direct.open("part0.npy"), len(twin), 128) == twin
         except OSError:
             return False
 

@@ -16,18 +16,17 @@ one because the source is gone or was changed, is read through the tree, which s
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from vfs.backends.handles import limit
 from vfs.errors import SourceChangedError, SourceError, VfsError
 from vfs.kernels import names, native, paths, serve
 from vfs.mount.sources import SECONDS, Source
+from vfs.mount.structs import Structs
 from vfs.tree import FOLDER, Held, Life, Node, NpyFace, Shown, ZarrFace
 
 MANY = 1 << 16  # sources at most, and places for pieces; what finds none goes through the interpreter
@@ -70,36 +70,6 @@ class Piece:
 
     def drop(self) -> None:
         self.lane.hide(self)
-
-
-class Structs(NamedTuple):
-    """How libfuse's structs are laid out: bytes from their start, and masks.
-
-    Attributes:
-        fh, flags: of fuse_file_info, the latter the word of 32 bits that holds `keep_cache`.
-        keep_cache: its bit of that word; always: bits of the word that are set whenever a file is opened.
-        stat: how long struct stat is; inode: where st_ino lies in it.
-    """
-
-    fh: int
-    flags: int
-    keep_cache: int
-    always: int
-    stat: int
-    inode: int
-
-    @classmethod
-    def of(cls, module: Any, always: Sequence[str] = ()) -> Structs:
-        """Those of a library (mfusepy or fusepy), with these bits of fuse_file_info always set."""
-        bits = {}
-        for name in ("keep_cache", *always):
-            info = module.fuse_file_info()
-            setattr(info, name, 1)
-            [(at, byte)] = [(at, byte) for at, byte in enumerate(bytes(info)) if byte]
-            bits[name] = at // 4 * 4, byte << at % 4 * 8
-        stat = module.c_stat
-        at, keep = bits.pop("keep_cache")
-        return cls(module.fuse_file_info.fh.offset, at, keep, sum(bit for _, bit in bits.values()), ctypes.sizeof(stat), stat.st_ino.offset)
 
 
 class Lane:

@@ -29,10 +29,11 @@ from vfs.mount.helper import Helper
 from vfs.mount.points import fusermount
 from vfs.mount.remembered import Remembered
 from vfs.mount.status import Counters
+from vfs.mount.structs import Structs
 from vfs.tree import Node, Shown, ZarrFace
 
 if TYPE_CHECKING:
-    from vfs.mount.fast import Lane, Structs
+    from vfs.mount.fast import Lane
 
 log = logging.getLogger("vfs.mount")
 
@@ -335,8 +336,6 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
             helper.end()
 
     try:
-        from vfs.mount.fast import Structs
-
         module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
         run(_operations(module, start, end), point, **options)
     finally:
