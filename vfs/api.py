@@ -353,6 +353,7 @@ def mount(
         VfsError: what `open` raises.
     """
     from vfs.mount import Mount
+    from vfs.mount.points import check_apart
 
     items = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not items:
@@ -363,6 +364,7 @@ def mount(
         if len(items) != 1 or not isinstance(items[0], str | os.PathLike):
             raise OptionError(f"tree=True shows one folder, found {len(items)}")
         root = os.path.abspath(items[0])
+        check_apart(mountpoint, root)
         make = partial(forest, root, limit, show_files=show_files, **options)
         make()  # says what is wrong at once; opens nothing
         return Mount.start(make, mountpoint, sources=[root], **how)

@@ -55,6 +55,7 @@ def mount(
         from vfs.cache import ChunkCache
         from vfs.console import tell_manager, terminal
         from vfs.mount import start_in_background
+        from vfs.mount.points import check_apart
         from vfs.report import count
         from vfs.tiling import as_bytes
 
@@ -67,6 +68,7 @@ def mount(
         if tree:
             make = _forest(datasets, settings, limit, show_files)
             shown: Shown = make()  # opens nothing
+            check_apart(mountpoint, datasets[0])
             how["sources"] = [os.path.abspath(datasets[0])]
             what = f"the data sets in {datasets[0]}"
         else:

@@ -18,6 +18,8 @@ import pytest
 
 import vfs
 from tests.mount.support import eventually, python, run
+from vfs.cli import main
+from vfs.errors import MountError
 from vfs.testing.writers import write_mib
 
 VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
@@ -323,3 +325,18 @@ def test_the_command_shows_a_folder_until_it_is_interrupted(source: Path, point:
     refused = run(*command[:-2], "--nav-shape", "2,2")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "nav_shape is for one data set" in refused.stderr
+
+
+@pytest.mark.parametrize("where", ["", "inside", "inside/deeper", "linked"])
+def test_a_mount_point_in_the_folder_that_is_shown_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str) -> None:
+    """The server would read its own mount: whoever looked there would wait for ever."""
+    tree = tmp_path / "tree"
+    (tree / "inside/deeper").mkdir(parents=True)
+    (tree / "linked").symlink_to("inside")
+    with pytest.raises(MountError, match=r"lies in .*, which is to be shown there"):
+        vfs.mount(tree, tree / where, tree=True)
+    for more in ([], ["--background"]):
+        assert main(["mount", "--tree", str(tree), str(tree / where), *more]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "which is to be shown there" in said

@@ -121,6 +121,15 @@ def resolve(mountpoint: str | os.PathLike[str]) -> str:
     return os.path.realpath(name)
 
 
+def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
+    """Raises:
+    MountError: the mount point lies in a folder that is to be shown there: the server would wait for its own answers, and everybody for it.
+    """
+    point, root = resolve(mountpoint), os.path.realpath(folder)
+    if point == root or point.startswith(root.rstrip("/") + "/"):
+        raise MountError(errno.EINVAL, f"{printable(point)}: lies in {printable(root)}, which is to be shown there; choose a mount point outside of it")
+
+
 def fusermount(version: int) -> str | None:
     """The helper that a libfuse of that version calls where it may not mount by itself."""
     return shutil.which("fusermount3" if version == 3 else "fusermount")
