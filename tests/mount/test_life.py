@@ -21,9 +21,10 @@ import pytest
 import vfs
 from tests.mount.support import MOUNTING, Foreground, Scan, eventually, free, helpers, python, server_of
 from vfs.errors import MountError, OptionError
-from vfs.mount import Mount, process, unmount
+from vfs.mount import Mount, process, server, unmount
 from vfs.mount.points import KIND, mounted
 from vfs.mount.process import _check
+from vfs.tree import Folder
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -51,6 +52,17 @@ def test_a_signal_at_any_moment_of_starting_up_leaves_nothing_behind(small: Path
             finally:
                 process.kill()
         assert eventually(lambda: mounted(str(point)) is None)
+
+
+def test_a_signal_before_the_kernel_said_a_word_is_no_failure_to_mount(small: Path, point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(*args: Any) -> None:
+        raise RuntimeError(8)  # as libfuse 3 does, having told nobody that it mounted
+
+    monkeypatch.setattr(server, "loop", ended)
+    assert server.serve(Folder([vfs.open_group(small, backend="buffered").tree]), point).requests == 0
+    monkeypatch.setattr(server, "loop", lambda *args: (_ for _ in ()).throw(RuntimeError(4)))
+    with pytest.raises(MountError, match="cannot mount"):
+        server.serve(Folder([vfs.open_group(small, backend="buffered").tree]), point)
 
 
 def test_unmount_ends_the_server(small: Path, point: Path, lib: str) -> None:

@@ -31,6 +31,8 @@ log = logging.getLogger("vfs.mount")
 
 SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside one, 0.65 instead of 0.11 GB/s (bench: fuse.md)
 SOURCES = 100  # that a status names
+ENDED = 8  # libfuse 3's code where its loop ended by a signal, perhaps before the kernel said a word
+NOISE = "Ignoring invalid max threads value"  # what libfuse 3 says whenever it starts
 
 
 def serve(
@@ -129,8 +131,9 @@ def serve(
         except UnicodeEncodeError:
             raise MountError(errno.EILSEQ, f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy") from None
         except RuntimeError as error:  # once mounted, its number only says which way it ended
-            if not mount:
-                reason = said.text() or f"libfuse gave up with code {error}"
+            said_of_it = said.text()
+            if not mount and (said_of_it or error.args != (ENDED,)):
+                reason = said_of_it or f"libfuse gave up with code {error}"
                 hint = f"; {CONTAINER}" if "not permitted" in reason else ""
                 raise MountError(errno.EIO, f"{shown}: cannot mount: {printable(reason)}{hint}") from None
         finally:
@@ -250,7 +253,7 @@ class _Stderr:
         if self.file < 0:
             return ""
         lines = os.pread(self.file, 1 << 16, 0).decode(errors="replace").splitlines()
-        return "; ".join(line.strip() for line in lines if line.strip())
+        return "; ".join(line.strip() for line in lines if line.strip() and not line.startswith(NOISE))
 
 
 def main() -> None:
