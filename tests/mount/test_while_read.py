@@ -34,7 +34,7 @@ READER = """
     long = len(flats[0])
     count, errors, done = {"exact": 0, "other": 0}, {}, []
     signal.signal(signal.SIGTERM, lambda *args: done.append(1))
-    print("reading", flush=True)
+    said = False
     while not done:
         try:
             if rng.random() < 0.5:
@@ -50,6 +50,8 @@ READER = """
                 got = os.pread(fd, size, at)
                 exact = got and any(flat.startswith(got, first) for flat in flats)
                 count["exact" if exact else "other"] += 1  # a read may end before what fails
+                if not said:  # the server has compiled what it needs
+                    said = not print("reading", flush=True)
             finally:
                 os.close(fd)
         except OSError as error:
