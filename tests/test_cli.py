@@ -226,6 +226,16 @@ def test_mount_warns_of_costly_chunks(scan: Path, tmp_path: Path, capsys: pytest
     assert len(served) == 2
 
 
+def test_info_says_how_many_frames_are_blank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cut acquisition must not look like one with empty frames."""
+    path = write_mib(tmp_path, np.ones((12, 256, 256), np.uint16), frames_per_file=4, scan=(3, 4))
+    assert cli.main(["info", str(path)]) == 0
+    assert "not stored" not in capsys.readouterr().out
+    os.truncate(tmp_path / "scan002.mib", (384 + 2 * 256 * 256) * 2 + 1000)
+    assert cli.main(["info", str(path)]) == 0
+    assert "    2 of 12 frames are not stored: they read as 0\n" in capsys.readouterr().out
+
+
 def test_info_names_missing_files(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (scan.parent / "scan003.mib").unlink()
     assert run("info", "--json", scan) == 0

@@ -100,3 +100,54 @@ def test_a_member_that_becomes_something_else_is_an_error_and_not_absent(tmp_pat
     (member.rmdir if kind == "folder" else member.unlink)()
     (away / member.name).rename(member)
     np.testing.assert_array_equal(pixels(forest, first), FRAMES.ravel())
+
+
+@pytest.mark.parametrize("fault", ["member gone", "first gone", "member cut", "member emptied"])
+def test_what_a_set_loses_is_not_blank_until_it_is_mounted_again(tmp_path: Path, quiet: None, fault: str) -> None:
+    """Opened anew, missing frames are blank, and without the first file all others have its numbers: neither is what was shown."""
+    write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))
+    forest = api.forest(tmp_path)
+    np.testing.assert_array_equal(pixels(forest), FRAMES.ravel())
+    member = tmp_path / ("scan001.mib" if fault == "first gone" else "scan002.mib")
+    whole, stat = member.read_bytes(), member.stat()
+    if fault.endswith("gone"):
+        member.unlink()
+    else:
+        os.truncate(member, len(whole) // 2 if fault == "member cut" else 0)
+    for _ in range(2):
+        for path in ("scan.npy", "scan.zarr/data/c/0/0/0"):
+            with pytest.raises(SourceError):
+                forest.node(path)
+            with pytest.raises(SourceError):
+                forest.get(path, 0, 10)
+        names(forest)
+    if fault != "member emptied":
+        assert pixels(api.forest(tmp_path)).shape == FRAMES.ravel().shape  # mounted again it is shown with what is left
+    member.write_bytes(whole)
+    os.utime(member, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    np.testing.assert_array_equal(pixels(forest), FRAMES.ravel())
+
+
+def test_a_file_of_one_set_that_is_written_again_shorter_is_another_set(tmp_path: Path, quiet: None) -> None:
+    np.save(tmp_path / "scan.npy", FRAMES)
+    forest = api.forest(tmp_path)
+    assert pixels(forest).size == FRAMES.size
+    np.save(tmp_path / "other.npy", FRAMES[:2])
+    (tmp_path / "other.npy").replace(tmp_path / "scan.npy")
+    np.testing.assert_array_equal(pixels(forest), FRAMES[:2].ravel())
+
+
+def test_a_set_that_grows_and_is_cut_again(tmp_path: Path, quiet: None) -> None:
+    """What is written while it is mounted is shown, and then held on to as well."""
+    paths = sorted(path for path in [write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))] for path in path.parent.glob("*.mib"))
+    last = paths[-1].read_bytes()
+    paths[-1].unlink()
+    forest = api.forest(tmp_path)
+    partly = FRAMES.copy()
+    partly[4:] = 0
+    np.testing.assert_array_equal(pixels(forest), partly.ravel())
+    paths[-1].write_bytes(last)
+    np.testing.assert_array_equal(pixels(forest), FRAMES.ravel())
+    paths[-1].unlink()
+    with pytest.raises(SourceError, match=r"scan\.hdr: its files have [\d,]+ bytes less than when it was shown; put back"):
+        pixels(forest)

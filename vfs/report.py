@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vfs import scan
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.backends import choice
 from vfs.documents import plain_json
@@ -79,6 +81,9 @@ def as_text(group: VirtualGroup, verbose: bool = False) -> Iterator[str]:
         if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
             yield "    " + "; ".join(f"{key}: {_axes(value)}" for key, value in said.items())
         if verbose or not array.dataset.companion:
+            if blank := scan.blanks(array.dataset):
+                frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
+                yield f"    {blank:,} of {frames} {'is' if blank == 1 else 'are'} not stored: they read as {array.dataset.fill}"
             yield f"    chunks: {_chunks(array.chunking)}"
         if verbose:
             yield from (f"    {line}" for line in _some([f"{key}: {_short(value)}" for key, value in plain_json(array.attrs).items()], "more"))

@@ -34,6 +34,18 @@ def valid(dataset: Dataset) -> np.ndarray:
     return found
 
 
+def blanks(dataset: Dataset) -> int:
+    """How many frames are not stored, of data that is made of frames; it takes no memory a frame."""
+    layout, nav = dataset.layout, math.prod(dataset.shape[: dataset.nav_ndim])
+    if not isinstance(layout, FrameLayout):
+        return 0
+    if layout.chosen is not None:
+        return nav - int(_stored(layout, np.arange(nav)).sum())
+    low, high = max(0, layout.offset), min(layout.stored, nav + layout.offset)
+    first, last = (-(-(layout.stream[:, end] - layout.header) // layout.stride) for end in (0, 1))  # frames that begin in each piece of the stream
+    return nav - int(np.maximum(0, np.minimum(last, high) - np.maximum(first, low)).sum())
+
+
 def _stored(layout: FrameLayout, positions: np.ndarray) -> np.ndarray:
     """bool, of flat positions (int64) of the array's navigation axes: True where a frame is stored."""
     frames = (positions if layout.chosen is None else layout.chosen[positions]) + layout.offset

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import count
 
+from vfs import scan
 from vfs.boundary import within
 from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
 from vfs.forest.records import CHECK, LONGEST, SHARE, Flights, Opened, Record, Rules, below, files_of, shortened, state_of
@@ -244,6 +245,7 @@ class Listing:
             with within(self.rules.boundary):
                 opened = self.rules.open(path)
             self._describe(record, name, opened)
+            self._hold(record, name, opened)
         except MemoryError:
             raise SourceError(f"{path}: not enough memory to open it", errno.ENOMEM) from None
         except UnknownFormatError:
@@ -252,6 +254,8 @@ class Listing:
             if isinstance(error, OSError) and error.errno in PASSING:
                 raise SourceError(f"{path}: cannot be opened now: {error}", error.errno) from None
             opened, record.faces = None, ()
+            before = self.records.get(name)
+            record.nbytes = before.nbytes if before is not None else 0
             record.error = str(error) if isinstance(error, VfsError) else f"{path}: {type(error).__name__}: {error}"
             record.passing = not isinstance(error, FormatError)
         ended = time.monotonic()
@@ -262,10 +266,12 @@ class Listing:
 
     def _describe(self, record: Record, name: str, opened: Opened) -> None:
         tree, paths = opened.tree, {os.path.abspath(path) for path in opened.paths}
+        sizes: dict[str, int] = {}
         digest = blake2b(repr(record.state and record.state[:2]).encode(), digest_size=8)
         watched: list[tuple[str, int, int]] = []
         for files in files_of(tree):
             paths.update(files.paths)
+            sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
             digest.update("\0".join(files.paths).encode("utf-8", "surrogateescape") + files.sizes.tobytes() + files.times.tobytes())
             few = range(len(files)) if len(files) <= WATCHED else (0, len(files) - 1)
             watched += [(files.paths[k], int(files.sizes[k]), int(files.times[k])) for k in few]
@@ -279,6 +285,21 @@ class Listing:
         record.time = tree.time
         record.closed = closed(sorted(paths))
         record.stamp = int.from_bytes(digest.digest()) >> 1 | 1
+        record.nbytes = sum(size for size in sizes.values() if size > 0)
+
+    def _hold(self, record: Record, name: str, opened: Opened) -> None:
+        """A set that was shown is not shown with frames that it lost since, as blank ones or as others with their numbers.
+
+        Raises:
+            SourceError: it is of several files, or has blank frames, and its files have fewer bytes than they had.
+        """
+        before = self.records.get(name)
+        if before is None or not (before.faces or before.lost) or record.nbytes >= before.nbytes:
+            return
+        several = sum(len(files) for files in files_of(opened.tree)) > 1
+        if several or any(scan.blanks(array.dataset) for array in opened.tree.arrays.values()):
+            less = f"its files have {before.nbytes - record.nbytes:,} bytes less than when it was shown"
+            raise SourceError(f"{os.path.join(self.path, name)}: {less}; put back what is missing, or mount again to see what is left")
 
     def _remember(self, name: str, record: Record) -> None:
         before = self.records.get(name)

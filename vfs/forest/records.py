@@ -48,6 +48,7 @@ class Record:
         watched: paths, sizes and times of other files of the set, if there are not many.
         time: modification time of the newest file, ns; later than that of what the file was before.
         stamp: stands for the files of the set with their sizes and times. Never 0.
+        nbytes: of all files of the set; while it is lost, what they had when it was shown.
         closed: a file of the set that not everybody may read; "" where everybody may read all of them.
         error: why it is not shown; "" where it is, or is simply nothing that vfs knows.
         lost: it was shown before, and now cannot be opened: not absent, but an error.
@@ -65,6 +66,7 @@ class Record:
     watched: tuple[tuple[str, int, int], ...] = ()
     time: int = 0
     stamp: int = 0
+    nbytes: int = 0
     closed: str = ""
     error: str = ""
     lost: bool = False
