@@ -164,13 +164,10 @@ class RegionReader:
             with np.errstate(all="ignore"):
                 self._gather_blocks(region, out)
             return
-        width = self.stored.itemsize
-        if not self.backend.copies and self.plain:
-            run = self.straight(region, converted=True)
-            if run is not None and run[1] % width == 0:  # from the file to where they belong; from odd bytes numpy is slow
-                with np.errstate(all="ignore"):
-                    np.copyto(out, self.backend.span(*run, scratch_none).view(self.stored).reshape(region.shape), casting="unsafe")
-                return
+        if (raw := self._mapped(region)) is not None:
+            with np.errstate(all="ignore"):
+                np.copyto(out, raw.reshape(region.shape), casting="unsafe")
+            return
         flat = out.reshape(-1) if out.flags.c_contiguous else None
         if self.converts and flat is not None:
             ranges, covered = self.dataset.layout.read_ranges(region, ROWS)
@@ -190,6 +187,11 @@ class RegionReader:
                     np.copyto(flat[done : done + part.size], part, casting="unsafe")
                     done += part.size
 
+    def _mapped(self, region: Region) -> np.ndarray | None:
+        """The stored elements of a non-empty region as one axis, where they lie so in a mapped file, at no odd byte: numpy is slow with these."""
+        run = None if self.backend.copies or not self.plain else self.straight(region, converted=True)
+        return None if run is None or run[1] % self.stored.itemsize else self.backend.span(*run, scratch_none).view(self.stored)
+
     def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
         """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
         stored, made, nav = self.stored, corrections.dtype(self.stored), self.dataset.nav_ndim
@@ -200,8 +202,12 @@ class RegionReader:
                 self._correct_into(tile, out[_within(tile, region)], corrections)
             return
         direct = out.reshape(-1) if out.flags.c_contiguous and out.dtype == made and box.shape == region.shape else None
-        blank = np.asarray(self.dataset.fill).astype(stored).astype(made)
         correct = corrections.on(corner, (h, w))
+        if direct is not None and (mapped := self._mapped(box)) is not None:  # nothing has to stay in cache in between
+            with np.errstate(all="ignore"):
+                correct(mapped.reshape(-1, h * w), direct.reshape(-1, h * w))
+            return
+        blank = np.asarray(self.dataset.fill).astype(stored).astype(made)
         done = 0
         with scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory, np.errstate(all="ignore"):
             for tile, rows, raw, complete in self._tiles(box, max(CACHED, h * w * stored.itemsize)):
