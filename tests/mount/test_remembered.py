@@ -71,7 +71,7 @@ def test_a_server_gets_the_memory_of_names_back(server: subprocess.Popen[bytes],
     idle = Seen.of(server.pid).anonymous
     for _ in range(2):  # the second time, names have to come again
         assert python(inside, point / "scan.zarr" / "data", CHUNKS).splitlines() == ["[28, 0, 29, 0, 30, 0, 31, 0]", "8 ['c', 'zarr.json']"]
-    assert eventually(lambda: grown() < 12 << 20), grown()  # all 90,000 names take 16 MiB
+    assert eventually(lambda: grown() < 9 << 20), grown()  # all 90,000 names take 16 MiB
 
 
 class Library:
