@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -18,9 +23,10 @@ from vfs.backends import choice, make_backend
 from vfs.boundary import ANYWHERE, Boundary, absolute, within
 from vfs.cache import CACHE, ChunkCache
 from vfs.corrections import Corrections, check
-from vfs.dataset import Dataset, Files, Saved
-from vfs.errors import OptionError, SourceChangedError, UnknownArrayError
+from vfs.dataset import Absence, Dataset, Files, Saved
+from vfs.errors import IncompleteWarning, OptionError, SourceChangedError, UnknownArrayError
 from vfs.forest import Forest, Opened
+from vfs.forest.listing import log
 from vfs.formats import by_name, detect
 from vfs.headers import expand, shape_option
 from vfs.layout import FrameLayout, altered
@@ -59,7 +65,7 @@ class Opening:
             SourceChangedError: other files are found than were opened, or files of other sizes or times: they hold other data; and
                 it was not said that changes are accepted.
         """
-        with within(self.boundary):  # links that were named may lead where they led then
+        with within(self.boundary), untold():  # links that were named may lead where they led then
             group = open_group(list(self.paths), format=self.format, array=self.array, cache=cache, **self.settings, **self.options)
         if not self.settings.get("accept_changes") and group.opening.sources != self.sources:
             raise SourceChangedError(
@@ -117,11 +123,16 @@ class _Arrays(Mapping[str, VirtualArray]):
 
 
 class VirtualGroup(Mapping[str, VirtualArray]):
-    """All arrays of a set: path -> VirtualArray. Made by `vfs.open_group`."""
+    """All arrays of a set: path -> VirtualArray. Made by `vfs.open_group`.
 
-    def __init__(self, tree: Tree, opening: Opening) -> None:
+    Attributes:
+        absent: what the set should hold and does not, or holds and does not show: see `vfs.dataset.Absence`.
+    """
+
+    def __init__(self, tree: Tree, opening: Opening, absent: tuple[Absence, ...] = ()) -> None:
         self.tree = tree
         self.opening = opening
+        self.absent = absent
 
     @property
     def name(self) -> str:
@@ -189,6 +200,50 @@ def _store_again(opening: Opening, zarr_format: int) -> Store:
     return opening.group().store(zarr_format)
 
 
+def _told(datasets: Sequence[Dataset]) -> tuple[Absence, ...]:
+    """What the arrays of a set say is absent, each thing once."""
+    return tuple({absence.said: absence for dataset in datasets for absence in dataset.absent}.values())
+
+
+def refuse(absent: Sequence[Absence], main: bool = False) -> None:
+    """Say no to a set whose numbers would be wrong.
+
+    Args:
+        main: the main array is wanted, not whatever there is.
+
+    Raises:
+        VfsError: of the class that the format names; the message ends with the option that allows it.
+    """
+    for absence in absent:
+        if absence.refused is not None and (main or not absence.main):
+            raise absence.refused(f"{absence.said}" + (f"; {ALLOW} {absence.allowed}" if absence.allowed else ""))
+
+
+ALLOW = "allow_incomplete=True (--allow-incomplete)"
+
+
+def _warn(absent: Sequence[Absence]) -> None:
+    """Say in one warning what is absent, at the line outside of vfs that opens the set."""
+    if absent and not _untold.get():
+        level, frame = 2, sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "vfs":
+            level, frame = level + 1, frame.f_back
+        warnings.warn("; ".join(absence.said for absence in absent), IncompleteWarning, stacklevel=level)
+
+
+_untold: ContextVar[bool] = ContextVar("untold", default=False)
+
+
+@contextmanager
+def untold() -> Iterator[None]:
+    """Open sets without a warning of what is absent: for those who say it themselves, or said it when the set was opened first."""
+    token = _untold.set(True)
+    try:
+        yield
+    finally:
+        _untold.reset(token)
+
+
 def open_group(
     paths: Paths,
     *,
@@ -204,6 +259,7 @@ def open_group(
     chunks: tiling.ChunkSpec = "auto",
     backend: str = "auto",
     accept_changes: bool = False,
+    allow_incomplete: bool = False,
     follow_outside: bool = False,
     cache: ChunkCache | None = None,
     **options: Any,
@@ -226,6 +282,8 @@ def open_group(
         backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
         accept_changes: read files that were changed after they were opened, as they are then, by the headers that were read at opening.
             Otherwise that is an error. What was decoded before and is still in the cache shows what it was.
+        allow_incomplete: open a set of which files or parts are missing, so that numbers are absent where they should be: what is not stored is
+            blank, what cannot belong to a frame is left out. Otherwise that is an error that says which files and frames.
         follow_outside: what belongs to the set by its name, or by what a file of the set says, may lie outside of the folder of the files that
             are named here, and symbolic links may lead out of it. Otherwise that is an error (in HDF5, a link that is left out): see `vfs.boundary`.
         cache: where decoded pieces are kept, which sets may share; None: a cache of their own, of 256 MiB. Not pickled.
@@ -237,6 +295,9 @@ def open_group(
         UnknownArrayError: `array` is not in the set.
         OutsideError: a file lies outside of the folder of the set.
         SourceError: a file is missing or cannot be read.
+
+    Warns:
+        IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
     names = expand(paths, follow_outside)
     given = [
@@ -253,7 +314,7 @@ def open_group(
         if isinstance(datasets, Saved):
             asked = {"array": array, "nav_shape": nav_shape, "roi": roi, "dtype": dtype, "dark": dark, "gain": gain, "dead": dead}
             asked |= {"sync_offset": sync_offset or None, "chunks": None if chunks == "auto" else chunks, "backend": None if backend == "auto" else backend}
-            asked["accept_changes"] = accept_changes or None
+            asked |= {"accept_changes": accept_changes or None, "allow_incomplete": allow_incomplete or None}
             again = {**datasets.options, **{name: value for name, value in asked.items() if value is not None}}
             try:
                 return open_group(list(datasets.paths), format=datasets.format, cache=cache, **again).called(kind.label(names[0]))
@@ -281,16 +342,23 @@ def open_group(
         return one
 
     make: dict[str, Callable[[], VirtualArray]] = {}
+    absent = _told(datasets)
     for dataset in datasets:
         mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0 and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
         if dataset is main:
+            absent = _told([*datasets, shown])
             make[dataset.path] = partial(made, shown, dtype=dtype, chunks=chunks, corrections=corrections)
         else:
             make[dataset.path] = partial(made, shown, chunks=_companion_chunks(dataset))
     arrays = _Arrays(make)
     as_stored = array is None and scan is None and mask is None and sync_offset == 0  # conventions of the root describe the arrays as they are stored
-    attrs = {"vfs": {"format": kind.name, **main.attrs}, **(main.group_attrs if as_stored else {})}
+    if not allow_incomplete:
+        refuse(absent)
+    counts = Counter[str]()
+    for absence in absent:
+        counts.update(absence.counts)
+    attrs = {"vfs": {"format": kind.name, **main.attrs, **({"incomplete": dict(counts)} if counts else {})}, **(main.group_attrs if as_stored else {})}
     settings = {
         "nav_shape": nav_shape,
         "sync_offset": sync_offset,
@@ -302,22 +370,36 @@ def open_group(
         "chunks": chunks,
         "backend": backend,
         "accept_changes": accept_changes or None,
+        "allow_incomplete": allow_incomplete or None,
     }
     kept = {k: v for k, v in settings.items() if v is not None}
     name = kind.label(names[0])
     opening = Opening(tuple([absolute(n) for n in names]), kind.name, array, kept, options, _digest(datasets, sources), name, boundary)
-    VirtualGroup.__init__(group, Tree(name, arrays, attrs, main.path), opening)
+    VirtualGroup.__init__(group, Tree(name, arrays, attrs, main.path), opening, absent)
     arrays[main.path]  # says what does not fit
+    _warn(absent)
     return group
 
+
+_MOST_TOLD = 10_000
+"""Lines on what is absent that a tree remembers having said."""
 
 _COMMON = frozenset(inspect.signature(open_group).parameters)
 """Names of the options that do not belong to a format."""
 
 
 def open(paths: Paths, **options: Any) -> VirtualArray:
-    """Open the main array of a set of files: `open_group(…).main`. Reads headers, no pixels. Takes what `open_group` takes."""
-    return open_group(paths, **options).main
+    """Open the main array of a set of files: `open_group(…).main`. Reads headers, no pixels. Takes what `open_group` takes.
+
+    Raises: what `open_group` raises, and
+        MissingSourceError: the main array is not there, though others of the set are.
+    """
+    with untold():
+        group = open_group(paths, **options)
+    if not options.get("allow_incomplete"):
+        refuse(group.absent, main=options.get("array") is None)
+    _warn(group.absent)
+    return group.main
 
 
 def mount(
@@ -443,14 +525,22 @@ def forest(
         raise OptionError(f"dtype={options['dtype']!r}: not a numpy dtype") from None
     options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
     cache = ChunkCache(cache_size)
-    opener = partial(_opened, cache=cache, format=format, **options)
+    opener = partial(_opened, told=set(), cache=cache, format=format, **options)
     kinds = None if kind is None else [kind]
     outside = bool(options.get("follow_outside"))
     return Forest(root, opener, kinds=kinds, cache=cache, zarr_format=zarr_format, show_files=show_files, follow_outside=outside)
 
 
-def _opened(path: str, **options: Any) -> Opened:
-    group = open_group(path, **options)
+def _opened(path: str, told: set[str], **options: Any) -> Opened:
+    """Open a set of a tree. What is absent goes to the log, once as long as `told` remembers it."""
+    with untold():
+        group = open_group(path, **options)
+    for absence in group.absent:
+        if absence.said not in told:
+            if len(told) >= _MOST_TOLD:
+                told.clear()
+            told.add(absence.said)
+            log.warning("%s", absence.said)
     return Opened(group.tree, group.opening.format, group.opening.paths)
 
 

@@ -60,6 +60,9 @@ def _settings(
     dead: Annotated[str | None, typer.Option(metavar="F", help="Mask or coordinates of pixels that are replaced by their neighbours.")] = None,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, mmap, buffered or direct.")] = "auto",
     accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Read files that change after they were opened, instead of an error.")] = False,
+    allow_incomplete: Annotated[
+        bool, typer.Option("--allow-incomplete", help="Open a set of which files or parts are missing: what is not stored is blank or left out.")
+    ] = False,
     follow_outside: Annotated[bool, typer.Option("--follow-outside", help="Read files outside the folder of a set, where it or a link names them.")] = False,
     zarr_format: Annotated[int | None, typer.Option(metavar="3|2", help="Only this version of zarr (info: show what it says of the data).")] = None,
 ) -> Settings:
@@ -86,6 +89,7 @@ def _settings(
         "dead": dead,
         "backend": backend,
         "accept_changes": accept_changes,
+        "allow_incomplete": allow_incomplete,
         "follow_outside": follow_outside,
     }
     return Settings(format, given, zarr_format, common)

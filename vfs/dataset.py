@@ -18,7 +18,7 @@ import numpy as np
 
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.errors import MissingSourceError, OptionError
+from vfs.errors import MissingSourceError, OptionError, VfsError
 from vfs.headers import nav_dims
 from vfs.layout import BlockLayout, FrameLayout, altered, whole_frame
 
@@ -77,6 +77,34 @@ class Files:
         return len(self.paths)
 
 
+_MOST_BLANK = 1000
+"""A scan shape of more frames than so many times those stored is a slip of the hand."""
+
+
+@dataclass(frozen=True)
+class Absence:
+    """One thing that the files of a set should hold and do not, or hold and that is not shown.
+
+    A format reports it and opens what there is; `vfs.api` decides whether that is an error or a warning, by one rule for all formats.
+
+    Attributes:
+        said: one line: the file, what was expected, what was found.
+        refused: class of the error that opening is, unless `allow_incomplete` is said; None where the numbers that are shown are
+            right: then it is a warning.
+        allowed: what `allow_incomplete` shows instead, as the end of a sentence: "shows their frames as blank".
+        counts: how much is absent, for the attribute `incomplete`: "files_missing", "frames_missing", "frames_left_out", "bytes_left_over".
+        files: paths of files that are missing, as far as their names are known.
+        main: it is the main array that is absent: `vfs.open` refuses, `vfs.open_group` shows the others with a warning.
+    """
+
+    said: str
+    refused: type[VfsError] | None = None
+    allowed: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    main: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """One array of a set of files.
@@ -96,6 +124,7 @@ class Dataset:
         conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
         group_attrs: the same at the root group (`ome` of an OME-TIFF).
         scan, chosen: shape of the scan, and the flat positions of it that are shown (int64[m]), where `arranged` selected some.
+        absent: what the files should hold of it and do not.
         companion: True for what stands beside an array (time stamps), False for an array of its own right.
     """
 
@@ -111,6 +140,7 @@ class Dataset:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     conventions: Mapping[str, Any] = field(default_factory=dict)
     group_attrs: Mapping[str, Any] = field(default_factory=dict)
+    absent: tuple[Absence, ...] = ()
     companion: bool = False
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
@@ -169,7 +199,34 @@ class Dataset:
         nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
-        return altered(self, layout=layout, shape=shape, dims=names + self.dims[self.nav_ndim :], nav_ndim=nav_ndim, block=block, scan=scan, chosen=total)
+        dims, absent = names + self.dims[self.nav_ndim :], self.absent
+        if nav_shape is not None and (unequal := self._unequal(nav, sync_offset)) is not None:
+            absent = (*absent, unequal)
+        return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, block=block, scan=scan, chosen=total, absent=absent)
+
+    def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
+        """What a scan shape leaves out or leaves blank, beyond what `sync_offset` asks for; None where it fits the stored frames."""
+        layout = self.layout
+        stored = max(0, layout.stored - layout.offset) if isinstance(layout, FrameLayout) else math.prod(self.shape[: self.nav_ndim])
+        shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
+        said = f"{self._named}: nav_shape {','.join(map(str, nav))} holds {shown:,} frames, {stored:,} are stored"
+        if shown > most:
+            blank = shown - most
+            beyond = shown > _MOST_BLANK * max(1, stored)
+            return Absence(f"{said}: {_are(blank)} blank", OptionError if beyond else None, "shows them so", {"frames_missing": blank})
+        if shown < least:
+            return Absence(f"{said}: {_are(least - shown)} left out", counts={"frames_left_out": least - shown})
+        return None
+
+    @property
+    def _named(self) -> str:
+        """The array for messages: its first file, and its path where it is not the only one."""
+        file = self.files.paths[0] if len(self.files) else ""
+        return file if self.path == "data" else f"{file}: {self.path}"
+
+
+def _are(n: int) -> str:
+    return "1 is" if n == 1 else f"{n:,} are"
 
 
 def per_frame(

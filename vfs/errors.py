@@ -98,5 +98,13 @@ class DecodeError(SourceError):
     """A block's bytes do not decode."""
 
 
+class IncompleteWarning(UserWarning):
+    """A set holds less than it should, or more than is shown. The numbers that are shown are right; what is absent is blank or left out.
+
+    Given once an opening, with a line for each thing. Where shown numbers would be wrong, opening is an error instead, unless
+    `allow_incomplete=True` was said.
+    """
+
+
 class MountError(VfsError, OSError):
     """Mounting or unmounting cannot work."""

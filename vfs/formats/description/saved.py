@@ -130,5 +130,6 @@ _SETTINGS: dict[str, Callable[[Value, Folder], Any]] = {
     "dead": _image_or_array,
     "backend": _text,
     "accept_changes": _flag,
+    "allow_incomplete": _flag,
 }
 """What `vfs.open` takes for every format: name -> how it is read."""

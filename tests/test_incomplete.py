@@ -1,0 +1,145 @@
+"""What a set should hold and does not, or holds and does not show, is an error or a warning: one rule for all formats.
+
+What each format reports is in its own tests; `FormatTests.test_truncated_anywhere` sees to it that none is silent.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs import api
+from vfs.dataset import Absence
+from vfs.errors import TruncatedSourceError
+from vfs.formats import Format, npy
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Path:
+    """Twelve frames."""
+    path = tmp_path / "scan.npy"
+    np.save(path, np.arange(1, 12 * 8 + 1, dtype=np.uint16).reshape(12, 2, 4))
+    return path
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
+    """Sets that lack what `short(Absence(…), …)` says."""
+
+    def lacking(*absent: Absence) -> Path:
+        def opened(paths: Any) -> Any:
+            return [api.altered(dataset, absent=absent) for dataset in npy.open(paths)]
+
+        format = Format("npy", (".npy",), "", "", npy.sniff, opened)
+        monkeypatch.setattr(api, "detect", lambda path: format)
+        monkeypatch.setattr(api, "by_name", lambda name: format)
+        return stack
+
+    return lacking
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"nav_shape": (3, 5)}, "nav_shape 3,5 holds 15 frames, 12 are stored: 3 are blank"),
+        ({"nav_shape": 10}, "nav_shape 10 holds 10 frames, 12 are stored: 2 are left out"),
+        ({"nav_shape": 10, "sync_offset": 1}, "nav_shape 10 holds 10 frames, 12 are stored: 1 is left out"),
+        ({"nav_shape": 12, "sync_offset": 2}, ""),
+        ({"nav_shape": 10, "sync_offset": 2}, ""),
+        ({"nav_shape": 13, "sync_offset": -1}, ""),
+        ({"nav_shape": 14, "sync_offset": -1}, "nav_shape 14 holds 14 frames, 12 are stored: 1 is blank"),
+        ({"sync_offset": 5}, ""),
+        ({"nav_shape": (3, 4), "roi": [1, 2]}, ""),
+        ({"nav_shape": (2, 4), "roi": [1, 2]}, "nav_shape 2,4 holds 8 frames, 12 are stored: 4 are left out"),
+    ],
+)
+def test_scan_shapes_that_do_not_fit_what_is_stored(stack: Path, how: dict[str, Any], said: str) -> None:
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        array = vfs.open(stack, **how)
+    assert [str(one.message) for one in given] == ([f"{stack}: {said}"] if said else [])
+    assert all(one.category is vfs.IncompleteWarning and one.filename == __file__ for one in given)
+    incomplete = array.group.attrs["vfs"].get("incomplete", {})
+    if said:
+        assert list(incomplete.values()) == [int(said.partition("stored: ")[2].split()[0])]
+    else:
+        assert not incomplete
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = pickle.loads(pickle.dumps(array))  # it was said
+    np.testing.assert_array_equal(again[...], array[...])
+
+
+def test_a_scan_a_thousand_times_larger_is_refused(stack: Path) -> None:
+    with pytest.raises(vfs.OptionError, match=r"nav_shape 12001 holds 12,001 frames, 12 are stored.*allow_incomplete"):
+        vfs.open(stack, nav_shape=12001)
+    with pytest.warns(vfs.IncompleteWarning, match="11,989 are blank"):
+        assert vfs.open(stack, nav_shape=12001, allow_incomplete=True).valid.sum() == 12
+    with pytest.warns(vfs.IncompleteWarning, match="11,988 are blank"):
+        vfs.open(stack, nav_shape=12000)
+
+
+CUT = Absence("scan.npy: cut", TruncatedSourceError, "drops the rest", {"bytes_left_over": 3})
+LOST = Absence("scan.npy: 2 files are missing", counts={"files_missing": 2}, files=("scan2.npy",))
+
+
+def test_what_would_be_wrong_is_an_error_that_names_the_option(short: Any) -> None:
+    path = short(LOST, CUT)
+    for opens in (vfs.open, vfs.open_group):
+        with pytest.raises(TruncatedSourceError, match=r"^scan.npy: cut; allow_incomplete=True \(--allow-incomplete\) drops the rest$"):
+            opens(path)
+        with pytest.warns(vfs.IncompleteWarning, match=r"^scan.npy: 2 files are missing; scan.npy: cut$") as given:
+            opens(path, allow_incomplete=True)
+        assert len(given) == 1
+    with pytest.warns(vfs.IncompleteWarning):
+        group = vfs.open_group(path, allow_incomplete=True)
+    assert group.attrs["vfs"]["incomplete"] == {"files_missing": 2, "bytes_left_over": 3}
+
+
+def test_without_its_main_array_a_set_opens_as_a_group_only(short: Any) -> None:
+    path = short(Absence("scan.npy: its data are missing", vfs.MissingSourceError, "opens what there is", main=True))
+    with pytest.warns(vfs.IncompleteWarning, match="its data are missing"):
+        assert list(vfs.open_group(path)) == ["data"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(vfs.MissingSourceError, match="its data are missing"):
+            vfs.open(path)
+    with pytest.warns(vfs.IncompleteWarning):
+        vfs.open(path, array="data")
+    with pytest.warns(vfs.IncompleteWarning):
+        vfs.open(path, allow_incomplete=True)
+
+
+def test_a_tree_logs_it_once(short: Any, caplog: pytest.LogCaptureFixture) -> None:
+    path = short(LOST)
+    opener = api.forest(path.parent).rules.open
+    with caplog.at_level(logging.WARNING, "vfs.mount"):
+        opener(str(path))
+        opener(str(path))
+    assert [record.getMessage() for record in caplog.records] == [LOST.said]
+
+
+def test_the_commands_say_it_in_a_line(stack: Path, tmp_path: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "vfs", *words], capture_output=True, text=True, timeout=60)
+
+    done = run("info", str(stack), "--nav-shape", "3,5", "--json")
+    assert done.stderr == f"vfs: warning: {stack}: nav_shape 3,5 holds 15 frames, 12 are stored: 3 are blank\n"
+    (said,) = json.loads(done.stdout)
+    assert said["incomplete"] == [done.stderr.removeprefix("vfs: warning: ").strip()]
+    assert said["attrs"]["vfs"]["incomplete"] == {"frames_missing": 3}
+    done = run("export", str(stack), str(tmp_path / "out.zarr"), "--nav-shape", "5,5000")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "allow_incomplete=True (--allow-incomplete) shows them so" in done.stderr
+    done = run("export", str(stack), str(tmp_path / "out.zarr"), "--nav-shape", "5,5000", "--allow-incomplete")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
