@@ -2,6 +2,9 @@
 
 Every row is a ratio. A candidate and its limit take turns, and the best time of each counts: what else the machine does
 then hits both. "memcpy" is `np.copyto` of as many output bytes into warm memory. Sources are in the page cache unless a row says cold.
+
+Sets are at least four times as large as the largest cache of the machine, which the first line names, and both go on through all of them; the part `cached`
+measures the same reads of sets that fit it, as people who browse make them.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ import numpy as np
 import vfs
 from tests.benchmarks import formats_bench, hdf5_bench, start_bench, zarr_bench
 from tests.benchmarks.mount_bench import through_mount
-from tests.benchmarks.rows import FULL, Row, Size, frames_of, share, spent
+from tests.benchmarks.rows import FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
 from vfs.testing import writers
 
 
@@ -41,9 +44,22 @@ def drop_cache(*paths: Path) -> None:
 
 
 def decoding(folder: Path, size: Size) -> Iterator[Row]:
-    """Whole-frame reads of 64 frames into warm memory, one thread."""
-    n = min(64, size.frames)
-    u16 = frames_of(size.frames)
+    """Reads of `READ` bytes, going on through a set that is larger than any cache, into warm memory, one thread; then two."""
+    images = {"dark": frames_of(1, dtype="f4")[0], "gain": frames_of(1, dtype="f4")[0] / 4096}
+    raw = yield from _reads(folder, size, size.frames, images)
+    yield from _in_two(raw, size, images)
+    yield share("all chunks of chunks=scan", lambda: _pass(raw, "scan"), lambda: _pass(raw, "auto"), size, "of all of chunks=auto")
+
+
+def decoding_in_cache(folder: Path, size: Size) -> Iterator[Row]:
+    """The same frames again and again, `READ` bytes of them, which lie in the largest cache of most machines."""
+    images = {"dark": frames_of(1, dtype="f4")[0], "gain": frames_of(1, dtype="f4")[0] / 4096}
+    yield from _reads(folder, size, min(READ // FRAME, size.frames), images, aims=False)
+
+
+def _reads(folder: Path, size: Size, n: int, images: dict[str, np.ndarray], aims: bool = True) -> Generator[Row, None, Path]:
+    """Reads of sets of `n` frames. Returns the raw one."""
+    u16 = frames_of(n)
     raw = folder / "plain.raw"
     u16.tofile(raw)
     sets: list[tuple[str, Callable[[str], vfs.VirtualArray], str]] = [
@@ -58,53 +74,59 @@ def decoding(folder: Path, size: Size) -> Iterator[Row]:
         ("MIB R64 24 bit", "R64", 24, False, ""),
     ):
         shape = (512, 512) if quad else (256, 256)
-        some = frames_of(n if not quad else max(1, n // 4), shape, "u4" if depth == 24 else "u2" if depth == 12 else "u1", min(2**depth - 1, 4095))
+        count = max(1, n // 4) if quad else n
+        some = frames_of(count, shape, "u4" if depth == 24 else "u2" if depth == 12 else "u1", min(2**depth - 1, 4095))
         path = write_mib(folder / name.replace(" ", "_"), some, kind=kind, depth=depth, quad=quad)
         sets.append((name, lambda b, path=path: vfs.open(path, backend=b), aim))
     straight = sets[0][1]("mmap")
     yield spent("raw u16, straight view of the whole file", lambda: straight[...], size)
+    yield _pread(raw, size)
+    as_raw: dict[str, Any] = {"format": "raw", "stored_dtype": "<u2", "sig_shape": (256, 256)}
+    for name, options, aim in (
+        ("raw u16 → float32", {"dtype": "f4"}, "≥ 0.9"),
+        ("raw u16, dark", {"dark": images["dark"]}, ""),
+        ("raw u16, dark and gain", images, "≥ 0.6"),
+        ("raw u16, dark, gain, 2 dead", images | {"dead": _DEAD}, ""),
+    ):
+        sets.append((name, lambda b, options=options: vfs.open(raw, backend=b, **as_raw, **options), aim))
     for name, opened, aim in sets:
         for backend in ("mmap", "buffered"):
-            array = opened(backend)
-            count = min(n, array.shape[0]) if array.ndim == 3 else array.shape[0]
-            region = vfs.Region.of((slice(0, count),), array.shape)
-            out = np.zeros(region.shape, array.dtype)
-            warm = np.ones_like(out)
-            yield share(f"{name}, {backend}", lambda a=array, r=region, o=out: a.read(r, o), lambda o=out, w=warm: np.copyto(o, w), size, aim=aim)
-    out = np.zeros((n, 256, 256), "f4")
+            yield share(f"{name}, {backend}", *walk(opened(backend)), size, aim=aim if aims else "")
+    return raw
+
+
+def _pread(path: Path, size: Size) -> Row:
+    """What reading takes that copies: the limit of `buffered`."""
+    out = np.zeros(path.stat().st_size // FRAME * FRAME, np.uint8).reshape(-1, FRAME)
     warm = np.ones_like(out)
-    region = vfs.Region.of((slice(0, n),), (size.frames, 256, 256))
-    for backend in ("mmap", "buffered"):
-        converted = vfs.open(raw, format="raw", stored_dtype="<u2", dtype="f4", sig_shape=(256, 256), backend=backend)
-        yield share(f"raw u16 → float32, {backend}", lambda a=converted: a.read(region, out), lambda: np.copyto(out, warm), size, aim="≥ 0.9")
-    images = {"dark": frames_of(1, dtype="f4")[0], "gain": frames_of(1, dtype="f4")[0] / 4096}
-    for name, options, aim in (
-        ("dark", {"dark": images["dark"]}, ""),
-        ("dark and gain", images, "≥ 0.6"),
-        ("dark, gain, 2 dead", images | {"dead": _DEAD}, ""),
-    ):
-        for backend in ("mmap", "buffered"):
-            corrected = vfs.open(raw, format="raw", dtype="<u2", sig_shape=(256, 256), backend=backend, **options)
-            yield share(f"raw u16, {name}, {backend}", lambda a=corrected: a.read(region, out), lambda: np.copyto(out, warm), size, aim=aim)
-    yield from _in_two(raw, size, n, images)
-    yield share("all chunks of chunks=scan", lambda: _pass(raw, "scan"), lambda: _pass(raw, "auto"), size, "of all of chunks=auto")
+    mine, theirs = going_on(len(out), FRAME), going_on(len(out), FRAME)
+
+    def copied() -> None:
+        part = theirs()
+        np.copyto(out[part], warm[part])
+
+    with open(path, "rb", buffering=0) as file:
+
+        def read() -> None:
+            part = mine()
+            os.preadv(file.fileno(), [out[part].data], part.start * FRAME)
+
+        return share("raw u16, a bare pread", read, copied, size)
 
 
 _DEAD = np.array([[3, 4], [100, 100]])
 
 
-_ROUNDS = 8
-
-
-def _in_two(raw: Path, size: Size, n: int, images: dict[str, np.ndarray]) -> Iterator[Row]:
+def _in_two(raw: Path, size: Size, images: dict[str, np.ndarray]) -> Iterator[Row]:
     """Two threads against one, beside what two threads do for memcpy at that time.
 
-    Each thread reads `_ROUNDS` times: waking it takes about as long as it takes to read a few frames.
+    Each thread reads its half of the set, some `READ` bytes at a time: waking it takes about as long as it takes to read a few frames.
     """
+    n, step = size.frames, max(1, READ // FRAME // 2)
     with ThreadPoolExecutor(2) as pool:
 
         def rounds(call: Callable[[slice], object], *parts: slice) -> Callable[[], object]:
-            return lambda: list(pool.map(lambda part: [call(part) for _ in range(_ROUNDS)], parts))
+            return lambda: list(pool.map(lambda part: [call(slice(k, min(k + step, part.stop))) for k in range(part.start, part.stop, step)], parts))
 
         whole, halves = (slice(0, n),), (slice(0, n // 2), slice(n // 2, n))
         out = np.zeros((n, 256, 256), "f4")
@@ -173,6 +195,7 @@ def array_files(path: Path) -> tuple[str, ...]:
 
 PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "decode": decoding,
+    "cached": decoding_in_cache,
     "random": random_frames,
     "zarr": zarr_bench.rows,
     "start": start_bench.rows,
@@ -189,7 +212,10 @@ def main() -> None:
     parser.add_argument("--mount", action="store_true", help="the same as: mount")
     given = parser.parse_args()
     parts = given.parts + ["mount"] * given.mount or list(PARTS)
+    print(machine())
+    print(f"sets of {FULL.frames * FRAME >> 20} MiB where nothing else is said; the part cached: of {READ >> 20} MiB\n", flush=True)
     for part in parts:
+        print(f"-- {part}")
         with tempfile.TemporaryDirectory(prefix="vfs-bench-") as folder:
             for row in PARTS[part](Path(folder), FULL):
                 print(f"{row.name:62} {row.value:10.2f} {row.unit:26} {row.aim}", flush=True)

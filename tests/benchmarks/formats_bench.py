@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import TINY, Row, Size, against, frames_of, spent
+from tests.benchmarks.rows import READ, TINY, Row, Size, against, frames_of, spent
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
 from vfs.testing.stack_writers import write_mrc, write_ser
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib
 
-_READ = 8 << 20  # bytes read at once: four times a core's cache
 _MANY = 100_000
 
 
@@ -42,7 +41,7 @@ def _u16(write: Callable[[Path, np.ndarray], Any]) -> Callable[[Path, int], Any]
 
 
 # name, what is aimed at, writer of about as many frames of 128 KiB
-READ: tuple[tuple[str, str, Callable[[Path, int], Any]], ...] = (
+SETS: tuple[tuple[str, str, Callable[[Path, int], Any]], ...] = (
     ("FRMS6", "≥ 0.5", lambda folder, n: write_frms6(folder, frames_of(n, (264, 264)))),
     ("K2 IS", "≥ 0.45", lambda folder, n: write_k2is(folder, frames_of(n // 32, (1860, 2048)))),
     ("BLO", "≥ 0.8", lambda folder, n: write_blo(folder, frames_of(2 * n, dtype="u1", most=255)[None])),
@@ -70,7 +69,7 @@ OPENED: tuple[tuple[str, str, Callable[[Path, int], Any], dict[str, Any]], ...] 
 
 def rows(folder: Path, size: Size) -> Iterator[Row]:
     """All of it; a set is removed before the next one is written."""
-    for name, aim, write in READ:
+    for name, aim, write in SETS:
         yield from _reading(name, write(_fresh(folder), max(size.frames * 2, 64)), size, aim)
     n = 50 if size is TINY else _MANY
     for name, aim, make, options in OPENED:
@@ -105,24 +104,23 @@ def _reading(name: str, path: Any, size: Size, aim: str) -> Iterator[Row]:
     frames = vfs.open(path).size // int(np.prod(vfs.open(path).shape[-2:]))
     arrays = {backend: vfs.open(path, backend=backend, nav_shape=(frames,)) for backend in ("mmap", "buffered")}
     shape, dtype = arrays["mmap"].shape, arrays["mmap"].dtype
-    n = max(1, min(frames // 2, _READ // (int(np.prod(shape[1:])) * dtype.itemsize)))
-    out = np.zeros((n, *shape[1:]), dtype)
-    twin = np.ones(shape, dtype)
+    n = max(1, min(frames // 2, READ // (int(np.prod(shape[1:])) * dtype.itemsize)))
+    out, twin = np.zeros(shape, dtype), np.ones(shape, dtype)
     for backend, array in arrays.items():
         at, turn, order = count(), count(), np.random.default_rng(2).permutation(frames).tolist()
 
         def some(array: vfs.VirtualArray = array, at: Iterator[int] = at) -> None:
             first = next(at) * n % (frames - n + 1)
-            array.read((slice(first, first + n),), out)
+            array.read((slice(first, first + n),), out[first : first + n])
 
         def copied(turn: Iterator[int] = turn) -> None:
             first = next(turn) * n % (frames - n + 1)
-            np.copyto(out, twin[first : first + n])
+            np.copyto(out[first : first + n], twin[first : first + n])
 
         mine, theirs = against(some, copied, size)
         yield Row(f"{name}, {backend}", theirs / mine, "of memcpy", aim)
-        if backend == "buffered" and os.path.getsize(array.files[0]) >= out.nbytes:
-            reading, theirs = against(_bare(array.files[0], out.nbytes), copied, size)
+        if backend == "buffered" and os.path.getsize(array.files[0]) >= out[:n].nbytes:
+            reading, theirs = against(_bare(array.files[0], out[:n].nbytes), copied, size)
             yield Row(f"{name}, a bare pread", theirs / reading, "of memcpy")
         one = spent("", lambda array=array, at=at, order=order: array[order[next(at) % frames]], size)
         yield Row(f"a random frame of {name}, {backend}", one.value, "µs", f"≤ 100 + {mine / n * 1e6:.0f} µs of decoding")
