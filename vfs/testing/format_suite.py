@@ -209,6 +209,7 @@ class FormatTests:
 
     # other arrangements
 
+    @pytest.mark.filterwarnings("ignore:.*nav_shape [0-9,]+ holds:vfs.errors.IncompleteWarning")
     def test_arranged(self, found: Opened) -> None:
         array = found.open()
         k = array.dataset.nav_ndim
