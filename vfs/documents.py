@@ -1,7 +1,7 @@
 """The documents of a zarr hierarchy: what its JSON files say of arrays, groups and their attributes, key -> bytes.
 
 Both formats have consolidated metadata in the root, equal to the documents that it is made of, and the metadata of a file format in one
-attribute called `vfs`. What zarr's clients stumble over decides the rest: `fill_value` is null in v2, and text is not escaped.
+attribute called `vfs`. What zarr's clients stumble over decides the rest: `fill_value` is null in v2, and every document is ASCII.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def plain_json(value: Any) -> Any:
 
 
 def _document(value: Mapping[str, Any]) -> bytes:
-    # unescaped UTF-8: netCDF 4.9 does not understand \u escapes
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    # ASCII: zarr 2.13 (Debian 12) refuses anything else, also for a µ in an attribute; netCDF shows the escape, without its backslash
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=1).encode()
 
 
 def _fill(array: ArrayReader) -> Any:
