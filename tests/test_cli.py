@@ -25,6 +25,7 @@ from vfs import cli, commands, export, report
 from vfs.formats import formats
 from vfs.mount.status import Status
 from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.tiling import size
 
 COMMANDS = ("info", "formats", "mount", "mounts", "unmount", "export", "demo")
 FUSE = os.path.exists("/dev/fuse")
@@ -503,7 +504,9 @@ def test_export_is_the_same_tree(scan: Path, tmp_path: Path, version: int, capsy
     target = tmp_path / "out.zarr"
     assert run("export", scan, target, "--chunks", "1,4,-1,-1", "--zarr-format", version) == 0
     out, err = capsys.readouterr()
-    assert out.startswith(f"{target}: 3 arrays, ")
+    stored = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    shown = sum(array.nbytes for array in vfs.open_group(scan).values())
+    assert out == f"{target}: 3 arrays, {size(shown)}; {size(stored)} on disk, compression ratio {shown / stored:.2g}\n"
     assert err == ""
     made = zarr.open_consolidated(str(target), mode="r", zarr_format=version)
     shown = zarr.open_consolidated(vfs.open_group(scan, chunks=(1, 4, -1, -1)).store(version), mode="r", zarr_format=version)

@@ -118,8 +118,8 @@ def export(
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
     with _cleaning(), Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(os.path.basename(target), total=total)
-        write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
-    put(f"{target}: {count(len(group), 'array')}, {size(total)}")
+        stored = write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
+    put(f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio {total / stored:.2g}")
 
 
 @app.command()

@@ -21,13 +21,15 @@ from vfs.tree import Tree
 BATCH = 8 << 20  # bytes written at once, whole chunks: zarr compresses the chunks of a batch in several threads, and several batches are read ahead
 
 
-def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, progress: Callable[[int], None] | None = None) -> None:
+def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, progress: Callable[[int], None] | None = None) -> int:
     """Write a tree as a zarr store in a folder. Memory stays in the order of `BATCH`, or of a chunk if that is more.
 
     Args:
         target: the folder to be made; its parent exists, it does not.
         zarr_format: 3 or 2.
         progress: called with the bytes of the arrays that have been written since it was called last.
+
+    Returns: bytes of the files that were written.
 
     Raises:
         OptionError: there is something at `target` already, it cannot be written, or there is no such zarr format.
@@ -43,12 +45,14 @@ def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, 
     try:
         with ThreadPoolExecutor(1) as writer:  # who interrupts us waits until zarr has ended what it was writing
             _write(tree, partial, documents, zarr_format, writer, progress or (lambda done: None))
+        stored = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names)
         os.rename(partial, target)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         if isinstance(error, OSError) and not isinstance(error, SourceError):
             raise OptionError(f"{target}: cannot be written: {error.strerror or error}") from None
         raise
+    return stored
 
 
 def _write(tree: Tree, folder: str, documents: dict[str, Any], zarr_format: int, writer: Executor, progress: Callable[[int], None]) -> None:
