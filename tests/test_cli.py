@@ -22,6 +22,7 @@ import zarr
 
 import vfs
 from vfs import cli, commands, export, report
+from vfs.documents import plain_json
 from vfs.formats import formats
 from vfs.mount.status import Status
 from vfs.testing.writers import write_mib, write_npy, write_raw
@@ -134,9 +135,8 @@ def test_info_says_what_a_scan_is(scan: Path, capsys: pytest.CaptureFixture[str]
     assert lines[1].split()[0] == "data"
     assert "scan_y: 4, scan_x: 6, y: 8, x: 16" in lines[1]
     assert "uint16" in lines[1]
-    assert "chunks 4 x 6 x 8 x 16 (6.0 KiB)" in lines[1]
-    (timestamp,) = (line for line in lines if line.split()[0] == "timestamp")
-    assert timestamp.endswith("  nanoseconds since 1970-01-01")
+    assert lines[2].startswith("    chunks: 4 x 6 x 8 x 16, 6.0 KiB: ")
+    assert " scan_y: 4, scan_x: 6, in nanoseconds since 1970-01-01 exposure " in " ".join(" ".join(lines).split())
 
 
 def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,6 +158,8 @@ def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.Capture
         assert said["chunks"] == list(array.chunks)
         assert said["nbytes"] == array.nbytes
         assert said["companion"] is (path != "data")
+        assert said["attrs"] == plain_json({**array.attrs, **array.dataset.conventions})  # one array: there is nothing to share
+    assert (entry["shared_attrs"], entry["group_attrs"]) == ({}, {})
     assert entry["arrays"]["exposure"]["scale"] == {"units": "s"}
 
 
@@ -166,6 +168,7 @@ def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.Capture
     [
         ({"x": {"scale": 0.5, "offset": 1, "unit": "nm"}, "y": {"scale": 1 / 3, "offset": 0, "unit": ""}}, "x 0.5 nm from 1, y 0.333333"),
         ({"x": {"value": 2.0, "unit": "µm"}}, "x 2 µm"),
+        ({"x": {"values": "entry/angle", "unit": "deg"}}, "x in deg as in entry/angle"),
         ({"x": 72.0, "unit": "1/inch"}, '{"x": 72.0, "unit": "1/inch"}'),
         (12, "12"),
         ("a\nb", "a b"),
@@ -179,14 +182,16 @@ def test_info_verbose_says_why_and_from_where(scan: Path, capsys: pytest.Capture
     assert run("info", "-v", scan) == 0
     out = capsys.readouterr().out
     assert "pixel_type: U16" in out
-    assert str(scan.parent / "scan003.mib") in out
+    assert f"  files in {scan.parent}:\n    scan001.mib  " in out
+    assert "    scan003.mib  " in out
+    out = " ".join(out.split())
     assert "backend: mmap (auto); it maps files" in out
     assert "backend of a mount: buffered (auto); it reads with pread" in out
 
 
 def test_info_verbose_says_what_was_asked_for(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("info", "-v", scan, "--backend", "direct") == 0
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert "backend: direct, as asked; it reads past the page cache" in out
     assert "backend of a mount" not in out
 
@@ -195,17 +200,16 @@ def test_info_verbose_says_what_was_asked_for(scan: Path, capsys: pytest.Capture
 def test_info_says_why_chunks_are_what_they_are_and_what_they_cost(scan: Path, spec: str, capsys: pytest.CaptureFixture[str]) -> None:
     chunking = vfs.open(scan, chunks=spec).chunking
     assert run("info", scan, "--chunks", spec) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("    chunks: "))
+    line = " ".join(capsys.readouterr().out.partition("    chunks: ")[2].split())
     assert chunking.reason in line
     assert f"; {chunking.one:.1f} bytes read for each one asked for" in line
     assert (f"{chunking.full:.1f} in all" in line) is (f"{chunking.full:.1f}" != f"{chunking.one:.1f}")
 
 
 def test_info_warns_of_costly_chunks(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("info", scan, "--chunks", "1,1,1,1") == 0
-    assert "bytes for each byte asked for" in capsys.readouterr().out
-    assert run("info", scan) == 0
-    assert "bytes for each byte asked for" not in capsys.readouterr().out
+    for options, warned in ((["--chunks", "1,1,1,1"], True), ([], False)):
+        assert run("info", scan, *options) == 0
+        assert ("bytes for each byte asked for" in " ".join(capsys.readouterr().out.split())) is warned
 
 
 def test_export_warns_of_costly_chunks_and_takes_them(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -323,7 +327,7 @@ def test_raw_needs_what_the_format_option_dtype_says(tmp_path: Path, frames: np.
         (entry,) = json.loads(capsys.readouterr().out)
         assert entry["arrays"]["data"]["shape"] == [24, 8, 16]
         assert entry["arrays"]["data"]["dtype"] == dtype
-        assert entry["attrs"]["vfs"]["stored_dtype"] == "<u2"
+        assert entry["arrays"]["data"]["attrs"]["stored_dtype"] == "<u2"
 
 
 def test_scan_options_reach_the_data(scan: Path, frames: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -407,7 +411,6 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "no file matches" in refused(capsys, "info", tmp_path / "*.mrc")
     assert "empty" in refused(capsys, "info", empty)
     assert "no format recognises it" in refused(capsys, "info", foreign)
-    assert str(tmp_path) in refused(capsys, "info", tmp_path)
     assert "DATASET" in refused(capsys, "info")
     assert "frob" in refused(capsys, "frob")
     assert "see vfs mount --help" in refused(capsys, "mount", empty)
@@ -493,7 +496,7 @@ def test_formats_lists_them_all(capsys: pytest.CaptureFixture[str]) -> None:
         assert entry["summary"]
         for option, about in entry["options"].items():
             assert f"-o {option}=" in text
-            assert about["help"] in text
+            assert about["help"] in " ".join(text.split())
 
 
 # export

@@ -79,7 +79,7 @@ class Shell:
         self.folder.mkdir()
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
-        environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "PATH": f"{bin_}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "PATH": f"{bin_}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
         self.process = subprocess.Popen(
             ["bash"], cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -177,6 +177,15 @@ def test_fields_of_a_mounts_status_are_all_there() -> None:
     table = README.read_text().partition("| field of `status.json` |")[2].partition("\n\n")[0]
     names = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(names) == sorted(["vfs", *Status.__annotations__])
+
+
+def test_fields_of_info_are_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_mib(tmp_path, np.zeros((1, 8, 8), np.uint16), frames_per_file=1, scan=(1, 1))
+    assert cli.main(["info", "--json", "--zarr-format", "3", str(path)]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    table = README.read_text().partition("| field of `vfs info --json` |")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert set(names) == {*entry, *entry["arrays"]["exposure"]}
 
 
 def unit() -> str:

@@ -21,12 +21,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs import mounting
-from vfs.commands import Datasets, Json, Settings, document, open_all, open_set, opens, put, say, signals, warn_of_chunks
-from vfs.errors import OptionError, VfsError, printable
+from vfs.commands import (
+    Datasets,
+    Json,
+    Settings,
+    document,
+    folder_given,
+    is_zarr,
+    open_all,
+    open_set,
+    opens,
+    put,
+    raise_all,
+    refuse,
+    say,
+    signals,
+    warn_of_chunks,
+)
+from vfs.errors import OptionError, VfsError
 from vfs.streams import give_up
+from vfs.tables import width
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
+    from vfs.folders import FoundSets
 
 app = typer.Typer(
     name="vfs",
@@ -61,22 +79,31 @@ def info(
     *,
     settings: Settings,
 ) -> None:
-    """Print what data sets are: format, arrays, shape, dtype, axes, chunks, files, scale."""
+    """Print what data sets are: format, arrays, shape, dtype, axes, chunks, files, scale. Of a folder, the data sets that are in it."""
     from vfs import report
 
-    groups = open_all(datasets, settings)
+    folders = [name for name in datasets if os.path.isdir(name)]
+    _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
+    failed: list[VfsError] = []
+    groups = open_all([name for name in datasets if name not in folders], settings, failed)
+    found = _folders(folders, settings, json_, json_ or verbose, failed)
     version = settings.zarr_format
-    if describe:
-        if len(groups) > 1:
-            raise OptionError(f"--describe takes one data set, found {len(groups)}")
+    if describe and groups:
         put(document(_description(groups[0], explicit)))
     elif json_:
-        put(document([report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]))
+        entries = [report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]
+        put(document(entries + [entry for folder in found for entry in folder.sets.values()]))
+        for folder in found:
+            for name, why in folder.broken.items():
+                say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
     else:
         for group in groups:
-            put("\n".join(map(printable, report.as_text(group, verbose))))
+            put("\n".join(report.as_text(group, verbose, width())))
             if version:
                 put(document(_zarr_metadata(group, version)))
+        for folder in found:
+            put("\n".join(folder.text(verbose, width())))
+    raise_all(failed)
 
 
 @app.command()
@@ -88,7 +115,7 @@ def formats(json_: Json = False) -> None:
     if json_:
         put(document(report.formats_json(known())))
     else:
-        put("\n".join(report.formats_text(known())))
+        put("\n".join(report.formats_text(known(), width())))
 
 
 app.command()(mounting.mount)
@@ -129,6 +156,50 @@ def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help=
 
     with _cleaning():
         run(keep)
+
+
+def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, json_: bool, verbose: bool, describe: bool, explicit: bool) -> None:
+    """Raises:
+    OptionError: options that have no effect together, or on a folder.
+    """
+    if describe and datasets > 1:
+        raise OptionError(f"--describe takes one data set, found {datasets}")
+    if describe and folders:
+        raise folder_given(folders[0])
+    given = settings.given
+    if describe:
+        refuse({"--json": json_, "-v": verbose, "--zarr-format": settings.zarr_format}, "with --describe, which prints a description")
+    if json_:
+        refuse({"-v": verbose}, "with --json, which says everything")
+    if not describe:
+        refuse({"--explicit": explicit}, "without --describe")
+    if explicit:
+        refuse({name: given[name] for name in ("--chunks", "--backend", "--accept-changes")}, "with --explicit: a description that says where pixels are")
+    if folders:
+        kept = ("--format", "--option", "--dtype", "--allow-incomplete", "--follow-outside")
+        refuse({name: value for name, value in given.items() if name not in kept}, f"on {folders[0]}, a folder; name one data set of it")
+
+
+def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]) -> list[FoundSets]:
+    """What is in some folders.
+
+    Args:
+        json_: keep JSON, not lines; all: all of it, not only what fits a screen; failed: why a folder cannot be listed is added to it.
+    """
+    if not paths:
+        return []
+    from vfs.folders import look
+    from vfs.report import SCREEN
+
+    found = []
+    for path in paths:
+        try:
+            if is_zarr(path):
+                raise folder_given(path)
+            found.append(look(path, json=json_, most=None if all else SCREEN, **settings.of_folders()))
+        except VfsError as error:
+            failed.append(error)
+    return found
 
 
 def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:

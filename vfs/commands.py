@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
+import glob
 import inspect
 import json
 import os
-import re
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from vfs.errors import OptionError, printable
+from vfs.errors import MissingSourceError, OptionError, VfsError, printable
 from vfs.streams import give_up
 
 if TYPE_CHECKING:
@@ -41,6 +44,28 @@ class Settings:
     options: Mapping[str, str]
     zarr_format: int | None
     common: Mapping[str, Any]
+
+    @property
+    def given(self) -> dict[str, bool]:
+        """Every option as it is typed -> whether it says something else than without it."""
+        own = {"--format": self.format, "--option": self.options, "--zarr-format": self.zarr_format}
+        return {name: bool(value) for name, value in own.items()} | {
+            "--" + name.replace("_", "-"): value not in (None, False, 0, "auto") for name, value in self.common.items()
+        }
+
+    def of_folders(self) -> dict[str, Any]:
+        """What can be said for all data sets of a folder, with the options of the format.
+
+        Raises:
+            OptionError: options of a format, but not of which.
+        """
+        from vfs.formats import by_name
+
+        if self.options and not self.format:
+            raise OptionError(f"-o {next(iter(self.options))}: an option of a format; for a folder, say of which one with --format")
+        own = converted(by_name(self.format), self.options) if self.format else {}
+        shared = {name: self.common[name] for name in ("dtype", "allow_incomplete", "follow_outside")}
+        return {"format": self.format, **shared, **own}
 
 
 def _settings(
@@ -69,14 +94,6 @@ def _settings(
     """The options that every command has that opens data."""
     if zarr_format not in (None, 2, 3):
         raise OptionError(f"--zarr-format {zarr_format}: expected 3 or 2")
-    given: dict[str, str] = {}
-    for pair in option or ():
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise OptionError(f"-o {pair}: expected KEY=VALUE")
-        if key in given:
-            raise OptionError(f"-o {key}: given twice, as {given[key]} and as {value}")
-        given[key.replace("-", "_")] = value
     common = {
         "array": array,
         "chunks": chunks,
@@ -92,7 +109,28 @@ def _settings(
         "allow_incomplete": allow_incomplete,
         "follow_outside": follow_outside,
     }
-    return Settings(format, given, zarr_format, common)
+    for name, value in {"format": format, **common}.items():
+        if value == "":
+            raise OptionError(f"--{name.replace('_', '-')}: expected a value, found an empty one")
+    return Settings(format, _pairs(option or ()), zarr_format, common)
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """The texts of `-o` as key -> value. Keys may be written with - for _.
+
+    Raises:
+        OptionError: one is no KEY=VALUE; a key is there twice.
+    """
+    given: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise OptionError(f"-o {text}: expected KEY=VALUE (`vfs formats` lists the options)")
+        key = key.replace("-", "_")
+        if key in given:
+            raise OptionError(f"-o {key}: given twice, as {given[key]} and as {value}")
+        given[key] = value
+    return given
 
 
 def opens(command: Callable[..., None]) -> Callable[..., None]:
@@ -150,13 +188,73 @@ def open_set(paths: Sequence[str], settings: Settings) -> VirtualGroup:
     from vfs.formats import by_name, detect
     from vfs.headers import expand
 
+    for path in paths:
+        _check_name(path)
     names = expand(paths, settings.common["follow_outside"])
     kind = by_name(settings.format) if settings.format else detect(names[0])
     return open_group(names, format=kind.name, **settings.common, **converted(kind, settings.options))
 
 
-def open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup]:
-    """Open each argument as a set, but not what belongs to the set of another argument: `scan_*.mib` unquoted is one scan."""
+def _check_name(path: str) -> None:
+    """Raises:
+    OptionError: it is empty, or a folder.
+    MissingSourceError: it is not there; the message has a name like it that is.
+    """
+    if not path:
+        raise OptionError("expected the name of a file, found an empty one")
+    if os.path.isdir(path):
+        raise folder_given(path)
+    if os.path.lexists(path) or glob.has_magic(path):
+        return
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder or "."):
+        raise MissingSourceError(f"{path}: no such file; there is no folder {folder}")
+    with os.scandir(folder or ".") as entries:
+        near = difflib.get_close_matches(name, [entry.name for entry in islice(entries, _LOOKED_AT)], 1)
+    raise MissingSourceError(f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}")
+
+
+_LOOKED_AT = 2000  # names of a folder, for one that is like one that is not there
+
+
+def folder_given(path: str) -> OptionError:
+    """What is said where a file is expected and a folder named."""
+    if is_zarr(path):
+        return OptionError(f"{path}: is a zarr store already; what reads zarr opens it as it is")
+    typed = shlex.quote(path)
+    return OptionError(f"{path}: is a folder; `vfs info {typed}` lists the data sets in it, `vfs mount --tree {typed} MOUNTPOINT` shows them all")
+
+
+def is_zarr(folder: str) -> bool:
+    """Returns: whether a folder is a zarr group or array."""
+    return any(os.path.isfile(os.path.join(folder, name)) for name in ("zarr.json", ".zgroup", ".zarray"))
+
+
+def refuse(given: Mapping[str, object], where: str) -> None:
+    """Raises:
+    OptionError: one of these options is given, which has no effect there.
+    """
+    for name, value in given.items():
+        if value:
+            raise OptionError(f"{name} has no effect {where}")
+
+
+def raise_all(failed: Sequence[VfsError]) -> None:
+    """Say what went wrong, a line each: the last one by raising it."""
+    for error in failed[:-1]:
+        say(str(error))
+    if failed:
+        raise failed[-1]
+
+
+def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None) -> list[VirtualGroup]:
+    """Open each argument as a set, but not what belongs to the set of another argument: `scan_*.mib` unquoted is one scan.
+
+    Args:
+        failed: why a set cannot be opened is added to it; None: that is raised.
+    """
+    from vfs.headers import series
+
     groups: dict[str, VirtualGroup] = {}
     files: dict[str, set[str]] = {}
     shown: dict[str, list[str]] = {}
@@ -166,7 +264,13 @@ def open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup]
         if owner is not None:
             shown.setdefault(owner, []).append(argument)
             continue
-        group = open_set([argument], settings)
+        try:
+            group = open_set([argument], settings)
+        except VfsError as error:
+            if failed is None:
+                raise
+            failed.append(error)
+            continue
         here = {os.path.realpath(name) for array in group.values() for name in array.files}
         for name in [name for name in groups if os.path.realpath(name) in here]:  # named before the file that names the set
             shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
@@ -174,8 +278,8 @@ def open_all(arguments: Sequence[str], settings: Settings) -> list[VirtualGroup]
         groups[argument], files[argument] = group, here | {path}
     for owner, names in shown.items():
         say(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: in the set of {owner}, shown once")
-    if len(groups) > 1 and len({_series(name) for name in groups}) == 1:
-        say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({_series(argument)!r}) opens them as one")
+    if len(groups) > 1 and len({series(name) for name in groups}) == 1:
+        say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({series(argument)!r}) opens them as one")
     return list(groups.values())
 
 
@@ -186,19 +290,16 @@ def warn_of_chunks(groups: Sequence[VirtualGroup]) -> None:
                 say(f"warning: {group.name} {path}: {array.chunking.warning}")
 
 
-def _series(path: str) -> str:
-    """A glob for names that differ in their numbers only."""
-    folder, name = os.path.split(path)
-    stem, ending = os.path.splitext(name)
-    return os.path.join(folder, re.sub(r"\d+", "*", stem) + ending)
-
-
 def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
     """The texts of `-o` as the types that the format's options have.
 
     `-o dtype` of headerless data is what its pixels are, not what they are to be converted to.
     """
-    texts = {"stored_dtype" if key == "dtype" and "stored_dtype" in kind.options else key: text for key, text in given.items()}
+    texts = dict(given)
+    if "dtype" in texts and "stored_dtype" in kind.options:
+        if "stored_dtype" in texts:
+            raise OptionError("-o dtype and -o stored_dtype are the same option; give one")
+        texts["stored_dtype"] = texts.pop("dtype")
     kind.check_options(texts)
     found = {}
     for name, text in texts.items():

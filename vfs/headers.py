@@ -114,6 +114,13 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
     return found
 
 
+def series(path: str) -> str:
+    """Returns: a glob for names that differ from this one in their numbers only."""
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    return os.path.join(folder, re.sub(r"\d+", "*", stem) + ending)
+
+
 def nav_dims(ndim: int) -> tuple[str, ...]:
     """Names of navigation axes: frame; scan_y, scan_x; t, scan_y, scan_x; …"""
     if ndim < 2:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.commands import Datasets, Json, Settings, converted, document, line, open_all, opens, put, say, signals, warn_of_chunks
-from vfs.errors import MountError, OptionError
+from vfs.commands import Datasets, Json, Settings, converted, document, line, open_all, opens, put, raise_all, say, signals, warn_of_chunks
+from vfs.errors import MountError, OptionError, VfsError
 
 if TYPE_CHECKING:
     from vfs.forest import Forest
@@ -125,17 +125,14 @@ def unmount(
     if all_ == (mountpoint is not None):
         raise OptionError("expected a mount point, or --all")
     points = [mountpoint] if mountpoint is not None else [one.point for one in found() if one.state != "detached"]
-    failed = []
+    failed: list[VfsError] = []
     for point in points:
         try:
             if users := end(point, lazy=lazy):
                 say(f"{point}: still in use by {', '.join(users)}; it is served until they close what they have open")
         except MountError as error:
             failed.append(error)
-    for earlier in failed[:-1]:
-        say(str(earlier))
-    if failed:
-        raise failed[-1]
+    raise_all(failed)
 
 
 def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_files: bool) -> Callable[[], Forest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,11 +13,16 @@ from vfs import scan
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.backends import choice
 from vfs.documents import plain_json
+from vfs.errors import VfsError, printable
 from vfs.formats import Format
-from vfs.tiling import Chunking, size
+from vfs.tables import GLUE, cut, table, wrapped
+from vfs.tiling import size
 
+SCREEN = 22  # lines of a set that fit an ordinary terminal, with the command above them and the prompt below
+NUMBERS = 6  # of these lines, those that arrays of one element get where not all arrays fit
 SHOWN = 12  # files and metadata entries that people get to see of each list
 WIDE = 110  # characters of a metadata value
+_LONGEST_UNIT = 40
 _UNIT = ("unit", "units")
 _SCALE = re.compile(r"scale|calibration|pixel_?size|physical_?size|resolution|spacing|units?$", re.IGNORECASE)
 
@@ -37,8 +43,10 @@ def scale(array: VirtualArray) -> dict[str, Any]:
 
 
 def as_json(group: VirtualGroup) -> dict[str, Any]:
-    """Everything about a set, as JSON can hold it."""
+    """Everything about a set, as JSON can hold it. README.md has the fields: `shared_attrs` holds for every array that is no companion."""
     files = sources(group)
+    attrs = {path: plain_json({**array.attrs, **array.dataset.conventions}) for path, array in group.items()}
+    shared = _shared([attrs[path] for path, array in group.items() if not array.dataset.companion])
     return {
         "name": group.name,
         "format": group.opening.format,
@@ -47,12 +55,19 @@ def as_json(group: VirtualGroup) -> dict[str, Any]:
         "incomplete": [one.said for one in group.absent],
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
         "main": group.tree.main,
-        "arrays": {path: _array_json(array) for path, array in group.items()},
-        "attrs": plain_json(group.attrs),
+        "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.items()},
+        "shared_attrs": shared,
+        "group_attrs": plain_json({key: value for key, value in group.attrs.items() if key != "vfs"}),
     }
 
 
-def _array_json(array: VirtualArray) -> dict[str, Any]:
+def _shared(attrs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What several arrays say alike; nothing where there is but one."""
+    first, *others = attrs
+    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)} if others else {}
+
+
+def _array_json(array: VirtualArray, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     chunking = array.chunking
     return {
         "shape": list(array.shape),
@@ -65,50 +80,149 @@ def _array_json(array: VirtualArray) -> dict[str, Any]:
         "files": len(array.files),
         "companion": array.dataset.companion,
         "scale": scale(array),
-        "attrs": plain_json({**array.attrs, **array.dataset.conventions}),
+        **({"value": plain_json(single_value(array))} if array.size == 1 else {}),
+        "attrs": {key: value for key, value in attrs.items() if array.dataset.companion or key not in shared},
     }
 
 
-def as_text(group: VirtualGroup, verbose: bool = False) -> Iterator[str]:
-    """The same for people, line by line; with `verbose` also metadata, files, and why the chunks are what they are."""
+def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> Iterator[str]:
+    """The same for people, line by line: all that fits a screen, the main array first.
+
+    Args:
+        verbose: all arrays, with metadata, files, and why the chunks are what they are.
+        columns: characters of a line.
+    """
     files = sources(group)
     missing = sum(nbytes < 0 for nbytes in files.values())
     total = size(sum(nbytes for nbytes in files.values() if nbytes > 0))
-    yield f"{group.name}: {group.opening.format}, {count(len(files), 'file')}, {total}{f', {missing} missing' if missing else ''}"
-    rows = [_row(path, array) for path, array in group.items()]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    for row, array in zip(rows, group.values(), strict=True):
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
-            yield "    " + "; ".join(f"{key}: {_axes(value)}" for key, value in said.items())
-        if verbose or not array.dataset.companion:
-            if blank := scan.blanks(array.dataset):
-                frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
-                yield f"    {blank:,} of {frames} {'is' if blank == 1 else 'are'} not stored: they read as {array.dataset.fill}"
-            yield f"    chunks: {_chunks(array.chunking)}"
-        if verbose:
-            yield from (f"    {line}" for line in _some([f"{key}: {_short(value)}" for key, value in plain_json(array.attrs).items()], "more"))
-        if chunking_warning := array.chunking.warning:
-            yield f"    {chunking_warning}"
+    yield cut(f"{printable(group.name)}: {group.opening.format}, {count(len(files), 'file')}, {total}{f', {missing} missing' if missing else ''}", columns)
+    paths = _ordered(group)
+    blocks = _blocks(group, paths if verbose else paths[:SCREEN], verbose, columns)
+    if not verbose and (len(paths) > SCREEN or sum(map(len, blocks)) >= SCREEN):
+        blocks = _bounded(group, paths, columns)
+    for block in blocks:
+        yield from block
     if verbose:
-        yield from (f"  {line}" for line in _backend(group))
-        lines = [f"{path}  {size(nbytes) if nbytes >= 0 else 'missing'}" for path, nbytes in files.items()]
-        yield from (f"  {line}" for line in _some(lines, "more files"))
+        yield from _more(group, files, columns)
 
 
-def _row(path: str, array: VirtualArray) -> tuple[str, ...]:
-    axes = ", ".join(f"{dim}: {n}" for dim, n in zip(array.dims, array.shape, strict=True)) or "one number"
-    nbytes = array.dtype.itemsize
-    for n in array.chunks:
-        nbytes *= n
-    unit = next((str(value) for key, value in scale(array).items() if key in _UNIT), "")
-    return path, axes, array.dtype.name, size(array.nbytes), f"chunks {' x '.join(map(str, array.chunks)) or 1} ({size(nbytes)})", unit
+def _ordered(group: VirtualGroup) -> list[str]:
+    """The arrays in the order in which people want to see them: the main one, others, those of one element."""
+    return sorted(group, key=lambda path: (path != group.tree.main, group[path].size == 1))
 
 
-def _chunks(chunking: Chunking) -> str:
-    """Why chunks are what they are, and their read amplification."""
+def _bounded(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
+    """What fits a screen: all of the main array, the rows of some others and of some that are single numbers, and how many are left."""
+    main = _blocks(group, paths[:1], False, columns)
+    room = SCREEN - 2 - len(main[0])  # the set has a line of its own, and so has what is left
+    numbers = [path for path in paths[1:] if group[path].size == 1]
+    others = paths[1 : len(paths) - len(numbers)][:room]
+    rows = _rows(group, [*others, *numbers[:room]], columns)
+    kept = sum(map(len, rows[len(others) :][:NUMBERS]))
+    shown = [*fitting(rows[: len(others)], room - kept)]
+    shown += fitting(rows[len(others) :], room - sum(map(len, shown)))
+    return [*main, *shown, [f"  … and {count(len(paths) - 1 - len(shown), 'more array')}: -v lists them, --json says all"]]
+
+
+def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
+    """The first rows that have so many lines."""
+    for row in rows:
+        room -= len(row)
+        if room < 0:
+            return
+        yield row
+
+
+def _blocks(group: VirtualGroup, paths: Sequence[str], verbose: bool, columns: int) -> list[list[str]]:
+    """The lines of some arrays: a row, and what else there is to say of each."""
+    rows = _rows(group, paths, columns)
+    details = [list(_details(group[path], path == group.tree.main, verbose, columns)) for path in paths]
+    if verbose:
+        said: Mapping[str, Any] = {}
+        for path, lines in zip(paths, details, strict=True):
+            lines += _metadata(group[path], said, columns)
+            said = said or plain_json(group.main.attrs)  # which comes first
+    return [[*row, *lines] for row, lines in zip(rows, details, strict=True)]
+
+
+def _metadata(array: VirtualArray, said: Mapping[str, Any], columns: int) -> Iterator[str]:
+    """A line for each entry that was not said already, of the main array or as a scale."""
+    shown = scale(array)
+    entries = [(key, value) for key, value in plain_json(array.attrs).items() if key not in shown and not (key in said and said[key] == value)]
+    lines = [cut(printable(f"{key}: {_short(value)}"), columns - 4) for key, value in entries]
+    yield from (f"    {line}" for line in _some(lines, "more: --json says all"))
+
+
+def _rows(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
+    """The lines of some arrays: a row of a table, or for those of one element what it is."""
+    several = [path for path in paths if group[path].size != 1]
+    rows = dict(zip(several, table([_cells(path, group[path]) for path in several], columns), strict=True))
+    return [rows.get(path) or _number_row(path, group[path], columns) for path in paths]
+
+
+def _number_row(path: str, array: VirtualArray, columns: int) -> list[str]:
+    return _paragraph(f"{path} = {single_value(array)}{_unit(array, ' ')}", columns, 2)
+
+
+def _cells(path: str, array: VirtualArray) -> tuple[str, ...]:
+    """Name, dtype, bytes, axes with their lengths and the unit."""
+    axes = ", ".join(f"{printable(dim)}:{GLUE}{n}" for dim, n in zip(array.dims, array.shape, strict=True))
+    unit = printable(_unit(array, ", in ")).replace(" ", GLUE).replace(GLUE, " ", 1)
+    return printable(path), array.dtype.name, size(array.nbytes), axes + unit
+
+
+def _unit(array: VirtualArray, before: str) -> str:
+    """The unit with something before it; nothing where it has none."""
+    unit = next((" ".join(str(value).split()) for key, value in scale(array).items() if key in _UNIT), "")
+    return before + cut(unit, _LONGEST_UNIT) if unit else ""
+
+
+def single_value(array: VirtualArray) -> Any:
+    """The value of an array of one element; text that says so where it cannot be read."""
+    try:
+        return array.read().reshape(-1)[0]
+    except VfsError:
+        return "cannot be read"
+
+
+def _details(array: VirtualArray, main: bool, verbose: bool, columns: int) -> Iterator[str]:
+    """Lines about an array: calibration, frames that are not stored, chunks where there are several, warnings."""
+    companion = array.dataset.companion
+    if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
+        yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
+    if blank := scan.blanks(array.dataset) if verbose or not companion else 0:
+        frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
+        yield f"    {blank:,} of {frames} {'is' if blank == 1 else 'are'} not stored: they read as {array.dataset.fill}"
+    if main or (array.chunks != array.shape and (verbose or not companion)):
+        yield from _paragraph(f"chunks: {_chunks(array)}", columns)
+    if warning := array.chunking.warning:
+        yield from _paragraph(warning, columns)
+
+
+def _paragraph(text: str, columns: int, indent: int = 4) -> list[str]:
+    return wrapped(printable(text), columns, " " * indent, " " * (indent + 2))
+
+
+def _chunks(array: VirtualArray) -> str:
+    """What chunks are, why so, and their read amplification."""
+    chunking = array.chunking
     one, full = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
-    return f"{chunking.reason}; {one} bytes read for each one asked for" + ("" if one == full else f" in one chunk, {full} in all")
+    shape = " x ".join(map(str, array.chunks)) or "1"
+    read = f"{one} bytes read for each one asked for" + ("" if one == full else f" in one chunk, {full} in all")
+    return f"{shape}, {size(array.chunk_bytes)}: {chunking.reason}; {read}"
+
+
+def _more(group: VirtualGroup, files: Mapping[str, int], columns: int) -> Iterator[str]:
+    """How files are read, and which these are, by folder."""
+    for line in _backend(group):
+        yield from _paragraph(line, columns, 2)
+    folders: dict[str, list[str]] = {}
+    for path, nbytes in files.items():
+        folder, name = os.path.split(path)
+        folders.setdefault(folder, []).append(f"{printable(name)}  {size(nbytes) if nbytes >= 0 else 'missing'}")
+    for folder, lines in folders.items():
+        yield f"  files in {printable(folder)}:"
+        yield from (f"    {line}" for line in _some(lines, "more: --json says all"))
 
 
 def _backend(group: VirtualGroup) -> Iterator[str]:
@@ -123,10 +237,13 @@ def _backend(group: VirtualGroup) -> Iterator[str]:
 
 def _axes(value: Any) -> str:
     """A calibration in a line: `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` as "x 0.5 nm from 1"."""
-    if not isinstance(value, Mapping) or not all(isinstance(axis, Mapping) and ("scale" in axis or "value" in axis) for axis in value.values()):
+    if not isinstance(value, Mapping) or not all(isinstance(axis, Mapping) and axis.keys() & {"scale", "value", "values"} for axis in value.values()):
         return _short(value)
     parts = []
     for name, axis in value.items():
+        if "values" in axis:
+            parts.append(f"{name} in {axis.get('unit') or 'no unit'} as in {_short(axis['values'])}")
+            continue
         start = f" from {_number(axis['offset'])}" if axis.get("offset") else ""
         parts.append(f"{name} {_number(axis.get('scale', axis.get('value')))} {axis.get('unit') or ''}".rstrip() + start)
     return ", ".join(parts)
@@ -166,16 +283,16 @@ def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
     ]
 
 
-def formats_text(known: Mapping[str, Format]) -> Iterator[str]:
+def formats_text(known: Mapping[str, Format], columns: int = 80) -> Iterator[str]:
     """The formats, their endings and options, for people."""
     width = max(map(len, known)) + 2
     indent = " " * width
     for f in known.values():
-        yield f"{f.name:<{width}}{f.summary}"
-        yield f"{indent}{' '.join(f.extensions)}{f'  {f.url}' if f.url else ''}"
+        yield from wrapped(f.summary, columns, f"{f.name:<{width}}", indent)
+        yield from wrapped(f"{' '.join(f.extensions)}{f'  {f.url}' if f.url else ''}", columns, indent, indent)
         for name, parameter in f.options.items():
             default = "" if parameter.default is None else f" (default {parameter.default})"
-            yield f"{indent}-o {name}=…  {f.help(name)}{default}"
+            yield from wrapped(f"-o {name}=…  {f.help(name)}{default}", columns, indent, indent + "  ")
 
 
 def formats_markdown(known: Mapping[str, Format]) -> Iterator[str]:

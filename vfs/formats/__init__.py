@@ -66,7 +66,9 @@ class Format:
             if name not in self.options:
                 near = difflib.get_close_matches(name, self.options, 1)
                 known = ", ".join(self.options) or "none"
-                raise OptionError(f"format {self.name} has no option {name!r}{f' (did you mean {near[0]}?)' if near else ''}; its options: {known}")
+                others = " and ".join(other.name for other in formats().values() if name in other.options)
+                hint = f" (did you mean {near[0]}?)" if near else f", {others} has" if others else ""
+                raise OptionError(f"format {self.name} has no option {name!r}{hint}; its options: {known}")
 
     def label(self, path: str) -> str:
         """The name of a data set: the file's name without the format's ending (without the last one, where none fits)."""

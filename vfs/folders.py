@@ -1,0 +1,123 @@
+"""The data sets in one folder, for `vfs info FOLDER`: found by the rules of a mounted tree (`vfs.forest.listing`), a line for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+
+from vfs.api import VirtualGroup, open_group
+from vfs.errors import FormatError, printable
+from vfs.forest import Opened
+from vfs.forest.listing import Listing
+from vfs.forest.records import Rules
+from vfs.formats import by_name, formats
+from vfs.headers import natural, series
+from vfs.report import SCREEN, as_json, count, fitting, sources
+from vfs.tables import GLUE, cut, table, wrapped
+from vfs.tiling import size
+
+_NAMES = 8  # subfolders that are named
+
+
+@dataclass(frozen=True)
+class FoundSets:
+    """What is in a folder.
+
+    Attributes:
+        sets: file that names a set -> what was asked for of it.
+        broken: files that look like a set and cannot be opened -> why.
+        folders: names of subfolders; others: files that belong to no set; unknown: files that were not looked at.
+    """
+
+    path: str
+    sets: dict[str, Any]
+    broken: dict[str, str]
+    folders: Sequence[str]
+    others: int
+    unknown: int
+
+    def text(self, all: bool = False, columns: int = 80) -> list[str]:
+        """The lines for people: a row for each set, what else is there, and how to go on.
+
+        Args:
+            all: all rows, not only those that fit a screen; columns: characters of a line.
+        """
+        rows = table([(printable(name), *cells) for name, cells in self.sets.items()], columns)
+        rows += [
+            wrapped(cut(f"{printable(name)} cannot be opened: {printable(why)}", 2 * columns - 8), columns, "  ", "    ") for name, why in self.broken.items()
+        ]
+        below = self._below(columns)
+        shown = rows if all else list(fitting(rows, SCREEN - 2 - len(below)))
+        number = f"{'at least ' if self.unknown else ''}{count(len(self.sets), 'data set')}" if self.sets else "no data set here"
+        lines = [f"{printable(self.path)}: {number}", *(line for row in shown for line in row)]
+        if left := len(rows) - len(shown) + self.unknown:
+            lines.append(f"  … and {left:,} more{', or files of these sets' if self.unknown else ''}: -v lists all")
+        return lines + below
+
+    def _below(self, columns: int) -> list[str]:
+        """What else is in the folder, and how to go on."""
+        names, lines = [printable(name) for name in self.folders], []
+        if names:
+            said = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else "")
+            lines += wrapped(f"{count(len(names), 'folder')}: {said}", columns, "  ", "    ")
+        if self.others:
+            lines.append(f"  {_others(self.others)}")
+        one = {series(os.path.join(self.path, name)) for name in self.sets}
+        if len(one) == 1 and len(self.sets) > 1:
+            lines += wrapped(f"`vfs info {printable(quote(one.pop()))}` opens these as one data set", columns)
+        hint = "`vfs info FILE` says more of one, " if self.sets else ""
+        return lines + wrapped(f"{hint}`vfs mount --tree {printable(quote(self.path))} MOUNTPOINT` shows all", columns)
+
+
+def look(path: str, *, json: bool = False, most: int | None = None, format: str | None = None, follow_outside: bool = False, **options: Any) -> FoundSets:
+    """Open the sets in a folder one after the other, not those in its subfolders.
+
+    Args:
+        json: keep what `report.as_json` says of each, else cells of a table.
+        most: sets after which to stop looking; None: look at all.
+        format: only sets of this format; options: what `open_group` takes.
+
+    Raises:
+        FormatError: there is neither a set nor a folder.
+        SourceError: the folder cannot be listed.
+    """
+    kept: dict[str, Any] = {}
+
+    def opened(file: str) -> Opened:
+        group = open_group(file, format=format, follow_outside=follow_outside, **options)
+        kept[os.path.basename(file)] = as_json(group) if json else _cells(group)
+        return Opened(group.tree, group.opening.format, group.opening.paths)
+
+    kinds = [by_name(format)] if format else list(formats().values())
+    listing = Listing(os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=follow_outside))
+    listing.begin()
+    listing.told.update(listing.files)  # what is broken is said here
+    while (most is None or len(listing.base) <= most) and listing.step():
+        pass
+    unknown = {name for name in listing.pending if name not in listing.owner}
+    broken = {
+        name: record.error.removeprefix(f"{os.path.join(listing.path, name)}: ")
+        for name, record in listing.records.items()
+        if record.error and name not in listing.owner
+    }
+    names = sorted(listing.base, key=natural)
+    others = len(listing.files) - len(names) - len(broken) - len(unknown) - len(listing.owner)
+    found = FoundSets(path, {name: kept[name] for name in names}, broken, sorted(listing.folders, key=natural), others, len(unknown))
+    if not (names or broken or found.folders):
+        raise FormatError(f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}")
+    return found
+
+
+def _cells(group: VirtualGroup) -> tuple[str, str, str, str]:
+    """Format, number of files, bytes; dtype and axes of the main array, and how many more there are."""
+    files, main = sources(group), group.main
+    axes = ", ".join(f"{printable(dim)}:{GLUE}{n}" for dim, n in zip(main.dims, main.shape, strict=True)) or "one number"
+    more = f", {len(group) - 1}{GLUE}more{GLUE}arrays" if len(group) > 2 else f", 1{GLUE}more{GLUE}array" if len(group) == 2 else ""
+    return group.opening.format, count(len(files), "file"), size(sum(n for n in files.values() if n > 0)), f"{main.dtype.name} {axes}{more}"
+
+
+def _others(n: int) -> str:
+    return f"{count(n, 'file')} of other kinds"

@@ -1,0 +1,54 @@
+"""Text in columns and paragraphs that fit the lines of a terminal: text in, lines out."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+GLUE = "\xa0"  # a space at which no line is broken, as it comes in; a plain one as it comes out
+_NARROWEST = 40  # characters of a line
+_ROOM = 24  # characters that the last column has at least, or it goes on further left
+
+
+def width() -> int:
+    """Returns: characters of a line: of the terminal, or as COLUMNS says; 80 where there is neither."""
+    return max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
+
+
+def wrapped(text: str, columns: int, first: str = "", rest: str = "") -> list[str]:
+    """Break a paragraph at its spaces. Words stay whole, also those that are longer than a line: people copy names.
+
+    Args:
+        columns: characters of a line; first, rest: what the first line and the others begin with.
+    """
+    lines = textwrap.wrap(text, columns, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(GLUE, " ") for line in lines] or [first.rstrip()]
+
+
+def cut(text: str, columns: int) -> str:
+    """Shorten a text to one line."""
+    return text if len(text) <= columns else text[: columns - 1] + "…"
+
+
+def table(rows: Sequence[Sequence[str]], columns: int, indent: str = "  ") -> list[list[str]]:
+    """Put cells side by side. The last cell of a row is wrapped; a first cell that takes half a line has a line of its own.
+
+    Args:
+        rows: their cells, as many in each; columns: characters of a line.
+
+    Returns: the lines of each row.
+    """
+    most = columns // 2 - 6
+    widths = [max((len(row[k]) for row in rows if k or len(row[0]) <= most), default=0) for k in range(len(rows[0]) - 1)] if rows else []
+    return [_row(row, widths, columns, indent) for row in rows]
+
+
+def _row(row: Sequence[str], widths: Sequence[int], columns: int, indent: str) -> list[str]:
+    *cells, last = row
+    above = []
+    if cells and len(cells[0]) > widths[0]:
+        above, cells[0] = [indent + cells[0]], ""
+    before = indent + "".join(f"{cell.ljust(width)}  " for cell, width in zip(cells, widths, strict=True))
+    left = len(before) if columns - len(before) >= _ROOM else len(indent) + 4
+    return [*above, *wrapped(last, columns, before, " " * left)]
