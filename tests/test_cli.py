@@ -80,6 +80,7 @@ def test_help_lists_every_command_and_no_other(capsys: pytest.CaptureFixture[str
     assert run() == run("--help") == run("-h") == 0
     listed = capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
     assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == list(COMMANDS)
+    assert "..." not in listed, "cut off"
 
 
 def test_exit_statuses_are_what_help_says(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -413,7 +414,9 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "no format recognises it" in refused(capsys, "info", foreign)
     assert "DATASET" in refused(capsys, "info")
     assert "frob" in refused(capsys, "frob")
+    assert "No such command 'ls'; there are info, formats, mount" in refused(capsys, "ls")
     assert "see vfs mount --help" in refused(capsys, "mount", empty)
+    assert "expected DATASET… OUT.zarr, found less (see vfs export --help)" in refused(capsys, "export", empty)
     assert "empty" in refused(capsys, "export", empty, tmp_path / "o.zarr")
     assert "\\x1b[31m" in refused(capsys, "info", f"{tmp_path}/a\n\x1b[31mb")
     assert not (tmp_path / "o.zarr").exists()
@@ -509,7 +512,7 @@ def test_export_is_the_same_tree(scan: Path, tmp_path: Path, version: int, capsy
     out, err = capsys.readouterr()
     stored = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     shown = sum(array.nbytes for array in vfs.open_group(scan).values())
-    assert out == f"{target}: 3 arrays, {size(shown)}; {size(stored)} on disk, compression ratio {shown / stored:.2g}\n"
+    assert out == f"{target}: 3 arrays, {size(shown)}; {size(stored)} on disk, compression ratio {shown / stored:,.1f}\n"
     assert err == ""
     made = zarr.open_consolidated(str(target), mode="r", zarr_format=version)
     shown = zarr.open_consolidated(vfs.open_group(scan, chunks=(1, 4, -1, -1)).store(version), mode="r", zarr_format=version)
@@ -627,7 +630,7 @@ def test_mount_until_unmount(scan: Path, frames: np.ndarray, tmp_path: Path, opt
         assert running.stderr is not None
         line = running.stderr.readline()
         try:
-            assert line == f"vfs: 2 data sets at {point}; Ctrl-C or `vfs unmount {point}` ends it\n"
+            assert line == f"vfs: 2 data sets at {point}; Ctrl-C or `vfs unmount '{point}'` ends it\n"
             names = set(os.listdir(point))
             assert ("scan.zarr" in names) is ("2" not in options)
             assert ("scan.v2.zarr" in names) is ("3" not in options)

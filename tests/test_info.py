@@ -12,6 +12,9 @@ import pytest
 import vfs
 from tests.test_cli import refused, run
 from vfs import report, tables
+from vfs.console import mounts_text
+from vfs.mount.mounts import Found
+from vfs.mount.status import Status
 from vfs.testing.writers import write_mib, write_npy
 
 SCREEN = 22  # lines, of the 24 of a terminal
@@ -77,6 +80,24 @@ def test_a_table_fits_whatever_is_in_it() -> None:
 def test_lines_are_as_long_as_the_terminals(given: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", given)
     assert tables.width() == width
+
+
+def test_mounts_fit() -> None:
+    status = Status("/m", ("/data/" + "deep/" * 10 + "scan.hdr", "b"), "0:1", 0, 0.0, 0, 0, 1 << 40, 9, 1, 0, 0, 7, None, 3)
+    rows = mounts_text([Found("/m", "mounted", status, "/run/a"), Found("/mnt/" + "x" * 50, "dead", None, None)])
+    assert rows[0].split() == ["MOUNTPOINT", "SINCE", "SERVED", "HITS", "ERRORS", "FROM"]
+    assert [line for line in rows if len(line) > 80 and len(line.split()) > 1] == []
+    assert "/mnt/" + "x" * 50 in rows
+    assert "? ? ? ? ? (its server has died; unmount it)" in " ".join(" ".join(rows).split())
+
+
+def test_one_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("formats", "raw") == run("formats", "raw", "--json") == 0
+    text, _, data = capsys.readouterr().out.partition("\n[")
+    assert text.startswith("raw  ")
+    assert "-o sig_shape=" in text
+    assert [entry["name"] for entry in json.loads("[" + data)] == ["raw"]
+    assert "did you mean mib?" in refused(capsys, "formats", "MIB")
 
 
 def test_formats_fit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,6 +213,30 @@ def test_a_folder_without_sets(folder: Path, tmp_path: Path, capsys: pytest.Capt
     assert "is a zarr store already" in refused(capsys, "info", store)
 
 
+def test_many_sets_are_a_row_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for k in range(30):
+        write_npy(tmp_path, np.zeros((3, 4)), name=f"part{k:02}.npy")
+    files = sorted(tmp_path.glob("*.npy"))
+    for number, rows in ((4, 0), (5, 5), (30, 21)):
+        assert run("info", *files[:number]) == 0
+        out, err = capsys.readouterr()
+        lines = out.splitlines()
+        assert len(lines) <= SCREEN
+        assert sum(line.startswith("  part") for line in lines) == rows
+        assert err.startswith(f"vfs: {number} files opened as {number} data sets; a quoted glob")
+    assert lines[-1] == "and 9 more; `vfs info FILE` says more of one, -v of all"
+    assert run("info", "-v", *files[:5]) == 0
+    assert capsys.readouterr().out.count("chunks: ") == 5
+
+
+def test_an_array_that_is_not_there_is_answered_with_some_that_are(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "info", many, "--array", "entry/dat")
+    assert "no array 'entry/dat'; there are: entry/data, " in said
+    assert said.endswith(" and 323 more\n")
+    with pytest.raises(vfs.UnknownArrayError, match=r"no array 'entry/dat' in many; there are: .* and 323 more$"):
+        vfs.open_group(many)["entry/dat"]
+
+
 @pytest.mark.parametrize("command", [["mount"], ["export"], ["info", "--describe"]])
 def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(folder: Path, tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     last = [] if command[0] == "info" else [tmp_path / "there"]
@@ -222,12 +267,20 @@ def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(folder: Path, tmp_pat
         (["FOLDER", "--nav-shape", "2,2"], "--nav-shape has no effect on"),
         (["FOLDER", "--zarr-format", "2"], "--zarr-format has no effect on"),
         (["FOLDER", "-o", "sig_ndim=1"], "say of which one with --format"),
+        (["FILE", "--chunks", "1,"], "chunks=(1,): expected an element count, or -1 for all of it, for each of 2 axes, shape (3, 4)"),
+        (["FILE", "--format", "NPY"], "did you mean npy?"),
         (["FOLDER/no/image.npy"], "there is no folder"),
+        (["FOLDER/notes.txt"], "pixels without headers open with, for example, --format raw -o dtype=u2 -o sig_shape=256,256"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(folder: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = [text.replace("FILE", str(folder / "image.npy")).replace("FOLDER", str(folder)) for text in arguments]
     assert says in refused(capsys, "info", *told)
+
+
+def test_a_mount_point_that_comes_first_is_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "mount", tmp_path, folder / "image.npy")
+    assert said == f"vfs: {folder / 'image.npy'}: expected a folder to mount on, found a file; the mount point comes last\n"
 
 
 def test_what_holds_for_all_sets_of_a_folder_is_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

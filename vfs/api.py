@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 import sys
@@ -153,7 +154,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         try:
             array = self.tree.arrays[path]
         except KeyError:
-            raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {', '.join(self)}") from None
+            raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {_first(list(self))}") from None
         assert isinstance(array, VirtualArray)
         return array
 
@@ -186,6 +187,21 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _group_again, (self.opening,)
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first names of many."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+
+
+def _nearest(name: object, known: Sequence[str]) -> list[str]:
+    """All names, those first that are most like the one that was asked for."""
+    near = difflib.get_close_matches(name, known[:_COMPARED], _NAMED, cutoff=0.5) if isinstance(name, str) else []
+    return [*near, *(path for path in known if path not in near)]
+
+
+_NAMED = 8
+_COMPARED = 1000  # names: more of them take seconds
 
 
 def _group_again(opening: Opening) -> VirtualGroup:
@@ -323,7 +339,7 @@ def open_group(
         datasets = _bounded(datasets, boundary)
         if array is not None:
             if array not in [d.path for d in datasets]:
-                raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {', '.join(d.path for d in datasets)}")
+                raise UnknownArrayError(f"{names[0]}: no array {array!r}; there are: {_first(_nearest(array, [d.path for d in datasets]))}")
             datasets = [d for d in datasets if d.path == array or d.companion]
         scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
         mask = None if roi is None else positions(roi)

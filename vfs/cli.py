@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from io import TextIOWrapper
 from types import FrameType
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="vfs",
-    help="Scattered detector files as one zarr store and one mounted directory, without converting anything.",
+    help="Scattered detector files as one zarr store and one mounted directory, without converting anything. To begin with: vfs demo, then "
+    "vfs info FILE and vfs mount FILE FOLDER; vfs COMMAND --help says more.",
     epilog="Exit status: 0 done, also of a mount that a signal ended; 1 a bug, or nobody reads the output; 2 what cannot be opened, read, mounted or "
     "understood, with one line that says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM.",
     add_completion=False,
@@ -56,6 +57,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _command(short: str, *examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function. Args: short: what it does, for the list of commands; examples: of calls, for its help."""
+    epilog = "\n".join(["\b", "For example:", *(f"  {example}" for example in examples)]) if examples else None
+    return app.command(short_help=short, epilog=epilog)
 
 
 @app.callback(invoke_without_command=True)
@@ -68,7 +75,12 @@ def _root(context: typer.Context, version: Annotated[bool, typer.Option("--versi
         put(context.get_help())
 
 
-@app.command()
+@_command(
+    "Say what data sets are, and which are in a folder.",
+    "vfs info scan.hdr",
+    "vfs info ~/data",
+    "vfs info 'part*.raw' --format raw -o dtype=u2 -o sig_shape=256,256",
+)
 @opens
 def info(
     datasets: Datasets,
@@ -97,6 +109,9 @@ def info(
             for name, why in folder.broken.items():
                 say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
     else:
+        if len(groups) > report.SEVERAL and not verbose and not version:
+            put("\n".join(report.as_rows(groups, width())))
+            groups = []
         for group in groups:
             put("\n".join(report.as_text(group, verbose, width())))
             if version:
@@ -106,24 +121,31 @@ def info(
     raise_all(failed)
 
 
-@app.command()
-def formats(json_: Json = False) -> None:
+@_command("List the formats, their extensions and options.", "vfs formats", "vfs formats raw")
+def formats(name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this format.")] = None, json_: Json = False) -> None:
     """List the formats, their extensions and options."""
     from vfs import report
+    from vfs.formats import by_name
     from vfs.formats import formats as known
 
+    asked = {name: by_name(name)} if name else known()
     if json_:
-        put(document(report.formats_json(known())))
+        put(document(report.formats_json(asked)))
     else:
-        put("\n".join(report.formats_text(known(), width())))
+        put("\n".join(report.formats_text(asked, width())))
 
 
-app.command()(mounting.mount)
-app.command()(mounting.mounts)
-app.command()(mounting.unmount)
+_command(
+    "Show data sets as folders and files until that is ended.",
+    "mkdir mnt && vfs mount scan.hdr mnt --background && ls mnt",
+    "vfs mount scan.mib mnt --nav-shape 256,256",
+    "vfs mount --tree ~/data mnt",
+)(mounting.mount)
+_command("List what is mounted, and how it does.")(mounting.mounts)
+_command("End a mount, or all of them.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
 
 
-@app.command()
+@_command("Write a data set as a real zarr store.", "vfs export scan.hdr scan.zarr", "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4")
 @opens
 def export(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="As for info; several files are one set here.")],
@@ -135,10 +157,12 @@ def export(
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+    from vfs.export import check_target
     from vfs.export import export as write
     from vfs.report import count
     from vfs.tiling import size
 
+    check_target(target)
     group = open_set(datasets, settings)
     warn_of_chunks([group])
     total = sum(array.nbytes for array in group.values())
@@ -146,10 +170,10 @@ def export(
     with _cleaning(), Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(os.path.basename(target), total=total)
         stored = write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
-    put(f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio {total / stored:.2g}")
+    put(f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio {total / stored:,.1f}")
 
 
-@app.command()
+@_command("Show all of it on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
 def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help="Leave the files in this new folder.")] = None) -> None:
     """Write a small scan of several files, mount it, read it back through zarr, and show the result."""
     from vfs.demo import demo as run
@@ -257,15 +281,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _failed(str(error), 2)
     except Exception as error:
-        usage = getattr(error, "format_message", None)  # of click, which newer typers bring along under another name
-        if usage is not None:
-            where = getattr(getattr(error, "ctx", None), "command_path", "vfs")
-            return _failed(f"{usage().rstrip('.')} (see {where} --help)", 2)
+        if hasattr(error, "format_message"):  # of click, which newer typers bring along under another name
+            return _failed(_usage(error), 2)
         if debug:
             raise
         if _nowhere():
             return _failed("the current folder is not there any more; change into one that is", 2)
         return _failed(f"{type(error).__name__}: {error} (this is a bug in vfs; VFS_DEBUG=1 shows where)", 1)
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with a call, what was expected, and where to read on."""
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return f"{error.format_message().rstrip('.')} (see vfs --help)"
+    said, command = error.format_message().rstrip("."), context.command
+    if type(error).__name__ == "MissingParameter" and error.param in command.params and error.param.param_type_name == "argument":
+        expected = " ".join(f"{param.metavar}{'…' if param.nargs == -1 else ''}" for param in command.params if param.param_type_name == "argument")
+        said = f"expected {expected}, found less"
+    elif said.startswith("No such command") and "Did you mean" not in said:
+        said += f"; there are {', '.join(command.list_commands(context))}"
+    return f"{said} (see {context.command_path} --help)"
 
 
 def _nowhere() -> bool:

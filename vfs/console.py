@@ -17,6 +17,7 @@ from vfs.errors import printable
 from vfs.mount.logs import Line
 from vfs.mount.mounts import Found
 from vfs.mount.status import Status
+from vfs.tables import table
 from vfs.tiling import size
 
 
@@ -89,23 +90,25 @@ def tell_manager(text: str) -> None:
             to.send(printable(text).encode())
 
 
-def mounts_text(found: Sequence[Found]) -> list[str]:
-    """The table of `vfs mounts`: mount point, from what, since when, bytes served, cache hits, errors."""
-    rows = [("MOUNTPOINT", "FROM", "SINCE", "SERVED", "CACHE HITS", "ERRORS", "")]
+def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
+    """The table of `vfs mounts`: mount point, since when, bytes served, cache hits, errors, from what, and what is wrong.
+
+    Args:
+        columns: characters of a line.
+    """
+    rows = [("MOUNTPOINT", "SINCE", "SERVED", "HITS", "ERRORS", "FROM")]
     for one in found:
-        status, state = one.status, "" if one.state == "mounted" else _STATES[one.state]
+        status, state = one.status, "" if one.state == "mounted" else f" ({_STATES[one.state]})"
         if status is None:
-            rows.append((printable(one.point), "?", "?", "?", "?", "?", state))
+            rows.append((printable(one.point), "?", "?", "?", "?", f"?{state}"))
             continue
         pieces = status.hits + status.misses
         first, more = status.sources[:1], len(status.sources) - 1
-        source = printable("".join(first)) + (f" and {more} more" if more > 0 else "")
+        source = printable("".join(first)) + (f" and {more} more" if more > 0 else "") + state
         hits = f"{status.hits / pieces:.0%}" if pieces else "-"
-        rows.append(
-            (printable(one.point), source, f"{datetime.fromtimestamp(status.since):%Y-%m-%d %H:%M}", size(status.bytes), hits, f"{status.errors:,}", state)
-        )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows] if found else []
+        since = f"{datetime.fromtimestamp(status.since):%Y-%m-%d %H:%M}"
+        rows.append((printable(one.point), since, size(status.bytes), hits, f"{status.errors:,}", source))
+    return [line for row in table(rows, columns, indent="") for line in row] if found else []
 
 
 _STATES = {

@@ -13,6 +13,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from shlex import quote
 from typing import Any
 
 from vfs.errors import OptionError, SourceError
@@ -35,11 +36,7 @@ def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, 
         OptionError: there is something at `target` already, it cannot be written, or there is no such zarr format.
         SourceError: bytes cannot be read; nothing is left behind.
     """
-    target = os.path.abspath(target)
-    if os.path.lexists(target):
-        raise OptionError(f"{target}: is there already; remove it, or give another name")
-    if not os.path.isdir(os.path.dirname(target)):
-        raise OptionError(f"{target}: there is no folder {os.path.dirname(target)}")
+    target = check_target(target)
     documents = {key: json.loads(text) for key, text in tree.zarr(zarr_format).documents.items()}
     partial = f"{target}.{os.getpid()}.part"
     try:
@@ -53,6 +50,20 @@ def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, 
             raise OptionError(f"{target}: cannot be written: {error.strerror or error}") from None
         raise
     return stored
+
+
+def check_target(target: str | os.PathLike[str]) -> str:
+    """The absolute path of a folder that can be made.
+
+    Raises:
+        OptionError: there is something already, or no folder to make it in.
+    """
+    target = os.path.abspath(target)
+    if os.path.lexists(target):
+        raise OptionError(f"{target}: is there already; remove it, or give another name")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise OptionError(f"{target}: there is no folder {os.path.dirname(target)}; make it first: mkdir -p {quote(os.path.dirname(target))}")
+    return target
 
 
 def _write(tree: Tree, folder: str, documents: dict[str, Any], zarr_format: int, writer: Executor, progress: Callable[[int], None]) -> None:

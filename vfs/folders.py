@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from vfs.api import VirtualGroup, open_group
+from vfs.api import open_group
 from vfs.errors import FormatError, printable
 from vfs.forest import Opened
 from vfs.forest.listing import Listing
 from vfs.forest.records import Rules
 from vfs.formats import by_name, formats
 from vfs.headers import natural, series
-from vfs.report import SCREEN, as_json, count, fitting, sources
-from vfs.tables import GLUE, cut, table, wrapped
-from vfs.tiling import size
+from vfs.report import SCREEN, as_json, count, fitting, set_cells
+from vfs.tables import cut, table, wrapped
 
 _NAMES = 8  # subfolders that are named
 
@@ -88,7 +87,7 @@ def look(path: str, *, json: bool = False, most: int | None = None, format: str 
 
     def opened(file: str) -> Opened:
         group = open_group(file, format=format, follow_outside=follow_outside, **options)
-        kept[os.path.basename(file)] = as_json(group) if json else _cells(group)
+        kept[os.path.basename(file)] = as_json(group) if json else set_cells(group)
         return Opened(group.tree, group.opening.format, group.opening.paths)
 
     kinds = [by_name(format)] if format else list(formats().values())
@@ -109,14 +108,6 @@ def look(path: str, *, json: bool = False, most: int | None = None, format: str 
     if not (names or broken or found.folders):
         raise FormatError(f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}")
     return found
-
-
-def _cells(group: VirtualGroup) -> tuple[str, str, str, str]:
-    """Format, number of files, bytes; dtype and axes of the main array, and how many more there are."""
-    files, main = sources(group), group.main
-    axes = ", ".join(f"{printable(dim)}:{GLUE}{n}" for dim, n in zip(main.dims, main.shape, strict=True)) or "one number"
-    more = f", {len(group) - 1}{GLUE}more{GLUE}arrays" if len(group) > 2 else f", 1{GLUE}more{GLUE}array" if len(group) == 2 else ""
-    return group.opening.format, count(len(files), "file"), size(sum(n for n in files.values() if n > 0)), f"{main.dtype.name} {axes}{more}"
 
 
 def _others(n: int) -> str:

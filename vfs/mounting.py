@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vfs.commands import Datasets, Json, Settings, converted, document, line, open_all, opens, put, raise_all, say, signals, warn_of_chunks
 from vfs.errors import MountError, OptionError, VfsError
+from vfs.tables import width
 
 if TYPE_CHECKING:
     from vfs.forest import Forest
@@ -62,6 +64,8 @@ def mount(
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
         limit = as_bytes(cache_size, "--cache-size")
         how: dict[str, Any] = {"workers": workers, "allow_other": allow_other, "direct_io": direct_io}
+        if os.path.isfile(mountpoint):
+            raise OptionError(f"{mountpoint}: expected a folder to mount on, found a file; the mount point comes last")
         if show_files and not tree:
             raise OptionError("--show-files goes with --tree")
         make: Callable[[], Shown]
@@ -80,7 +84,7 @@ def mount(
             shown = folder(groups, cache, settings.zarr_format)
             how["sources"] = [group.opening.paths[0] for group in groups]
             what = count(len(groups), "data set")
-        end = f"`vfs unmount {mountpoint}` ends it"
+        end = f"`vfs unmount {quote(mountpoint)}` ends it"
         if background:
             said = f"{what} at {mountpoint}; {end}, `vfs mounts` says how it does"
             start_in_background(make, mountpoint, say=lambda: say(said), log_level=level, **how)
@@ -110,7 +114,7 @@ def mounts(json_: Json = False) -> None:
     if json_:
         put(document(mounts_json(found())))
     else:
-        put("\n".join(mounts_text(found())) or "nothing is mounted")
+        put("\n".join(mounts_text(found(), width())) or "nothing is mounted")
 
 
 def unmount(

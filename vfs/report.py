@@ -20,6 +20,7 @@ from vfs.tiling import size
 
 SCREEN = 22  # lines of a set that fit an ordinary terminal, with the command above them and the prompt below
 NUMBERS = 6  # of these lines, those that arrays of one element get where not all arrays fit
+SEVERAL = 4  # sets that people get to see one after the other; of more there is a row each
 SHOWN = 12  # files and metadata entries that people get to see of each list
 WIDE = 110  # characters of a metadata value
 _LONGEST_UNIT = 40
@@ -106,6 +107,26 @@ def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> It
         yield from _more(group, files, columns)
 
 
+def as_rows(groups: Sequence[VirtualGroup], columns: int = 80) -> list[str]:
+    """Several sets for people, a row each, as far as they fit a screen."""
+    rows = table([(printable(os.path.basename(group.opening.paths[0])), *set_cells(group)) for group in groups], columns)
+    shown = list(fitting(rows, SCREEN - 1))
+    more = f"and {len(rows) - len(shown):,} more; " if len(shown) < len(rows) else ""
+    return [*(line for row in shown for line in row), f"{more}`vfs info FILE` says more of one, -v of all"]
+
+
+def set_cells(group: VirtualGroup) -> tuple[str, str, str, str]:
+    """A set in a row: format, number of files, bytes; dtype and axes of the main array, and how many more there are."""
+    files, main = sources(group), group.main
+    more = f", {len(group) - 1}{GLUE}more{GLUE}arrays" if len(group) > 2 else f", 1{GLUE}more{GLUE}array" if len(group) == 2 else ""
+    return (
+        group.opening.format,
+        count(len(files), "file"),
+        size(sum(n for n in files.values() if n > 0)),
+        f"{main.dtype.name} {_axis_lengths(main) or 'one number'}{more}",
+    )
+
+
 def _ordered(group: VirtualGroup) -> list[str]:
     """The arrays in the order in which people want to see them: the main one, others, those of one element."""
     return sorted(group, key=lambda path: (path != group.tree.main, group[path].size == 1))
@@ -166,9 +187,12 @@ def _number_row(path: str, array: VirtualArray, columns: int) -> list[str]:
 
 def _cells(path: str, array: VirtualArray) -> tuple[str, ...]:
     """Name, dtype, bytes, axes with their lengths and the unit."""
-    axes = ", ".join(f"{printable(dim)}:{GLUE}{n}" for dim, n in zip(array.dims, array.shape, strict=True))
     unit = printable(_unit(array, ", in ")).replace(" ", GLUE).replace(GLUE, " ", 1)
-    return printable(path), array.dtype.name, size(array.nbytes), axes + unit
+    return printable(path), array.dtype.name, size(array.nbytes), _axis_lengths(array) + unit
+
+
+def _axis_lengths(array: VirtualArray) -> str:
+    return ", ".join(f"{printable(dim)}:{GLUE}{n}" for dim, n in zip(array.dims, array.shape, strict=True))
 
 
 def _unit(array: VirtualArray, before: str) -> str:

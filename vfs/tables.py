@@ -50,5 +50,7 @@ def _row(row: Sequence[str], widths: Sequence[int], columns: int, indent: str) -
     if cells and len(cells[0]) > widths[0]:
         above, cells[0] = [indent + cells[0]], ""
     before = indent + "".join(f"{cell.ljust(width)}  " for cell, width in zip(cells, widths, strict=True))
-    left = len(before) if columns - len(before) >= _ROOM else len(indent) + 4
-    return [*above, *wrapped(last, columns, before, " " * left)]
+    further, room = " " * (len(indent) + 4), columns - len(before)
+    if max(map(len, last.split(" "))) > room:  # a word that has no room beside the others
+        return [*above, before.rstrip(), *wrapped(last, columns, further, further)]
+    return [*above, *wrapped(last, columns, before, " " * len(before) if room >= _ROOM else further)]

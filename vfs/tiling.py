@@ -294,7 +294,7 @@ def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
         raise OptionError(f"chunks={spec!r}: expected a word, a number of bytes, or elements per axis")
     asked = tuple(spec)
     if len(asked) != len(shape):
-        raise OptionError(f"chunks={asked}: the array has {len(shape)} axes, shape {tuple(shape)}")
+        raise OptionError(f"chunks={asked}: expected an element count, or -1 for all of it, for each of {len(shape)} axes, shape {tuple(shape)}")
     chunk = []
     for axis, (c, n) in enumerate(zip(asked, shape, strict=True)):
         length = _integer(c)

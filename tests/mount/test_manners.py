@@ -296,7 +296,7 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
 # what is mounted
 
 
-def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, points_: list[Path], tmp_path: Path) -> None:
+def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, points_: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     front, back, ours = points_
     with Mounting(small, front), scan.mount(ours, cache_size="1MiB", stored_dtype=">u2", dtype="f4"):
         assert cli("mount", small, back, "--background", "--cache-size", "3KiB").returncode == 0
@@ -328,11 +328,12 @@ def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, p
             assert one["device"] == mounted(one["mountpoint"]).device  # type: ignore[union-attr]
         told = [one for one in json.loads(cli("mounts", "--json").stdout) if one["folder"]]
         assert {one["mountpoint"]: steady(one) for one in told} == {one["mountpoint"]: steady(one) for one in listed()}
+        monkeypatch.setenv("COLUMNS", "500")
         table = cli("mounts").stdout
         rows = {line.split("  ")[0]: re.split(r"  +", line) for line in table.splitlines()}
         assert next(iter(rows)) == "MOUNTPOINT"
-        assert rows[str(front)][1:] == [str(small), rows[str(front)][2], "320 B", "-", "0"]
-        assert rows[str(ours)][4:] == [f"{hits / (hits + misses):.0%}", str(found[str(ours)]["errors"])]
+        assert rows[str(front)][2:] == ["320 B", "-", "0", str(small)]
+        assert rows[str(ours)][3:5] == [f"{hits / (hits + misses):.0%}", str(found[str(ours)]["errors"])]
         unmount(back)
         unmount(front)
     assert listed() == []
@@ -381,7 +382,7 @@ def test_a_mount_that_is_written_down_nowhere_is_listed_all_the_same(small: Path
     elsewhere.mkdir(mode=0o700)
     with Mounting(small, point, env={**os.environ, "XDG_RUNTIME_DIR": str(elsewhere)}):
         assert [(one.state, one.status, one.folder) for one in mounts() if one.point == str(point)] == [("unknown", None, None)]
-        assert re.search(rf"^{point} .* nothing is known of it$", cli("mounts").stdout, re.MULTILINE)
+        assert f"{point} ? ? ? ? ? (nothing is known of it)" in " ".join(cli("mounts").stdout.split())
         unmount(point)
 
 

@@ -23,6 +23,7 @@ from vfs.errors import FormatError, OptionError, UnknownFormatError
 from vfs.headers import read_first
 
 HEAD = 4096  # bytes of a file that `sniff` gets to see
+HEADERLESS = "raw"  # the format that no file can be recognised as
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def by_name(name: str) -> Format:
     """
     known = formats()
     if name not in known:
-        near = difflib.get_close_matches(str(name), known, 1)
+        near = difflib.get_close_matches(str(name).lower(), known, 1)
         raise OptionError(f"no format is called {name!r}{f' (did you mean {near[0]}?)' if near else ''}; known: {', '.join(known)}")
     return known[name]
 
@@ -127,8 +128,9 @@ def detect(path: str) -> Format:
         return claims[0]
     if claims:
         raise UnknownFormatError(f"{path}: could be {' or '.join(f.name for f in claims)}; say which with --format (format=)")
-    like = [f.name for f in formats().values() if path.lower().endswith(f.extensions)]
+    like = [f.name for f in formats().values() if path.lower().endswith(f.extensions) and f.name != HEADERLESS]
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
     raise UnknownFormatError(
-        f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); headerless data opens with --format raw -o dtype=… -o sig_shape=…"
+        f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); pixels without headers open with, for example, "
+        f"--format {HEADERLESS} -o dtype=u2 -o sig_shape=256,256"
     )
