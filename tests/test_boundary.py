@@ -332,7 +332,8 @@ def test_links_behind_links_of_hdf5(inside: Path, secret: Path) -> None:
         layout = h5py.VirtualLayout(TWIN.shape, TWIN.dtype)
         layout[...] = h5py.VirtualSource("way.h5", "out/data", TWIN.shape)
         file.create_virtual_dataset("virtual", layout)
-    group = vfs.open_group(inside / "set.h5")
+    with pytest.warns(vfs.IncompleteWarning, match="outside the folder"):
+        group = vfs.open_group(inside / "set.h5")
     assert set(group) == {"own", "hop/own"}
     left = group.main.attrs["root"]["left_out"]
     for name in ("direct", "through", "soft", "virtual", "hop/out"):

@@ -33,6 +33,7 @@ from vfs.cache import ChunkCache
 from vfs.chunks import Chunks, ChunkView
 from vfs.documents import v2, v3
 from vfs.errors import OptionError
+from vfs.naming import check_paths
 
 
 class Node(NamedTuple):
@@ -372,9 +373,13 @@ class Tree:
         arrays: path -> array.
         attrs: attributes of the root group.
         main: path of the main array; None: the largest that is no companion, of equals the first.
+
+    Raises:
+        FormatError: an array cannot stand under its path, see `vfs.naming`.
     """
 
     def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str | None = None) -> None:
+        check_paths(arrays.keys())
         self.name = name
         self.arrays = arrays
         self.attrs = attrs

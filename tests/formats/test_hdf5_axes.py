@@ -105,6 +105,33 @@ def test_nexus(tmp_path: Path) -> None:
     assert known["column"] == {"values": "entry/old/column", "unit": "mm"}
 
 
+@pytest.mark.parametrize("zarr_format", [3, 2])
+def test_axes_of_a_group_share_a_name_only_with_their_length(tmp_path: Path, zarr_format: int) -> None:
+    """xarray refuses a group in which y is 4 long here and 5 there, or in which x is an array of two axes."""
+    xarray = pytest.importorskip("xarray")
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        for name, shape in {"a": (7, 4, 5), "b": (4, 5), "c": (5, 4), "d": (9,), "e": (5,), "f": (7, 2, 4, 5), "g": (4, 4), "h": ()}.items():
+            file[f"one/{name}"] = np.zeros(shape)
+            file[f"two/{name}"] = np.zeros(shape)
+        file["two/x"] = np.zeros((6, 3))
+        file["two/y"] = np.zeros(4)
+        named = file.create_dataset("two/named", data=np.zeros((3, 5)))
+        named.dims[0].label, named.dims[1].label = "row", "x_9"
+    group = vfs.open_group(path)
+    assert group["one/f"].dims == ("dim_0", "dim_1", "y", "x")
+    assert group["one/a"].dims == ("dim_0", "y", "x")
+    assert group["one/c"].dims == ("y_5", "x_4")
+    assert group["one/d"].dims == ("x_9",)
+    assert group["one/e"].dims == ("x",)
+    assert group["two/f"].dims == ("dim_0", "dim_1", "y", "x_5")
+    assert group["two/x"].dims == ("y_6", "x_3")
+    assert group["two/d"].dims == ("x_9_",)
+    for name in ("one", "two"):
+        opened = xarray.open_zarr(group.store(zarr_format), group=name, chunks=None, zarr_format=zarr_format)
+        assert {key: opened[key].shape for key in opened.variables} == {path[4:]: group[path].shape for path in group if path.startswith(name)}
+
+
 def test_a_vector_that_cannot_be_read_leaves_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "set.nxs"
     with h5py.File(path, "w") as file:

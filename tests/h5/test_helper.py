@@ -54,11 +54,11 @@ def behaving(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     """The other process does this instead of reading a file: `write` is what it answers with."""
     lines = "".join(f"\n    {line}" for line in body.splitlines())
     program = f"""
-import ctypes, os, time, vfs.h5.reading as r
+import ctypes, os, time, vfs.h5.budget as budget, vfs.h5.reading as r
 from vfs.h5.facts import packed
-r.SECONDS = 1.0
-def read(path, boundary, write):
-    r.Budget().file(path)
+budget.SECONDS = 1.0
+def read(path, fd, boundary, write):
+    r.Budget().file(os.fstat(fd).st_size)
     write(packed({{"at": "entry/data"}})){lines}
 r.read = read
 {helper._ENTRY}"""
@@ -70,6 +70,7 @@ r.read = read
     [
         ("while True: pass", "does not come to an end at entry/data"),
         ("ctypes.string_at(0)", "crashes (SIGSEGV) at entry/data"),
+        ("budget.STEP_SECONDS = 0.3; r.Budget(); time.sleep(1000)", "says nothing for 10 seconds at entry/data"),
         ("os.abort()", "crashes (SIGABRT) at entry/data"),
         ("os._exit(3)", "ends without a word"),
         ("write(packed({'error': 'bad sector'}))", "cannot be understood: bad sector"),
@@ -114,7 +115,7 @@ def test_memory_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str
 
 
 def test_silence_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    behaving(monkeypatch, "time.sleep(1000)")
+    behaving(monkeypatch, "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(1000)")
     monkeypatch.setattr(helper, "SILENCE", 1.0)
     with pytest.raises(vfs.FormatError, match="says nothing for 1 seconds"):
         vfs.open(path)

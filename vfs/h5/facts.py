@@ -21,6 +21,24 @@ Runs = tuple[tuple[int, int, int], ...]
 """Along an axis: (first in the source, first in the virtual data set, length)."""
 
 
+class LeftOutError(Exception):
+    """A data set that cannot be shown; the message is the reason."""
+
+
+class AbsentError(LeftOutError):
+    """A data set that cannot be shown because a file that should hold it cannot be had.
+
+    Attributes:
+        file: path of that file.
+        outside: True where it may not be had: it lies outside the folder of the set.
+    """
+
+    def __init__(self, why: str, file: str, outside: bool = False) -> None:
+        super().__init__(why)
+        self.file = file
+        self.outside = outside
+
+
 @dataclass(frozen=True)
 class Mapped:
     """A source of a virtual data set.
@@ -45,6 +63,7 @@ class Data:
     Attributes:
         name: its path in the file; "" for what only serves as a source.
         left_out: why it cannot be shown, or "".
+        absent: path of the file whose absence is the reason, or ""; outside: True where that file may not be had.
         file: the file that holds it.
         dtype: of an element in the file, as numpy writes it.
         kind: contiguous, chunked, compact, external or virtual.
@@ -55,11 +74,13 @@ class Data:
         parts: (file, first byte, bytes) of external storage.
         mapped: sources of a virtual data set.
         fill: what was never written reads as.
-        attrs: attributes; labels: names of its axes, "" where there is none. text: of a scalar string.
+        attrs: attributes; labels: names of its axes, "" where there is none.
     """
 
     name: str
     left_out: str = ""
+    absent: str = ""
+    outside: bool = False
     file: str = ""
     dtype: str = ""
     shape: tuple[int, ...] = ()
@@ -74,7 +95,6 @@ class Data:
     fill: int | float | complex = 0
     attrs: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
-    text: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +102,16 @@ class Survey:
     """All of a file.
 
     Attributes:
-        data: name -> facts, in the order of the file; sources: facts by number, of what `mapped` counts.
+        data: name -> facts, in the order of the file; an object with several names has the same ones under each.
+        sources: facts by number, of what `mapped` counts.
         groups: path -> attributes; "" is the root.
+        files: path -> (bytes, modification time in ns) of every HDF5 file that was looked into.
     """
 
     data: Mapping[str, Data]
     sources: tuple[Data, ...]
     groups: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, tuple[int, int]]
 
 
 def packed(said: Mapping[str, Any], *tables: np.ndarray) -> bytes:
@@ -132,6 +155,8 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
     return Data(
         name=said["name"],
         left_out=said.get("left_out", ""),
+        absent=said.get("absent", ""),
+        outside=said.get("outside", False),
         file=said.get("file", ""),
         dtype=said.get("dtype", ""),
         shape=tuple(said.get("shape", ())),
@@ -149,5 +174,4 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         fill=complex(*fill) if isinstance(fill, list) else fill,
         attrs=said.get("attrs", {}),
         labels=tuple(said.get("labels", ())),
-        text=said.get("text", ""),
     )

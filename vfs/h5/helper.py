@@ -20,13 +20,14 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from vfs.boundary import Boundary
-from vfs.errors import DependencyError, FormatError, SourceError
+from vfs.boundary import Boundary, open_found
+from vfs.errors import DependencyError, FormatError, SourceChangedError, SourceError
+from vfs.h5.budget import STEP_SECONDS
 from vfs.h5.facts import Data, Survey, data_of, unpacked
 from vfs.h5.server import MARK, STATUS
 
 IDLE = 20.0  # seconds that the process stays without work: about 35 MB
-SILENCE = 120.0  # seconds without a word; usual files take 0.02 in all. It runs under a limit of processor time of its own, see `vfs.h5.reading`
+SILENCE = 30.0  # seconds without a word; usual files take 0.02 in all. It has limits of its own, by the clock too, see `vfs.h5.budget`
 PIPE = 1 << 20  # bytes that Linux gives a pipe on request
 _ENTRY = "from vfs.h5.server import main; main()"
 
@@ -54,11 +55,11 @@ class _Helper:
             raise
         self.socket = mine
 
-    def ask(self, request: dict[str, Any], pipe: int) -> None:
+    def ask(self, request: dict[str, Any], pipe: int, file: int) -> None:
         """Raises:
         OSError: it is not there any more.
         """
-        socket.send_fds(self.socket, [json.dumps(request).encode()], [pipe])
+        socket.send_fds(self.socket, [json.dumps(request).encode()], [pipe, file])
 
     def end(self, at_once: bool = False) -> None:
         """Send it away, with what it started."""
@@ -81,7 +82,7 @@ class _Desk:
         self.helper: _Helper | None = None
         self.waiting = 0
 
-    def enter(self, request: dict[str, Any], pipe: int) -> _Helper:
+    def enter(self, request: dict[str, Any], pipe: int, file: int) -> _Helper:
         """Ask; `leave` has to follow.
 
         Raises:
@@ -90,14 +91,14 @@ class _Desk:
         with self.lock:
             if self.helper is not None:
                 try:
-                    self.helper.ask(request, pipe)
+                    self.helper.ask(request, pipe, file)
                 except OSError:  # it has ended since it was last asked
                     self.helper.end(at_once=True)
                     self.helper = None
             if self.helper is None:
                 started = _Helper()
                 try:
-                    started.ask(request, pipe)
+                    started.ask(request, pipe, file)
                 except BaseException:
                     started.end(at_once=True)
                     raise
@@ -142,18 +143,31 @@ def survey(path: str, boundary: Boundary) -> Survey:
     """The facts of an HDF5 file.
 
     Args:
-        path: absolute.
-        boundary: where links may lead.
+        path: absolute. It is opened here, once, and handed on as a descriptor.
+        boundary: where it may lie, and where links may lead.
 
     Raises:
         FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end.
         DependencyError: h5py is not installed.
-        SourceError: no other process can be started.
+        SourceError: the file cannot be opened; no other process can be started.
+        SourceChangedError: the file was removed meanwhile.
     """
-    stream, status = _asked(path, {"path": path, "folders": boundary.folders, "files": boundary.files})
+    file, _ = open_found(path, boundary)
+    try:
+        return _understood(path, *_asked(path, {"path": path, "folders": boundary.folders, "files": boundary.files}, file))
+    except FormatError:
+        if os.fstat(file).st_nlink == 0:  # libhdf5 refuses files without a name
+            raise SourceChangedError(f"{path}: replaced or removed while it was being opened; open it again") from None
+        raise
+    finally:
+        os.close(file)
+
+
+def _understood(path: str, stream: memoryview, status: int) -> Survey:
     data: dict[str, Data] = {}
     sources: dict[int, Data] = {}
     groups: dict[str, dict[str, Any]] = {}
+    files: dict[str, tuple[int, int]] = {}
     at, ended = "", False
     try:
         for said, tables in unpacked(stream):
@@ -165,6 +179,10 @@ def survey(path: str, boundary: Boundary) -> Survey:
                 at = said["at"]
             elif "end" in said:
                 ended = True
+            elif "file" in said and "name" not in said:
+                files[said["file"]] = int(said["size"]), int(said["time"])
+            elif "same" in said:
+                data[said["name"]] = data[said["same"]]
             elif "group" in said:
                 groups[said["group"]] = said["attrs"]
             elif "number" in said:
@@ -178,7 +196,7 @@ def survey(path: str, boundary: Boundary) -> Survey:
     if not ended:
         where = f" at {at[:200]}" if at else ""
         raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which takes it apart, {_ending(status)}{where}")
-    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups)
+    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files)
 
 
 def _ending(status: int) -> str:
@@ -186,18 +204,20 @@ def _ending(status: int) -> str:
         number = os.WTERMSIG(status)
         if number == signal.SIGXCPU:
             return "does not come to an end"
+        if number == signal.SIGALRM:
+            return f"says nothing for {STEP_SECONDS:.0f} seconds"
         return f"crashes ({signal.Signals(number).name})"
     return f"ends without a word (status {status})"
 
 
-def _asked(path: str, request: dict[str, Any], again: bool = True) -> tuple[memoryview, int]:
+def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) -> tuple[memoryview, int]:
     """(what the other process wrote, its wait status)."""
     reading, writing = os.pipe()
     try:
         with suppress(OSError):
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
         try:
-            helper = _desk.enter(request, writing)
+            helper = _desk.enter(request, writing, file)
         except OSError as error:
             why = error.strerror or str(error)
             raise SourceError(f"{path}: HDF5 files are read by another process, and {sys.executable!r} does not start: {why}") from None
@@ -218,7 +238,7 @@ def _asked(path: str, request: dict[str, Any], again: bool = True) -> tuple[memo
         raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which takes it apart, says nothing for {SILENCE:.0f} seconds")
     if failed:
         if again:  # it ended when it was asked, or was killed, perhaps because of what another thread asked it
-            return _asked(path, request, again=False)
+            return _asked(path, request, file, again=False)
         raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without a word (status {helper.process.returncode})")
     return stream[: -STATUS.size], status
 

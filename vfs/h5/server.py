@@ -1,9 +1,9 @@
 """The other process: reads HDF5 files for the one that started it, each in a fork of its own.
 
-Requests come through the socket that is its standard input, a JSON text each with the writing end of a pipe: {"path", "folders", "files"}.
-A fork writes the facts into the pipe (`vfs.h5.reading`), and when it has ended this process writes `STATUS` behind them: a mark, and its wait
-status. So whoever reads the pipe to its end knows what became of it. The process ends with the other end of the socket, or when it had nothing
-to do for as many seconds as its argument says.
+Requests come through the socket that is its standard input, a JSON text each with the writing end of a pipe and the file, open for reading:
+{"path", "folders", "files"}. A fork writes the facts into the pipe (`vfs.h5.reading`), and when it has ended this process writes `STATUS` behind
+them: a mark, and its wait status. So whoever reads the pipe to its end knows what became of it. The process ends with the other end of the
+socket, or when it had nothing to do for as many seconds as its argument says.
 
 It has one thread and imports no more than it needs, so forking it is safe. What forking costs is the pages that the fork then touches: Python's
 garbage collector is kept from touching all of them.
@@ -57,13 +57,14 @@ def main() -> None:
                 os.read(ended, 1 << 16)
                 _reap(reading)
             if asked.fileno() in ready:
-                request, descriptors, _, _ = socket.recv_fds(asked, LONGEST, 1)
+                request, descriptors, _, _ = socket.recv_fds(asked, LONGEST, 2)
                 if not request:
                     return
-                pipe = descriptors[0]
+                pipe, file = descriptors
                 fork = os.fork()
                 if fork == 0:
-                    _answer(json.loads(request), pipe, read, [asked.detach(), ended, wake, *reading.values()])
+                    _answer(json.loads(request), pipe, file, read, [asked.detach(), ended, wake, *reading.values()])
+                os.close(file)
                 reading[fork] = pipe
 
 
@@ -79,7 +80,11 @@ def _reap(reading: dict[int, int]) -> None:
         os.close(pipe)
 
 
-def _reader() -> Callable[[dict[str, Any], int], None]:
+Reader = Callable[[dict[str, Any], int, int], None]
+"""(request, pipe, file)"""
+
+
+def _reader() -> Reader:
     """What reads a file, or says why nothing can."""
     from vfs.h5.facts import packed
 
@@ -87,16 +92,16 @@ def _reader() -> Callable[[dict[str, Any], int], None]:
         from vfs.h5.reading import read
     except ImportError as error:
         missing = packed({"missing": str(error)})
-        return lambda request, pipe: _write(pipe, missing)
+        return lambda request, pipe, file: _write(pipe, missing)
 
-    def answer(request: dict[str, Any], pipe: int) -> None:
+    def answer(request: dict[str, Any], pipe: int, file: int) -> None:
         boundary = Boundary(tuple(request["folders"]), tuple(request["files"]))
-        read(request["path"], boundary, lambda data: _write(pipe, data))
+        read(request["path"], file, boundary, lambda data: _write(pipe, data))
 
     return answer
 
 
-def _answer(request: dict[str, Any], pipe: int, read: Callable[[dict[str, Any], int], None], others: Sequence[int]) -> None:
+def _answer(request: dict[str, Any], pipe: int, file: int, read: Reader, others: Sequence[int]) -> None:
     """Read a file, in a fork. Does not return.
 
     Args:
@@ -107,7 +112,7 @@ def _answer(request: dict[str, Any], pipe: int, read: Callable[[dict[str, Any], 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for descriptor in others:
             os.close(descriptor)
-        read(request, pipe)
+        read(request, pipe, file)
     finally:
         os._exit(0)  # without taking leave of libhdf5, which may be in any state
 

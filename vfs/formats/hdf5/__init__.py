@@ -6,28 +6,31 @@ files, without it: contiguous data sets as one range, chunked ones through their
 were never written, and parts of a virtual data set that nothing is mapped to, read as the fill value.
 
 External links, virtual data sets and external storage lead to other files of the same folder or below it (elsewhere only with
-`follow_outside`). The numbered links of a Dectris master (`entry/data/data_000001` …) are one array, `entry/data/data`; where the file behind one of them
-is missing, the set does not open, because frames would be missing from it without a word. What cannot be shown (text, compound
-types, references, filters that are not known) is listed in the attribute `left_out`, with the reason.
+`follow_outside`). The numbered links of a Dectris master (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). What lies in
+files that cannot be had is absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. What cannot be shown
+(text, compound types, numbers that do not fill their bytes, filters that are not known, names that a hierarchy cannot have: `vfs.naming`) is listed
+in the attribute `left_out`, with the reason.
 
 Axes are named and calibrated where HyperSpy, EMD, Velox or NeXus say what they are (`axes`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from vfs.boundary import current
-from vfs.dataset import Dataset, Files
-from vfs.errors import DependencyError, FormatError, MissingSourceError, OptionError
+from vfs.dataset import Absence, Dataset, Files
+from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
-from vfs.formats.hdf5.axes import Axes, axes_of
+from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
-from vfs.formats.hdf5.storage import LeftOutError, Stored, joined, stored
+from vfs.formats.hdf5.series import absences, masters
+from vfs.formats.hdf5.storage import Stored, stored
+from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
+from vfs.layout import altered
 
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
@@ -43,7 +46,8 @@ def open(paths: Sequence[str]) -> list[Dataset]:
 
     Raises:
         FormatError: the file is damaged, or holds no array of numbers.
-        MissingSourceError: a link of a Dectris master leads to a file that is not there.
+        MissingSourceError: all it holds is in files that are not there; OutsideError: that lie outside the folder.
+        SourceChangedError: a file was replaced while it was being opened.
         DependencyError: h5py is not installed.
         OptionError: several files are named.
     """
@@ -51,71 +55,75 @@ def open(paths: Sequence[str]) -> list[Dataset]:
         raise OptionError(f"{paths[1]}: an HDF5 set is named by one file; it links to the others")
     path = Files.stat(paths).paths[0]
     known = survey(path, current())
-    found: dict[str, Stored] = {}
-    left: dict[str, str] = {}
     try:
-        for name, data in known.data.items():
-            try:
-                found[name] = stored(data, known)
-            except LeftOutError as reason:
-                left[name] = str(reason)
-        found = _masters(path, found, left)
-        attrs = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
-        datasets = [_dataset(path, name, entry, attrs, axes_of(name, entry.shape, known, found)) for name, entry in found.items()]
+        found, left, absent = _arrays(path, known)
+        datasets = _datasets(path, known, found, left)
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:  # numbers of a damaged file that libhdf5 has let through
         if isinstance(error, FormatError | DependencyError):
             raise
         raise FormatError(f"{path}: the HDF5 file cannot be understood: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
     if not datasets:
+        for absence in absent:
+            raise (absence.refused or FormatError)(absence.said)
         why = "; ".join(f"{name}: {reason}" for name, reason in list(left.items())[:3])
         raise FormatError(f"{path}: expected at least one array of numbers, found none{f' ({why})' if why else ''}")
-    return sorted(datasets, key=lambda d: -int(np.prod(d.shape, dtype=object)) * d.dtype.itemsize)
+    return [altered(datasets[0], absent=tuple(absent)), *datasets[1:]]
 
 
-def _masters(path: str, found: dict[str, Stored], left: dict[str, str]) -> dict[str, Stored]:
-    """Numbered pieces of one array (Dectris: data_000001, data_000002 …) joined along their first axis.
+def _arrays(path: str, known: Survey) -> tuple[dict[str, Stored], dict[str, str], list[Absence]]:
+    """What can be shown, why the rest cannot, and what is absent."""
+    made: dict[int, Stored] = {}  # an object may have several names
+    found: dict[str, Stored] = {}
+    left: dict[str, str] = {}
+    gone: dict[str, AbsentError] = {}
+    for name, data in known.data.items():
+        try:
+            if id(data) not in made:
+                made[id(data)] = stored(data, known)
+            found[name] = made[id(data)]
+        except LeftOutError as reason:
+            left[name] = str(reason)
+            if isinstance(reason, AbsentError):
+                gone[name] = reason
+    absent = masters(path, found, left, gone, known)
+    return found, left, absent + absences(path, gone)
+
+
+def _datasets(path: str, known: Survey, found: Mapping[str, Stored], left: Mapping[str, str]) -> list[Dataset]:
+    """The arrays, largest first."""
+    root = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
+    order = sorted(found, key=lambda name: -math.prod(found[name].shape) * found[name].dtype.itemsize)
+    axes = {name: axes_of(name, found[name].shape, known, found) for name in order}
+    dims = dimensions({name: (found[name].shape, found[name].dims or (of.names if (of := axes[name]) else ())) for name in order})
+    files: dict[tuple[str, ...], Files] = {}
+    for name in order:
+        paths = found[name].files or (path,)
+        if paths not in files:
+            files[paths] = _unchanged(Files.stat(paths), known)
+    return [_dataset(name, found[name], files[found[name].files or (path,)], root, axes[name], dims[name]) for name in order]
+
+
+def _unchanged(files: Files, known: Survey) -> Files:
+    """Files that are still those that were looked into: what is known of others says nothing of their bytes.
 
     Raises:
-        MissingSourceError: the file behind a piece is not there.
+        SourceChangedError: another file has taken the place of one.
     """
-    series: dict[str, list[str]] = {}
-    for name in sorted({*found, *left}):
-        above, _, last = name.rpartition("/")
-        if last.startswith("data_") and last[5:].isdecimal() and len(last) == 11:
-            series.setdefault(above, []).append(name)
-    for above, names in series.items():
-        gone = [name for name in names if name in left]
-        if gone and len(gone) < len(names):
-            raise MissingSourceError(f"{path}: {gone[0]} {left[gone[0]]}; without it frames would be missing in the middle of the array")
-        if not gone and len(names) > 1:
-            try:
-                whole = joined([found[name] for name in names])
-            except LeftOutError as reason:
-                left[f"{above}/data"] = str(reason)
-                continue
-            found = {
-                f"{above}/data" if name == names[0] else name: whole if name == names[0] else entry for name, entry in found.items() if name not in names[1:]
-            }
-    return found
+    for path, size, time in zip(files.paths, files.sizes.tolist(), files.times.tolist(), strict=True):
+        if known.files.get(path, (size, time)) != (size, time):
+            raise SourceChangedError(f"{path}: changed while the set was being opened; open it again")
+    return files
 
 
-def _dataset(path: str, name: str, entry: Stored, root: Mapping[str, Any], axes: Axes | None) -> Dataset:
-    nd = len(entry.shape)
-    nav = max(0, nd - 2)
-    dims = entry.dims or (axes.names if axes else ()) or _dims(nd)
+def _dataset(name: str, entry: Stored, files: Files, root: Mapping[str, Any], axes: Axes | None, dims: tuple[str, ...]) -> Dataset:
+    nav = max(0, len(entry.shape) - 2)
     more: dict[str, Any] = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
     if axes is not None:
         known = {dim: dict(axis.calibration) for dim, axis in zip(dims, axes.axes, strict=True) if axis.calibration}
         more |= {"calibration": known} if known else {}
         nav = nav if axes.nav_ndim is None else axes.nav_ndim
     attrs = {**entry.attrs, "root": root, **more}
-    files = Files.stat(entry.files or [path])
     return Dataset(name, files, entry.layout, entry.decoder, entry.shape, dims, nav, fill=entry.fill, block=entry.chunk, attrs=attrs)
-
-
-def _dims(nd: int) -> tuple[str, ...]:
-    """Names of axes that nothing names."""
-    return tuple(f"dim_{k}" for k in range(nd - 2)) + ("y", "x")[max(0, 2 - nd) :]
 
 
 FORMAT = Format(

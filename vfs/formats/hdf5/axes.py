@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any, cast
 
 import numpy as np
@@ -68,6 +69,38 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
         if axes is not None:
             return axes
     return None
+
+
+def dimensions(arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
+    """Names of the axes of all arrays of a file: those that it gives, else y and x for the last two, dim_0, dim_1 … for those before.
+
+    Arrays of a group that share an axis by its name share its length: xarray opens no group in which they do not. So an invented name
+    that stands for another length in its group, or is that of an array there, has the length behind it (x_2048).
+
+    Args:
+        arrays: path -> (shape, given names or ()); where two want a name the first gets it.
+    """
+    lengths: dict[str, dict[str, int]] = {}  # group -> name of an axis -> its length
+    for path, (shape, given) in arrays.items():
+        lengths.setdefault(path.rpartition("/")[0], {}).update(dict(zip(given, shape, strict=False)))
+    names = dict.fromkeys(arrays, ())  # type: dict[str, tuple[str, ...]]
+    for path, (shape, given) in arrays.items():
+        group = path.rpartition("/")[0]
+        names[path] = given or tuple(_invented(name, n, group, lengths[group], arrays) for name, n in zip(_usual(len(shape)), shape, strict=True))
+    return names
+
+
+def _usual(ndim: int) -> tuple[str, ...]:
+    return tuple(f"dim_{k}" for k in range(ndim - 2)) + ("y", "x")[max(0, 2 - ndim) :]
+
+
+def _invented(name: str, length: int, group: str, lengths: dict[str, int], arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) -> str:
+    """The name, or it with the length behind it, and underscores until nothing else is called so."""
+    for made in chain([name], (f"{name}_{length}{'_' * k}" for k in count())):
+        shape, _ = arrays.get(f"{group}/{made}".lstrip("/"), ((length,), ()))
+        if shape == (length,) and lengths.setdefault(made, length) == length:
+            return made
+    raise AssertionError
 
 
 def _hyperspy(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:

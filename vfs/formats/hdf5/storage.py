@@ -12,14 +12,10 @@ import numpy as np
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import FormatError
 from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, FilterDecoder, Held
-from vfs.h5.facts import Data, Mapped, Survey
+from vfs.h5.facts import AbsentError, Data, LeftOutError, Mapped, Survey
 from vfs.layout import BlockLayout, FrameLayout
 
 _MOST_BLOCKS = 20_000_000
-
-
-class LeftOutError(Exception):
-    """A data set that cannot be shown; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +70,8 @@ def stored(data: Data, survey: Survey) -> Stored:
     Raises:
         LeftOutError: they cannot be shown.
     """
+    if data.absent:
+        raise AbsentError(data.left_out, data.absent, data.outside)
     if data.left_out:
         raise LeftOutError(data.left_out)
     dtype = np.dtype(data.dtype)
@@ -146,7 +144,7 @@ def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
             known = UNKNOWN.get(number) or name or "not registered"
             raise LeftOutError(f"its compression, HDF5 filter {number} ({known}), is not supported; `h5repack -f GZIP=4` makes a copy that is")
     shape, nd = data.shape, len(data.shape)
-    table = data.table[(data.table[:, :nd] < np.array(shape)).all(axis=1)] if nd else data.table
+    table = data.table
     origins = table[:, :nd]
     shapes = np.minimum(np.array(data.chunk), np.array(shape) - origins)
     zero = np.zeros(len(table), np.int64)
@@ -181,23 +179,31 @@ def _of_blocks(
     return Stored(shape, dtype, files, fill, layout, decoder, blocks, chunk, filters)
 
 
-def joined(parts: Sequence[Stored]) -> Stored:
+def joined(parts: Sequence[Stored | None], length: int = 0) -> Stored:
     """Arrays one after the other along their first axis.
+
+    Args:
+        parts: None in the place of one that is missing; those at the end are left out.
+        length: elements of a missing one along that axis. They read as the fill value.
 
     Raises:
         LeftOutError: they are not alike.
     """
-    first = parts[0]
+    there = [part for part in parts if part is not None]
+    first = there[0]
     places = []
-    size = 0
+    size = end = 0
     for part in parts:
-        if part.shape[1:] != first.shape[1:] or part.chunk != first.chunk or part.blocks is None:
+        if part is None:
+            size += length
+            continue
+        if not part.shape or part.shape[1:] != first.shape[1:] or part.chunk != first.chunk or part.blocks is None:
             raise LeftOutError("its pieces differ in shape, type, chunks or filters")
         moved = part.blocks.origins.copy()
         moved[:, 0] += size
         places.append((part, replace(part.blocks, origins=moved)))
-        size += part.shape[0]
-    return replace(_together((size, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims)
+        size = end = size + part.shape[0]
+    return replace(_together((end, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims)
 
 
 def _together(shape: tuple[int, ...], places: Sequence[tuple[Stored, Blocks]], fill: Any) -> Stored:

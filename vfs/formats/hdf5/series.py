@@ -1,0 +1,82 @@
+"""Arrays in several HDF5 files: the numbered pieces that a Dectris master links to, and what is said of files that cannot be had."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from vfs.dataset import Absence
+from vfs.errors import MissingSourceError, OutsideError
+from vfs.formats.hdf5.storage import Stored, joined
+from vfs.h5.facts import AbsentError, LeftOutError, Survey
+
+
+def masters(path: str, found: dict[str, Stored], left: dict[str, str], gone: dict[str, AbsentError], known: Survey) -> list[Absence]:
+    """Put one array, `data`, in the place of its numbered pieces (Dectris: data_000001, data_000002 …), which follow each other along its first axis.
+
+    Args:
+        found: arrays by their paths, changed in place; left: why others cannot be shown, the same; gone: those of them that lie in files that
+            cannot be had, without those that are answered for here afterwards.
+
+    Returns:
+        what is absent of such arrays. Those of which every piece is gone are none.
+    """
+    pieces: dict[str, list[str]] = {}
+    for name in sorted({*found, *left}):
+        above, _, last = name.rpartition("/")
+        if re.fullmatch(r"data_\d{6}", last, re.ASCII):
+            pieces.setdefault(f"{above}/data".lstrip("/"), []).append(name)
+    absent = []
+    for whole, names in pieces.items():
+        lost = [name for name in names if name in left]
+        if len(names) < 2 or len(lost) == len(names) or whole in {*found, *left, *known.groups}:
+            continue
+        try:
+            there = [found.get(name) for name in names]
+            length = _length(there)
+            made = joined(there, length)
+        except LeftOutError as reason:
+            left[whole] = str(reason)
+            continue
+        if lost:
+            absent.append(_lost(path, whole, {name: left[name] for name in lost}, made.shape[0] - sum(part.shape[0] for part in there if part)))
+        for name in names:
+            gone.pop(name, None)
+            found.pop(name, None)
+        found[whole] = made
+    return absent
+
+
+def _length(parts: Sequence[Stored | None]) -> int:
+    """Frames of every piece but the last one, which may have fewer.
+
+    Raises:
+        LeftOutError: they differ, so that it is not known how many frames a missing one holds.
+    """
+    lengths = {part.shape[0] for part in parts[:-1] if part is not None and part.shape}
+    if None in parts and len(lengths) != 1:
+        raise LeftOutError("how many frames its missing pieces hold is not known")
+    return next(iter(lengths), 0)
+
+
+def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int) -> Absence:
+    name, why = next(iter(lost.items()))
+    said = f"{path}: {whole}: {name} {why}{_more(len(lost))}: frames are missing"
+    counts = {"files_missing": len(lost), "frames_missing": blank}
+    return Absence(said, MissingSourceError, "shows them as blank, those at the end not at all", counts)
+
+
+def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
+    """What is said of arrays in files that cannot be had: one line for those that are not there, one for those that may not be had."""
+    said = []
+    for outside, refused in ((False, MissingSourceError), (True, OutsideError)):
+        some = {name: error for name, error in gone.items() if error.outside == outside}
+        for name, error in list(some.items())[:1]:
+            files = tuple(dict.fromkeys(error.file for error in some.values()))
+            line = f"{path}: {name} {error}{_more(len(some))}"
+            said.append(Absence(line, refused, "shows the largest of the arrays that are there", {"files_missing": len(files)}, files, main=True))
+    return said
+
+
+def _more(count: int) -> str:
+    return f" (and {count - 1:,} more like it)" if count > 1 else ""

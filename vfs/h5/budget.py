@@ -1,0 +1,53 @@
+"""What the process that reads a file may use. A damaged file that asks for more ends it."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import signal
+
+SECONDS = 5.0  # of the processor, for a file without anything in it
+OBJECT_SECONDS = 0.02  # more for every object; a usual one takes 0.0003
+ROWS_SECONDS = 0.05  # more for every ROWS rows of a table of chunks; they take 0.005
+ROWS = 4096
+STEP_SECONDS = 10.0  # by the clock, for each object and for ROWS rows, whatever the process waits for
+MEMORY = 256 << 20  # bytes beyond those that the process has before it looks at the file
+MEMORY_FACTOR = 8  # bytes more for each byte of the files
+
+
+class Budget:
+    """Grows with what was really found."""
+
+    def __init__(self) -> None:
+        self.seconds = SECONDS
+        self.memory = _address_space() + MEMORY
+        self._set(resource.RLIMIT_CPU, math.ceil(self.seconds))
+        self._step()
+
+    def time(self, seconds: float) -> None:
+        """A step is done: the next one may take so many seconds of the processor more, and `STEP_SECONDS` by the clock."""
+        before = math.ceil(self.seconds)
+        self.seconds += seconds
+        if math.ceil(self.seconds) != before:
+            self._set(resource.RLIMIT_CPU, math.ceil(self.seconds))
+        self._step()
+
+    def file(self, size: int) -> None:
+        """A file of so many bytes was opened."""
+        self.memory += MEMORY_FACTOR * size
+        self._set(resource.RLIMIT_AS, self.memory)
+
+    @staticmethod
+    def _step() -> None:
+        signal.setitimer(signal.ITIMER_REAL, STEP_SECONDS)  # SIGALRM ends the process
+
+    @staticmethod
+    def _set(what: int, soft: int) -> None:
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE")

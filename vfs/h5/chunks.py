@@ -1,0 +1,158 @@
+"""Where the chunks of an HDF5 data set are, with h5py."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+
+from vfs.h5.budget import ROWS, ROWS_SECONDS, Budget
+from vfs.h5.facts import LeftOutError
+
+MOST_CHUNK = 1 << 32  # bytes: HDF5's own limit
+_UNFILTERED_EDGES = 2  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
+
+
+def chunked(plan: Any, dtype: np.dtype) -> dict[str, Any]:
+    """The facts `kind`, `chunk` and `filters`.
+
+    Args:
+        plan: how the data set was created.
+
+    Raises:
+        LeftOutError: chunks larger than HDF5 allows.
+    """
+    chunk = tuple(int(n) for n in plan.get_chunk())
+    if math.prod(chunk) * dtype.itemsize > MOST_CHUNK or any(n < 1 for n in chunk):
+        raise LeftOutError(f"chunks of {chunk}")
+    filters = []
+    for k in range(plan.get_nfilters()):
+        number, _, values, name = plan.get_filter(k)
+        filters.append((int(number), [int(v) for v in values], name.decode("latin1")))
+    return {"kind": "chunked", "chunk": chunk, "filters": filters}
+
+
+def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> np.ndarray:
+    """int64[chunks, ndim + 3]: the fact `table`.
+
+    Args:
+        size: bytes of the file. A damaged index may name a chunk again and again: no more are read than there can be.
+
+    Raises:
+        ValueError: the index names what cannot be a chunk.
+        LeftOutError: whether some of them are filtered is not known.
+    """
+    shape, chunk = np.array(item.shape, np.int64), np.array(plan.get_chunk(), np.int64)
+    grid = -(-shape // chunk)
+    chunk_bytes = math.prod(chunk.tolist()) * dtype.itemsize
+    found = _rows(item, min(math.prod(grid.tolist()), size // min(8, chunk_bytes)), budget)
+    nd = len(shape)
+    cells = found[:, :nd] // chunk
+    off_grid = (cells * chunk != found[:, :nd]).any(axis=1)
+    cells = _straightened(item, cells, chunk)
+    wrong = np.flatnonzero(off_grid | (cells < 0).any(axis=1) | (cells >= grid).any(axis=1))
+    if len(wrong):
+        at = found[wrong[0], :nd].tolist()
+        raise ValueError(f"data set {item.name}: its index names a chunk at {at}; its shape is {shape.tolist()}, in chunks of {chunk.tolist()}")
+    found[:, :nd] = cells * chunk
+    if plan.get_nfilters():
+        edge = np.flatnonzero(((cells + 1) * chunk > shape).any(axis=1))
+        _mark_edges(found, edge, plan, chunk_bytes)
+    return found
+
+
+def _rows(item: Any, most: int, budget: Budget) -> np.ndarray:
+    """What libhdf5 says of every chunk."""
+    nd = len(item.shape)
+    rows: list[tuple[int, ...]] = []
+    blocks: list[np.ndarray] = []
+    count = 0
+
+    def flush() -> None:
+        nonlocal count
+        count += len(rows)
+        if count > most:
+            raise ValueError(f"data set {item.name}: its index of chunks has more entries than it can have")
+        blocks.append(np.array(rows, np.int64).reshape(len(rows), nd + 3))
+        rows.clear()
+        budget.time(ROWS_SECONDS)
+
+    def row(info: Any) -> None:
+        rows.append((*info.chunk_offset, info.byte_offset, info.size, info.filter_mask))
+        if len(rows) == ROWS:
+            flush()
+
+    item.id.chunk_iter(row)
+    flush()
+    return np.concatenate(blocks)
+
+
+def _straightened(item: Any, cells: np.ndarray, chunk: np.ndarray) -> np.ndarray:
+    """Places of chunks in the grid of chunks, int64[chunks, ndim], from those that libhdf5 says.
+
+    Of a data set with one unlimited axis, its newer files count chunks with that axis as the slowest one ("extensible array"), but
+    `chunk_iter` (as `get_chunk_info`, in every version up to 2.0) takes the numbers apart as if the axes were in their order: the axes before
+    the unlimited one are 0 then. Older files have no such numbers. Which it is a chunk tells: reading it finds it where it really is.
+    """
+    limits = item.maxshape
+    unlimited = [axis for axis, limit in enumerate(limits) if limit is None]
+    if len(unlimited) != 1 or not len(cells) or cells[:, : unlimited[0]].any():
+        return cells
+    slow = unlimited[0]
+    counts = [0 if limit is None else -(-limit // int(n)) for limit, n in zip(limits, chunk, strict=True)]
+    number = cells[:, slow]
+    for axis in range(slow + 1, len(limits)):
+        number = number * counts[axis] + cells[:, axis]
+    made = np.empty_like(cells)
+    for axis in reversed([axis for axis in range(len(limits)) if axis != slow]):
+        number, made[:, axis] = np.divmod(number, max(1, counts[axis]))
+    made[:, slow] = number
+    if (made == cells).all():
+        return cells
+    moved = made[:, :slow].any(axis=1)
+    if moved.any():  # to where nothing is if they were right
+        return made if _exists(item, made[moved.argmax()] * chunk) else cells
+    return cells if _exists(item, cells[cells[:, slow].argmax()] * chunk) else made  # and this from where nothing is if they were not
+
+
+def _exists(item: Any, start: np.ndarray) -> bool:
+    try:
+        item.id.read_direct_chunk(tuple(start.tolist()))
+    except (OSError, RuntimeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _mark_edges(found: np.ndarray, edge: np.ndarray, plan: Any, chunk_bytes: int) -> None:
+    """Say of chunks that reach beyond the shape that they went through no filter, where the data set has them so.
+
+    Args:
+        found: table, changed in place; edge: rows of such chunks.
+    """
+    if not len(edge):
+        return
+    if _chunk_options is None:
+        if (found[edge, -2] == chunk_bytes).any():
+            raise LeftOutError("its edge chunks may have gone through no filter, which this h5py cannot tell")
+        return
+    options = ctypes.c_uint()
+    if _chunk_options(plan.id, ctypes.byref(options)) >= 0 and options.value & _UNFILTERED_EDGES:
+        found[edge, -1] = (1 << plan.get_nfilters()) - 1
+
+
+def _function() -> Callable[..., int] | None:
+    """H5Pget_chunk_opts of the libhdf5 that h5py uses, which does not pass it on; None where it cannot be found."""
+    try:
+        function = ctypes.CDLL(h5py.h5d.__file__).H5Pget_chunk_opts
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_int64, ctypes.POINTER(ctypes.c_uint)]
+    function.restype = ctypes.c_int
+    return function
+
+
+_chunk_options = _function()

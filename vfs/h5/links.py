@@ -1,0 +1,165 @@
+"""Files that belong to an HDF5 file, and what paths in them lead to.
+
+libhdf5 would open whatever file a link names, a pipe too, by its name and without asking. So it follows no link and opens no file by its
+name: every step of a path is looked at here first, and every file is opened by `vfs.boundary` and given to libhdf5 as a descriptor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+
+from vfs.boundary import ALLOW, Boundary, open_found
+from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.h5.budget import Budget
+from vfs.h5.facts import AbsentError, LeftOutError, packed
+
+KEPT = 8  # files open at once that others link to
+MOST_HOPS = 16  # links behind links: as many as libhdf5 follows
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """An open file. What is found in it is of use as long as this is there.
+
+    Attributes:
+        path: where it is.
+        size: bytes.
+        mark: device and inode.
+        root: its root group.
+    """
+
+    path: str
+    size: int
+    mark: tuple[int, int]
+    root: Any
+
+
+class Links:
+    """The files of a set.
+
+    Args:
+        boundary: where they may lie.
+        write: takes messages: each file is said once, with its size and time.
+    """
+
+    def __init__(self, boundary: Boundary, budget: Budget, write: Callable[[bytes], None]) -> None:
+        self.boundary = boundary
+        self.budget = budget
+        self.write = write
+        self.files: dict[str, Opened] = {}
+        self.said: set[str] = set()
+
+    def opened(self, path: str, fd: int) -> Opened:
+        """A file from its descriptor, which is closed.
+
+        Raises:
+            OSError: it is no HDF5 file.
+        """
+        try:
+            found = os.fstat(fd)
+            self.budget.file(found.st_size)
+            root = h5py.File(f"/proc/self/fd/{fd}", "r", locking=False)
+        finally:
+            os.close(fd)
+        if path not in self.said:
+            self.said.add(path)
+            self.write(packed({"file": path, "size": found.st_size, "time": found.st_mtime_ns}))
+        return Opened(path, found.st_size, (found.st_dev, found.st_ino), root)
+
+    def open(self, name: str, of: Opened) -> Opened:
+        """The file that another one names; "." is that one itself.
+
+        Raises:
+            AbsentError: see `descriptor`; it is no HDF5 file.
+        """
+        if name == ".":
+            return of
+        path = os.path.join(os.path.dirname(of.path), name)
+        if path not in self.files:
+            fd = self.descriptor(name, of)
+            while len(self.files) >= KEPT:
+                self.files.pop(next(iter(self.files)))
+            try:
+                self.files[path] = self.opened(os.readlink(f"/proc/self/fd/{fd}"), fd)
+            except OSError as error:
+                raise AbsentError(f"links to {name}, which cannot be read as HDF5 ({said(error)})", path) from None
+        return self.files[path]
+
+    def descriptor(self, name: str, of: Opened) -> int:
+        """A descriptor of a file that another one names.
+
+        Raises:
+            AbsentError: it lies outside the folder; it is not there; it is no file.
+        """
+        path = os.path.join(os.path.dirname(of.path), name)
+        try:
+            return open_found(path, self.boundary)[0]
+        except MissingSourceError:
+            raise AbsentError(f"links to {name}, which is missing", path) from None
+        except OutsideError:
+            raise AbsentError(f"links to {name}, outside the folder; {ALLOW} reads it nevertheless", path, outside=True) from None
+        except (SourceError, ValueError) as error:  # ValueError: a null character in the name
+            raise AbsentError(f"links to {name}, which cannot be opened ({said(error).removeprefix(f'{path}: ')})", path) from None
+
+    def follow(self, at: Opened, group: Any, path: str) -> tuple[Opened, Any]:
+        """What a path leads to from a group on, and the file that it is in.
+
+        Raises:
+            AbsentError: another file on the way cannot be had, or does not hold it.
+            LeftOutError: the path leads nowhere.
+        """
+        of, found, hops = at, group, 0
+        steps = deque([path])
+        try:
+            while steps:
+                step = steps.popleft()
+                if "/" in step:
+                    found = at.root if step.startswith("/") else found
+                    steps.extendleft(reversed(step.split("/")))
+                elif step not in ("", "."):
+                    target = _target(found, step)
+                    if target is None:
+                        found = found[step]
+                        continue
+                    hops += 1
+                    if hops > MOST_HOPS:
+                        raise LeftOutError(f"its link leads nowhere (more than {MOST_HOPS} links, one behind the other)")
+                    if target[0]:
+                        at = self.open(target[0], at)
+                        found = at.root
+                    steps.appendleft(f"{target[1]}/")
+        except (KeyError, OSError, RuntimeError, ValueError, TypeError) as error:
+            if at is of:
+                raise LeftOutError(f"its link leads nowhere ({said(error)})") from None
+            raise AbsentError(f"links to {at.path}, which does not hold it ({said(error)})", at.path) from None
+        return at, found
+
+
+def _target(group: Any, name: str) -> tuple[str, str] | None:
+    """(file or "", path) that a link names; None where it is the object itself.
+
+    Raises: whatever h5py does where there is no such link.
+    """
+    if not isinstance(group, h5py.Group):
+        raise KeyError(f"no group holds {name}")
+    links, coded = group.id.links, name.encode("utf-8", "surrogateescape")
+    kind = links.get_info(coded).type
+    if kind == h5py.h5l.TYPE_HARD:
+        return None
+    if kind not in (h5py.h5l.TYPE_SOFT, h5py.h5l.TYPE_EXTERNAL):
+        raise TypeError("a link of a kind that is not known")
+    value = links.get_val(coded)
+    file, path = (b"", value) if kind == h5py.h5l.TYPE_SOFT else value
+    return os.fsdecode(file), path.decode("utf-8", "surrogateescape")
+
+
+def said(error: BaseException) -> str:
+    """The first line of what an error says."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return text.splitlines()[0][:400] if text else type(error).__name__

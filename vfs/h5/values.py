@@ -1,0 +1,155 @@
+"""What HDF5 attributes, types and fill values are in plain numbers and text, with h5py."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import h5py
+import numpy as np
+
+from vfs.h5.facts import LeftOutError
+
+MOST_ATTRIBUTES = 500
+MOST_VALUES = 4096  # of an attribute that is shown
+MOST_TEXT = 4096  # characters
+
+
+def attributes(item: Any) -> dict[str, Any]:
+    """Attributes as far as JSON can hold them, `MOST_ATTRIBUTES` at most. Large ones are left out before they are read."""
+    found: dict[str, Any] = {}
+    for key in _names(item):
+        try:
+            known = item.attrs.get_id(key)
+            if math.prod(known.shape or ()) > MOST_VALUES or known.get_storage_size() > 8 * MOST_VALUES:
+                continue
+            value = _plain(item.attrs[key])
+        except (OSError, TypeError, ValueError, RuntimeError, KeyError):
+            continue
+        if value is not None:
+            found[_utf8(str(key))] = value
+    return found
+
+
+def _names(item: Any) -> list[str]:
+    if h5py.h5a.get_num_attrs(item.id) <= MOST_ATTRIBUTES:
+        return list(item.attrs)
+    names: list[str] = []
+
+    def enough(name: bytes, *_: Any) -> bool | None:
+        names.append(name.decode("utf-8", "surrogateescape"))
+        return len(names) == MOST_ATTRIBUTES or None
+
+    h5py.h5a.iterate(item.id, enough, order=h5py.h5.ITER_NATIVE)  # of 200,000, sorting them takes 2 s, the first ones as they come 0.01
+    return names
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as JSON has it, None where it does not."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return [_plain(entry) if isinstance(entry, str | bytes) else str(entry)[:MOST_TEXT] for entry in value.reshape(-1).tolist()]
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufSU":
+        value = np.asarray(value, "f8").tolist() if value.dtype.kind == "f" else value.tolist()
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, bytes):
+        return value.split(b"\0")[0].decode("utf-8", "replace")[:MOST_TEXT]
+    if isinstance(value, str):
+        return _utf8(value)[:MOST_TEXT]
+    return value if isinstance(value, bool | int | float) else None
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def labels(attrs: dict[str, Any], ndim: int) -> list[str]:
+    """Names of axes as HDF5's own convention writes them; none where it has not written them."""
+    said = attrs.get("DIMENSION_LABELS")
+    return said if isinstance(said, list) and len(said) == ndim and all(isinstance(name, str) for name in said) else []
+
+
+_COMPLEX = (r"(r|re)$|real", r"(i|im)$|imag")
+
+
+def number(item: Any) -> np.dtype:
+    """The numbers a data set holds: a pair of equal floats, (r, i), (real, imag) or (realFloatHalfEven, imagFloatHalfEven), is a complex one.
+
+    Raises:
+        LeftOutError: it holds no numbers, or such as stand in the file otherwise than in memory.
+    """
+    try:
+        dtype = item.dtype
+    except TypeError as error:  # bit fields, opaque types
+        raise LeftOutError(f"{str(error).splitlines()[0]}: no array of numbers") from None
+    made = _paired(dtype)
+    if made.kind not in "biufc" or made.itemsize > (16 if made.kind == "c" else 8) or made.subdtype is not None:
+        kind = "text or objects" if made.kind in "OSU" else f"type {str(made)[:200]}"
+        raise LeftOutError(f"{kind}, no array of numbers")
+    _check_full(item.id.get_type())
+    return made
+
+
+def _paired(dtype: np.dtype) -> np.dtype:
+    if dtype.names is not None and len(dtype.names) == 2 and all(re.match(p, name, re.I) for p, name in zip(_COMPLEX, dtype.names, strict=True)):
+        (one, at), (two, then) = (dtype.fields[name][:2] for name in dtype.names)  # type: ignore[index]
+        if one == two and one.kind == "f" and one.itemsize in (4, 8) and at == 0 and then == one.itemsize and dtype.itemsize == 2 * one.itemsize:
+            return np.dtype(f"{one.byteorder}c{dtype.itemsize}")
+    return dtype
+
+
+_FLOATS = {2: h5py.h5t.IEEE_F16LE, 4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
+_BITS = [getattr(h5py.h5t, f"STD_B{bits}{order}") for bits in (8, 16, 32, 64) for order in ("LE", "BE")]
+
+
+def _check_full(stored: Any) -> None:
+    """Make sure that the bytes of a number in the file are those of that number in memory: libhdf5 would convert others, vfs reads bytes.
+
+    Raises:
+        LeftOutError: they are not.
+    """
+    kind, bits = stored.get_class(), 8 * stored.get_size()
+    if kind == h5py.h5t.COMPOUND:
+        for k in range(stored.get_nmembers()):
+            _check_full(stored.get_member_type(k))
+    elif kind in (h5py.h5t.ENUM, getattr(h5py.h5t, "COMPLEX", None)):
+        _check_full(stored.get_super())
+    elif kind == h5py.h5t.BITFIELD:
+        if not any(stored.equal(usual) for usual in _BITS):
+            raise LeftOutError(f"its numbers are some of {bits} bits: only whole ones are shown")
+    elif stored.get_order() not in (h5py.h5t.ORDER_LE, h5py.h5t.ORDER_BE):
+        raise LeftOutError("its numbers have an order of bytes that is not known")
+    elif kind == h5py.h5t.FLOAT and not _usual(stored):
+        raise LeftOutError(f"its numbers are floats of {bits} bits of another kind than IEEE 754 has")
+    elif stored.get_precision() != bits or stored.get_offset() != 0:
+        raise LeftOutError(f"its numbers are {stored.get_precision()} of {bits} bits, from bit {stored.get_offset()} on: only whole ones are shown")
+
+
+def _usual(stored: Any) -> bool:
+    usual = _FLOATS.get(stored.get_size())
+    return usual is not None and all(getattr(stored, what)() == getattr(usual, what)() for what in ("get_fields", "get_ebias", "get_norm"))
+
+
+def fill(item: Any, dtype: np.dtype) -> Any:
+    """What was never written reads as; of complex numbers a pair."""
+    try:
+        value = np.asarray(item.fillvalue)
+    except (RuntimeError, TypeError, ValueError):
+        return 0
+    if value.size != 1 or value.dtype.kind not in "biufcV":
+        return 0
+    if dtype.kind == "c":
+        one = value.reshape(1).view(dtype)[0] if value.dtype.kind == "V" else value.reshape(1)[0]
+        return [float(one.real), float(one.imag)]
+    return value.reshape(1)[0].item()
+
+
+def held(item: Any) -> bytes:
+    """The bytes of a compact data set as they are in the file: at most 64 KiB."""
+    if item.size * item.dtype.itemsize > 1 << 16:
+        raise LeftOutError(f"{item.size:,} elements in the file's header, which can hold 64 KiB")
+    out = np.empty(item.shape, item.dtype)
+    if out.size:
+        item.read_direct(out)
+    return out.tobytes()
