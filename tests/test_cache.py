@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import FrameType
 
 import numpy as np
 import pytest
 
+from vfs import cache as cache_module
 from vfs.cache import PASSING, SHOWN, ChunkCache
 from vfs.errors import SourceError
 
@@ -242,3 +245,97 @@ def test_who_hands_out_a_piece_is_told_when_it_comes_and_goes_and_keeps_it_by_us
     huge = Counted()
     cache.get("huge", lambda: piece(200_000), huge)
     assert huge.pieces == []
+
+
+class Interrupt(BaseException):
+    """As KeyboardInterrupt: no error of anybody's."""
+
+
+def interrupted_at(n: int, call: object) -> bool:
+    """Call something and raise `Interrupt` at the n-th place where a signal's handler may run. Returns False where there are fewer.
+
+    CPython runs handlers when a function of Python begins and when one of C has returned, which is when a profiler is called.
+    """
+    left = n
+
+    def profiler(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal left
+        if event in ("call", "c_return") and frame.f_code.co_filename == cache_module.__file__:
+            left -= 1
+            if left < 0:
+                sys.setprofile(None)
+                raise Interrupt
+
+    sys.setprofile(profiler)
+    try:
+        call()  # type: ignore[operator]
+    except Interrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def ask_in_vain(cache: ChunkCache) -> None:
+    def make() -> np.ndarray:
+        raise SourceError("gone")
+
+    with pytest.raises(SourceError):
+        cache.get("new", make)
+
+
+ASKED = {
+    "a new piece, for which others go": lambda cache: cache.get("new", lambda: piece(60_000), Counted()),
+    "a piece that is there": lambda cache: cache.get("b", lambda: piece(20_000), Counted()),
+    "a piece that passes": lambda cache: cache.passing("new", lambda: piece(60_000)),
+    "a piece that cannot be made": ask_in_vain,
+    "everything dropped": lambda cache: cache.clear(),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_an_interrupt_anywhere_leaves_a_cache_that_works(ask: object) -> None:
+    for n in range(1000):
+        cache = ChunkCache(100_000)
+        cache.get("a", lambda: piece(30_000), Counted())
+        cache.get("b", lambda: piece(30_000))
+        cache.passing("c", lambda: piece(10_000))
+        cache.passing("d", lambda: piece(10_000))
+        interrupted = interrupted_at(n, lambda cache=cache: ask(cache))  # type: ignore[operator]
+        assert cache.held == sum(a.nbytes for a in cache._kept.values()) + SHOWN * len(cache._shown)
+        assert set(cache._shown) | set(cache._passing) <= set(cache._kept)
+        got: list[np.ndarray] = []
+        reader = threading.Thread(target=lambda cache=cache, got=got: got.append(cache.get("new", lambda: piece(60_000))), daemon=True)
+        reader.start()
+        reader.join(20)
+        assert [one.nbytes for one in got] == [60_000], f"interrupted at {n}: nobody can read the piece any more"
+        assert cache._making == {}
+        cache.get("next", lambda: piece(1))
+        assert cache.held <= cache.limit
+        cache.clear()
+        assert cache.held == 0
+        if not interrupted:
+            break
+    assert not interrupted
+    assert n > 5
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), RuntimeError("a bug")], ids=lambda error: type(error).__name__)
+def test_what_stops_one_thread_stops_no_other(error: BaseException) -> None:
+    """Ctrl-C goes to who made the piece; who waited for it makes it."""
+    cache = ChunkCache()
+    calls = iter(range(100))
+    waiting = threading.Event()
+
+    def make() -> np.ndarray:
+        if next(calls):
+            return piece(10, 5)
+        waiting.wait(0.2)
+        raise error
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(cache.get, "a", make) for _ in range(8)]
+    assert [future.exception() for future in asked].count(None) == 7
+    assert next(calls) == 2  # one of the others made it for all of them
+    assert cache.held == 10
+    assert cache._making == {}

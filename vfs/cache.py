@@ -7,10 +7,12 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from copy import copy
 from typing import Protocol
 
 import numpy as np
+
+from vfs.errors import VfsError
 
 CACHE = 256 << 20
 """Bytes that a cache holds at most, where nobody says otherwise."""
@@ -38,11 +40,49 @@ PASSING = 2
 """Pieces that are held of those that pass: for readers who take a chunk apart by asking for it again and again, as zarr's do for `z[0]`, `z[1]`, …"""
 
 
+class _Flight:
+    """A piece on its way: who holds `lock` makes it, the others wait for that.
+
+    A lock that `with` takes is let go whatever interrupts its holder, so a piece that somebody stopped making is made by the next one.
+    """
+
+    __slots__ = ("error", "lock", "made")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made: np.ndarray | None = None
+        self.error: VfsError | None = None
+
+    def result(self, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return the piece, made by `make` unless somebody else makes it meanwhile.
+
+        Raises:
+            VfsError: it could not be made, here or there. Anything else that stops who makes it (Ctrl-C, no memory) concerns that one only.
+        """
+        with self.lock:
+            if self.error is not None:
+                raise copy(self.error)
+            if self.made is None:
+                try:
+                    made = make()
+                except VfsError as error:
+                    self.error = copy(error)  # without its traceback, whose frames hold on to memory
+                    raise
+                made.flags.writeable = False
+                self.made = made
+            return self.made
+
+    def in_the_air(self) -> bool:
+        """Whether somebody is making it just now."""
+        return self.made is None and self.error is None and self.lock.locked()
+
+
 class ChunkCache:
     """Decoded pieces, at most `limit` bytes of them, the ones used last.
 
     Single-flight: while one thread makes a piece, others that want it wait for that one. A piece that could not be made
-    is not kept; whoever waits for it gets the error too.
+    is not kept; whoever waits for it gets the error too. An interrupt (a signal's handler that raises) may come between any two calls
+    made here: what has to change together changes without a call in between.
 
     Attributes:
         limit: bytes; held: bytes that are held now.
@@ -56,7 +96,7 @@ class ChunkCache:
         self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
         self._passing: dict[Hashable, None] = {}
         self._shown: dict[Hashable, Shown] = {}
-        self._making: dict[Hashable, Future[np.ndarray]] = {}
+        self._making: dict[Hashable, _Flight] = {}
         _CACHES.add(self)
 
     def peek(self, key: Hashable) -> np.ndarray | None:
@@ -69,6 +109,8 @@ class ChunkCache:
 
         Args:
             shown: is told when the piece is held, unless somebody else is already, and when it is no longer.
+
+        Raises: what `make` raises; of what it raises in another thread, which made the piece meanwhile, VfsErrors only.
         """
         with self._lock:
             kept = self._kept.get(key)
@@ -79,31 +121,27 @@ class ChunkCache:
                 self.hits += 1
                 return kept
             flight = self._making.get(key)
-            mine = flight is None
-            self.hits += not mine
-            self.misses += mine
-            if flight is None:
-                flight = self._making[key] = Future()
-        if not mine:
-            return flight.result()
+            if flight is None or flight.error is not None:  # what failed before is tried again
+                flight = self._making[key] = _Flight()
+                self.misses += 1
+            else:
+                self.hits += 1
         try:
-            made = make()
-            made.flags.writeable = False
-        except BaseException as error:
-            with self._lock:
-                self._making.pop(key, None)
-            flight.set_exception(error)
-            raise
+            return flight.result(make)
+        finally:
+            self._landed(key, flight, shown)
+
+    def _landed(self, key: Hashable, flight: _Flight, shown: Shown | None) -> None:
+        """Keep what was made. Everybody who had to do with a flight says so: any of them may have been interrupted."""
         with self._lock:
-            self._making.pop(key, None)
-            if made.nbytes <= self.limit:
-                self._kept[key] = made
-                self.held += made.nbytes
-                self._show(key, made, shown)
-                while self.held > self.limit:
-                    self._drop_one()
-        flight.set_result(made)
-        return made
+            if self._making.get(key) is flight and not flight.in_the_air():
+                del self._making[key]
+            if flight.made is not None:
+                self._keep(key, flight.made)
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._show(key, kept, shown)
+            self._shrink()
 
     def passing(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
         """`get` for pieces that most readers take whole, and once: of those only the last `PASSING` are held. Two threads may both make one."""
@@ -115,15 +153,24 @@ class ChunkCache:
         made.flags.writeable = False
         with self._lock:
             self.misses += 1
-            if made.nbytes <= self.limit and key not in self._kept:
-                self._kept[key] = made
-                self.held += made.nbytes
+            if self._keep(key, made):
                 self._passing[key] = None
                 if len(self._passing) > PASSING:
                     self._drop(next(iter(self._passing)))
-                while self.held > self.limit:
-                    self._drop_one()
+                self._shrink()
         return made
+
+    def _keep(self, key: Hashable, piece: np.ndarray) -> bool:
+        """Hold a piece if it fits. Returns False where it does not, or is held already."""
+        if piece.nbytes > self.limit or key in self._kept:
+            return False
+        self._kept[key] = piece  # no call between these two
+        self.held += piece.nbytes
+        return True
+
+    def _shrink(self) -> None:
+        while self.held > self.limit:
+            self._drop_one()
 
     def __contains__(self, key: Hashable) -> bool:
         """Whether a piece is there or on its way."""
@@ -132,7 +179,7 @@ class ChunkCache:
 
     def _show(self, key: Hashable, piece: np.ndarray, shown: Shown | None) -> None:
         if shown is not None and key not in self._shown:
-            self._shown[key] = shown
+            self._shown[key] = shown  # no call between these two
             self.held += SHOWN
             shown.put(piece)
 
@@ -147,12 +194,15 @@ class ChunkCache:
         self._drop(next(iter(self._kept)))
 
     def _drop(self, key: Hashable) -> None:
-        self.held -= self._kept.pop(key).nbytes
         self._passing.pop(key, None)
-        shown = self._shown.pop(key, None)
+        shown = self._shown.get(key)
         if shown is not None:
+            shown.drop()  # before the piece goes: it is handed out no longer
+            del self._shown[key]  # no call between these two
             self.held -= SHOWN
-            shown.drop()
+        size = self._kept[key].nbytes
+        del self._kept[key]  # nor here
+        self.held -= size
 
     def clear(self) -> None:
         """Let go of everything that is held."""
