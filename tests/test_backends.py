@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vfs
 from vfs.backends import Backend, make_backend, mapped
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
@@ -28,6 +31,35 @@ from vfs.testing.suites import BackendTests
 class TestMmap(BackendTests):
     def make(self, files: Files) -> Backend:
         return make_backend("mmap", files)
+
+
+class TestMmapInWindows(BackendTests):
+    """Files that are longer than what is mapped at once, and spans that are."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(mapped, "WINDOW", 2 * mmap.PAGESIZE)
+        monkeypatch.setattr(mapped, "STEP", mmap.PAGESIZE)
+
+    def make(self, files: Files) -> Backend:
+        return make_backend("mmap", files)
+
+
+class TestMmapRefused(BackendTests):
+    """A file system that does not map its files."""
+
+    @pytest.fixture(autouse=True)
+    def refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(fd: int, start: int, size: int) -> None:
+            raise OSError(errno.ENODEV, "No such device")
+
+        monkeypatch.setattr(mapped, "_Mapping", refuse)
+
+    def make(self, files: Files) -> Backend:
+        return make_backend("mmap", files)
+
+    def test_where_the_answer_lies(self, backend: Backend) -> None:
+        assert not backend.span(0, 1234, 6234, np.empty(0, np.uint8)).flags.writeable
 
 
 class TestBuffered(BackendTests):
@@ -281,7 +313,8 @@ def test_the_kernel_is_told_of_what_it_cannot_guess(tmp_path: Path, monkeypatch:
     content = path.read_bytes()
     told: list[tuple[int, int]] = []
     backend = make_backend("mmap", Files.stat([path]))
-    really, at = mapped._advise, backend.handles.get(0, 0, 1).at  # type: ignore[attr-defined]
+    none = np.empty(0, np.uint8)
+    really, at = mapped._advise, backend.span(0, 0, 1, none).ctypes.data
 
     def noted(first: int, length: int, what: int) -> int:
         assert really(first, length, what) == 0
@@ -289,7 +322,6 @@ def test_the_kernel_is_told_of_what_it_cannot_guess(tmp_path: Path, monkeypatch:
         return 0
 
     monkeypatch.setattr(mapped, "_advise", noted)
-    none = np.empty(0, np.uint8)
 
     def read(start: int, stop: int) -> None:
         assert backend.span(0, start, stop, none).tobytes() == content[start:stop]
@@ -307,3 +339,56 @@ def test_the_kernel_is_told_of_what_it_cannot_guess(tmp_path: Path, monkeypatch:
     read(0, len(content))
     read(12_000_000, 12_131_072)
     assert [stop for _, stop in told] == [8_131_072, len(content), 12_131_072]
+
+
+def addresses() -> int:
+    """Bytes of addresses that this process has taken."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+
+
+@pytest.mark.parametrize("backend", ["auto", "buffered"])
+def test_sixty_seven_files_of_15_tib(tmp_path: Path, backend: str) -> None:
+    """A petabyte of holes: eight of these files take all the addresses that a process has."""
+    size, frame = 15 << 40, 1 << 15
+    paths = [tmp_path / f"{k:02d}.raw" for k in range(67)]
+    for k, path in enumerate(paths):
+        with path.open("wb") as file:
+            try:
+                file.truncate(size)
+            except OSError as error:
+                pytest.skip(f"no sparse files of 15 TiB here: {error.strerror}")
+        with path.open("r+b") as file:
+            for at in (0, size // 2, size - 8):
+                file.seek(at)
+                file.write((100 * at // size + k).to_bytes(8, "little"))
+    a = vfs.open(paths, format="raw", dtype="<u8", sig_shape=(frame // 8,), backend=backend)
+    each = size // frame
+    assert a.shape == (67 * each, frame // 8)
+    before = addresses()
+    kept = [(k, a[k * each], a[k * each + each // 2], a[(k + 1) * each - 1]) for k in range(67)]
+    for k, first, middle, last in kept:
+        assert (first[0], middle[0], last[-1]) == (k, 50 + k, 99 + k)
+    for k in np.random.default_rng(0).integers(0, 67 * each, 2000).tolist():  # more windows than are kept
+        assert a[k].nbytes == frame
+    assert a[each - 1 : each + 1, 0].tolist() == [0, 1]  # the end of one file and the beginning of the next
+    assert addresses() - before < 80 << 40
+
+
+def test_few_addresses(tmp_path: Path) -> None:
+    """Batch systems bound the addresses of a process: what cannot be mapped whole is mapped as far as it is read."""
+    path = tmp_path / "a.raw"
+    with path.open("wb") as file:
+        file.truncate(40 << 30)
+    code = f"""
+        import resource, vfs
+        a = vfs.open({str(path)!r}, format="raw", dtype="<u2", sig_shape=(1024, 1024))
+        b = vfs.open({str(path)!r}, format="raw", dtype=">u2", sig_shape=(1024, 1024))
+        assert not b[7].any() and not a[7].any()
+        a.backend.handles.drop(0), b.backend.handles.drop(0)
+        now = int(open("/proc/self/statm").read().split()[0]) * 4096
+        resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 30),) * 2)
+        assert not a[20_000].any() and not b[20_000:20_010].any() and not b[::1000, 5, 5].any()
+        print("read")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("read\n", "")

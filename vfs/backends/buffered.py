@@ -6,9 +6,8 @@ import os
 
 import numpy as np
 
-from vfs.backends.handles import Descriptor, Handles
+from vfs.backends.handles import Descriptor, Handles, fill
 from vfs.dataset import Files
-from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.fetch import read_places, read_ranges
 from vfs.kernels.ranges import DEST, START, STOP
 
@@ -37,14 +36,14 @@ class BufferedBackend:
             bad = read_places(opened.fd, wanted, scratch, width) if len(wanted) > 1 else 0
             if bad >= 0:  # one by one; where that did not work, to say what is wrong
                 for a, b, to in wanted[bad:, START : DEST + 1].tolist():
-                    self._fill(opened, a, scratch[to * width : to * width + b - a])
+                    fill(opened, a, scratch[to * width : to * width + b - a])
         elif wanted is None:
-            self._fill(opened, start, out)
+            fill(opened, start, out)
         else:
             bad = read_ranges(opened.fd, wanted, out, start)
             if bad >= 0:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
-                    self._fill(opened, a, out[a - start : b - start])
+                    fill(opened, a, out[a - start : b - start])
         self.unchanged(opened, file, start, stop)
         return out
 
@@ -52,17 +51,3 @@ class BufferedBackend:
         now, files = os.fstat(opened.fd), self.handles.files
         if now.st_mtime_ns != files.times.item(file) and files.sizes.item(file) >= 0:
             raise self.handles.wrong(opened, file, start, stop, now)
-
-    @staticmethod
-    def _fill(opened: Descriptor, start: int, out: np.ndarray) -> None:
-        stop = start + out.size
-        done = 0
-        while done < out.size:
-            try:
-                got = os.preadv(opened.fd, [out[done:].data], start + done)
-            except OSError as error:
-                raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
-            if got == 0:
-                size = os.fstat(opened.fd).st_size
-                raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
-            done += got

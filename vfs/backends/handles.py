@@ -17,6 +17,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from vfs.boundary import Boundary, open_file
 from vfs.dataset import Files
 from vfs.errors import SourceChangedError, SourceError, TruncatedSourceError
@@ -31,8 +33,8 @@ class Handle(Protocol):
 
 T = TypeVar("T", bound=Handle)
 
-_kept: OrderedDict[tuple[int, int], Any] = OrderedDict()
-"""(number of a `Handles`, file) -> handle, the one used last at the end."""
+_kept: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
+"""(number of a `Handles`, file, part of it) -> handle, the one used last at the end."""
 
 _numbers = count()
 _lock = threading.RLock()  # reentrant: what it guards may be interrupted by the garbage collector, which comes to `_forget`
@@ -52,7 +54,7 @@ def limit() -> int:
     return 1024 if soft == resource.RLIM_INFINITY else max(8, min(1024, soft // 2))
 
 
-def _release() -> None:
+def release() -> None:
     """Close the handles that nobody is using just now."""
     with _lock:
         _kept.clear()
@@ -80,6 +82,26 @@ class Descriptor:
             close(self.fd)
 
 
+def fill(opened: Handle, start: int, out: np.ndarray) -> None:
+    """Read the bytes of a file from `start` on into uint8 `out`, all of it.
+
+    Raises:
+        TruncatedSourceError: the file ends before.
+        SourceError: it cannot be read.
+    """
+    stop = start + out.size
+    done = 0
+    while done < out.size:
+        try:
+            got = os.preadv(opened.fd, [out[done:].data], start + done)
+        except OSError as error:
+            raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
+        if got == 0:
+            size = os.fstat(opened.fd).st_size
+            raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
+        done += got
+
+
 class Handles(Generic[T]):
     """Handles of a set's files, made on demand; the ones not used for longest are dropped beyond `limit`.
 
@@ -92,8 +114,11 @@ class Handles(Generic[T]):
         self.number = next(_numbers)
         self._used = False
 
-    def get(self, file: int, start: int, stop: int) -> T:
+    def get(self, file: int, start: int, stop: int, part: int = 0) -> T:
         """The handle of a file that has the bytes `start` to `stop` and is the one that was opened.
+
+        Args:
+            part: which of its handles, where a file has several.
 
         Raises:
             MissingSourceError, OutsideError, SourceError: it cannot be opened, or lies outside of the folder of the set.
@@ -101,17 +126,17 @@ class Handles(Generic[T]):
             SourceChangedError: its size or time is not what it was when the set was opened. Of files whose size is not known (-1:
                 they were missing, or changes are accepted) any that is long enough will do.
         """
-        key = self.number, file
+        key = self.number, file, part
         with _lock:
             found: T | None = _kept.get(key)
             if found is not None:
                 _kept.move_to_end(key)
         if found is None:
-            found = self._opened(file, start, stop)
+            found = self._opened(file, start, stop, part)
         now = os.fstat(found.fd)
         if now.st_nlink == 0:  # it was deleted, or another file has its name now
             self.drop(file)
-            found = self._opened(file, start, stop)
+            found = self._opened(file, start, stop, part)
             now = os.fstat(found.fd)
         size, time = self.files.sizes.item(file), self.files.times.item(file)
         if (now.st_size == size and now.st_mtime_ns == time and stop <= size) or (size < 0 and stop <= now.st_size):
@@ -132,9 +157,10 @@ class Handles(Generic[T]):
     def drop(self, file: int) -> None:
         """Open a file anew when it is asked for next."""
         with _lock:
-            _kept.pop((self.number, file), None)
+            for key in [key for key in _kept if key[:2] == (self.number, file)]:
+                _kept.pop(key, None)
 
-    def _opened(self, file: int, start: int, stop: int) -> T:
+    def _opened(self, file: int, start: int, stop: int, part: int) -> T:
         path, boundary = self.files.paths[file], self.files.boundary
         if not self._used:
             self._used = True
@@ -145,13 +171,13 @@ class Handles(Generic[T]):
             except SourceError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     raise
-                _release()  # others have taken what we counted on
+                release()  # others have taken what we counted on
                 made = self.make(path, boundary)
         except SourceError as error:
             raise type(error)(f"{error} (bytes {start:,} to {stop:,} are needed)", error.errno or 5) from None
         most = limit()
         with _lock:
-            found: T = _kept.setdefault((self.number, file), made)
+            found: T = _kept.setdefault((self.number, file, part), made)
             while len(_kept) > most:
                 _kept.popitem(last=False)
         return found

@@ -1,5 +1,9 @@
 """The mmap backend: views of mapped files, without a copy.
 
+Files are mapped in windows of 64 GiB, the smaller ones whole. Of all sets of a process only those used last are kept, as many as it may keep files
+open (`handles.limit`: 1,024, 64 TiB of 128 TiB of addresses); a view keeps its own window. Where there are no addresses left, or a file system
+does not map its files, the bytes are read into memory instead.
+
 The kernel is told what is read next where it cannot guess that: pages far from what was read of the file before, which it would otherwise
 fetch fault by fault, each with as much around it as its read-ahead is long. Measured cold, interleaved, on a disk with read-ahead of 8 MiB: frames
 of 128 KiB in random order take half the time and a tenth of the bytes, chunks of 2 MiB 0.73 of the time; where all is in memory it costs 5 of
@@ -10,15 +14,15 @@ of 128 KiB in random order take half the time and a tenth of the bytes, chunks o
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 
 import numpy as np
 
-from vfs.backends.handles import Descriptor, Handles
+from vfs.backends.handles import Descriptor, Handles, fill, release
 from vfs.boundary import Boundary
 from vfs.dataset import Files
-from vfs.errors import SourceError, TruncatedSourceError
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
@@ -32,6 +36,12 @@ _NEAR = 4 << 20
 
 _FAILED = ctypes.c_void_p(-1).value
 
+WINDOW = 1 << 36
+"""Bytes of a file that are mapped at once."""
+
+STEP = WINDOW // 2
+"""Bytes from the beginning of a window to that of the next one: what is no longer than this lies in one window, wherever it begins."""
+
 
 class _Mapping:
     """Mapped bytes of a file, unmapped when the last view of them goes.
@@ -41,8 +51,8 @@ class _Mapping:
 
     __slots__ = ("__array_interface__", "_unmap", "at", "size")
 
-    def __init__(self, fd: int, size: int) -> None:
-        at = _LIBC.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    def __init__(self, fd: int, start: int, size: int) -> None:
+        at = _LIBC.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
         if at is None or at == _FAILED:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
@@ -55,8 +65,34 @@ class _Mapping:
             self._unmap(self.at, self.size)
 
 
-class _Map:
-    """A mapped file, and its descriptor to ask how long it is now. `at`: its address; `last`: byte up to which it was read last."""
+_REFUSED = np.empty(0, np.uint8)
+
+
+def _mapped(fd: int, start: int, size: int, insist: bool) -> np.ndarray:
+    """Map bytes of a file; `_REFUSED` where that is not possible.
+
+    Args:
+        start: first byte, a multiple of the page size.
+        insist: let go of what nobody is using just now, if there are no addresses left.
+    """
+    if size <= 0:
+        return _REFUSED
+    try:
+        return np.asarray(_Mapping(fd, start, size))
+    except OSError as error:
+        if error.errno != errno.ENOMEM or not insist:
+            return _REFUSED
+    release()
+    return _mapped(fd, start, size, insist=False)
+
+
+class _Window:
+    """A window of a file, and the file's descriptor to ask how long it is now.
+
+    Attributes:
+        data: uint8, the bytes of the window that the file had when it was mapped; None: it is not mapped yet.
+        at: its address; last: byte of the file up to which it was read last.
+    """
 
     __slots__ = ("at", "data", "descriptor", "fd", "last", "path")
 
@@ -65,14 +101,14 @@ class _Map:
         self.last = 0
         self.descriptor = Descriptor(path, boundary)
         self.fd = self.descriptor.fd
-        size = os.fstat(self.fd).st_size
-        if size == 0:
-            raise TruncatedSourceError(f"{path}: expected data, found an empty file")
-        try:
-            mapping = _Mapping(self.fd, size)
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be mapped: {error.strerror}; try backend='buffered'") from None
-        self.at, self.data = mapping.at, np.asarray(mapping)
+        self.data: np.ndarray | None = None
+        self.at = 0
+
+    def map(self, base: int) -> np.ndarray:
+        """Map the window that begins at byte `base`. Returns `data`."""
+        data = _mapped(self.fd, base, min(WINDOW, os.fstat(self.fd).st_size - base), insist=True)
+        self.at, self.data = data.ctypes.data, data
+        return data
 
 
 class MmapBackend:
@@ -81,20 +117,34 @@ class MmapBackend:
     copies = False
     in_place = False
     margin = 0
-    window = 1 << 62
+    window = 1 << 26  # where a file cannot be mapped it is read in pieces of this size
 
     def __init__(self, files: Files) -> None:
-        self.handles: Handles[_Map] = Handles(files, _Map)
+        self.handles: Handles[_Window] = Handles(files, _Window)
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
-        mapped = self.handles.get(file, start, stop)  # a file that shrank must not be touched beyond its end
-        if stop > mapped.data.size:  # it was shorter when it was mapped
-            self.handles.drop(file)
-            mapped = self.handles.get(file, start, stop)
-        if stop > mapped.data.size:
-            raise TruncatedSourceError(f"{mapped.path}: expected bytes {start:,} to {stop:,}, {mapped.data.size:,} were there when it was mapped")
-        if not -_NEAR <= start - mapped.last <= _NEAR and 2 * _PAGE <= stop - start <= _NEAR:
+        part = start // STEP
+        window = self.handles.get(file, start, stop, part)  # a file that shrank must not be touched beyond its end
+        base = part * STEP
+        data = window.map(base) if window.data is None else window.data
+        if stop - base > data.size:
+            return self._beyond(window, file, start, stop)
+        if not -_NEAR <= start - window.last <= _NEAR and 2 * _PAGE <= stop - start <= _NEAR:
             first = start // _PAGE * _PAGE
-            _advise(mapped.at + first, stop - first, mmap.MADV_WILLNEED)  # whether the kernel does so is its own business
-        mapped.last = stop
-        return mapped.data[start:stop]
+            _advise(window.at + first - base, stop - first, mmap.MADV_WILLNEED)  # whether the kernel does so is its own business
+        window.last = stop
+        return data[start - base : stop - base]
+
+    def _beyond(self, window: _Window, file: int, start: int, stop: int) -> np.ndarray:
+        """The bytes `start` to `stop`, which the window does not have: it was refused, it ends before, or the file was shorter when it was mapped."""
+        had = 0 if window.data is None else window.data.size
+        if 0 < had < WINDOW:
+            self.handles.drop(file)
+            return self.span(file, start, stop, _REFUSED)
+        first = start // _PAGE * _PAGE
+        data = _mapped(window.fd, first, stop - first, insist=had > 0)[start - first :]
+        if data.size < stop - start:
+            data = np.empty(stop - start, np.uint8)
+            fill(window, start, data)
+            data.flags.writeable = False
+        return data
