@@ -302,7 +302,7 @@ def test_without_a_cache_everything_is_read_all_the_same(path: Path) -> None:
 def test_arrays_are_made_when_they_are_asked_for_and_once(many: Path) -> None:
     group = vfs.open_group(many)
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: id(group["stamp"]), range(64)))
-    assert found == {id(group["stamp"])}
+        found = set(pool.map(lambda _: group["stamp"].token, range(64)))
+    assert found == {group["stamp"].token}
     assert group["stamp"].group is group
     assert group["stamp"].cache is group.main.cache

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import pickle
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -93,3 +96,67 @@ def test_a_dask_graph_holds_nothing_a_chunk(tmp_path: Path) -> None:
         lengths.append([len(layer) for layer in lazy.__dask_graph__().layers.values() if layer.is_materialized()])
         assert lazy.npartitions == (1 if name == "one" else 1280)
     assert lengths == [[1], [1]]
+
+
+def left_open(folder: Path) -> tuple[int, int]:
+    """(descriptors, maps) that this process has of files in a folder."""
+    links = [Path(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    descriptors = [link for link in links if link.is_symlink() and str(link.readlink()).startswith(str(folder))]
+    return len(descriptors), Path("/proc/self/maps").read_text().count(str(folder))
+
+
+def by_tiles(array: vfs.VirtualArray) -> None:
+    for _ in array.tiles():
+        break
+
+
+def in_vain(array: vfs.VirtualArray) -> None:
+    with pytest.raises(vfs.VfsError):
+        array[1000]
+
+
+def by_dask(array: vfs.VirtualArray) -> None:
+    dask = pytest.importorskip("dask.array")
+    assert dask.from_array(pickle.loads(pickle.dumps(array)), chunks=(16, 64, 64)).sum().compute(scheduler="synchronous") > 0
+
+
+USES: dict[str, Callable[[vfs.VirtualArray], object]] = {
+    "read": lambda array: (array[3].sum(), array[...].sum()),
+    "zarr": lambda array: array.zarr()[3:5],
+    "store": lambda array: array.store().get_sync("data/c/0/0/0"),
+    "store v2": lambda array: array.store(2).get_sync("data/0.0.0"),
+    "group": lambda array: (array.group["data"][3], array.group.zarr()["data"][3], dict(array.group)),
+    "pickle": lambda array: pickle.loads(pickle.dumps(array))[3],
+    "pickled group": lambda array: pickle.loads(pickle.dumps(array.group)).main[3],
+    "pickled store": lambda array: pickle.loads(pickle.dumps(array.store())).get_sync("data/c/0/0/0"),
+    "tiles": by_tiles,
+    "an error": in_vain,
+    "dask": by_dask,
+}
+
+
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_what_is_dropped_lets_go_at_once(tmp_path: Path, use: Callable[[vfs.VirtualArray], object], backend: str) -> None:
+    """Files stayed open and mapped until the garbage collector came by: a worker of dask grew with every compute."""
+    (path,) = write_raw(tmp_path, np.ones((64, 64, 64), "<u2"))
+    if use is by_dask:  # it keeps what it computed last
+        use(vfs.open(path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), backend=backend))
+        gc.collect()
+    before = left_open(tmp_path)
+    gc.disable()
+    try:
+        for _ in range(3):
+            use(vfs.open(path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), dark=np.zeros((64, 64)), backend=backend))
+        for _ in range(200):  # zarr reads in a thread of its own, which may not have let go yet
+            if left_open(tmp_path) == before:
+                break
+            time.sleep(0.05)
+        assert left_open(tmp_path) == before
+    finally:
+        gc.enable()
+    array = vfs.open(path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), backend="mmap")
+    frame = array[3]
+    del array
+    assert left_open(tmp_path)[1] == before[1] + 1  # what somebody still looks at stays mapped
+    assert frame.sum() == 64 * 64

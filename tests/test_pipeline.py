@@ -16,6 +16,7 @@ from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.storage import MemoryStore
 
 import vfs
+from vfs.array import ArrayReader
 from vfs.pipeline import NAME, DirectArray, Pipeline
 from vfs.testing.writers import write_raw
 
@@ -160,8 +161,8 @@ def test_chunks_of_a_batch_are_read_as_one_box(tmp_path: Path, monkeypatch: pyte
     with zarr.config.set({"codec_pipeline.path": NAME}):
         z = zarr.open_array(array.store(), path="data", mode="r")
     reads = []
-    read = vfs.VirtualArray.read
-    monkeypatch.setattr(vfs.VirtualArray, "read", lambda self, region=None, out=None: (reads.append(region), read(self, region, out))[1])
+    read = ArrayReader.read
+    monkeypatch.setattr(ArrayReader, "read", lambda self, region=None, out=None: (reads.append(region), read(self, region, out))[1])
     for key in ((slice(None),), (slice(1, 4), 3), (2, slice(1, 5), slice(None), 1), (slice(0, 3), slice(2, 4), slice(1, 6), slice(2, 7))):
         reads.clear()
         assert np.array_equal(z[key], TWIN[key])

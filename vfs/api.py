@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -76,9 +77,18 @@ class Opening:
 
 
 class VirtualArray(ArrayReader):
-    """One array of a set of files: indexable like numpy, and the zarr store it stands in. Made by `vfs.open`."""
+    """One array of a set of files: indexable like numpy, and the zarr store it stands in. Made by `vfs.open`.
 
-    group: VirtualGroup
+    It shares all that the reader of its group has; the group holds that reader, not this array. Nothing leads from a group back to what holds
+    it, so files are closed at once when the last of these goes.
+
+    Args:
+        reader: what reads the array; group: the set it is of.
+    """
+
+    def __init__(self, reader: ArrayReader, group: VirtualGroup) -> None:
+        self.__dict__.update(reader.__dict__)
+        self.group = group
 
     def store(self, zarr_format: int = 3) -> Store:
         """A read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
@@ -101,18 +111,18 @@ class VirtualArray(ArrayReader):
         return _array_again, (self.group.opening, self.dataset.path)
 
 
-class _Arrays(Mapping[str, VirtualArray]):
-    """Arrays by their paths, each made when it is first asked for: who opens a set looks at one of them.
+class _Arrays(Mapping[str, ArrayReader]):
+    """Readers of arrays by their paths, each made when it is first asked for: who opens a set looks at one of them.
 
     Args:
         make: path -> what makes the array; may not raise.
     """
 
-    def __init__(self, make: Mapping[str, Callable[[], VirtualArray]]) -> None:
+    def __init__(self, make: Mapping[str, Callable[[], ArrayReader]]) -> None:
         self._make = make
-        self._made: dict[str, VirtualArray] = {}
+        self._made: dict[str, ArrayReader] = {}
 
-    def __getitem__(self, path: str) -> VirtualArray:
+    def __getitem__(self, path: str) -> ArrayReader:
         found = self._made.get(path)
         return self._made.setdefault(path, self._make[path]()) if found is None else found  # of two threads both get the first one's
 
@@ -133,7 +143,8 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     def __init__(self, tree: Tree, opening: Opening, absent: tuple[Absence, ...] = ()) -> None:
         self.tree = tree
         self.opening = opening
-        self.absent = absent
+        self.absent = tuple(absent)
+        self._in_use: WeakValueDictionary[str, VirtualArray] = WeakValueDictionary()
 
     @property
     def name(self) -> str:
@@ -152,11 +163,11 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
     def __getitem__(self, path: str) -> VirtualArray:
         try:
-            array = self.tree.arrays[path]
+            reader = self.tree.arrays[path]
         except KeyError:
             raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {_first(list(self))}") from None
-        assert isinstance(array, VirtualArray)
-        return array
+        array = self._in_use.get(path)
+        return self._in_use.setdefault(path, VirtualArray(reader, self)) if array is None else array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tree.arrays)
@@ -349,15 +360,12 @@ def open_group(
         images = {name: _image(name, value, main.shape[main.nav_ndim :], datasets, backend, sources) for name, value in given_images}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache() if cache is None else cache
-    group = VirtualGroup.__new__(VirtualGroup)
 
-    def made(shown: Dataset, **how: Any) -> VirtualArray:
+    def made(shown: Dataset, **how: Any) -> ArrayReader:
         files = shown.files.unremembered() if accept_changes else shown.files
-        one = VirtualArray(shown, make_backend(backend, files), cache=cache, **how)
-        one.group = group
-        return one
+        return ArrayReader(shown, make_backend(backend, files), cache=cache, **how)
 
-    make: dict[str, Callable[[], VirtualArray]] = {}
+    make: dict[str, Callable[[], ArrayReader]] = {}
     absent = _told(datasets)
     for dataset in datasets:
         mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0 and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
@@ -391,10 +399,9 @@ def open_group(
     kept = {k: v for k, v in settings.items() if v is not None}
     name = kind.label(names[0])
     opening = Opening(tuple([absolute(n) for n in names]), kind.name, array, kept, options, _digest(datasets, sources), name, boundary)
-    VirtualGroup.__init__(group, Tree(name, arrays, attrs, main.path), opening, absent)
     arrays[main.path]  # says what does not fit
     _warn(absent)
-    return group
+    return VirtualGroup(Tree(name, arrays, attrs, main.path), opening, absent)
 
 
 _MOST_TOLD = 10_000
