@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +293,61 @@ def test_complex_frames_are_refused(tmp_path: Path) -> None:
 
 def test_nothing_given_is_nothing() -> None:
     assert Corrections.of((4, 4), np.dtype("u2")) is None
+
+
+@pytest.mark.parametrize("stored", ["?", "i1", "u2", "u4", ">i4", "i8", "u8"])
+def test_excluded_pixels_of_integers_are_exact(tmp_path: Path, stored: str) -> None:
+    """Good pixels bit for bit, excluded ones the mean of their neighbours, rounded to the nearest, halves to even; also where sums have no room."""
+    kind = np.dtype(stored)
+    low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(low, high, (4, 6, 7), kind.newbyteorder("=") if kind.kind != "b" else "u1", endpoint=True)
+    numbers[0] = high
+    numbers[1, :, :2] = low
+    frames = numbers.astype(kind)
+    dead = np.zeros((6, 7), bool)
+    dead[0, 0] = dead[2, 3] = dead[3, 3] = dead[5, 6] = True
+    want = frames.astype(object) + 0
+    for y, x in np.argwhere(dead):
+        box = (slice(max(0, y - 1), y + 2), slice(max(0, x - 1), x + 2))
+        for n in range(4):
+            near = [int(v) for v, bad in zip(frames[n][box].ravel(), dead[box].ravel(), strict=True) if not bad]
+            want[n, y, x] = round(Fraction(sum(near), len(near)))
+    for backend in ("mmap", "buffered"):
+        array = vfs.open(written(tmp_path, frames), dead=dead, dtype=kind.newbyteorder("="), chunks=(1, 2, 3), backend=backend)
+        for got, part in ((array[...], want), (array.zarr()[...], want), (array[1:, 2:5:2, 3:], want[1:, 2:5:2, 3:]), (array[2, 3, 3], want[2, 3, 3])):
+            assert np.array_equal(np.asarray(got), np.asarray(part).astype(kind))
+            assert np.asarray(got).dtype == kind.newbyteorder("=")
+    wide = vfs.open(written(tmp_path, frames), dead=dead, dtype="i2")  # corrected as stored, then converted as numpy does
+    assert np.array_equal(wide[...], want.astype(kind).astype("i2"))
+
+
+def test_what_corrections_are_calculated_in(tmp_path: Path) -> None:
+    """float32, which holds integers up to 16,777,216; more where it is asked for, or stored."""
+    frames = np.full((2, 3, 4), 16_777_217, "u4")
+    path = written(tmp_path, frames)
+    dead, third = np.eye(3, 4, dtype=bool), np.full((3, 4), 1 / 3)
+    assert vfs.open(path, dead=dead).dtype == vfs.open(path, dark=third).dtype == np.float32
+    assert vfs.open(path, dead=dead)[0, 0, 1] == 16_777_216
+    for dtype in ("u4", "i8", "f8", "c16"):
+        assert (vfs.open(path, dead=dead, dtype=dtype)[...] == frames).all()
+        assert (vfs.open(path, dark=np.ones((3, 4)), dtype=dtype)[...] == frames - 1).all()
+    assert (vfs.open(path, dark=third, gain=third, dead=dead, dtype="f8")[...] == (16_777_217 - 1 / 3) * (1 / 3)).all()
+    doubles = np.full((2, 3, 4), 1 + 1e-12)
+    assert (vfs.open(written(tmp_path, doubles), dark=third)[...] == doubles - third).all()
+    selected = vfs.open(written(tmp_path, frames), dead=dead, dtype="u4")
+    for _, tile in selected.tiles(roi=[1]):
+        assert (tile == frames[1]).all()
+
+
+def test_integers_that_may_be_a_mask_or_coordinates(tmp_path: Path) -> None:
+    frames = np.arange(2 * 3 * 2, dtype="u2").reshape(2, 3, 2)
+    path = written(tmp_path, frames)
+    given = [[0, 1], [1, 0], [0, 0]]
+    np.save(tmp_path / "dead.npy", given)
+    for dead in (given, np.array(given), tmp_path / "dead.npy"):
+        with pytest.raises(vfs.OptionError, match=r"dead is int64\[3, 2\], which may be a mask of \[3, 2\] or .*coordinates: give a mask of bool"):
+            vfs.open(path, dead=dead)
+    mask = np.array(given, bool)
+    np.testing.assert_array_equal(vfs.open(path, dead=mask)[...], twin(frames, dead=mask))
+    np.testing.assert_array_equal(vfs.open(path, dead=[[0, 1], [1, 0]])[...], twin(frames, dead=mask))  # two coordinates are no mask

@@ -1,7 +1,9 @@
 """Dark, gain and excluded pixels, applied while reading.
 
-A corrected pixel is `(raw - dark) * gain`, in float32 (float64 where the source has it). Excluded pixels are replaced by the
-mean of the good pixels in the smallest square around them that has any, after dark and gain. That square may reach
+A corrected pixel is `(raw - dark) * gain`. It is calculated in float32; in float64 where the source has pixels of eight bytes, and where float64
+or integers of four bytes and more are asked for. Where pixels are only excluded, and both the source and what is asked for are integers, all stay
+what is stored: good pixels bit for bit. Excluded pixels are replaced by the mean of the good pixels in the smallest square around them that has
+any, after dark and gain; of integers it is exact and rounded to the nearest, halves to even. That square may reach
 out of the box that is read: `halo` says how much more must be read, so that borders of chunks do not show. What is not
 stored (blank frames) is not corrected: it reads as the fill value, as it does without corrections.
 """
@@ -35,13 +37,13 @@ class Corrections:
 
     Attributes:
         sig_shape: (h, w).
-        dark, gain: float32[h, w]; zeros and ones where not given.
+        dark, gain: float32 or float64 [h, w]; None where not given.
         pixels, begins, sources: see `vfs.kernels.correct.neighbours`.
     """
 
     sig_shape: tuple[int, int]
-    dark: np.ndarray
-    gain: np.ndarray
+    dark: np.ndarray | None
+    gain: np.ndarray | None
     pixels: np.ndarray
     begins: np.ndarray
     sources: np.ndarray
@@ -63,8 +65,8 @@ class Corrections:
         if len(sig_shape) not in (1, 2) or stored.kind == "c":
             raise OptionError(f"dark, gain and dead apply to frames of one or two axes with real pixels, not to {stored}{list(sig_shape)}")
         shape = (1, sig_shape[0]) if len(sig_shape) == 1 else (sig_shape[0], sig_shape[1])
-        first = _image(dark, "dark", sig_shape, 0.0)
-        factor = _image(gain, "gain", sig_shape, 1.0)
+        first = None if dark is None else _image(dark, "dark", sig_shape).reshape(shape)
+        factor = None if gain is None else _image(gain, "gain", sig_shape).reshape(shape)
         mask = _mask(dead, sig_shape)
         if mask.all():
             raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
@@ -75,12 +77,35 @@ class Corrections:
                 f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels from the nearest good one: too many "
                 "to replace by their neighbours; in a mask, True (not 0) is what is excluded"
             )
-        return cls(shape, first.reshape(shape), factor.reshape(shape), *found)
+        return cls(shape, first, factor, *found)
 
-    @staticmethod
-    def dtype(stored: np.dtype) -> np.dtype:
-        """What corrected pixels are: float64 for float64 and for integers that float32 cannot tell apart by far (8 bytes), else float32."""
-        return np.dtype(np.float64 if stored.itemsize == 8 else np.float32)
+    def dtype(self, stored: np.dtype, asked: np.dtype | None = None) -> np.dtype:
+        """What pixels are corrected in, before they are converted to what is asked for: see the module.
+
+        Args:
+            asked: None: this is what they become.
+        """
+        if asked is not None and asked.kind in "iub":
+            if stored.kind in "iub" and self.dark is None and self.gain is None:
+                return stored
+            double = asked.itemsize >= 4
+        else:
+            double = asked is not None and asked in (np.float64, np.complex128)
+        return np.dtype(np.float64 if double or stored.itemsize == 8 else np.float32)
+
+    def _images(self, made: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        """Dark and gain as they are calculated with; zeros and ones where not given."""
+        found = self._converted.get(made)
+        if found is None:
+            with np.errstate(over="ignore"):  # beyond float32 is infinity
+                dark = np.zeros(self.sig_shape, made) if self.dark is None else self.dark.astype(made, copy=False)
+                gain = np.ones(self.sig_shape, made) if self.gain is None else self.gain.astype(made, copy=False)
+            found = self._converted[made] = dark, gain
+        return found
+
+    @cached_property
+    def _converted(self) -> dict[np.dtype, tuple[np.ndarray, np.ndarray]]:
+        return {}
 
     def _within(self, low: tuple[int, int], high: tuple[int, int]) -> tuple[int, int]:
         """The excluded pixels in the rows of a box, as positions in `pixels`."""
@@ -108,28 +133,42 @@ class Corrections:
         first, last = ([end.reduceat(axis, self.begins[:-1]) for axis in (y, x)] for end in (np.minimum, np.maximum))
         return np.stack([*first, *last])
 
-    def on(self, low: tuple[int, int], shape: tuple[int, int]) -> Callable[[np.ndarray, np.ndarray], None]:
+    def on(self, low: tuple[int, int], shape: tuple[int, int], made: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
         """What corrects a cut-out of frames.
 
         Args:
             low, shape: corner in the frame, and lines and columns of the cut-out.
+            made: what `dtype` said.
 
-        Returns: a function of (raw as stored [n, pixels], out float32 or float64 [n, pixels]), both C-contiguous.
+        Returns: a function of (raw as stored [n, pixels], out [n, pixels] of that dtype), both C-contiguous.
         """
         h, w = shape
-        cut = (slice(low[0], low[0] + h), slice(low[1], low[1] + w))
-        dark, gain = (np.ascontiguousarray(image[cut]).reshape(-1) for image in (self.dark, self.gain))
         first, last = self._within(low, (low[0] + h, 0))
+        only = self.dark is None and self.gain is None
+        cut = (slice(low[0], low[0] + h), slice(low[1], low[1] + w))
+        dark, gain = (None, None) if only else (np.ascontiguousarray(image[cut]).reshape(-1) for image in self._images(made))
 
         def apply(raw: np.ndarray, out: np.ndarray) -> None:
-            kernel = correct.dark_gain_single if raw.dtype.itemsize <= 2 else correct.dark_gain
-            if raw.dtype == np.float16:  # numba has none
-                raw = raw.astype(np.float32)
-            kernel(raw, dark, gain, out)
+            if only:
+                np.copyto(out, raw, casting="unsafe")
+            else:
+                kernel = correct.dark_gain_single if raw.dtype.itemsize <= 2 and made == np.float32 else correct.dark_gain
+                if raw.dtype == np.float16:  # numba has none
+                    raw = raw.astype(np.float32)
+                kernel(raw, dark, gain, out)
             if first < last:
-                correct.patch(out.reshape(-1, h, w), self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
+                where = (self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
+                frames = out.reshape(-1, h, w)
+                if made.kind == "f":
+                    correct.patch(frames, *where)
+                else:
+                    correct.patch_integers(frames.view(_PATCHED.get(made, made)), made == np.uint64, *where)
 
         return apply
+
+
+_PATCHED: dict[np.dtype, np.dtype] = {np.dtype(np.bool_): np.dtype(np.uint8), np.dtype(np.uint64): np.dtype(np.int64)}
+"""Dtypes that `patch_integers` takes as others."""
 
 
 def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
@@ -160,7 +199,12 @@ def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[i
     count, tail = math.prod(shape[: len(shape) - len(sig_shape)]), shape[-len(sig_shape) :]
     if name == "dead":
         mask = tail == sig_shape and count == 1 and dtype.kind in "biuf"  # one frame, as many files have it
-        if not mask and not (len(shape) == 2 and shape[1] == len(sig_shape) and dtype.kind in "iu") and 0 not in shape:
+        coordinates = len(shape) == 2 and shape[1] == len(sig_shape) and dtype.kind in "iu"
+        if mask and coordinates:
+            raise OptionError(
+                f"dead is {dtype}{list(shape)}, which may be a mask of {list(sig_shape)} or as many coordinates: give a mask of bool (True is what is excluded)"
+            )
+        if not mask and not coordinates and 0 not in shape:
             raise OptionError(f"dead is {dtype}{list(shape)}: expected a mask of {list(sig_shape)}, or coordinates [n, {len(sig_shape)}]")
     elif dtype.kind not in "biuf":
         raise OptionError(f"{name} is {dtype}: expected numbers")
@@ -175,15 +219,12 @@ def _array(given: Any, name: str) -> np.ndarray:
         raise OptionError(f"{name}: expected an array, a file or a name, found {type(given).__name__} that is no array") from None
 
 
-def _image(given: Any, name: str, shape: tuple[int, ...], blank: float) -> np.ndarray:
-    if given is None:
-        return np.full(shape, blank, np.float32)
+def _image(given: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
     image = _array(given, name)
     check(name, image.shape, image.dtype, shape)
     if image.ndim > len(shape):  # reference frames
         image = image.reshape(-1, *shape).mean(axis=0, dtype=np.float64)
-    with np.errstate(over="ignore"):  # beyond float32 is infinity
-        return np.ascontiguousarray(image, np.float32)
+    return np.ascontiguousarray(image, np.float32 if np.can_cast(image.dtype, np.float32) else np.float64)
 
 
 def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:

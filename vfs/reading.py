@@ -61,10 +61,10 @@ class RegionReader:
         backend: how bytes get into memory.
         dtype: elements are converted to it (numpy's rules for casting, any change allowed); None: as stored, native byte order.
         cache: where decoded pieces are kept.
-        corrections: applied to every frame; without `dtype` the elements are then floats.
+        corrections: applied to every frame; without `dtype` the elements are then floats (`Corrections.dtype`).
 
     Attributes:
-        shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype before conversion.
+        shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype in the files; made: corrected, before it is converted to `dtype`.
         token: stands for this reader in the cache, which others may share; unlike an id it is never given out again.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
@@ -82,7 +82,9 @@ class RegionReader:
         self.backend = backend
         self.corrections = corrections
         self.stored = dataset.dtype
-        self.dtype = _target_dtype(self.stored if corrections is None else corrections.dtype(self.stored), dtype)
+        asked = None if dtype is None else _target_dtype(self.stored, dtype)
+        self.made = self.stored if corrections is None else corrections.dtype(self.stored, asked)
+        self.dtype = self.made if asked is None else asked
         self.shape = dataset.shape
         self.cache = ChunkCache() if cache is None else cache
         self.token = object()
@@ -194,7 +196,7 @@ class RegionReader:
 
     def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
         """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
-        stored, made, nav = self.stored, corrections.dtype(self.stored), self.dataset.nav_ndim
+        stored, made, nav = self.stored, self.made, self.dataset.nav_ndim
         box, corner, inner = corrected_box(corrections, region, nav)
         h, w = (1, *box.shape[nav:])[-2:]
         if h * w * made.itemsize > TILE and region.size > 1 and region.size * made.itemsize > TILE:  # in parts of frames, each with its halo
@@ -202,7 +204,7 @@ class RegionReader:
                 self._correct_into(tile, out[_within(tile, region)], corrections)
             return
         direct = out.reshape(-1) if out.flags.c_contiguous and out.dtype == made and box.shape == region.shape else None
-        correct = corrections.on(corner, (h, w))
+        correct = corrections.on(corner, (h, w), made)
         if direct is not None and (mapped := self._mapped(box)) is not None:  # nothing has to stay in cache in between
             with np.errstate(all="ignore"):
                 correct(mapped.reshape(-1, h * w), direct.reshape(-1, h * w))
@@ -447,8 +449,6 @@ def _within(tile: Region, region: Region) -> tuple[Any, ...]:
 
 
 def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
-    if asked is None:
-        return stored
     try:
         target: np.dtype = np.dtype(asked).newbyteorder("=")
     except TypeError:

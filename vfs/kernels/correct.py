@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from vfs.kernels.ranges import inner
+
+_LOWEST = np.int64(-(2**63))
+
 
 @njit(nogil=True, cache=True)
 def dark_gain(raw, dark, gain, out):
     """out = (raw - dark) * gain.
 
     Args:
-        raw: any real dtype [n, pixels]; dark, gain: float32[pixels]; out: float32 or float64 [n, pixels].
+        raw: any real dtype [n, pixels]; dark, gain: [pixels], out: [n, pixels], all float32 or all float64.
     """
     for f in range(raw.shape[0]):
         src, dst = raw[f], out[f]
@@ -105,6 +109,16 @@ def neighbours(excluded, far, most):
     return pixels, begins, sources[:m].copy()
 
 
+@inner
+def _inside(sources, begin, end, width, top, left, h, w):
+    """Whether all sources of a pixel lie in a cut-out."""
+    inside = True
+    for j in range(begin, end):
+        b, a = sources[j] // width - top, sources[j] % width - left
+        inside &= 0 <= b < h and 0 <= a < w
+    return inside
+
+
 @njit(nogil=True, cache=True)
 def patch(frames, pixels, begins, sources, first, last, width, top, left):
     """Replace excluded pixels by the mean of their sources, in place.
@@ -117,16 +131,40 @@ def patch(frames, pixels, begins, sources, first, last, width, top, left):
     for k in range(first, last):
         y = pixels[k] // width - top
         x = pixels[k] % width - left
-        if not (0 <= y < h and 0 <= x < w):
-            continue
-        inside = True
-        for j in range(begins[k], begins[k + 1]):
-            b, a = sources[j] // width - top, sources[j] % width - left
-            inside &= 0 <= b < h and 0 <= a < w
-        if not inside:  # a pixel of the halo itself
-            continue
+        if not (0 <= y < h and 0 <= x < w) or not _inside(sources, begins[k], begins[k + 1], width, top, left, h, w):
+            continue  # also a pixel of the halo itself
         for f in range(n):
             total = 0.0
             for j in range(begins[k], begins[k + 1]):
                 total += frames[f, sources[j] // width - top, sources[j] % width - left]
             frames[f, y, x] = total / (begins[k + 1] - begins[k])
+
+
+@njit(nogil=True, cache=True)
+def patch_integers(frames, flip, pixels, begins, sources, first, last, width, top, left):
+    """`patch` of integers: their mean is exact, and rounded to the nearest, halves to even.
+
+    Args:
+        frames: any integers but uint64 [n, h, w]; these as int64, with `flip`.
+    """
+    n, h, w = frames.shape
+    lowest = _LOWEST if flip else np.int64(0)
+    for k in range(first, last):
+        y = pixels[k] // width - top
+        x = pixels[k] % width - left
+        if not (0 <= y < h and 0 <= x < w) or not _inside(sources, begins[k], begins[k + 1], width, top, left, h, w):
+            continue
+        count = begins[k + 1] - begins[k]
+        for f in range(n):
+            whole, rest = np.int64(0), np.int64(0)
+            for j in range(begins[k], begins[k + 1]):
+                value = np.int64(frames[f, sources[j] // width - top, sources[j] % width - left]) ^ lowest
+                if frames.itemsize == 8:  # a sum would not fit
+                    whole += value // count
+                    rest += value % count
+                else:
+                    rest += value
+            whole += rest // count
+            rest %= count
+            whole += 2 * rest > count or (2 * rest == count and whole & 1 == 1)
+            frames[f, y, x] = whole ^ lowest
