@@ -779,3 +779,16 @@ def test_converted_boxes_with_blank_frames(tmp_path: Path, backend: str, stored:
     array.read(None, out[:, :, ::2])
     np.testing.assert_array_equal(out[:, :, ::2], twin)
     assert (out[:, :, 1::2] == 5).all()
+
+
+@given(
+    shape=st.lists(st.integers(0, 3), min_size=1, max_size=4).filter(lambda shape: 0 in shape),
+    spec=st.sampled_from(["auto", "frames", "scan", "balanced", 1, "4MiB"]),
+)
+def test_arrays_without_elements(tmp_path_factory: pytest.TempPathFactory, shape: list[int], spec: Any) -> None:
+    path = tmp_path_factory.mktemp("empty") / "a.npy"
+    np.save(path, np.zeros(shape, "u2"))
+    array = vfs.open(path, chunks=spec)
+    assert array[...].shape == array.zarr()[...].shape == tuple(shape)
+    assert list(array.tiles()) == list(array.tiles(spec)) == []
+    assert all(1 <= c <= max(1, n) for c, n in zip(array.chunks, shape, strict=True))

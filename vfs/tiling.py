@@ -129,7 +129,7 @@ def grouped(chunking: Chunking, source: Source, limit: int) -> tuple[int, ...]:
     times = limit // max(1, math.prod(shape) * source.itemsize)
     for axis in range(len(shape) - 1, source.nav_ndim - 1, -1):
         take = max(1, min(times, -(-source.shape[axis] // shape[axis])))
-        shape[axis] = min(source.shape[axis], shape[axis] * take) if take * shape[axis] >= source.shape[axis] else shape[axis] * take
+        shape[axis] = min(max(1, source.shape[axis]), shape[axis] * take)
         times //= take
     return tuple(shape)
 
