@@ -23,6 +23,7 @@ from vfs.backends.mapped import MmapBackend
 from vfs.boundary import ANYWHERE
 from vfs.dataset import Files
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, SourceError, TruncatedSourceError
+from vfs.kernels.fetch import read_ranges
 from vfs.kernels.ranges import COLUMNS
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, memory_files
 from vfs.testing.suites import BackendTests
@@ -392,3 +393,58 @@ def test_few_addresses(tmp_path: Path) -> None:
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100)
     assert (done.stdout, done.stderr) == ("read\n", "")
+
+
+def bytes_read() -> int:
+    """Bytes that reads have given to this process."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
+def test_direct_reads_the_blocks_around_what_is_wanted(tmp_path: Path) -> None:
+    """For a pixel of every frame it read all frames."""
+    frames = np.random.default_rng(0).integers(0, 1000, (60, 256, 256)).astype("u2")
+    frames.tofile(tmp_path / "a.raw")
+    array = vfs.open(tmp_path / "a.raw", format="raw", stored_dtype="<u2", sig_shape=(256, 256), backend="direct")
+    assert np.array_equal(array[:, 3, 4], frames[:, 3, 4])
+    for key, most in (((slice(None), 100, 100), 60 * 8192), ((slice(None), slice(100, 102)), 60 * 8192), ((slice(None, None, 2), 255, 255), 30 * 8192)):
+        before = bytes_read()
+        assert np.array_equal(array[key], frames[key])
+        assert bytes_read() - before < most + 4096  # and what looking costs
+    assert np.array_equal(array[:, ::-50, ::100], frames[:, ::-50, ::100])
+
+
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
+@pytest.mark.parametrize("sparse", [False, True])
+def test_direct_goes_on_where_a_read_ends_within_a_block(tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said "expected bytes 0 to 819,200, the file has 819,200"."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(os.urandom(819_200))
+    content = path.read_bytes()
+    backend = make_backend("direct", Files.stat([path]))
+    wanted = np.array([[0, 0, 100], [0, 200_000, 300_000], [0, 819_100, 819_200]]) if sparse else None
+    memory = np.zeros(819_200 + backend.margin, np.uint8)
+    assert backend.span(0, 0, 1, memory)[0] == content[0]
+    real, most = os.preadv, 100_001
+    monkeypatch.setattr(os, "preadv", lambda fd, buffers, at: min(most, real(fd, buffers, at)))
+    monkeypatch.setattr("vfs.backends.direct.read_ranges", lambda fd, ranges, *rest: 0)
+    got = backend.span(0, 0, 819_200, memory, wanted)
+    for a, b in [(0, 819_200)] if wanted is None else wanted[:, 1:].tolist():
+        assert got[a:b].tobytes() == content[a:b]
+    most = 100
+    opened: Any = backend.handles.get(0, 0, 1)  # type: ignore[attr-defined]
+    opened.step = 4096  # also where direct I/O is refused
+    with pytest.raises(SourceError, match=r"a.bin: bytes 0 to 819,200: a direct read at 0 gives less than a block; try backend='buffered'"):
+        backend.span(0, 0, 819_200, memory, np.array([[0, 0, 819_200]]) if sparse else None)
+
+
+def test_a_kernel_reads_what_ends_within_a_step_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(os.urandom(10_000))
+    content = path.read_bytes()
+    opened = Descriptor(str(path), ANYWHERE)
+    out = np.zeros(12_288, np.uint8)
+    wanted = np.array([[0, 10, 20], [0, 5000, 5010], [0, 9000, 9999]])
+    assert read_ranges(opened.fd, wanted, out, 0, 4096, 1) == -1
+    assert out[:10_000].tobytes() == content  # the blocks around each
+    assert read_ranges(opened.fd, np.array([[0, 10, 20], [0, 9000, 10_001]]), out, 0, 4096, 1) == 1

@@ -143,7 +143,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     def __init__(self, tree: Tree, opening: Opening, absent: tuple[Absence, ...] = ()) -> None:
         self.tree = tree
         self.opening = opening
-        self.absent = tuple(absent)
+        self.absent = absent
         self._in_use: WeakValueDictionary[str, VirtualArray] = WeakValueDictionary()
 
     @property

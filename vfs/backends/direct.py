@@ -18,8 +18,14 @@ from vfs.backends.handles import Handles
 from vfs.boundary import Boundary, open_file
 from vfs.dataset import Files
 from vfs.errors import SourceError, TruncatedSourceError
+from vfs.kernels.fetch import read_ranges
+from vfs.kernels.ranges import START, STOP
 
 _SAFE = 4096  # bytes: an alignment that every device accepts
+
+NEAR = 1 << 16
+"""Bytes: what lies closer together is read at once. A request took 0.12 ms here, 64 KiB more 0.1 ms (4,000 rows of 128 KiB frames in pieces took
+0.5 s, with all between them 0.7 s; eight times as many, 4 KiB apart, 16 s and 0.9 s)."""
 
 
 @cache
@@ -72,7 +78,7 @@ def _probe() -> memoryview:
 
 
 class DirectBackend:
-    """O_DIRECT reads of whole windows; see the module."""
+    """O_DIRECT reads of whole windows; where only some ranges of one are wanted, of the blocks around each, and what lies close together at once."""
 
     copies = True
     in_place = False
@@ -88,17 +94,33 @@ class DirectBackend:
         skip = -scratch.ctypes.data % _SAFE
         first = start // step * step
         memory = scratch[skip : skip + -(-(stop - first) // step) * step]
-        done = 0
-        while first + done < stop:
-            try:
-                got = os.preadv(opened.fd, [memory[done:].data], first + done)
-            except OSError as error:
-                raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
-            done += got
-            if first + done < stop and (got == 0 or got % step):  # only the end of a file gives less than whole blocks
-                size = os.fstat(opened.fd).st_size
-                raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
+        if wanted is None:
+            self._fill(opened, start, stop, memory, first)
+        else:
+            bad = read_ranges(opened.fd, wanted, memory, first, step, NEAR)
+            if bad >= 0:  # one by one; where that does not work, to say what is wrong
+                for a, b in wanted[bad:, START : STOP + 1].tolist():
+                    self._fill(opened, a, b, memory, first)
         now, files = os.fstat(opened.fd), self.handles.files
         if now.st_mtime_ns != files.times[file] and files.sizes[file] >= 0:  # it was written meanwhile
             raise self.handles.wrong(opened, file, start, stop, now)
         return memory[start - first : stop - first]
+
+    @staticmethod
+    def _fill(opened: _Direct, start: int, stop: int, memory: np.ndarray, first: int) -> None:
+        """Read bytes of a file to their places in memory that begins with byte `first`, with the blocks that they begin and end in."""
+        step = opened.step
+        at, end = start // step * step, -(-stop // step) * step
+        while at < stop:
+            try:
+                reached = at + os.preadv(opened.fd, [memory[at - first : end - first].data], at)
+            except OSError as error:
+                raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
+            if reached < stop:
+                reached = reached // step * step  # a read may end within a block, which is then read again
+            if reached <= at:
+                size = os.fstat(opened.fd).st_size
+                if size < stop:
+                    raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
+                raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,}: a direct read at {at:,} gives less than a block; try backend='buffered'")
+            at = reached

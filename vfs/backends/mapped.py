@@ -126,8 +126,10 @@ class MmapBackend:
         part = start // STEP
         window = self.handles.get(file, start, stop, part)  # a file that shrank must not be touched beyond its end
         base = part * STEP
-        data = window.map(base) if window.data is None else window.data
-        if stop - base > data.size:
+        data = window.data
+        if data is None:
+            data = window.map(base)
+        if stop - base > len(data):
             return self._beyond(window, file, start, stop)
         if not -_NEAR <= start - window.last <= _NEAR and 2 * _PAGE <= stop - start <= _NEAR:
             first = start // _PAGE * _PAGE

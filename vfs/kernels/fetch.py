@@ -14,8 +14,11 @@ _MOST = 512  # ranges, and gaps between them, of one preadv; the kernel takes 1,
 
 
 @njit(nogil=True, cache=True)
-def read_ranges(fd, ranges, out, base):
-    """pread every range into `out`, whose first byte is byte `base` of the file; neighbours less than `GAP` apart are read together.
+def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
+    """pread every range into `out`, whose first byte is byte `base` of the file; neighbours less than `gap` apart are read together.
+
+    Args:
+        step: places and lengths that are read are multiples of this, as are `base` and the length of `out`; more than is wanted is read then.
 
     Returns: -1, or the first row that could not be read completely.
     """
@@ -24,11 +27,14 @@ def read_ranges(fd, ranges, out, base):
     while r < n:
         a, b = ranges[r, START], ranges[r, STOP]
         last = r + 1
-        while last < n and a <= ranges[last, START] <= b + GAP:
+        while last < n and a <= ranges[last, START] <= b + gap:
             b = max(b, ranges[last, STOP])
             last += 1
+        a, end = a // step * step, -(-b // step) * step
         while a < b:
-            got = pread(fd, out.ctypes.data + a - base, b - a, a)
+            got = pread(fd, out.ctypes.data + a - base, end - a, a)
+            if got > 0 and a + got < b:
+                got = (a + got) // step * step - a  # what ends within a step is read again
             if got <= 0:
                 return r
             a += got
