@@ -200,8 +200,40 @@ def test_an_opening_is_what_was_given(path: Path) -> None:
 def test_a_set_that_changed_is_not_opened_again_as_the_same(path: Path) -> None:
     small = pickle.dumps(vfs.open(path))
     os.utime(path, ns=(0, 1))
-    with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: .* open it again"):
-        pickle.loads(small)
+    again = pickle.loads(small)
+    for _ in range(2):
+        with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: .* open it again"):
+            again[0]
+
+
+def test_who_only_passes_an_array_on_opens_no_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler of dask unpickles graphs and may not have the files; it said "Error during deserialization of the task graph"."""
+    array = vfs.open(path)
+    small, store, values = pickle.dumps(array), pickle.dumps(array.store()), np.load(path)
+    path.rename(path.with_suffix(".away"))
+    again = pickle.loads(small)
+    assert "scan.npy, not open yet" in repr(again)
+    assert pickle.dumps(again) == small
+    assert pickle.dumps(pickle.loads(store)) == store
+    with pytest.raises(vfs.MissingSourceError, match=r"scan.npy: no such file"):
+        again.shape  # noqa: B018
+    with pytest.raises(vfs.MissingSourceError, match=r"scan.npy: no such file"):
+        pickle.loads(store).get_sync("zarr.json")
+    path.with_suffix(".away").rename(path)
+    np.testing.assert_array_equal(again[...], values)
+    assert repr(again) == repr(array)
+    assert pickle.dumps(again) == small
+    assert pickle.loads(store) == array.store()
+    assert not hasattr(again, "anything")
+
+    opened = []
+    really = api.open_group
+    monkeypatch.setattr(api, "open_group", lambda *args, **options: (opened.append(args), really(*args, **options))[1])
+    dask = pytest.importorskip("dask.array")
+    lazy = dask.from_array(array, chunks=-1).sum(), dask.from_zarr(array.zarr()).sum()
+    pickle.loads(pickle.dumps(lazy))
+    assert opened == []  # nor does who names it by what it is
+    assert lazy[0].compute() == lazy[1].compute() == values.sum()
 
 
 @pytest.mark.parametrize("name", ["dark", "gain", "dead"])
@@ -213,9 +245,10 @@ def test_a_correction_that_changed_is_noticed(path: Path, tmp_path: Path, name: 
     np.testing.assert_array_equal(pickle.loads(kept[0])[...], array[...])
     np.save(image, np.load(image) * 2)
     os.utime(image, ns=(0, 1))
-    for small in kept:
+    again, store = map(pickle.loads, kept)
+    for use in (lambda: again.shape, lambda: store.get_sync("zarr.json")):
         with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: files of the set or of its corrections .* changed"):
-            pickle.loads(small)
+            use()
     assert vfs.open(path, **{name: image}).store() != array.store()
 
 

@@ -82,13 +82,43 @@ class VirtualArray(ArrayReader):
     It shares all that the reader of its group has; the group holds that reader, not this array. Nothing leads from a group back to what holds
     it, so files are closed at once when the last of these goes.
 
+    One that was pickled opens its files when it is first used, not when it is unpickled: who only passes it on (the scheduler of dask) may not
+    have them, and what is wrong with them is said by who reads.
+
     Args:
         reader: what reads the array; group: the set it is of.
     """
 
+    group: VirtualGroup
+
     def __init__(self, reader: ArrayReader, group: VirtualGroup) -> None:
-        self.__dict__.update(reader.__dict__)
-        self.group = group
+        self.__dict__.update(reader.__dict__, group=group)
+
+    @classmethod
+    def later(cls, opening: Opening, path: str) -> VirtualArray:
+        """An array of a set that is opened again when the array is first used.
+
+        Args:
+            path: of the array in the set.
+        """
+        array = cls.__new__(cls)
+        array.__dict__["_later"] = opening, path
+        return array
+
+    def __getattr__(self, name: str) -> Any:  # is asked for what is not there yet
+        if "_later" not in self.__dict__ or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        opening, path = self.__dict__["_later"]
+        group = opening.group()
+        VirtualArray.__init__(self, group.tree.arrays[path], group)
+        self.__dict__.pop("_later", None)
+        return getattr(self, name)
+
+    def __repr__(self) -> str:
+        if "_later" in self.__dict__:
+            opening, path = self.__dict__["_later"]
+            return f"<vfs.VirtualArray {path} of {opening.paths[0]}, not open yet>"
+        return super().__repr__()
 
     def store(self, zarr_format: int = 3) -> Store:
         """A read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
@@ -108,7 +138,7 @@ class VirtualArray(ArrayReader):
         return direct(self.store(), self.dataset.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _array_again, (self.group.opening, self.dataset.path)
+        return VirtualArray.later, self.__dict__.get("_later") or (self.group.opening, self.dataset.path)
 
 
 class _Arrays(Mapping[str, ArrayReader]):
@@ -219,12 +249,10 @@ def _group_again(opening: Opening) -> VirtualGroup:
     return opening.group()
 
 
-def _array_again(opening: Opening, path: str) -> VirtualArray:
-    return opening.group()[path]
-
-
 def _store_again(opening: Opening, zarr_format: int) -> Store:
-    return opening.group().store(zarr_format)
+    from vfs.store import Store
+
+    return Store(lambda: opening.group().tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name)
 
 
 def _told(datasets: Sequence[Dataset]) -> tuple[Absence, ...]:

@@ -11,7 +11,7 @@ It translates `vfs.tree.ZarrFace` and nothing else:
 - sizes and listings are arithmetic: no source is touched, and only what is listed takes time;
 - writing of any kind raises zarr's own error for read-only stores, a ValueError;
 - equal stores show the same: the same documents, opened the same way from files of the same sizes and times. They hash
-  alike. A pickled store is how it was opened, not what it holds; where the files changed meanwhile it does not open.
+  alike. A pickled store is how it was opened, not what it holds. Its files are opened when it is first used, which is an error where they changed.
 
 The event loop answers cheap requests itself; only what takes longer than the way to a thread and back goes there
 (`WORTH_A_THREAD`). `get_sync` is the same without an event loop, for zarr's fused codec pipeline (zarr 3.3 and later).
@@ -43,7 +43,7 @@ class Store(zarr.abc.store.Store):
     """A zarr hierarchy over the arrays of a tree.
 
     Args:
-        face: what is shown.
+        face: what is shown, or what makes that when it is first asked for.
         again: (function, arguments) that make an equal store in another process; small and quick to pickle.
         name: what zarr calls it in its messages.
     """
@@ -52,9 +52,9 @@ class Store(zarr.abc.store.Store):
     supports_deletes = False
     supports_listing = True
 
-    def __init__(self, face: ZarrFace, again: tuple[Callable[..., Store], tuple[Any, ...]], name: str = "") -> None:
+    def __init__(self, face: ZarrFace | Callable[[], ZarrFace], again: tuple[Callable[..., Store], tuple[Any, ...]], name: str = "") -> None:
         super().__init__(read_only=True)
-        self.face = face
+        self._face = face
         self.again = again
         self.name = name
 
@@ -72,6 +72,11 @@ class Store(zarr.abc.store.Store):
 
     def __hash__(self) -> int:
         return hash(self._identity)
+
+    @cached_property
+    def face(self) -> ZarrFace:
+        """What is shown."""
+        return self._face if isinstance(self._face, ZarrFace) else self._face()
 
     @cached_property
     def _identity(self) -> Hashable:
@@ -96,7 +101,7 @@ class Store(zarr.abc.store.Store):
         """
         if not read_only:
             self._check_writable()
-        return type(self)(self.face, self.again, self.name)
+        return type(self)(self._face, self.again, self.name)
 
     def get_sync(self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
         """The bytes behind a key, or None where there is no such key.
