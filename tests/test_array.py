@@ -228,7 +228,7 @@ def test_what_must_be_changed_is_not(tmp_path: Path, numbers: np.ndarray, option
 
 def test_what_is_longer_than_the_file_is_not_even_planned(tmp_path: Path, numbers: np.ndarray) -> None:
     """Reading all of an array of 10 ** 12 blank frames fails for want of memory, at once, and not after planning them one by one."""
-    array = vfs.open(write_npy(tmp_path, numbers), nav_shape=10**12)
+    array = vfs.open(write_npy(tmp_path, numbers), nav_shape=10**12, allow_incomplete=True)
     assert array.straight(Region.whole(array.shape)) is None
     assert shares(array, array[3])
     assert not array[10**12 - 1].any()

@@ -137,7 +137,7 @@ def test_the_commands_say_it_in_a_line(stack: Path, tmp_path: Path) -> None:
     assert done.stderr == f"vfs: warning: {stack}: nav_shape 3,5 holds 15 frames, 12 are stored: 3 are blank\n"
     (said,) = json.loads(done.stdout)
     assert said["incomplete"] == [done.stderr.removeprefix("vfs: warning: ").strip()]
-    assert said["attrs"]["vfs"]["incomplete"] == {"frames_missing": 3}
+    assert said["absent"] == {"frames_missing": 3}
     done = run("export", str(stack), str(tmp_path / "out.zarr"), "--nav-shape", "5,5000")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "allow_incomplete=True (--allow-incomplete) shows them so" in done.stderr

@@ -54,6 +54,7 @@ def as_json(group: VirtualGroup) -> dict[str, Any]:
         "files": list(files),
         "missing": list(dict.fromkeys([*(path for path, nbytes in files.items() if nbytes < 0), *(name for one in group.absent for name in one.files)])),
         "incomplete": [one.said for one in group.absent],
+        "absent": group.attrs["vfs"].get("incomplete", {}),
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
         "main": group.tree.main,
         "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.items()},
