@@ -342,7 +342,7 @@ def open_group(
         allow_incomplete: open a set of which files or parts are missing, so that numbers are absent where they should be: what is not stored is
             blank, what cannot belong to a frame is left out. Otherwise that is an error that says which files and frames.
         follow_outside: what belongs to the set by its name, or by what a file of the set says, may lie outside of the folder of the files that
-            are named here, and symbolic links may lead out of it. Otherwise that is an error (in HDF5, a link that is left out): see `vfs.boundary`.
+            are named here, and symbolic links may lead out of it. Otherwise that is an error (in HDF5, an array that is absent): see `vfs.boundary`.
         cache: where decoded pieces are kept, which sets may share; None: a cache of their own, of 256 MiB. Not pickled.
         options: options of the format (`vfs formats` lists them).
 
