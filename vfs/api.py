@@ -431,7 +431,8 @@ def open_group(
     opening = Opening(tuple([absolute(n) for n in names]), kind.name, array, kept, options, _digest(datasets, sources), name, boundary)
     arrays[main.path]  # says what does not fit
     _warn(absent)
-    return VirtualGroup(Tree(name, arrays, attrs, main.path), opening, absent)
+    stands_in = array is None and not allow_incomplete and any(absence.main for absence in absent)
+    return VirtualGroup(Tree(name, arrays, attrs, main.path, stands_in), opening, absent)
 
 
 _MOST_TOLD = 10_000

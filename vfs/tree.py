@@ -373,12 +373,13 @@ class Tree:
         arrays: path -> array.
         attrs: attributes of the root group.
         main: path of the main array; None: the largest that is no companion, of equals the first.
+        stands_in: the array that the set is about is absent, and `main` is but the largest of the others: it is not called as the set is.
 
     Raises:
         FormatError: an array cannot stand under its path, see `vfs.naming`.
     """
 
-    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str | None = None) -> None:
+    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str | None = None, stands_in: bool = False) -> None:
         check_paths(arrays.keys())
         self.name = name
         self.arrays = arrays
@@ -387,6 +388,7 @@ class Tree:
             own = {path: array for path, array in arrays.items() if not array.dataset.companion} or arrays
             main = max(own, key=lambda path: own[path].nbytes)
         self.main = main
+        self.stands_in = stands_in
 
     @property
     def files(self) -> Iterator[str]:
@@ -422,7 +424,7 @@ class Tree:
     def _files(self) -> dict[str, NpyFace]:
         found: dict[str, NpyFace] = {}
         for path, array in self.arrays.items():
-            if path == self.main:
+            if path == self.main and not self.stands_in:
                 found[".npy"] = NpyFace(array)
             elif array.ndim >= 2 and len(os.fsencode(path)) <= LONGEST // 2:
                 name = f".{path.replace('/', '.')}"

@@ -42,9 +42,12 @@ def test_a_master_without_its_data_does_not_open_as_its_flat_field(master: Path)
     assert list(group) == ["entry/instrument/flatfield"]
     assert group.attrs["vfs"]["incomplete"] == {"files_missing": 3}
     assert [Path(file).name for file in group.absent[0].files] == [f"scan_data_00000{n}.h5" for n in (1, 2, 3)]
+    assert set(group.tree.faces()) == {".zarr", ".v2.zarr", ".entry.instrument.flatfield.npy"}  # scan_master.npy would be the flat field
     assert list(pickle.loads(pickle.dumps(group))) == list(group)
     with pytest.warns(vfs.IncompleteWarning):
-        assert vfs.open(master, allow_incomplete=True).dataset.path == "entry/instrument/flatfield"
+        array = vfs.open(master, allow_incomplete=True)
+    assert array.dataset.path == "entry/instrument/flatfield"
+    assert ".npy" in array.group.tree.faces()
     with pytest.warns(vfs.IncompleteWarning):
         assert vfs.open(master, array="entry/instrument/flatfield").shape == (6, 5)
 
