@@ -92,33 +92,42 @@ def info(
     settings: Settings,
 ) -> None:
     """Print what data sets are: format, arrays, shape, dtype, axes, chunks, files, scale. Of a folder, the data sets that are in it."""
-    from vfs import report
-
     folders = [name for name in datasets if os.path.isdir(name)]
     _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
     failed: list[VfsError] = []
     groups = open_all([name for name in datasets if name not in folders], settings, failed)
     found = _folders(folders, settings, json_, json_ or verbose, failed)
-    version = settings.zarr_format
     if describe and groups:
         put(document(_description(groups[0], explicit)))
     elif json_:
-        entries = [report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]
-        put(document(entries + [entry for folder in found for entry in folder.sets.values()]))
-        for folder in found:
-            for name, why in folder.broken.items():
-                say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
+        _print_json(groups, found, settings.zarr_format)
     else:
-        if len(groups) > report.SEVERAL and not verbose and not version:
-            put("\n".join(report.as_rows(groups, width())))
-            groups = []
-        for group in groups:
-            put("\n".join(report.as_text(group, verbose, width())))
-            if version:
-                put(document(_zarr_metadata(group, version)))
-        for folder in found:
-            put("\n".join(folder.text(verbose, width())))
+        _print_text(groups, found, verbose, settings.zarr_format)
     raise_all(failed)
+
+
+def _print_json(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], version: int | None) -> None:
+    from vfs import report
+
+    entries = [report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]
+    put(document(entries + [entry for folder in folders for entry in folder.sets.values()]))
+    for folder in folders:
+        for name, why in folder.broken.items():
+            say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
+
+
+def _print_text(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], verbose: bool, version: int | None) -> None:
+    from vfs import report
+
+    if len(groups) > report.SEVERAL and not verbose and not version:
+        put("\n".join(report.as_rows(groups, width())))
+        groups = []
+    for group in groups:
+        put("\n".join(report.as_text(group, verbose, width())))
+        if version:
+            put(document(_zarr_metadata(group, version)))
+    for folder in folders:
+        put("\n".join(folder.text(verbose, width())))
 
 
 @_command("List the formats, their extensions and options.", "vfs formats", "vfs formats raw")
