@@ -224,12 +224,12 @@ def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, f
     from vfs.folders import look
     from vfs.report import SCREEN
 
-    found = []
+    found, options = [], settings.of_folders("dtype", "allow_incomplete", "follow_outside")
     for path in paths:
         try:
             if is_zarr(path):
                 raise folder_given(path)
-            found.append(look(path, json=json_, most=None if all else SCREEN, **settings.of_folders()))
+            found.append(look(path, json=json_, most=None if all else SCREEN, **options))
         except VfsError as error:
             failed.append(error)
     return found

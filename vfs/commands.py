@@ -53,8 +53,11 @@ class Settings:
             "--" + name.replace("_", "-"): value not in (None, False, 0, "auto") for name, value in self.common.items()
         }
 
-    def of_folders(self) -> dict[str, Any]:
-        """What can be said for all data sets of a folder, with the options of the format.
+    def of_folders(self, *names: str) -> dict[str, Any]:
+        """What is said for all data sets of a folder: the format, its options, and common ones.
+
+        Args:
+            names: of the common options.
 
         Raises:
             OptionError: options of a format, but not of which.
@@ -64,8 +67,7 @@ class Settings:
         if self.options and not self.format:
             raise OptionError(f"-o {next(iter(self.options))}: an option of a format; for a folder, say of which one with --format")
         own = converted(by_name(self.format), self.options) if self.format else {}
-        shared = {name: self.common[name] for name in ("dtype", "allow_incomplete", "follow_outside")}
-        return {"format": self.format, **shared, **own}
+        return {"format": self.format, **{name: self.common[name] for name in names}, **own}
 
 
 def _settings(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.commands import Datasets, Json, Settings, converted, document, line, open_all, opens, put, raise_all, say, signals, warn_of_chunks
+from vfs.commands import Datasets, Json, Settings, document, line, open_all, opens, put, raise_all, say, signals, warn_of_chunks
 from vfs.errors import MountError, OptionError, VfsError
 from vfs.tables import width
 
@@ -146,16 +146,11 @@ def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_fi
         OptionError: several folders, or an option that is for a single data set.
     """
     from vfs.api import forest
-    from vfs.formats import by_name
 
     if len(folders) != 1:
         raise OptionError(f"--tree shows one folder, found {len(folders)}")
-    if settings.options and not settings.format:
-        raise OptionError(f"-o {next(iter(settings.options))}: an option of a format; with --tree, say of which one with --format")
-    own = converted(by_name(settings.format), settings.options) if settings.format else {}
-    return partial(
-        forest, os.path.abspath(folders[0]), cache_size, settings.zarr_format, show_files=show_files, format=settings.format, **settings.common, **own
-    )
+    options = settings.of_folders(*settings.common)
+    return partial(forest, os.path.abspath(folders[0]), cache_size, settings.zarr_format, show_files=show_files, **options)
 
 
 def _at_once() -> AbstractContextManager[None]:
