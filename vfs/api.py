@@ -401,7 +401,7 @@ def open_group(
         mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0 and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
         if dataset is main:
-            absent = _told([*datasets, shown])
+            absent, shown_attrs = _told([*datasets, shown]), shown.attrs
             make[dataset.path] = partial(made, shown, dtype=dtype, chunks=chunks, corrections=corrections)
         else:
             make[dataset.path] = partial(made, shown, chunks=_companion_chunks(dataset))
@@ -412,7 +412,7 @@ def open_group(
     counts = Counter[str]()
     for absence in absent:
         counts.update(absence.counts)
-    attrs = {"vfs": {"format": kind.name, **main.attrs, **({"incomplete": dict(counts)} if counts else {})}, **(main.group_attrs if as_stored else {})}
+    attrs = {"vfs": {"format": kind.name, **shown_attrs, **({"incomplete": dict(counts)} if counts else {})}, **(main.group_attrs if as_stored else {})}
     settings = {
         "nav_shape": nav_shape,
         "sync_offset": sync_offset,

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from vfs import scan, tiling
+from vfs import calibration, scan, tiling
 from vfs.backends import Backend
 from vfs.cache import ChunkCache, Shown
 from vfs.corrections import Corrections
@@ -75,6 +75,16 @@ class ArrayReader(RegionReader):
     def attrs(self) -> Mapping[str, Any]:
         """The format's metadata."""
         return self.dataset.attrs
+
+    @property
+    def calibration(self) -> dict[str, dict[str, Any]]:
+        """Where the elements along each axis are: axis name -> {"scale": …, "offset": …, "unit": …}.
+
+        Element k is at `offset + k * scale`, in `unit` ("" where the file names none). Of an axis with uneven steps scale and offset are
+        None, and "values" is the path of the array of the set that holds the positions. Axes that the file says nothing of are not
+        there, nor are those of a scan that `nav_shape` or `roi` arranged so that the steps in the file do not hold any more.
+        """
+        return calibration.of_axes(self.attrs.get("calibration"), self.dims)
 
     @property
     def fill(self) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs import calibration
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import MissingSourceError, OptionError, VfsError
@@ -200,9 +201,20 @@ class Dataset:
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
         dims, absent = names + self.dims[self.nav_ndim :], self.absent
+        attrs = self._calibrated(None if chosen is not None else nav, sync_offset)
         if nav_shape is not None and (unequal := self._unequal(nav, sync_offset)) is not None:
             absent = (*absent, unequal)
-        return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, block=block, scan=scan, chosen=total, absent=absent)
+        how = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
+        more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
+        return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
+
+    def _calibrated(self, nav: tuple[int, ...] | None, sync_offset: int) -> Mapping[str, Any]:
+        """The attributes, with what holds of the calibration of a scan that is arranged anew."""
+        said = self.attrs.get("calibration")
+        if not said:
+            return self.attrs
+        n = self.nav_ndim
+        return {**self.attrs, "calibration": calibration.arranged(said, self.dims[:n], self.shape[:n], nav, sync_offset)}
 
     def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
         """What a scan shape leaves out or leaves blank, beyond what `sync_offset` asks for; None where it fits the stored frames."""

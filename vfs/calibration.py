@@ -1,0 +1,63 @@
+"""Positions of the elements along axes, as files say them: values and arithmetic, no files.
+
+Formats put what a file says into the attribute `calibration` of a data set: axis name -> some of `scale`, `offset` (of element 0) and
+`unit`, or, of an axis with uneven steps, `values`, the array of the set that holds a position for each element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Calibration = Mapping[str, Mapping[str, Any]]
+
+
+def of_axes(said: object, dims: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Give every axis that a file says something of the same three entries, in the order of the axes.
+
+    Returns: axis name -> {"scale": float or None, "offset": float or None, "unit": str}, and "values" where the axis is uneven.
+        Numbers that no position can be computed with (zero or infinite steps) are None; `unit` is "" where the file names none.
+    """
+    known = said if isinstance(said, Mapping) else {}
+    return {dim: _axis(known[dim]) for dim in dims if isinstance(known.get(dim), Mapping) and known[dim]}
+
+
+def _axis(said: Mapping[str, Any]) -> dict[str, Any]:
+    scale = _number(said.get("scale"))
+    if scale == 0:
+        scale = None
+    offset = None if scale is None else _number(said.get("offset", 0.0))
+    uneven = {"values": said["values"]} if "values" in said else {}
+    return {"scale": scale, "offset": offset, "unit": str(said.get("unit") or ""), **uneven}
+
+
+def _number(value: object) -> float | None:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def arranged(said: Calibration, names: Sequence[str], before: Sequence[int], after: Sequence[int] | None, sync_offset: int) -> dict[str, Mapping[str, Any]]:
+    """What still holds of a calibration after the frames of a scan were arranged anew.
+
+    A scan of the same lines, or of fewer or more of them, keeps its steps. One of other lines, or some of its frames in a row, has no
+    steps that anybody measured. A series in one axis begins `sync_offset` steps later; in a scan of more axes `sync_offset`
+    brings frames to the places that the scan had.
+
+    Args:
+        names, before: names and lengths of the navigation axes before.
+        after: their lengths now; None: selected frames in one axis.
+    """
+    kept = dict(said)
+    if after is None or len(after) != len(before) or tuple(after[1:]) != tuple(before[1:]):
+        return {name: axis for name, axis in kept.items() if name not in names}
+    slowest = kept.get(names[0], {}) if names else {}
+    shift = sync_offset if len(before) == 1 else 0
+    if "values" in slowest and (shift or after[0] != before[0]):
+        del kept[names[0]]
+    elif shift and (scale := _number(slowest.get("scale"))) is not None:
+        kept[names[0]] = {**slowest, "offset": (_number(slowest.get("offset")) or 0.0) + shift * scale}
+    return kept
