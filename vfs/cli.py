@@ -182,6 +182,23 @@ def export(
     put(f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio {total / stored:,.1f}")
 
 
+@_command("Show a frame in the terminal.", "vfs look scan.hdr", "vfs look scan.hdr 10,20", "vfs look many.h5 --array entry/data")
+@opens
+def look(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for info.")],
+    position: Annotated[str | None, typer.Argument(metavar="POSITION", help="10,20 or one number that counts the frames; by default the middle.")] = None,
+    graphics: Annotated[str, typer.Option(metavar="WAY", help="auto (what the terminal has), kitty, sixel, truecolor, 256 or plain.")] = "auto",
+    *,
+    settings: Settings,
+) -> None:
+    """Show a frame in the terminal, with minimum, maximum, mean, saturated pixels and a histogram."""
+    from vfs.look import looked
+    from vfs.screen import screen
+
+    shown = screen(graphics)
+    put("\n".join(looked(open_set([dataset], settings), position, shown)))
+
+
 @_command("Show all of it on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
 def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help="Leave the files in this new folder.")] = None) -> None:
     """Write a small scan of several files, mount it, read it back through zarr, and show the result."""

@@ -16,11 +16,12 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.text import Text
 from rich.tree import Tree
 
 from vfs.api import mount, open_group
 from vfs.errors import MountError, OptionError, VfsError
+from vfs.look import picture
+from vfs.screen import screen
 from vfs.testing.writers import write_mib
 
 SCAN = (12, 16)
@@ -87,7 +88,7 @@ def demo(keep: str | None = None, console: Console | None = None) -> None:
         axes = ", ".join(f"{dim}: {n}" for dim, n in zip(group.main.dims, read.shape, strict=True))
         out.print(f"[bold]read[/]     by {reader}\n         {read.dtype} ({axes})")
         out.print(f"         all {read.size:,} pixels are what was written; this is the frame at [6, 8]")
-        out.print(picture(read[6, 8], out.color_system is not None))
+        out.file.write(picture(group, (6, 8), screen()) + "\n")
     if keep:
         out.print(f"[bold]kept[/]     the files in {escape(keep)}; try: vfs info {escape(str(naming))}")
     else:
@@ -139,24 +140,3 @@ def _second_process(store: str, answer: str) -> np.ndarray:
     if done.returncode:
         raise VfsError(f"demo: zarr could not read {store}: {done.stderr.strip().splitlines()[-1:]}")
     return np.asarray(np.load(answer))
-
-
-def picture(frame: np.ndarray, colours: bool = True) -> Text:
-    """A frame in half-block characters, two rows a line; without colours in black and white."""
-    shade = np.sqrt(frame / max(1, frame.max()))
-    text = Text()
-    for top, bottom in zip(shade[::2], shade[1::2], strict=True):
-        text.append("         ")
-        for a, b in zip(top.tolist(), bottom.tolist(), strict=True):
-            if colours:
-                text.append("▀", style=f"{_colour(a)} on {_colour(b)}")
-            else:
-                text.append(" ▀▄█"[(a > 0.3) + 2 * (b > 0.3)])
-        text.append("\n")
-    return text
-
-
-def _colour(shade: float) -> str:
-    """Black, red, yellow, white."""
-    red, green, blue = (round(255 * min(1.0, max(0.0, 3 * shade - start))) for start in (0, 1, 2))
-    return f"#{red:02x}{green:02x}{blue:02x}"

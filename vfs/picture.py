@@ -1,0 +1,166 @@
+"""Numbers as pictures: contrast, colours, and what shows them: PNG, the graphics of terminals, coloured half blocks, plain letters.
+
+Pictures are uint8[rows, columns, 3]. Everything here is arithmetic on small arrays; nothing knows of files or of a terminal.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+import zlib
+
+import numpy as np
+
+_NOTHING = (40, 60, 120)  # the colour of what is no number
+_LEVELS = 200  # different shades: sixel has 256 colours
+_LETTERS = " .:-=+*#%@"
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def contrast(picture: np.ndarray) -> tuple[float, float, float]:
+    """Choose which numbers are black and which are white.
+
+    Diffraction patterns are dark with a few spots a thousand times brighter; images are not. So the darkest 0.5 % are black, the
+    brightest 0.2 % white, and the curve between them lifts the median to a quarter of the brightness, but no further than a cube root does.
+
+    Returns: (black, white, exponent).
+    """
+    finite = picture[np.isfinite(picture)]
+    if not finite.size:
+        return 0.0, 0.0, 1.0
+    with np.errstate(all="ignore"):  # numbers whose difference is none
+        low, middle, high = np.percentile(finite, (0.5, 50, 99.8)).tolist()
+    if not high > low:  # all but a few are the same
+        low, high = float(finite.min()), float(finite.max())
+    at = float(shares(np.array(middle), low, high)) if high > low else 1.0
+    return low, high, float(np.clip(np.log(0.25) / np.log(min(max(at, 1e-9), 0.999)), 1 / 3, 1.0))
+
+
+def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.ndarray:
+    """Numbers between black and white as uint8[rows, columns, 3]: black, red, yellow, white; samples of colours as they are.
+
+    Args:
+        picture: float64[rows, columns], or [rows, columns, 3] for red, green and blue.
+    """
+    with np.errstate(all="ignore"):
+        share = shares(picture, low, high) ** exponent
+    bad = ~np.isfinite(picture)
+    share = np.round(np.where(bad, 0.0, share) * _LEVELS) / _LEVELS
+    if picture.ndim == 2:
+        share = np.clip(3 * share[..., None] - np.arange(3), 0.0, 1.0)
+        bad = bad[..., None]
+    return np.where(bad, np.array(_NOTHING), np.round(255 * share)).astype(np.uint8)
+
+
+def shares(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Where values lie between low (0) and high (1), half way where these are the same; also where their difference is no number."""
+    span = high / 2 - low / 2
+    return np.clip((values / 2 - low / 2) / span, 0.0, 1.0) if span > 0 else np.full(values.shape, 0.5)
+
+
+def grown(pixels: np.ndarray, rows: int, columns: int, most: int) -> np.ndarray:
+    """A picture with every pixel drawn as a square as large as fits, of at most so many pixels a side."""
+    times = max(1, min(most, rows // max(1, pixels.shape[0]), columns // max(1, pixels.shape[1])))
+    return np.repeat(np.repeat(pixels, times, axis=0), times, axis=1)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """The picture as a PNG file."""
+    rows, columns, _ = pixels.shape
+    lines = np.concatenate([np.zeros((rows, 1), np.uint8), pixels.reshape(rows, -1)], axis=1)
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(lines.tobytes())) + part(b"IEND", b"")
+
+
+def kitty(pixels: np.ndarray) -> str:
+    """The picture in kitty's graphics protocol: https://sw.kovidgoyal.net/kitty/graphics-protocol/."""
+    text = base64.standard_b64encode(png(pixels)).decode()
+    parts = [text[at : at + 4096] for at in range(0, len(text), 4096)]
+    first = "a=T,f=100,q=2,"  # transmit and show a PNG, answer nothing
+    return "".join(f"\x1b_G{first if k == 0 else ''}m={int(k + 1 < len(parts))};{part}\x1b\\" for k, part in enumerate(parts))
+
+
+def sixel(pixels: np.ndarray) -> str:
+    """The picture as DEC's sixels: bands of six rows, of each band a line of characters for each colour that is in it."""
+    values, places = np.unique(_few(pixels).reshape(-1, 3), axis=0, return_inverse=True)
+    rows, columns, _ = pixels.shape
+    index = np.full((-(-rows // 6) * 6, columns), -1)
+    index[:rows] = places.reshape(rows, columns)
+    palette = "".join(f"#{k};2;{';'.join(str(round(n / 2.55)) for n in colour)}" for k, colour in enumerate(values.tolist()))
+    lines = []
+    for band in index.reshape(-1, 6, columns):
+        layers = []
+        for k in np.unique(band[band >= 0]).tolist():
+            bits = ((band == k) << np.arange(6)[:, None]).sum(axis=0)
+            layers.append(f"#{k}" + _repeated(bytes((63 + bits).astype(np.uint8)).decode().rstrip("?")))
+        lines.append("$".join(layers))
+    return f'\x1bP0;1q"1;1;{columns};{rows}{palette}{"-".join(lines)}\x1b\\'
+
+
+def _few(pixels: np.ndarray) -> np.ndarray:
+    """The picture in at most 256 colours."""
+    if len(np.unique(pixels.reshape(-1, 3), axis=0)) <= 256:
+        return pixels
+    steps = np.array([5, 6, 5])
+    few: np.ndarray = np.round(np.round(pixels / 255 * steps) / steps * 255).astype(np.uint8)
+    return few
+
+
+def _repeated(text: str) -> str:
+    """Sixels with runs as `!` count character."""
+    return re.sub(r"(.)\1{3,}", lambda run: f"!{len(run[0])}{run[1]}", text)
+
+
+def half_blocks(pixels: np.ndarray, many: bool) -> str:
+    """The picture as half blocks, two rows a line, with the terminal's codes for colours.
+
+    Args:
+        many: in 24-bit colours; otherwise in the 256 of xterm.
+    """
+    if len(pixels) % 2:
+        pixels = np.concatenate([pixels, np.zeros((1, *pixels.shape[1:]), np.uint8)])
+    codes = [[_code(pixel, many) for pixel in row] for row in pixels.tolist()]
+    lines = []
+    for top, bottom in zip(codes[::2], codes[1::2], strict=True):
+        line, before = "", ("", "")
+        for now in zip(top, bottom, strict=True):
+            line += "▀" if now == before else f"\x1b[38;{now[0]};48;{now[1]}m▀"
+            before = now
+        lines.append(f"{line}\x1b[0m")
+    return "\n".join(lines)
+
+
+def _code(pixel: list[int], many: bool) -> str:
+    red, green, blue = pixel
+    if many:
+        return f"2;{red};{green};{blue}"
+    if red == green == blue:
+        return f"5;{232 + min(23, red // 10) if red < 250 else 231}"
+    at = [0 if n < 48 else 1 if n < 115 else (n - 35) // 40 for n in pixel]  # xterm's steps: 0, 95, 135, 175, 215, 255
+    return f"5;{16 + 36 * at[0] + 6 * at[1] + at[2]}"
+
+
+def letters(pixels: np.ndarray) -> str:
+    """The picture in black and white: a letter for each two rows, the brighter the denser."""
+    light = pixels.mean(axis=2)
+    if len(light) % 2:
+        light = np.concatenate([light, light[-1:]])
+    shades = np.round((light[::2] + light[1::2]) / 2 / 255 * (len(_LETTERS) - 1)).astype(int)
+    return "\n".join("".join(_LETTERS[shade] for shade in row).rstrip() for row in shades.tolist())
+
+
+def bars(heights: np.ndarray, rows: int, blocks: bool) -> list[str]:
+    """A bar for each number, from 0 to 1, as lines of text; what is above 0 is to be seen.
+
+    Args:
+        blocks: with characters of an eighth of a line; otherwise with `#`.
+    """
+    steps = len(_BARS) - 1 if blocks else 1
+    tall = np.where(heights > 0, np.maximum(1, np.round(heights * rows * steps)), 0)
+    marks = _BARS if blocks else " #"
+    return ["".join(marks[int(n)] for n in np.clip(tall - row * steps, 0, steps)).rstrip() for row in range(rows - 1, -1, -1)]
