@@ -14,17 +14,18 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import zarr
 
 import vfs
-from vfs import cli, commands, export, report
+from vfs import cli, export, report
 from vfs.documents import plain_json
 from vfs.formats import formats
 from vfs.mount.status import Status
+from vfs.options import from_text, kinds
 from vfs.testing.writers import write_mib, write_npy, write_raw
 from vfs.tiling import size
 
@@ -358,7 +359,7 @@ def test_scan_options_reach_the_data(scan: Path, frames: np.ndarray, tmp_path: P
     ],
 )
 def test_option_texts_become_what_the_format_wants(annotation: object, text: str, value: object) -> None:
-    got = commands._value(text, annotation)
+    got = from_text(text, annotation)
     assert got == value
     assert type(got) is type(value)
 
@@ -366,15 +367,15 @@ def test_option_texts_become_what_the_format_wants(annotation: object, text: str
 @pytest.mark.parametrize(("annotation", "text"), [(bool, "maybe"), (int, "3.5"), (int | None, "many"), (float, "ten"), (Literal["a", "b"], "c")])
 def test_option_texts_of_another_kind_are_refused(annotation: object, text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        commands._value(text, annotation)
+        from_text(text, annotation)
 
 
 def test_every_option_of_every_format_can_be_given_as_text() -> None:
     for kind in formats().values():
         for name, parameter in kind.options.items():
-            kinds = commands._kinds(parameter.annotation)
-            assert kinds, (kind.name, name)
-            assert all(k in (bool, int, float, str) or not isinstance(k, type) for k in kinds), f"{kind.name}: -o {name} is {parameter.annotation}"
+            taken = kinds(parameter.annotation)
+            assert taken, (kind.name, name)
+            assert all(k in (bool, int, float, str, Any) or not isinstance(k, type) for k in taken), f"{kind.name}: -o {name} is {parameter.annotation}"
             assert kind.help(name), f"{kind.name}: no help for -o {name}"
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -30,8 +30,9 @@ from vfs.errors import IncompleteWarning, OptionError, SourceChangedError, Unkno
 from vfs.forest import Forest, Opened
 from vfs.forest.listing import log
 from vfs.formats import by_name, detect
-from vfs.headers import expand, shape_option
+from vfs.headers import dtype_option, expand, file_name, shape_option
 from vfs.layout import FrameLayout, altered
+from vfs.options import fitting
 from vfs.scan import positions
 from vfs.tree import Folder, Tree
 
@@ -321,41 +322,16 @@ def open_group(
 ) -> VirtualGroup:
     """Open all arrays of a set of files. Reads headers, no pixels.
 
-    Args:
-        paths: a file that names its set, several files, or a glob.
-        format: name of the format; None: by the first bytes.
-        array: only this array, and it is the main one.
-        nav_shape: scan shape, slowest axis first; fewer positions than frames leaves out the rest, more are blank at the end.
-        sync_offset: frames to skip at the start; negative: so many blank frames first.
-        roi: bool mask over the scan, flat positions, or the name of a .npy file of one of them: the navigation axes become one
-            flat axis of the selected frames.
-        dtype: convert elements to it (for headerless data: what they are, unless `stored_dtype` says that).
-        dark, gain: subtracted from and multiplied with every frame: an array [sig_shape], more of them (their mean), a file that vfs can
-            open, or the name of an array of the set. Pixels become float32 (float64 where the files have pixels of eight bytes) unless `dtype`
-            says otherwise; float64 is calculated in for float64 and integers of four bytes or more.
-        dead: pixels replaced by the mean of their good neighbours: a mask of bool [sig_shape], coordinates [n, 2] (integers), a file, or a name
-            likewise. Pixels become floats as above. Integers stay what is stored where `dtype` is an integer; their means are rounded then.
-        chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
-        backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
-        accept_changes: read files that were changed after they were opened, as they are then, by the headers that were read at opening.
-            Otherwise that is an error. What was decoded before and is still in the cache shows what it was.
-        allow_incomplete: open a set of which files or parts are missing, so that numbers are absent where they should be: what is not stored is
-            blank, what cannot belong to a frame is left out. Otherwise that is an error that says which files and frames.
-        follow_outside: what belongs to the set by its name, or by what a file of the set says, may lie outside of the folder of the files that
-            are named here, and symbolic links may lead out of it. Otherwise that is an error (in HDF5, an array that is absent): see `vfs.boundary`.
-        cache: where decoded pieces are kept, which sets may share; None: a cache of their own, of 256 MiB. Not pickled.
-        options: options of the format (`vfs formats` lists them).
+    Args: as of `open`; `array`: only this array, and it is the main one.
 
-    Raises:
-        UnknownFormatError, FormatError: the files are not what they should be.
-        OptionError: an option does not fit.
-        UnknownArrayError: `array` is not in the set.
-        OutsideError: a file lies outside of the folder of the set.
-        SourceError: a file is missing or cannot be read.
+    Raises: what `open` raises, but for a main array that is not there.
 
     Warns:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
+    common: dict[str, Any] = {"format": format, "array": array, "sync_offset": sync_offset, "backend": backend, "cache": cache}
+    common |= {"accept_changes": accept_changes, "allow_incomplete": allow_incomplete, "follow_outside": follow_outside}
+    _check(common)
     names = expand(paths, follow_outside)
     given = [
         os.fspath(name)
@@ -363,10 +339,10 @@ def open_group(
         if name is not None and isinstance(name, str | os.PathLike) and os.path.isfile(name)
     ]
     with within(ANYWHERE if follow_outside else None, names + given) as boundary:
-        kind = by_name(format) if format else detect(names[0])
+        kind = detect(names[0]) if format is None else by_name(format)
         if "stored_dtype" in kind.options and dtype is not None and "stored_dtype" not in options:
             options["stored_dtype"], dtype = dtype, None  # headerless data: `dtype` says what the pixels are, there is nothing to convert
-        kind.check_options(options)
+        options = kind.fitted(options)
         datasets = kind.open(names, **options)
         if isinstance(datasets, Saved):
             asked = {"array": array, "nav_shape": nav_shape, "roi": roi, "dtype": dtype, "dark": dark, "gain": gain, "dead": dead}
@@ -438,20 +414,103 @@ def open_group(
 _MOST_TOLD = 10_000
 """Lines on what is absent that a tree remembers having said."""
 
-_COMMON = frozenset(inspect.signature(open_group).parameters)
-"""Names of the options that do not belong to a format."""
+_COMMON = {
+    name: (parameter.default, parameter.annotation)
+    for name, parameter in inspect.signature(open_group, eval_str=True).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+}
+"""The options that do not belong to a format: name -> (default, annotation)."""
 
 
-def open(paths: Paths, **options: Any) -> VirtualArray:
-    """Open the main array of a set of files: `open_group(…).main`. Reads headers, no pixels. Takes what `open_group` takes.
-
-    Raises: what `open_group` raises, and
-        MissingSourceError: the main array is not there, though others of the set are.
+def _check(given: Mapping[str, Any]) -> None:
+    """Raises:
+    OptionError: a common option is of a type that it does not take.
     """
+    for name, value in given.items():
+        default, annotation = _COMMON[name]
+        if value is not default:
+            fitting(name, value, annotation)
+
+
+def open(
+    paths: Paths,
+    *,
+    format: str | None = None,
+    array: str | None = None,
+    nav_shape: int | str | Sequence[int] | None = None,
+    sync_offset: int = 0,
+    roi: Any = None,
+    dtype: Any = None,
+    dark: Any = None,
+    gain: Any = None,
+    dead: Any = None,
+    chunks: tiling.ChunkSpec = "auto",
+    backend: str = "auto",
+    accept_changes: bool = False,
+    allow_incomplete: bool = False,
+    follow_outside: bool = False,
+    cache: ChunkCache | None = None,
+    **options: Any,
+) -> VirtualArray:
+    """Open the main array of a set of files: `open_group(…).main`. Reads headers, no pixels.
+
+    Args:
+        paths: a file that names its set, several files, or a glob.
+        format: name of the format; None: by the first bytes.
+        array: only this array, and it is the main one.
+        nav_shape: scan shape, slowest axis first; fewer positions than frames leaves out the rest, more are blank at the end.
+        sync_offset: frames to skip at the start; negative: so many blank frames first.
+        roi: bool mask over the scan, flat positions, or the name of a .npy file of one of them: the navigation axes become one
+            flat axis of the selected frames.
+        dtype: convert elements to it (for headerless data: what they are, unless `stored_dtype` says that).
+        dark, gain: subtracted from and multiplied with every frame: an array [sig_shape], more of them (their mean), a file that vfs can
+            open, or the name of an array of the set. Pixels become float32 (float64 where the files have pixels of eight bytes) unless `dtype`
+            says otherwise; float64 is calculated in for float64 and integers of four bytes or more.
+        dead: pixels replaced by the mean of their good neighbours: a mask of bool [sig_shape], coordinates [n, 2] (integers), a file, or a name
+            likewise. Pixels become floats as above. Integers stay what is stored where `dtype` is an integer; their means are rounded then.
+        chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
+        backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
+        accept_changes: read files that were changed after they were opened, as they are then, by the headers that were read at opening.
+            Otherwise that is an error. What was decoded before and is still in the cache shows what it was.
+        allow_incomplete: open a set of which files or parts are missing, so that numbers are absent where they should be: what is not stored is
+            blank, what cannot belong to a frame is left out. Otherwise that is an error that says which files and frames.
+        follow_outside: what belongs to the set by its name, or by what a file of the set says, may lie outside of the folder of the files that
+            are named here, and symbolic links may lead out of it. Otherwise that is an error (in HDF5, an array that is absent): see `vfs.boundary`.
+        cache: where decoded pieces are kept, which sets may share; None: a cache of their own, of 256 MiB. Not pickled.
+        options: options of the format (`vfs formats` lists them).
+
+    Raises:
+        UnknownFormatError, FormatError: the files are not what they should be.
+        OptionError: an option does not fit.
+        UnknownArrayError: `array` is not in the set.
+        OutsideError: a file lies outside of the folder of the set.
+        SourceError: a file is missing or cannot be read.
+        MissingSourceError: the main array is not there, though others of the set are.
+
+    Warns:
+        IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
+    """
+    common: dict[str, Any] = {
+        "format": format,
+        "array": array,
+        "nav_shape": nav_shape,
+        "sync_offset": sync_offset,
+        "roi": roi,
+        "dtype": dtype,
+        "dark": dark,
+        "gain": gain,
+        "dead": dead,
+        "chunks": chunks,
+        "backend": backend,
+        "accept_changes": accept_changes,
+        "allow_incomplete": allow_incomplete,
+        "follow_outside": follow_outside,
+        "cache": cache,
+    }
     with untold():
-        group = open_group(paths, **options)
-    if not options.get("allow_incomplete"):
-        refuse(group.absent, main=options.get("array") is None)
+        group = open_group(paths, **common, **options)
+    if not allow_incomplete:
+        refuse(group.absent, main=array is None)
     _warn(group.absent)
     return group.main
 
@@ -466,6 +525,20 @@ def mount(
     workers: int | None = None,
     allow_other: bool = False,
     direct_io: bool = False,
+    format: str | None = None,
+    array: str | None = None,
+    nav_shape: int | str | Sequence[int] | None = None,
+    sync_offset: int = 0,
+    roi: Any = None,
+    dtype: Any = None,
+    dark: Any = None,
+    gain: Any = None,
+    dead: Any = None,
+    chunks: tiling.ChunkSpec = "auto",
+    backend: str = "auto",
+    accept_changes: bool = False,
+    allow_incomplete: bool = False,
+    follow_outside: bool = False,
     **options: Any,
 ) -> Mount:
     """Show data sets at a mount point, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, served by another process.
@@ -481,8 +554,9 @@ def mount(
         workers: reads that are answered from source files side by side; None: one a core, at least four.
         allow_other: let in other users than this one.
         direct_io: past the kernel's cache, for who reads everything once; files cannot be mapped then.
-        options: what `open` takes, for every data set. The backend is "buffered" unless said otherwise: a source that shrinks
-            kills the process that reads its map.
+        format, array, nav_shape, sync_offset, roi, dtype, dark, gain, dead, chunks, accept_changes, allow_incomplete, follow_outside,
+            options: as of `open`, for every data set.
+        backend: as of `open`, but "auto" is "buffered": a source that shrinks kills the process that reads its map.
 
     Raises:
         MountError: mounting cannot work; the message says why and what to do.
@@ -491,23 +565,43 @@ def mount(
     from vfs.mount import Mount
     from vfs.mount.points import check_apart
 
-    items = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    common: dict[str, Any] = {
+        "format": format,
+        "array": array,
+        "nav_shape": nav_shape,
+        "sync_offset": sync_offset,
+        "roi": roi,
+        "dtype": dtype,
+        "dark": dark,
+        "gain": gain,
+        "dead": dead,
+        "chunks": chunks,
+        "backend": backend,
+        "accept_changes": accept_changes,
+        "allow_incomplete": allow_incomplete,
+        "follow_outside": follow_outside,
+    }
+    _check(common)
+    items = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
     if not items:
         raise OptionError("nothing to mount: expected at least one data set")
     limit = tiling.as_bytes(cache_size, "cache_size")
-    how: dict[str, Any] = {"workers": workers, "allow_other": allow_other, "direct_io": direct_io}
+    for name, value in {"tree": tree, "show_files": show_files, "allow_other": allow_other, "direct_io": direct_io}.items():
+        fitting(name, value, bool)
+    mountpoint = file_name(mountpoint)
+    how: dict[str, Any] = {"workers": fitting("workers", workers, int | None), "allow_other": allow_other, "direct_io": direct_io}
     if tree:
         if len(items) != 1 or not isinstance(items[0], str | os.PathLike):
             raise OptionError(f"tree=True shows one folder, found {len(items)}")
-        root = os.path.abspath(items[0])
+        root = os.path.abspath(file_name(items[0]))
         check_apart(mountpoint, root)
-        make = partial(forest, root, limit, show_files=show_files, **options)
+        make = partial(forest, root, limit, show_files=show_files, **common, **options)
         make()  # says what is wrong at once; opens nothing
         return Mount.start(make, mountpoint, sources=[root], **how)
     if show_files:
         raise OptionError("show_files goes with tree=True")
-    options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
-    openings = [open_group(item, **options).opening for item in items]
+    common["backend"], _ = choice(backend, serves=True)
+    openings = [open_group(item, **common, **options).opening for item in items]
     return Mount.start(partial(open_folder, openings, limit), mountpoint, sources=[opening.paths[0] for opening in openings], **how)
 
 
@@ -558,8 +652,9 @@ def forest(
     Raises:
         OptionError: it is no folder; an option that does not fit, or is for a single data set.
     """
+    _check({name: value for name, value in options.items() if name in _COMMON})
     for name in ("array", "nav_shape", "sync_offset", "roi", "dark", "gain", "dead"):
-        if options.get(name):
+        if options.get(name, _COMMON[name][0]) is not _COMMON[name][0]:
             raise OptionError(f"{name} is for one data set, not for all that are in a folder; mount that one by itself")
         options.pop(name, None)
     chunks = options.get("chunks", "auto")
@@ -568,15 +663,13 @@ def forest(
     kind = by_name(format) if format else None
     own = {name: value for name, value in options.items() if name not in _COMMON}
     if kind is not None:
-        kind.check_options(own)
+        kind.fitted(own)
     elif own:
         raise OptionError(f"{next(iter(own))} is an option of a format: say of which one, with --format (format=)")
     if zarr_format not in (None, 2, 3):
         raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
-    try:
-        np.dtype(options.get("dtype"))
-    except TypeError:
-        raise OptionError(f"dtype={options['dtype']!r}: not a numpy dtype") from None
+    if options.get("dtype") is not None:
+        dtype_option(options["dtype"])
     options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
     cache = ChunkCache(cache_size)
     opener = partial(_opened, told=set(), cache=cache, format=format, **options)

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from types import FrameType, NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vfs.errors import MissingSourceError, OptionError, VfsError, printable
+from vfs.options import from_text, named
 from vfs.streams import give_up
 
 if TYPE_CHECKING:
@@ -307,45 +308,10 @@ def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
     for name, text in texts.items():
         annotation = kind.options[name].annotation
         try:
-            found[name] = _value(text, annotation)
+            found[name] = from_text(text, annotation)
         except ValueError:
-            wanted = [_NAMES.get(kind_, str(kind_)) for kind_ in _kinds(annotation)]
-            raise OptionError(f"-o {name}={text}: expected {' or '.join(wanted)}") from None
+            raise OptionError(f"-o {name}={text}: expected {named(annotation)}") from None
     return found
-
-
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-
-
-def _kinds(annotation: Any) -> list[Any]:
-    """The types that an option may have, those first that take the fewest texts; for `Literal` its values."""
-    if get_origin(annotation) in (Union, UnionType):
-        members = [kind for member in get_args(annotation) if member is not NoneType for kind in _kinds(member)]
-    else:
-        members = [annotation] if get_origin(annotation) is not Literal else list(get_args(annotation))
-    order = [bool, int, float]
-    return sorted(members, key=lambda kind: order.index(kind) if kind in order else len(order) + (kind is str))
-
-
-def _value(text: str, annotation: Any) -> Any:
-    """The text of an option as one of its types. Raises ValueError where it is none of them."""
-    for kind in _kinds(annotation):
-        try:
-            if kind is bool:
-                return _WORDS[text.lower()]
-            if kind is int:
-                return int(text, 0)
-            if kind is float:
-                return float(text)
-            if not isinstance(kind, type) and get_origin(kind) is None:  # a value of a Literal
-                if text == str(kind):
-                    return kind
-                continue
-            return text  # formats parse texts of their own kind: shapes, names
-        except (KeyError, ValueError):
-            continue
-    raise ValueError(text)
 
 
 def document(value: Any) -> str:

@@ -204,7 +204,6 @@ class Dataset:
         attrs = self._calibrated(None if chosen is not None else nav, sync_offset)
         if nav_shape is not None and (unequal := self._unequal(nav, sync_offset)) is not None:
             absent = (*absent, unequal)
-        how = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 

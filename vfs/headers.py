@@ -15,6 +15,7 @@ from numpy.lib import format as npy
 
 from vfs.boundary import Boundary, absolute, open_found, remember, remembered
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.options import shown
 
 _MOST_TEXT = 64 << 20  # bytes of a side file that is read whole
 _NPY = re.compile(
@@ -93,12 +94,12 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
         OptionError: nothing is given.
         MissingSourceError: a glob finds nothing.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
     if not given:
         raise OptionError("no file given: expected a file, several files, or a glob")
     found = []
     for item in given:
-        name = os.fspath(item)
+        name = file_name(item)
         if not glob.has_magic(name) or os.path.exists(name):
             found.append(name)
             continue
@@ -119,6 +120,21 @@ def series(path: str) -> str:
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     return os.path.join(folder, re.sub(r"\d+", "*", stem) + ending)
+
+
+def file_name(given: Any) -> str:
+    """A name or path as text that can be the name of a file.
+
+    Raises:
+        OptionError: it cannot.
+    """
+    try:
+        name = os.fspath(given)
+        if isinstance(name, str) and "\0" not in name and (name.isascii() or os.fsencode(name)):
+            return name
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise OptionError(f"{shown(given)}: expected the name of a file, several of them in a list, or a glob")
 
 
 def nav_dims(ndim: int) -> tuple[str, ...]:
@@ -143,8 +159,21 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
     except ValueError:
         shape = ()
     if not shape or any(n < 1 for n in shape):
-        raise OptionError(f"{name}={value!r}: expected one or more positive numbers such as 256,256")
+        raise OptionError(f"{name}={shown(value)}: expected one or more positive numbers such as 256,256")
     return shape
+
+
+def dtype_option(value: Any) -> np.dtype:
+    """A dtype given as numpy takes it.
+
+    Raises:
+        OptionError: it is none.
+    """
+    try:
+        dtype: np.dtype = np.dtype(value)
+    except (TypeError, ValueError):  # ValueError: text that is no UTF-8
+        raise OptionError(f"dtype={shown(value)}: not a numpy dtype") from None
+    return dtype
 
 
 def numbered(start: str, ending: str) -> list[tuple[int, str]]:

@@ -20,6 +20,7 @@ from vfs.dataset import Dataset
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, OptionError, SourceError
 from vfs.geometry import Region
+from vfs.headers import dtype_option
 from vfs.kernels.fetch import decode_windows, in_runs
 from vfs.kernels.ranges import (
     COLUMNS,
@@ -449,10 +450,7 @@ def _within(tile: Region, region: Region) -> tuple[Any, ...]:
 
 
 def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
-    try:
-        target: np.dtype = np.dtype(asked).newbyteorder("=")
-    except TypeError:
-        raise OptionError(f"dtype={asked!r}: not a numpy dtype") from None
+    target = dtype_option(asked).newbyteorder("=")
     if target.kind not in "biufc" or target.itemsize > (16 if target.kind == "c" else 8) or (stored.kind == "c" and target.kind != "c"):
         raise OptionError(f"dtype={target}: cannot convert {stored} to it")
     return target

@@ -19,6 +19,7 @@ from typing import SupportsIndex, cast
 
 from vfs.errors import OptionError
 from vfs.geometry import Region
+from vfs.options import shown
 
 ChunkSpec = str | int | Sequence[int]
 
@@ -268,7 +269,7 @@ def as_bytes(spec: int | str, name: str) -> int:
     """
     size = _size(spec) if isinstance(spec, str) else _integer(spec)
     if size is None or size < 0:
-        raise OptionError(f'{name}={spec!r}: expected a number of bytes, also as "512MiB"')
+        raise OptionError(f'{name}={shown(spec)}: expected a number of bytes, also as "512MiB"')
     return size
 
 
@@ -291,7 +292,7 @@ def _integer(value: object) -> int | None:
 
 def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(spec, Iterable):
-        raise OptionError(f"chunks={spec!r}: expected a word, a number of bytes, or elements per axis")
+        raise OptionError(f"chunks={shown(spec)}: expected a word, a number of bytes, or elements per axis")
     asked = tuple(spec)
     if len(asked) != len(shape):
         raise OptionError(f"chunks={asked}: expected an element count, or -1 for all of it, for each of {len(shape)} axes, shape {tuple(shape)}")

@@ -21,6 +21,7 @@ from typing import Any
 from vfs.dataset import Dataset, Saved
 from vfs.errors import FormatError, OptionError, UnknownFormatError
 from vfs.headers import read_first
+from vfs.options import fitting
 
 HEAD = 4096  # bytes of a file that `sniff` gets to see
 HEADERLESS = "raw"  # the format that no file can be recognised as
@@ -70,6 +71,15 @@ class Format:
                 others = " and ".join(other.name for other in formats().values() if name in other.options)
                 hint = f" (did you mean {near[0]}?)" if near else f", {others} has" if others else ""
                 raise OptionError(f"format {self.name} has no option {name!r}{hint}; its options: {known}")
+
+    def fitted(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options as values of the types that they take.
+
+        Raises:
+            OptionError: the format has no such option, or it takes something else.
+        """
+        self.check_options(given)
+        return {name: fitting(name, value, self.options[name].annotation) for name, value in given.items()}
 
     def label(self, path: str) -> str:
         """The name of a data set: the file's name without the format's ending (without the last one, where none fits)."""

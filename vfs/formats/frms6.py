@@ -267,7 +267,7 @@ def _frames(files: Files, headers: Sequence[np.void], repeat: int, allow_truncat
     )
 
 
-def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | None = None, allow_truncated: bool = False) -> list[Dataset]:
+def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None, allow_truncated: bool = False) -> list[Dataset]:
     """Open an FRMS6 set: its .hdr, one of its files (the others are found), or several files (these are the set).
 
     Args:
@@ -324,7 +324,7 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | Non
             shape = dark.shape
             found.append(Dataset("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
     height, width = layout.sig_shape
-    return [*found, _gain(gain_map, [(height, width), (height // repeat * binning, width)])] if gain_map else found
+    return [*found, _gain(os.fspath(gain_map), [(height, width), (height // repeat * binning, width)])] if gain_map else found
 
 
 FORMAT = Format("frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open, leads=(".hdr",))

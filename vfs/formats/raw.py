@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError
 from vfs.formats import Format
-from vfs.headers import nav_dims, shape_option
+from vfs.headers import dtype_option, nav_dims, shape_option
 from vfs.layout import FrameLayout
 
 _FAR = 1 << 60  # bytes: more than any file has, and far from where sums overflow
@@ -33,9 +34,9 @@ def sniff(path: str, head: bytes) -> bool:
 def open(
     paths: Sequence[str],
     *,
-    stored_dtype: str | None = None,
-    sig_shape: str | None = None,
-    shape: str | None = None,
+    stored_dtype: Any = None,
+    sig_shape: int | str | Sequence[int] | None = None,
+    shape: int | str | Sequence[int] | None = None,
     file_header: int = 0,
     frame_header: int = 0,
     frame_footer: int = 0,
@@ -63,10 +64,7 @@ def open(
         raise OptionError(f"{paths[0]}: raw data needs the dtype of its pixels, such as dtype='u2' (-o dtype=u2)")
     if (shape is None) == (sig_shape is None):
         raise OptionError(f"{paths[0]}: raw data needs either sig_shape (a frame, such as 256,256) or shape (the whole array)")
-    try:
-        dtype = np.dtype(stored_dtype)
-    except TypeError:
-        raise OptionError(f"dtype={stored_dtype!r}: not a numpy dtype") from None
+    dtype = dtype_option(stored_dtype)
     if byte_order is not None:
         if byte_order not in ("little", "big", "<", ">"):
             raise OptionError(f"byte_order={byte_order!r}: expected little or big")
@@ -76,7 +74,7 @@ def open(
             raise OptionError(f"{name}={value}: expected a number of bytes, 0 or more, and fewer than any file has")
     decoder = PlainDecoder(dtype)
     whole = None if shape is None else shape_option(shape, "shape")
-    sig = shape_option(sig_shape or "", "sig_shape") if whole is None else whole[-2:]
+    sig = shape_option("" if sig_shape is None else sig_shape, "sig_shape") if whole is None else whole[-2:]
     if whole is not None and math.prod(whole) * dtype.itemsize >= 1 << 63:
         raise OptionError(f"shape={shape!r}: an array of {dtype} has more than 2^63 bytes")
     if len(sig) > 8:

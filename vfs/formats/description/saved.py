@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import types
-import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +12,7 @@ from vfs.errors import OptionError
 from vfs.formats import Format, by_name
 from vfs.formats.description.schema import MOST, Value, load
 from vfs.formats.description.sources import Folder
+from vfs.options import fitting, named
 
 _MOST_IMAGE = 1 << 20  # numbers a correction may have that stands in the description itself
 
@@ -59,22 +57,10 @@ def _option(value: Value, name: str, kind: Format) -> Any:
     except OptionError as error:
         value.fail(f"{error}; for every format: {', '.join(_SETTINGS)}")
     declared = kind.options[name].annotation
-    accepted = _types(declared)
-    given = value.value
-    if type(given) is int and float in accepted:
-        return float(given)
-    if str in accepted and isinstance(given, list) and given and {type(item) for item in given} <= {int, str}:
-        return ",".join(map(str, given))  # a shape, as it is written on a command line
-    if accepted and type(given) not in accepted:
-        value.expected(f"what the option takes ({inspect.formatannotation(declared)})")
-    return given
-
-
-def _types(declared: Any) -> set[type]:
-    """The plain types of an annotation; none where it has others, too."""
-    parts = typing.get_args(declared) if typing.get_origin(declared) in (types.UnionType, typing.Union) else (declared,)
-    plain = {bool, int, float, str, types.NoneType}
-    return set(parts) if set(parts) <= plain else set()
+    try:
+        return fitting(name, value.value, declared)
+    except OptionError:
+        value.expected(f"what the option takes ({named(declared)})")
 
 
 def _numbers(value: Value, folder: Folder) -> Any:
