@@ -138,6 +138,11 @@ class VirtualArray(ArrayReader):
 
         return direct(self.store(), self.dataset.path)
 
+    def _repr_html_(self) -> str:
+        from vfs.display import array_html
+
+        return array_html(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return VirtualArray.later, self.__dict__.get("_later") or (self.group.opening, self.dataset.path)
 
@@ -226,6 +231,11 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         import zarr
 
         return zarr.open_group(self.store(), mode="r")
+
+    def _repr_html_(self) -> str:
+        from vfs.display import group_html
+
+        return group_html(self.name, self.opening.format, self, self.tree.main)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _group_again, (self.opening,)
