@@ -154,6 +154,8 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert shown(capsys, write_npy(tmp_path, np.array(5)))[1:] == ["minimum 5, maximum 5, mean 5"]
     assert cli.main(["look", str(path), "9,9"]) == 2
     assert capsys.readouterr().err == "vfs: position '9,9': expected scan_y 0 to 2, scan_x 0 to 3, or one number from 0 to 11\n"
+    assert cli.main(["look", str(path), "--chunks", "frames"]) == 2
+    assert "--chunks" in capsys.readouterr().err
     assert cli.main(["look", str(path), "--graphics", "oil"]) == 2
     assert "expected auto, kitty, sixel, truecolor, 256, plain" in capsys.readouterr().err
 

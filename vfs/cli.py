@@ -195,6 +195,7 @@ def look(
     from vfs.look import looked
     from vfs.screen import screen
 
+    refuse({name: settings.given[name] for name in ("--chunks", "--zarr-format")}, "for look, which reads one frame")
     shown = screen(graphics)
     put("\n".join(looked(open_set([dataset], settings), position, shown)))
 
