@@ -438,8 +438,7 @@ def arrange(
             sig, np.ones(len(index), np.int64), word_bytes=show.itemsize, file_header=planes.offsets[:, 0], first=index, files=planes.file
         ).arranged(nav)
         return frames, PlainDecoder(show.newbyteorder(kind.order)), ()
-    if any(kind.segment[k - 1] > 1 for k in {1, 2, 3, 4} - set(used)):
-        raise FormatError(f"tiles of shape {kind.segment} in a page of {kind.shaped} cannot be arranged")
+    pitch = tuple(_pitch(kind, shown)) if kind.tiled else ()
     origin, size = kind.segments()
     keep = ~((planes.offsets == 0) & (planes.sizes == 0))
     plane, segment = np.nonzero(keep)
@@ -458,9 +457,33 @@ def arrange(
         planes.sizes[plane, segment],
         word_bytes=show.itemsize if kind.plain else 0,
         whole=not kind.plain,
-        pitch=block if kind.tiled else (),
+        pitch=(1,) * len(nav) + pitch if kind.tiled else (),
         numbers=plane * n + segment,
     )
     if kind.plain:
         return layout, PlainDecoder(show.newbyteorder(kind.order)), block if kind.tiled else ()
     return layout, SegmentDecoder(kind.header, n, show), block
+
+
+def _pitch(kind: Kind, shown: tuple[int, ...]) -> tuple[int, ...]:
+    """How long tiles are along every axis that is shown, as they lie in the file.
+
+    What a tile has along an axis that is not shown, of which the page has one pixel, belongs to the next axis that is: so far apart are
+    two elements along the one before.
+
+    Raises:
+        FormatError: there is no axis for it.
+    """
+    long = (1, *kind.segment)
+    pitch = [1] * len(shown)
+    done = free = 0
+    for k, axis in enumerate(shown):
+        if axis > 0:
+            pitch[k] = math.prod(long[done : axis + 1])
+            done, free = axis + 1, k + 1
+    rest = math.prod(long[done:])
+    if free < len(shown):
+        pitch[free] = rest
+    elif rest > 1:
+        raise FormatError(f"tiles of shape {kind.segment} in a page of {kind.shaped} cannot be arranged")
+    return tuple(pitch)

@@ -369,6 +369,55 @@ def test_written_by_tifffile(tmp_path: Path) -> None:
     same(vfs.open(tmp_path / "e.tif")[...].ravel(), np.arange(12, dtype="u2"))
 
 
+_FLAT, _THICK = (16, 16), (16, 16, 16)
+
+
+@pytest.mark.parametrize("more", [{}, {"compression": "zlib"}])
+@pytest.mark.parametrize(
+    ("shape", "tile"),
+    [
+        ((1, 1, 9), _FLAT),
+        ((1, 7, 1), _FLAT),
+        ((1, 1, 7, 1, 1), _FLAT),
+        ((2, 9, 1, 1), _FLAT),
+        ((5, 20, 1), _FLAT),
+        ((1, 7, 9), _THICK),
+        ((3, 1, 1, 9, 1), _THICK),
+    ],
+)
+def test_tiles_longer_than_an_axis_of_one_pixel(tmp_path: Path, shape: tuple[int, ...], more: dict[str, Any], tile: tuple[int, ...]) -> None:
+    twin = frames_of(shape, "u2")
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, twin, tile=tile, photometric="minisblack", **more)
+    got = vfs.open(path)
+    assert got.shape == shape
+    same(got[...], twin)
+    same(got[..., -1, :], twin[..., -1, :])
+
+
+@pytest.mark.parametrize("behind", [{"imagej": True}, {"metadata": None}, {"metadata": None, "compression": "zlib"}])
+@pytest.mark.parametrize("before", [{}, {"tile": (16, 16)}, {"compression": "zlib"}, {"contiguous": False}])
+@pytest.mark.parametrize("shape", [(7, 9), (4, 7, 9)])
+def test_pages_appended_by_others_than_tifffile(tmp_path: Path, shape: tuple[int, ...], before: dict[str, Any], behind: dict[str, Any]) -> None:
+    """tifffile gives up on its own description then: it says nothing of the pages behind, and is no sign of a truncated file."""
+    twin, other = frames_of(shape, "u2"), frames_of((2, 5, 6), "u1")
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, twin, photometric="minisblack", **before)
+    tifffile.imwrite(path, other, photometric="minisblack", append=True, **behind)
+    group = vfs.open_group(path)
+    assert group.keys() == {"series_0/data", "series_1/data"}
+    same(group["series_0/data"][...], twin)
+    same(group["series_1/data"][...], other)
+
+
+def test_planes_behind_a_page_that_has_no_directory_for_them_are_not_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as writer:
+        writer.write(frames_of((4, 7, 9), "u2"), photometric="minisblack", truncate=True)
+    tifffile.imwrite(path, frames_of((5, 7, 9), "u2"), photometric="minisblack", append=True, metadata=None)
+    refuses(path, "say more than its pages hold")
+
+
 def test_pyramids_written_by_tifffile(tmp_path: Path) -> None:
     twin = frames_of((3, 32, 40), "u2")
     with tifffile.TiffWriter(tmp_path / "a.tif") as file:

@@ -127,10 +127,37 @@ def _has_told(table: PageTable, found: Structure) -> bool:
     kind = table.kinds[table.kind[found.rows[0]]]
     if text.startswith("ImageJ="):
         return len(found.rows) > 1 or re.search(r"^images=0*[2-9]|^images=0*1\d", text, re.M) is not None
-    if text.startswith("shape=(") or (text.startswith("{") and '"shape"' in text):
-        shape = tuple(int(n) for n in re.findall(r"\d+", text.partition("]" if text[0] == "{" else ")")[0].partition("shape")[2]))
+    shape = _shaped(text)
+    if shape is not None:
         return isinstance(kind, str) or len(found.rows) > 1 or shape != kind.shape or '"axes"' in text
     return found.text(SOFTWARE, 256).startswith("SI.") or text.startswith("state.") or "scanimage.SI" in text[-256:]
+
+
+def _shaped(text: str) -> tuple[int, ...] | None:
+    """The shape that a description by tifffile says; None where it says none."""
+    if not (text.startswith("shape=(") or (text.startswith("{") and '"shape"' in text)):
+        return None
+    return tuple(int(n) for n in re.findall(r"\d+", text.partition("]" if text[0] == "{" else ")")[0].partition("shape")[2]))
+
+
+def _all_paged(table: PageTable, found: Structure) -> bool:
+    """True where tifffile's description of the first page says no more than pages hold that have directories of their own.
+
+    So it is where another program appended pages; planes that follow the first one without a directory would be left out.
+    """
+    shape = _shaped(found.text(DESCRIPTION))
+    kind = table.kinds[table.kind[found.rows[0]]]
+    if shape is None or isinstance(kind, str):
+        return False
+    count, rest = divmod(math.prod(shape), math.prod(kind.shape))
+    alike = sum(1 for row in found.rows[:count] if table.kind[row] == table.kind[found.rows[0]])
+    if rest or alike < count:
+        return False
+    if count == 1 or not kind.plain or int(kind.segment_bytes().sum()) != kind.nbytes:
+        return True
+    first, last = table.planes([found.rows[0], found.rows[count - 1]]).offsets[:, 0].tolist()
+    end = first + count * kind.nbytes
+    return last < end or any(first < table.at[row] < end for row in found.rows[1:])
 
 
 def _told(table: PageTable, found: Structure) -> list[_Series]:
@@ -146,6 +173,8 @@ def _told(table: PageTable, found: Structure) -> list[_Series]:
             if not marks:
                 return []
             if series[0].kind not in marks:
+                if _all_paged(table, found):
+                    return []
                 raise TruncatedSourceError(f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {_HINT}")
             return [replace(_from_tifffile(table, found, s), levels=[_from_tifffile(table, found, level) for level in s.levels[1:]]) for s in series]
     except (VfsError, MemoryError):
