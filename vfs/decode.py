@@ -14,10 +14,11 @@ import json
 import lzma
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Protocol, cast
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -141,7 +142,7 @@ class PlainDecoder:
 class CodecDecoder:
     """Blocks compressed with numcodecs codecs.
 
-    A block decodes to as many bytes as it should, or not at all: what would unpack to more is given up on.
+    A block decodes to as many bytes as it should, or not at all: what would unpack to more is given up on, at every step of a chain.
 
     Args:
         stored: dtype of the decoded bytes, either byte order.
@@ -173,13 +174,18 @@ class CodecDecoder:
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         want = math.prod(shape) * self.stored.itemsize
         chain = self._chain
+        codecs = [_codec(codec) for codec in chain]
+        rooms = [*accumulate(codecs, _before, initial=_Room(want, True))]
         try:
             made = np.empty(shape, self.dtype)
             flat = made.reshape(-1).view(np.uint8)
-            got: Any = data
-            for k, codec in enumerate(reversed(chain)):
-                last = k == len(chain) - 1
-                got = _decoded(_codec(codec), got, want if last else 16 * want + (1 << 16), flat if last else None)
+            got = np.frombuffer(data, np.uint8)
+            for k, codec in reversed([*enumerate(codecs)]):
+                if got.size > rooms[k + 1].most and not rooms[k + 1].packed:
+                    raise ValueError(f"{codec.codec_id} would make more than the {rooms[k].most:,} bytes that there is room for")
+                got = _decoded(codec, got, rooms[k], None if k else flat)
+                if k and got.size > rooms[k].most:
+                    raise ValueError(f"{codec.codec_id} makes more than the {rooms[k].most:,} bytes that there is room for")
         except Exception as error:  # a codec may fail in any way
             raise DecodeError(f"block {block}: does not decode with {', '.join(chain)[:240]}: {str(error)[:120] or type(error).__name__}") from None
         if got.size != want:
@@ -222,9 +228,45 @@ def _unpacked(codec: Any, packed: io.BytesIO) -> gzip.GzipFile | bz2.BZ2File | l
     return lzma.LZMAFile(packed, format=codec.format, filters=codec.filters)
 
 
-def _decoded(codec: Any, data: Any, most: int, out: np.ndarray | None) -> np.ndarray:
-    """What `data` decodes to as uint8[n]: `out` where that can be written to; where there is more than `most` bytes, an error or a piece that is longer."""
-    name = codec.codec_id
+class _Room(NamedTuple):
+    """How many bytes there may be between two codecs of a block: at most, and whether all that are fewer are wrong.
+
+    `packed`: they are compressed, and others, which belong to nothing, may follow them.
+    """
+
+    most: int
+    exactly: bool
+    packed: bool = False
+
+
+_SUMS = {"adler32": 4, "crc32": 4, "crc32c": 4, "fletcher32": 4, "jenkins_lookup3": 4}  # bytes
+_CASTS = {"astype": ("encode_dtype", "decode_dtype"), **dict.fromkeys(("delta", "fixedscaleoffset", "quantize"), ("astype", "dtype"))}
+
+
+def _before(room: _Room, codec: Any) -> _Room:
+    """What a codec decodes to `room`: of codecs that compress, hardly more than it."""
+    name, most = codec.codec_id, room.most
+    if name in _CASTS:
+        stored, made = (np.dtype(getattr(codec, dtype)).itemsize for dtype in _CASTS[name])
+        return _Room(most // made * stored, room.exactly)
+    if name in ("shuffle", "bitround"):
+        return room._replace(packed=False)
+    if name in _SUMS:
+        return _Room(most + _SUMS[name], room.exactly)
+    if name == "packbits":
+        return _Room(1 + -(-most // 8), room.exactly)
+    if name == "base64":
+        return _Room(4 * -(-most // 3), room.exactly)
+    return _Room(most + most // 8 + (1 << 16), False, True)
+
+
+def _decoded(codec: Any, data: Any, room: _Room, out: np.ndarray | None) -> np.ndarray:
+    """What `data` decodes to as uint8[n]: `out` where that can be written to; where there is more than room for, an error or a piece that is longer.
+
+    Raises:
+        Exception: of any kind, where it does not decode.
+    """
+    name, most = codec.codec_id, room.most
     if name == "zlib":
         inflate = zlib.decompressobj()
         got: Any = inflate.decompress(data, most + 1)
@@ -233,10 +275,36 @@ def _decoded(codec: Any, data: Any, most: int, out: np.ndarray | None) -> np.nda
     elif name in ("gzip", "bz2", "lzma"):
         with _unpacked(codec, io.BytesIO(data)) as stream:
             got = stream.read(most + 1)
-    elif name in ("blosc", "lz4", "zstd") and out is not None:  # these check the size of what they write to; not all codecs do
-        return out if len(np.frombuffer(codec.decode(data, out=out), np.uint8)) == out.size else out[:0]
+    elif name in _SAID:
+        said = _SAID[name](data[:_LONGEST_HEAD].tobytes())
+        if said is None and not room.exactly:
+            raise ValueError(f"{name} does not say how many bytes it makes")
+        if said is not None and (said > most or (room.exactly and said < most)):
+            raise ValueError(f"{name} makes {said:,} bytes, there is room for {most:,}")
+        to = np.empty(most if said is None else said, np.uint8) if out is None else out
+        codec.decode(data, out=to)
+        return to
     else:
         got = codec.decode(data)
     if isinstance(got, np.ndarray) and got.dtype.hasobject:
         raise TypeError("it makes Python objects, expected bytes")
     return np.frombuffer(got, np.uint8)
+
+
+_LONGEST_HEAD = 18  # bytes
+
+
+def _zstd_size(head: bytes) -> int | None:
+    """Bytes that a zstd frame says it has (RFC 8878, 3.1.1.1); None where it does not say."""
+    kind = head[4]
+    width = (0, 2, 4, 8)[kind >> 6] or kind >> 5 & 1
+    at = 5 + (not kind >> 5 & 1) + (0, 1, 2, 4)[kind & 3]
+    return int.from_bytes(head[at : at + width], "little") + 256 * (width == 2) if width else None
+
+
+_SAID: dict[str, Callable[[bytes], int | None]] = {
+    "blosc": lambda head: int.from_bytes(head[4:8], "little"),
+    "lz4": lambda head: int.from_bytes(head[:4], "little"),
+    "zstd": _zstd_size,
+}
+"""How many bytes compressed data say they become."""

@@ -6,6 +6,7 @@ is possible. What is corrected or converted goes in tiles that stay in the proce
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -397,7 +398,7 @@ class RegionReader:
 
     def _undecoded(self, where: tuple[int, int, int, int], error: DecodeError) -> DecodeError:
         file, start, size, _ = where
-        return DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}")
+        return DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}", error.errno or errno.EIO)
 
     def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
         file, start, size, number = where

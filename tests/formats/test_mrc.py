@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import random
+import resource
 import struct
 import tracemalloc
 from collections.abc import Mapping
@@ -117,6 +120,23 @@ def test_packed(tmp_path: Path, ending: str, order: str) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(vfs.VfsError, match=r"set\.mrc"):
             vfs.open(path, format="mrc")[...]
+
+
+def test_a_packed_file_that_claims_more_than_memory_holds(tmp_path: Path) -> None:
+    path = write_mrc(tmp_path, frames_of((1, 4, 5), "i1"), 0, name="set.mrc.gz")
+    head = bytearray(gzip.decompress(path.read_bytes()))
+    struct.pack_into("<3i", head, 0, 4096, 4096, 512)
+    path.write_bytes(gzip.compress(bytes(head) + random.Random(1).randbytes(5 << 20)))
+    array = vfs.open(path)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 30), before[1]))
+    try:
+        with pytest.raises(vfs.DecodeError, match="8,589,934,592 bytes after unpacking, which memory does not hold; unpack the file first") as caught:
+            array[0, 0, 0]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert caught.value.errno == errno.ENOMEM
 
 
 def test_movies_know_their_scan(tmp_path: Path) -> None:

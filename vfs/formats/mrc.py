@@ -16,6 +16,7 @@ cache while it fits), so unpack large ones once with gunzip.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import math
@@ -156,7 +157,11 @@ class _Unpacked:
         return self.stored.newbyteorder("=")
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.stored)
+        try:
+            made = np.empty(shape, self.stored)
+        except MemoryError:
+            nbytes = math.prod(shape) * self.stored.itemsize
+            raise DecodeError(f"its header says {nbytes:,} bytes after unpacking, which memory does not hold; unpack the file first", errno.ENOMEM) from None
         memory = memoryview(made.reshape(-1).view(np.uint8).data)
         done = 0
         try:

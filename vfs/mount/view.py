@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vfs.buffers import scratch
-from vfs.errors import MountError, SourceChangedError, VfsError, printable
+from vfs.errors import MountError, SourceChangedError, SourceError, VfsError, printable
 from vfs.kernels.paths import path_inode
 from vfs.mount.failures import Failures
 from vfs.mount.gate import Gate
@@ -199,6 +199,9 @@ class View:
                 return self._read(key, buf, size, offset, fh)
         except MemoryError:
             pass  # outside of this the exception, and with it what was got so far, is gone
+        except SourceError as error:
+            if error.errno != errno.ENOMEM:
+                raise
         with self.gate.alone():  # one request after the other, with the memory that is given back
             self.folder.cache.clear()
             scratch.clear()
