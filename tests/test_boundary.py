@@ -18,6 +18,8 @@ from tests.formats import test_frms6
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at, open_file, open_found, within
 from vfs.cli import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.testing.opens import opened_past_the_boundary
+from vfs.testing.stack_writers import write_mrc
 from vfs.testing.writers import write_mib, write_npy
 
 readlink = os.readlink
@@ -341,3 +343,59 @@ def test_links_behind_links_of_hdf5(inside: Path, secret: Path) -> None:
     group = vfs.open_group(inside / "set.h5", follow_outside=True)
     for name in ("own", "direct", "through", "soft", "virtual", "hop/out/data"):
         np.testing.assert_array_equal(group[name][...], TWIN)
+
+
+def _side(folder: Path, kind: str) -> tuple[Path, dict[str, Any]]:
+    """A set whose files a library reads: packed, with metadata of other programs, with a table, with a mask."""
+    frames = np.arange(3 * 4 * 5, dtype="<i2").reshape(3, 4, 5)
+    if kind == "packed":
+        return write_mrc(folder, frames, 1, name="set.mrc.gz"), {}
+    if kind == "tifffile":
+        tifffile = pytest.importorskip("tifffile")
+        tifffile.imwrite(folder / "a.tif", frames, imagej=True)
+        return folder / "a.tif", {}
+    np.save(folder / "roi.npy", np.array([0, 2]))
+    if kind == "mask":
+        return write_npy(folder, frames), {"roi": str(folder / "roi.npy")}
+    (folder / "a.bin").write_bytes(frames.tobytes())
+    columns = {"files": [0], "offset": [0], "origin_0": [0], "origin_1": [0], "origin_2": [0], "shape_0": [3], "shape_1": [4], "shape_2": [5]}
+    np.savez(folder / "t.npz", **{name: np.array(column) for name, column in columns.items()})
+    document = {"vfs": 1, "dtype": "<i2", "shape": [3, 4, 5], "files": ["a.bin"], "table": "t.npz"}
+    (folder / "a.vfs.json").write_text(json.dumps(document))
+    return folder / "a.vfs.json", {}
+
+
+@pytest.mark.parametrize("kind", ["packed", "tifffile", "mask", "table"])
+def test_what_libraries_read_is_opened_for_them(tmp_path: Path, kind: str) -> None:
+    """By its path they would open whatever has it by then: another user's file, or a pipe."""
+    path, options = _side(tmp_path, kind)
+    with opened_past_the_boundary(tmp_path) as opened:
+        vfs.open(path, **options).read()
+    assert opened == []
+    with opened_past_the_boundary(tmp_path) as opened:
+        path.read_bytes()
+    assert len(opened) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only who owns a file, or root, may lease it")
+def test_a_leased_file_is_waited_for_but_no_pipe_that_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"abc")
+    real = os.open
+
+    def busy(name: Any, flags: int, *args: Any, **more: Any) -> int:
+        if name == str(path) and flags & os.O_NONBLOCK and not flags & os.O_PATH:
+            if swap:
+                path.unlink(missing_ok=True)
+                os.mkfifo(path)
+            raise BlockingIOError(11, "leased")
+        return real(name, flags, *args, **more)
+
+    monkeypatch.setattr(os, "open", busy)
+    swap = False
+    fd = open_file(str(path))
+    assert os.read(fd, 3) == b"abc"
+    os.close(fd)
+    swap = True
+    with pytest.raises(SourceError, match="expected a file"):
+        open_file(str(path))

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 
@@ -282,7 +282,7 @@ def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> t
         try:
             fd = os.open(path, flags)
         except BlockingIOError:  # another process (a file server) holds a lease of it
-            fd = os.open(path, flags & ~os.O_NONBLOCK)
+            fd = _open_leased(path, flags & ~os.O_NONBLOCK)
     except FileNotFoundError:
         raise MissingSourceError(f"{path}: no such file") from None
     except OSError as error:
@@ -296,6 +296,22 @@ def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> t
         os.close(fd)
         raise
     return fd, found
+
+
+def _open_leased(path: str, flags: int) -> int:
+    """Wait for a file that is leased, and for nothing that is no file: another thing may have its name by now."""
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return os.dup(handle)  # it is looked at again, and refused
+        return os.open(f"/proc/self/fd/{handle}", flags)
+    finally:
+        os.close(handle)
+
+
+def open_stream(path: str) -> BinaryIO:
+    """A file as a stream of bytes, for who would open it by its path otherwise: see `open_found`."""
+    return os.fdopen(open_file(path), "rb")
 
 
 def not_ours(path: str) -> str:

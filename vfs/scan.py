@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.boundary import open_file
+from vfs.boundary import open_stream
 from vfs.dataset import Dataset
 from vfs.errors import OptionError
 from vfs.geometry import Region
@@ -86,7 +86,7 @@ def positions(roi: Any) -> np.ndarray:
             raise OptionError("roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths") from None
     name = os.fspath(roi)
     try:
-        with os.fdopen(open_file(name), "rb") as file:
+        with open_stream(name) as file:
             return np.asarray(np.load(file, allow_pickle=False))
     except (OSError, ValueError, EOFError, MemoryError) as error:  # EOFError: an empty file; MemoryError: a garbled header
         raise OptionError(f"roi={name}: expected a .npy file with a mask or a list of positions: {error}") from None

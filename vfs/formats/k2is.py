@@ -19,7 +19,6 @@ noise that py4DSTEM subtracts).
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.boundary import open_stream
 from vfs.dataset import Dataset, Files
 from vfs.dmtags import Tags, is_tag_file, plain, read_tags
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
@@ -139,10 +139,7 @@ class _Sector:
     def __init__(self, path: str, size: int, stack: ExitStack) -> None:
         self.path = path
         self.blocks = size // k2is.BYTES
-        try:
-            self.fd = stack.enter_context(io.FileIO(path)).fileno()
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be opened: {error.strerror}", error.errno or 5) from None
+        self.fd = stack.enter_context(open_stream(path)).fileno()
         if size < k2is.BYTES or not self.good(self.raw(0)):
             raise FormatError(f"{path}: expected a file of K2 IS blocks, it begins with {self.raw(0)[:4]!r} and has {size:,} bytes")
 

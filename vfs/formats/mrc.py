@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vfs.boundary import open_stream
 from vfs.dataset import Dataset, Files
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
@@ -132,12 +133,13 @@ def _first(path: str, size: int, at: int, opener: Any) -> bytes:
     """
     if opener is None:
         return read_at(path, size, at)
-    try:
-        with opener(path) as stream:
-            stream.seek(at)  # in small steps; read(n) asks for n bytes of memory, however few there are
-            got = b"".join(iter(lambda: stream.read(min(size - stream.tell() + at, 1 << 16)), b""))
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise FormatError(f"{path}: does not unpack: {error}") from None
+    with open_stream(path) as packed:
+        try:
+            with opener(packed) as stream:
+                stream.seek(at)  # in small steps; read(n) asks for n bytes of memory, however few there are
+                got = b"".join(iter(lambda: stream.read(min(size - stream.tell() + at, 1 << 16)), b""))
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise FormatError(f"{path}: does not unpack: {error}") from None
     if len(got) < size:
         raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header, found {len(got):,} after unpacking; the file looks truncated")
     return got

@@ -15,7 +15,6 @@ An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML betw
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.boundary import open_stream
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
@@ -152,7 +152,7 @@ def _elements(path: str, series: _Series, size: int) -> tuple[np.dtype, tuple[in
             f"{path}: elements of {before + nbytes:,} bytes lie from byte {low:,} to {high + before + nbytes:,}, the file has {size:,}; it looks truncated"
         )
     kind = first[lead:]
-    with io.FileIO(path) as file:
+    with open_stream(path) as file:
         for n, at in enumerate(series.offsets.tolist()):
             found = os.pread(file.fileno(), len(kind), at + lead)
             if found != kind:

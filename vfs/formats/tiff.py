@@ -12,6 +12,7 @@ Several files that are alike are stacked along a new first axis; with `concatena
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.boundary import open_stream
 from vfs.dataset import Dataset, Files
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
@@ -167,7 +169,8 @@ def _told(table: PageTable, found: Structure) -> list[_Series]:
         FormatError: the metadata do not fit the pages.
     """
     try:
-        with quiet(), np.errstate(all="ignore"), tifffile().TiffFile(found.path, is_ome=False, is_mmstack=False, is_ndtiff=False) as file:
+        with open_stream(found.path) as stream, quiet(), np.errstate(all="ignore"):
+            file = tifffile().TiffFile(stream, name=os.path.basename(found.path), is_ome=False, is_mmstack=False, is_ndtiff=False)
             marks = [kind for kind in _TOLD if getattr(file, f"is_{kind}")]
             series = file.series
             if not marks:

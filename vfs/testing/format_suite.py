@@ -31,6 +31,7 @@ from vfs.headers import natural
 from vfs.kernels.ranges import FILE
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import CountingBackend, FailingBackend
+from vfs.testing.opens import opened_past_the_boundary
 
 Written = tuple[Any, np.ndarray, Mapping[str, Any]]
 """What a writer gives: the paths that name the set, the array that is in it, options of the format."""
@@ -392,6 +393,16 @@ class FormatTests:
         except OutsideError as error:
             return found.complaint(error), set()
         return "", {name for array in group.values() for name in array.files}
+
+    def test_files_are_opened_through_the_boundary(self, found: Opened) -> None:
+        """What is opened by its path, after that was looked at, may be another file by then: a link that leads out, or a pipe."""
+        with opened_past_the_boundary(found.folder) as opened:
+            for backend in ("mmap", "buffered"):
+                for array in found.group(backend=backend).values():
+                    array.read()
+            if found.row.detected:
+                detect(str(found.first))
+        assert not opened, opened
 
     def test_empty(self, found: Opened) -> None:
         for path in found.files:

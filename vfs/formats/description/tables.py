@@ -18,6 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.lib import format as npy
 
+from vfs.boundary import open_stream
 from vfs.dataset import Files
 from vfs.errors import FormatError, SourceError, VfsError
 from vfs.formats.description.schema import MOST, nearest
@@ -107,7 +108,7 @@ def _cell(body: np.ndarray, row: int, column: int) -> str:
 
 def _read_npz(path: str, ndim: int) -> dict[str, np.ndarray]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_stream(path) as file, zipfile.ZipFile(file) as archive:
             names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
             names = ["file" if name == "files" else name for name in names]
             _check_names(path, names, ndim)
