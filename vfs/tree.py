@@ -131,23 +131,13 @@ class Shown(Protocol):
         """Where a path lies, as far as that is known without looking at any file, or opening what has to be opened; None where it lies in no face."""
         ...
 
-    def closed_by(self, path: str) -> str:
-        """A source of what a path shows that not everybody may read (see `closed`); "" where everybody may read all of them."""
+    def place(self, path: str) -> tuple[str, str]:
+        """The source folder that a path leads to or into ("" where folders of the sources are not shown), and what follows of the path."""
         ...
 
-
-def closed(paths: Iterable[str]) -> str:
-    """The first of some files that not everybody may read, by its mode; "" where everybody may read all that are there."""
-    for path in paths:
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return path
-        if found.st_mode & 0o044 != 0o044:  # where its group may not read it, others includes those who are not in the group only
-            return path
-    return ""
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
+        """The files that what a path shows comes from; unless `all_files` are asked for, those of a set that are known without opening it."""
+        ...
 
 
 class ZarrFace:
@@ -462,7 +452,7 @@ class Folder:
         self.cache = ChunkCache() if cache is None else cache
         self.faces: dict[str, Face] = {}
         self.times: dict[str, int] = {}
-        self._closed: dict[str, str] = {}
+        self._sources: dict[str, Sequence[str]] = {}
         self._sets: dict[str, tuple[Tree, Sequence[str]]] = {}
         self.keep = self.steady = KEEP
         for n, tree in enumerate(trees):
@@ -507,13 +497,15 @@ class Folder:
         name, _, _ = path.partition("/")
         return self.times.get(name) or max(self.times.values())
 
-    def closed_by(self, path: str) -> str:
-        """A source of a set, as it was when that was asked first, that not everybody may read; "" where everybody may read all of them."""
+    def place(self, path: str) -> tuple[str, str]:
+        return "", path
+
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
         name, _, _ = path.partition("/")
-        if name not in self._closed:
-            tree, named = self._sets[name] if name else (None, ())
-            self._closed[name] = closed(chain(named, tree.files if tree else ()))
-        return self._closed[name]
+        if name not in self._sources and name in self._sets:
+            tree, named = self._sets[name]
+            self._sources[name] = tuple(dict.fromkeys(chain(named, tree.files)))
+        return self._sources.get(name, ())
 
     def stamp(self, path: str) -> int:
         """Always the same: what was opened once is shown until the end."""

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -158,10 +159,69 @@ def test_others_who_are_let_in_may_read_what_is_for_all_to_read(public: Path, tr
         assert as_nobody("ls", point)[0] == 0
         assert as_nobody("ls", point / "open.zarr/data")[0] == 0
         assert as_nobody("ls", point / "mine.zarr") == (2, "Permission denied")
-    lines = [line for line in capfd.readouterr().err.splitlines() if "its data are shown to you only" in line]
+    lines = [line for line in capfd.readouterr().err.splitlines() if "its data are shown only to those who may read that file" in line]
     assert [next(name for name in ("mine.npy", "group.npy", "a2.npy") if name in line) for line in lines] == (
         [] if tree else ["mine.npy", "group.npy", "a2.npy"]
     )
+
+
+def as_user(user: int, groups: list[int], *command: str | Path) -> str:
+    """What another user is told: the output, or the reason."""
+    done = run(*command, user=user, group=user, extra_groups=groups, cwd="/", env={**os.environ, "LC_ALL": "C"})
+    return done.stdout if done.returncode == 0 else done.stderr.strip().rpartition(": ")[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, too")
+@pytest.mark.parametrize("tree", [False, True])
+def test_everybody_reads_what_he_could_read_from_the_files(public: Path, tree: bool) -> None:
+    """Folders above count, groups, lists of users; and what holds is what holds when the file is opened."""
+    data, point, member = public / "data", public / "mnt", 12_345
+    (data / "private").mkdir(parents=True)
+    data.chmod(0o755)
+    paths = {name: data / f"{name}.npy" for name in ("open", "group", "list", "late")} | {"secret": data / "private/secret.npy"}
+    for path in paths.values():
+        np.save(path, np.arange(100).reshape(2, 50))
+        path.chmod(0o644)
+    (data / "private").chmod(0o700)
+    os.chown(paths["group"], 0, member)
+    paths["group"].chmod(0o640)
+    paths["list"].chmod(0o640)
+    entries = [(1, 6, -1), (2, 4, NOBODY), (4, 0, -1), (16, 4, -1), (32, 0, -1)]  # acl(5): the owner, the user NOBODY, the group, mask, others
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, bits, who & 0xFFFFFFFF) for tag, bits, who in entries)
+    try:
+        os.setxattr(paths["list"], "system.posix_acl_access", acl)
+    except OSError:
+        del paths["list"]  # the file system has no such lists
+    at = {name: point / (f"private/{name}" if tree and name == "secret" else name) for name in paths}
+    users: dict[str, tuple[int, list[int]]] = {"nobody": (NOBODY, []), "member": (54_321, [member])}
+
+    def read(ending: str) -> dict[str, tuple[bool, bool]]:
+        """(whether a user could read a file, whether he reads it through the mount)."""
+        said = {}
+        for who, (user, groups) in users.items():
+            for name, path in paths.items():
+                direct, shown = (as_user(user, groups, "wc", "-c", file) for file in (path, f"{at[name]}{ending}"))
+                said[f"{who} {name}"] = direct != "Permission denied", shown != "Permission denied"
+        return said
+
+    with vfs.mount(data if tree else list(paths.values()), point, tree=tree, allow_other=True):
+        for ending in (".npy", ".zarr/zarr.json", ".zarr/data/c/0/0"):
+            said = read(ending)
+            assert all(could == does for could, does in said.values()), (ending, said)
+        assert {who for who, (could, _) in said.items() if could} == {
+            *("nobody open", "nobody late", "member open", "member late", "member group"),
+            *(["nobody list"] if "list" in paths else []),
+        }
+        if tree:
+            for command in (["ls", point / "private"], ["stat", point / "private/secret.npy"]):
+                assert as_user(NOBODY, [], *command) == "Permission denied"
+        paths["late"].chmod(0o600)
+        (data / "private").chmod(0o755)
+        said = read(".npy")
+        assert all(could == does for could, does in said.values()), said
+        assert said["nobody secret"] == (True, True)
+        assert said["nobody late"] == (False, False)
+        assert np.load(f"{at['late']}.npy").shape == (2, 50)
 
 
 HOSTILE = [b"new\nline", b"\x1b[31mred", b"not utf-8 \xff\xfe", b"..x", b"-rf", b" ", b"a\\b", b"\xe2\x80\xaetxt", b"\xc2\x9b31m", b"x" * 240, b"tab\there"]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from vfs.errors import OptionError, SourceError, VfsError
 from vfs.forest.listing import Listing, log
 from vfs.forest.records import CHECK, SHARE, Flights, Opened, Record, Rules, state_of, unchanged
 from vfs.formats import Format, formats
-from vfs.tree import FOLDER, Face, Held, Node, Tree, closed
+from vfs.tree import FOLDER, Face, Held, Node
 
 KEEP = 1.0  # seconds that a kernel may remember names
 OPEN = 256  # sets kept open at most
@@ -37,14 +38,16 @@ class _Live:
     Attributes:
         record: what its folder remembered of it when it was last looked at.
         checked, pause: see `Record`.
+        named: the files that it was opened by.
         paths: of its faces that were asked for.
         dropped, told: see `vfs.tree.Life`.
     """
 
-    def __init__(self, listing: Listing, name: str, tree: Tree, record: Record) -> None:
+    def __init__(self, listing: Listing, name: str, opened: Opened, record: Record) -> None:
         self.listing = listing
         self.name = name
-        self.tree = tree
+        self.tree = tree = opened.tree
+        self.named = opened.paths
         self.record = record
         self.faces = tree.faces()
         self.weight = LIGHT + 2 * sum(len(pickle.dumps(array.dataset)) for array in tree.arrays.values())
@@ -61,6 +64,11 @@ class _Live:
     @property
     def until(self) -> float:
         return self.checked + self.pause
+
+    @cached_property
+    def files(self) -> Sequence[str]:
+        """All files of the set, and those that name it."""
+        return tuple(dict.fromkeys(chain([os.path.join(self.listing.path, self.name)], self.named, self.tree.files)))
 
     def look_again(self) -> None:
         """Have all its files looked at before it is used again."""
@@ -208,16 +216,28 @@ class Forest:
         live, face, key = found
         return Held(face, key, live)
 
-    def closed_by(self, path: str) -> str:
-        found = self._used_before(path)
-        if found is not None:
-            return found[0].record.closed
+    def place(self, path: str) -> tuple[str, str]:
+        listing, gone, rest = self._top, "", path
+        while rest:
+            name, _, after = rest.partition("/")
+            listing.check()
+            if name not in listing.folders:
+                break
+            gone, rest = f"{gone}/{name}" if gone else name, after
+            listing = self._listing(gone, listing)
+        return listing.path, rest
+
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
         place = self._place(path)
         if place is None or not place.name:
-            return ""
+            return ()
+        own = os.path.join(place.listing.path, place.name)
         if place.ending is None:
-            return closed([os.path.join(place.listing.path, place.name)])
-        return place.listing.record(place.name).closed
+            return (own,)
+        if all_files:
+            return self._face(path, place)[0].files
+        record = place.listing.record(place.name)
+        return (own, *(os.path.join(place.listing.path, name) for name in record.members), *(name for name, _, _ in record.watched))
 
     # from a path to a place
 
@@ -333,7 +353,7 @@ class Forest:
             self._drop(key)
             if opened is None or record is None or not record.faces:
                 return
-        made = _Live(listing, name, opened.tree, record)
+        made = _Live(listing, name, opened, record)
         with self._lock:
             self._live[key] = made
             while len(self._live) > 1 and (len(self._live) > OPEN or sum(each.weight for each in self._live.values()) > WEIGHT):

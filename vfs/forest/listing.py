@@ -31,7 +31,6 @@ from vfs.boundary import within
 from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
 from vfs.forest.records import CHECK, LONGEST, SHARE, Flights, Opened, Record, Rules, below, files_of, shortened, state_of
 from vfs.headers import natural
-from vfs.tree import closed
 
 log = logging.getLogger("vfs.forest")
 
@@ -283,7 +282,6 @@ class Listing:
         roots = tree.roots(self.rules.zarr_format).items()
         record.faces = tuple((ending, node) for ending, node in roots if len(os.fsencode(record.label + ending)) <= LONGEST - 5)
         record.time = tree.time
-        record.closed = closed(sorted(paths))
         record.stamp = int.from_bytes(digest.digest()) >> 1 | 1
         record.nbytes = sum(size for size in sizes.values() if size > 0)
 

@@ -49,7 +49,6 @@ class Record:
         time: modification time of the newest file, ns; later than that of what the file was before.
         stamp: stands for the files of the set with their sizes and times. Never 0.
         nbytes: of all files of the set; while it is lost, what they had when it was shown.
-        closed: a file of the set that not everybody may read; "" where everybody may read all of them.
         error: why it is not shown; "" where it is, or is simply nothing that vfs knows.
         lost: it was shown before, and now cannot be opened: not absent, but an error.
         passing: other files of the folder may be the reason why it is broken.
@@ -67,7 +66,6 @@ class Record:
     time: int = 0
     stamp: int = 0
     nbytes: int = 0
-    closed: str = ""
     error: str = ""
     lost: bool = False
     passing: bool = False

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from vfs.errors import MountError, OptionError, VfsError, printable
+from vfs.mount.askers import EVERYBODY, Askers
 from vfs.mount.entry import Entry
 from vfs.mount.heap import give_back, share_heap
 from vfs.mount.logs import Line, Stderr
@@ -54,7 +55,7 @@ def serve(
         folder: what to show. Its arrays should use the buffered backend: a source that shrinks kills the process that reads its map.
         mountpoint: an existing, empty folder.
         sources: what is shown, for `vfs mounts` and other programs: the file that names each data set.
-        allow_other: let in others than the user who mounts, to what comes from files that everybody may read.
+        allow_other: let in others than the user who mounts, to what they could read from the files themselves: see `vfs.mount.askers`.
         workers: reads that are answered from sources side by side; None: one a core, at least four.
         ready: called once when the mount answers, in another thread.
         watch: told the status then, about each second when something changed, and at the end.
@@ -196,8 +197,11 @@ def _warm_up(folder: Shown) -> None:
 
 def _warn_of_closed(folder: Shown) -> None:
     """Say what is not shown to others though they are let in."""
-    for file in dict.fromkeys(filter(None, map(folder.closed_by, folder.faces))):
-        log.warning("%s: its data are shown to you only: not everybody may read that file (chmod go+r FILE changes that, before mounting)", printable(file))
+    askers = Askers(lambda: (0, 0, 0))
+    for file in dict.fromkeys(filter(None, (askers.kept_by(folder.sources(name, True), EVERYBODY) for name in folder.faces))):
+        log.warning(
+            "%s: its data are shown only to those who may read that file themselves (chmod go+r FILE, and go+x of its folders, changes that)", printable(file)
+        )
 
 
 @contextmanager

@@ -11,7 +11,8 @@ import errno
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from ctypes.util import find_library
 from functools import cache, wraps
 from importlib import import_module
@@ -23,6 +24,7 @@ import numpy as np
 from vfs.buffers import scratch
 from vfs.errors import MountError, SourceChangedError, SourceError, VfsError, printable
 from vfs.kernels.paths import path_inode
+from vfs.mount.askers import EVERYBODY, SECONDS, Asker, Askers
 from vfs.mount.failures import Failures
 from vfs.mount.gate import Gate
 from vfs.mount.helper import Helper
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("vfs.mount")
 
+_MODES = 4096  # paths whose modes are remembered
 STAMP = (1 << 62) - 1  # what is open is above it where native code knows it (`vfs.kernels.serve.OURS`), else a stamp
 WORKERS = max(4, os.cpu_count() or 1)
 """Reads that are answered from sources side by side, where nobody says otherwise: a disk wants several, a processor no more than it has cores."""
@@ -113,7 +116,8 @@ class View:
         self.folder = folder
         self.direct_io = direct_io
         self.debug = debug
-        self.allow_other = allow_other
+        self.askers = Askers(module.fuse_get_context) if allow_other else None
+        self._modes: dict[tuple[str, str], tuple[float, bool]] = {}
         self.working = BoundedSemaphore(workers)  # however many threads libfuse has: each of them may hold two chunks
         self.counters = Counters()
         self.failures = Failures(log)
@@ -146,12 +150,45 @@ class View:
             when.tv_nsec = nanoseconds
 
     def _mode(self, key: str, node: Node) -> int:
-        """Others may read what they are let in to read, but nothing that comes from a file they may not read."""
-        readers = 0o444 if self.allow_other and not self.folder.closed_by(key) else 0o400
+        """What everybody may read says so; others are let in or not when they ask."""
+        readers = 0o444 if self.askers and self._for_all(key) else 0o400
         return stat.S_IFDIR | readers | readers >> 2 if node.folder else stat.S_IFREG | readers
+
+    def _refused(self, key: str, inside: bool = False) -> bool:
+        """Whether whoever asks now is not to see a path; `inside`: not to see what is in it. Without --allow-other the kernel lets in nobody else."""
+        asker = self.askers.asker() if self.askers else None
+        return asker is not None and self._kept_out(key, asker, inside)
+
+    def _kept_out(self, key: str, asker: Asker, inside: bool, all_files: bool = True) -> bool:
+        """Args: all_files: false: of a set that is not open the files that are known will do."""
+        assert self.askers is not None
+        folder, rest = self.folder.place(key)
+        if not rest:
+            if inside:
+                return bool(folder) and not self.askers.may_list(folder, asker)
+            return bool(folder and key) and not self.askers.may_enter(os.path.dirname(folder), asker)
+        if folder and not self.askers.may_enter(folder, asker):
+            return True
+        within = "/" in rest
+        return (inside or within) and bool(self.askers.kept_by(self.folder.sources(key, all_files or within), asker))
+
+    def _for_all(self, key: str) -> bool:
+        """Whether everybody may read a path, as it was within the last second: it is only shown, others are asked for each time."""
+        folder, rest = self.folder.place(key)
+        at = folder, rest.partition("/")[0]
+        until, answer = self._modes.get(at, (0.0, False))
+        now = time.monotonic()
+        if now >= until:
+            answer = not self._kept_out(key, EVERYBODY, True, False)
+            if len(self._modes) >= _MODES:
+                self._modes.clear()
+            self._modes[at] = now + SECONDS, answer
+        return answer
 
     @_answer
     def stat(self, key: str, buf: Any, info: Any) -> int:
+        if not info and self._refused(key):
+            return -errno.EACCES
         node = self.folder.node(key)
         if node is None:
             return -errno.ENOENT
@@ -174,6 +211,8 @@ class View:
 
     @_answer
     def open(self, key: str, info: Any) -> int:
+        if self._refused(key, True):
+            return -errno.EACCES
         node = self.folder.node(key)
         if node is None:
             return -errno.ENOENT
@@ -250,6 +289,8 @@ class View:
 
     @_answer
     def readdir(self, key: str, buf: Any, fill: Any, offset: int, info: Any, flags: int = 0) -> int:
+        if self._refused(key, True):
+            return -errno.EACCES
         # fusepy's struct is shorter than the one that libfuse copies: give it memory beyond its end
         to = self.struct.from_buffer(bytearray(ctypes.sizeof(self.struct) + 256))
         plus = bool(flags & 1)  # FUSE_READDIR_PLUS: somebody will ask for the attributes too
@@ -320,8 +361,8 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
         "ac_attr_timeout": 0,
         "use_ino": True,
     }
-    if view.allow_other:
-        options |= {"allow_other": True, "default_permissions": True}  # without the latter nobody would look at modes
+    if view.askers:  # each asks for himself: what the kernel remembers of names and attributes it tells to all
+        options |= {"allow_other": True, "attr_timeout": 0}
     helper = Helper() if fusermount(version(module)) else None
     if helper:
         options["auto_unmount"] = True  # needs fusermount, which stays behind and clears up after a crash
@@ -339,7 +380,7 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
             helper.end()
 
     try:
-        module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io))
+        module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io), ("read",) if view.askers else ())
         run(_operations(module, start, end), point, **options)
     finally:
         module.fuse_operations = plain
@@ -348,9 +389,9 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
             helper.end()
 
 
-def _with(plain: type[Any], lane: Lane, structs: Structs) -> type[Any]:
-    """The library's struct of operations, in which those of a lane stand before what the library puts there."""
-    fast = lane.start(structs)
+def _with(plain: type[Any], lane: Lane, structs: Structs, some: Collection[str]) -> type[Any]:
+    """The library's struct of operations, in which those of a lane stand before what the library puts there: all, or only `some`."""
+    fast = {name: call for name, call in lane.start(structs).items() if not some or name in some}
     behind = []
 
     class Operations(plain):  # type: ignore[misc]
