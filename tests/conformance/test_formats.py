@@ -60,12 +60,8 @@ def npy(values: np.ndarray, files: int = 1) -> Callable[[Path], Written]:
 def mib(frames: np.ndarray = FRAMES & 0xFFF, scan: tuple[int, int] | None = None, by_name: bool = False, **how: Any) -> Callable[[Path], Written]:
     def write(folder: Path) -> Written:
         path = write_mib(folder, frames, scan=scan, **how)
-        gone = how.get("missing", ())
-        twin = frames.copy()
-        for n in gone:
-            twin[n * how["frames_per_file"] : (n + 1) * how["frames_per_file"]] = 0
         paths: Any = sorted(folder.glob("*.mib")) if by_name else path
-        return paths, twin if scan is None else twin.reshape(*scan, *frames.shape[1:]), {}
+        return paths, frames if scan is None else frames.reshape(*scan, *frames.shape[1:]), {}
 
     return write
 
@@ -173,7 +169,7 @@ ROWS = (
     Row("npy, no axes", "npy", npy(np.array(7, ">i4")), cut=False, arranged=False),
     Row("npy, one axis", "npy", npy(np.arange(1000, dtype="<i8")), cut=False, arranged=False),
     Row("mib U16", "mib", mib(), factor=1.1, companions=STAMPS),
-    Row("mib U16, a scan in five files, one missing", "mib", mib(scan=(3, 4), frames_per_file=3, missing=(2,)), factor=1.1, companions=STAMPS),
+    Row("mib U16, a scan in four files", "mib", mib(scan=(3, 4), frames_per_file=3), factor=1.1, companions=STAMPS),
     Row("mib U16, files by name", "mib", mib(frames_per_file=5, by_name=True), ordered=True, factor=1.1, companions=STAMPS),
     Row("mib U08, no hdr", "mib", mib((FRAMES & 63).astype("u1"), kind="U08", hdr=False), factor=1.2, companions=STAMPS),
     Row("mib U32", "mib", mib(FRAMES.astype("u4") * 99, kind="U32"), factor=1.1, companions=STAMPS),
@@ -206,9 +202,9 @@ ROWS = (
     Row("mrc", "mrc", test_mrc.row, calibrated="xy"),
     Row("seq", "seq", test_seq.row, factor=10, calibrated=("frame",), companions=("timestamp_seconds", "timestamp_milliseconds", "timestamp_microseconds")),
     Row("ser", "ser", test_ser.row, factor=1.4, calibrated=("scan_y", "scan_x", "y", "x"), companions=("timestamp",)),
-    Row("tvips", "tvips", tvips, factor=1.1, calibrated="yx", companions=TVIPS),
-    Row("tvips, files by name", "tvips", tvips_by_name, ordered=True, factor=1.1, calibrated="yx", companions=TVIPS),
-    Row("tvips, a scan", "tvips", test_tvips.row, arranged=False, factor=2.6, calibrated="yx", companions=TVIPS),
+    Row("tvips", "tvips", tvips, counted=False, factor=1.1, calibrated="yx", companions=TVIPS),
+    Row("tvips, files by name", "tvips", tvips_by_name, ordered=True, counted=False, factor=1.1, calibrated="yx", companions=TVIPS),
+    Row("tvips, a scan", "tvips", test_tvips.row, arranged=False, counted=False, factor=2.6, calibrated="yx", companions=TVIPS),
 )
 
 

@@ -52,6 +52,7 @@ class Row:
         arranged: it has navigation axes that nav_shape, sync_offset and roi apply to, and the twin holds all stored frames.
         ordered: the format knows the order of its files, in whatever order they are named.
         cut: frames that a truncated set still holds may be shown; else truncation must be an error.
+        counted: something in the files says how many frames the set holds: that its last file is lost can be told.
         factor: bytes read at most for each byte of a frame and of the whole array; headers between frames, whole blocks.
         calibrated: axes of the main array whose scale, offset and unit the files hold.
         companions: names of the arrays beside it.
@@ -64,6 +65,7 @@ class Row:
     arranged: bool = True
     ordered: bool = False
     cut: bool = True
+    counted: bool = True
     factor: float = 1.0
     calibrated: Collection[str] = ()
     companions: Collection[str] = ()
@@ -458,6 +460,48 @@ class FormatTests:
                     assert np.array_equal(shown, frame, equal_nan=shown.dtype.kind in "fc") or (shown == fill).all()
                 assert (flat[len(frames) :] == fill).all()
             path.write_bytes(whole)
+
+    def test_a_file_is_lost(self, found: Opened) -> None:
+        """Each in turn but those that are named: an error that names it, or a warning and what is left at its place."""
+        given = {Path(path) for path in ([found.paths] if isinstance(found.paths, str | os.PathLike) else found.paths)}
+        for path in [path for path in found.files if path not in given]:
+            away = path.rename(found.folder.parent / "away")
+            try:
+                group, said = found.told()
+            except VfsError as error:
+                self._names(error, path)
+            else:
+                whole = group.main.shape == found.twin.shape and np.array_equal(group.main[...], found.twin)
+                untold = not found.row.counted and path == max([*found.files, path], key=lambda file: natural(file.name))
+                assert said or whole or untold, f"{path.name} is gone: an array of {group.main.shape} without a word"
+                self._left(group, found)
+            try:
+                group, said = found.told(allow_incomplete=True)
+            except VfsError as error:
+                self._names(error, path)
+            else:
+                self._left(group, found)
+            away.rename(path)
+
+    @staticmethod
+    def _names(error: VfsError, path: Path) -> None:
+        assert "\n" not in str(error)
+        assert path.name in str(error)
+
+    @staticmethod
+    def _left(group: VirtualGroup, found: Opened) -> None:
+        """What is shown of a set that lacks something is at its place, and blank elsewhere."""
+        array = group.main
+        got, valid = array[...], array.valid.ravel()
+        if got.shape != found.twin.shape and not found.row.arranged:
+            return  # another scan, which begins elsewhere
+        flat = got.reshape(-1, *got.shape[array.dataset.nav_ndim :])
+        frames = found.twin.reshape(-1, *found.twin.shape[array.dataset.nav_ndim + found.twin.ndim - got.ndim :])
+        assert flat.shape[1:] == frames.shape[1:]
+        for shown, frame, stored in zip(flat, frames, valid, strict=False):
+            assert ((shown == array.fill) | (stored & (shown == frame)) | (stored & (shown != shown))).all()
+        assert not valid[len(frames) :].any()
+        assert (flat[len(frames) :] == array.fill).all()
 
     def test_garbled_anywhere(self, found: Opened) -> None:
         rng = random.Random(found.row.name)

@@ -1,0 +1,81 @@
+"""Which files of a numbered series are not there, told by the numbers of those that are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from vfs.headers import natural
+
+_MOST_NAMED = 1000  # files whose names are worked out: a garbled number may leave any number of gaps
+_MOST_SAID = 4  # names in a message
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Files that a series lacks.
+
+    Attributes:
+        count: how many; paths: those of the first of them.
+    """
+
+    count: int = 0
+    paths: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """For messages: "scan2.mib is missing", "scan2.mib, scan3.mib, … (12 files) are missing"."""
+        names = [os.path.basename(path) for path in self.paths[:_MOST_SAID]]
+        if self.count > len(names):
+            return f"{', '.join(names)}, … ({self.count:,} files) are missing"
+        return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) + (" is missing" if len(names) == 1 else " are missing")
+
+    def __add__(self, other: Lost) -> Lost:
+        return Lost(self.count + other.count, (self.paths + other.paths)[:_MOST_NAMED])
+
+
+def between(before: str, after: str) -> Lost:
+    """The files between two of a series, by the last number in each name; none where their names differ in more than that."""
+    start, low, ending = _parts(before)
+    other, high, tail = _parts(after)
+    if not low or not high or (start, ending.lower()) != (other, tail.lower()):
+        return Lost()
+    return _run(start, int(low) + 1, int(high), max(_padded(low), _padded(high)), ending)
+
+
+def in_front(path: str, first: int = 1) -> Lost:
+    """The files of a series in front of one, where the series begins with the number `first`."""
+    start, digits, ending = _parts(path)
+    return _run(start, first, int(digits), _padded(digits), ending) if digits else Lost()
+
+
+def gaps(paths: Sequence[str]) -> Lost:
+    """The files that a series lacks between those it has, in whatever order they are given. Numbers that all lie equally far apart are a
+    series of such steps; names that differ in more than their last number, or equal numbers, are no series."""
+    parts = [_parts(path) for path in paths]
+    numbers = sorted({int(digits) for _, digits, _ in parts if digits and len(digits) < 19})
+    if len(numbers) < max(2, len(paths)) or len({(start, ending) for start, _, ending in parts}) > 1:
+        return Lost()
+    steps = {b - a for a, b in pairwise(numbers)}
+    if len(steps) == 1:
+        return Lost()
+    ordered = sorted(paths, key=natural)
+    return sum((between(a, b) for a, b in pairwise(ordered)), Lost())
+
+
+def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:
+    count = max(0, high - low)
+    return Lost(count, tuple([f"{start}{number:0{width}d}{ending}" for number in range(low, low + min(count, _MOST_NAMED))]))
+
+
+def _padded(digits: str) -> int:
+    """How many digits a number of a series is written with; 0 where nothing tells."""
+    return len(digits) if digits[0] == "0" else 0
+
+
+def _parts(path: str) -> tuple[str, str, str]:
+    """Returns (what stands before the number at the end of a file's name, its digits or "", the ending)."""
+    stem, ending = os.path.splitext(path)
+    start = stem.rstrip("0123456789")
+    return start, stem[len(start) :], ending
