@@ -266,9 +266,9 @@ def _store_again(opening: Opening, zarr_format: int) -> Store:
     return Store(lambda: opening.group().tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name)
 
 
-def _told(datasets: Sequence[Dataset]) -> tuple[Absence, ...]:
+def _told(absent: Sequence[Absence]) -> tuple[Absence, ...]:
     """What the arrays of a set say is absent, each thing once."""
-    return tuple({absence.said: absence for dataset in datasets for absence in dataset.absent}.values())
+    return tuple({absence.said: absence for absence in absent}.values())
 
 
 def refuse(absent: Sequence[Absence], main: bool = False) -> None:
@@ -382,12 +382,13 @@ def open_group(
         return ArrayReader(shown, make_backend(backend, files), cache=cache, **how)
 
     make: dict[str, Callable[[], ArrayReader]] = {}
-    absent = _told(datasets)
+    absent: tuple[Absence, ...] = ()
     for dataset in datasets:
         mine = dataset is main or (dataset.companion and dataset.nav_ndim > 0 and dataset.shape[: dataset.nav_ndim] == main.shape[: main.nav_ndim])
         shown = dataset.arranged(scan, sync_offset, mask) if mine else dataset
         if dataset is main:
-            absent, shown_attrs = _told([*datasets, shown]), shown.attrs
+            beside = [one for other in datasets for one in other.absent if one not in main.absent]
+            absent, shown_attrs = _told([*shown.absent, *beside]), shown.attrs
             make[dataset.path] = partial(made, shown, dtype=dtype, chunks=chunks, corrections=corrections)
         else:
             make[dataset.path] = partial(made, shown, chunks=_companion_chunks(dataset))

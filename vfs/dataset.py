@@ -202,8 +202,9 @@ class Dataset:
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
         dims, absent = names + self.dims[self.nav_ndim :], self.absent
         attrs = self._calibrated(None if chosen is not None else nav, sync_offset)
-        if nav_shape is not None and (unequal := self._unequal(nav, sync_offset)) is not None:
-            absent = (*absent, unequal)
+        if nav_shape is not None:  # what the format's own scan shape leaves out, another one may show
+            unequal = self._unequal(nav, sync_offset)
+            absent = tuple(one for one in absent if one.counts.keys() != {"frames_left_out"}) + ((unequal,) if unequal else ())
         more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 

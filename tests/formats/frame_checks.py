@@ -117,6 +117,23 @@ def refuses(paths: Any, *words: str, kind: type[vfs.VfsError] = vfs.VfsError, **
     return text
 
 
+def warned(paths: Any, *words: str, **options: Any) -> vfs.VirtualArray:
+    """Opening gives one warning with these words. Returns: the main array."""
+    with pytest.warns(vfs.IncompleteWarning) as given:
+        array = vfs.open(paths, **options)
+    (said,) = [str(one.message) for one in given]
+    assert "\n" not in said
+    for word in words:
+        assert word in said, said
+    return array
+
+
+def incomplete(paths: Any, *words: str, kind: type[vfs.VfsError] = vfs.VfsError, **options: Any) -> vfs.VirtualArray:
+    """Opening is refused in one line with these words that names `allow_incomplete`, with which it is a warning. Returns: the main array."""
+    refuses(paths, *words, "allow_incomplete=True", kind=kind, **options)
+    return warned(paths, *words, allow_incomplete=True, **options)
+
+
 _INTEGERS = (0, 1, 2, 3, 7, 255, 256, 257, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 
 

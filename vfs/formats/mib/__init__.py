@@ -1,0 +1,262 @@
+"""MIB: Merlin detectors of Quantum Detectors (Medipix3).
+
+A set is `<prefix><digits>.mib` files and a text file `<prefix>.hdr`. Files hold records, one a frame::
+
+    file:   | record | record | …                 a partial last record is left out and said
+    record: | header, ASCII, NUL padded | pixels |
+
+A frame's header is comma separated: 0 `MQ1`, 1 sequence number, 2 header size in bytes, 3 number of chips, 4 x and 5 y size,
+6 pixel type, 7 sensor layout (`1x1`, `2x2`, `Nx1`; a `G` says that gap pixels are inserted), 8 chip select mask, 9 time,
+10 exposure in s, 11 counter, 12 colour mode, 13 gain mode, 14 to 21 thresholds in keV, settings of every chip; newer software
+appends `MQ1A`, time in UTC to the nanosecond, exposure in ns, counter depth in bits. Files come in the order of
+their first sequence number, whatever they are called; what is missing of them, see `vfs.formats.mib.absent`.
+
+Pixel types U08, U16 and U32 are big-endian images. R64 is what the chip sends, big-endian 64-bit words (see
+`vfs.kernels.unpack`); the counter depth says what is in them::
+
+    depth   pixels a word   bytes a frame   dtype
+      1          64            y*x/8        uint8
+      6           8            y*x          uint8
+     12           4            y*x*2        uint16
+     24           4            y*x*4        uint32   two images, high 12 bits first; the header's x counts both
+
+R64 of four chips (2x2) stores every row of the sectors side by side, `[bottom right | bottom left | top right | top left]`,
+where the lower sectors are turned by 180 degrees: x = 4w and y = h in the header are an image of 2h rows of 2w pixels.
+
+Rows are shown as they are stored. RosettaSciIO turns images upside down; `flip_y=True` does the same.
+
+Facts from real files and from what LiberTEM 0.16 and RosettaSciIO 0.15 read. R64 of 24 bits with four chips follows the same
+rule, but no such file was at hand; R64 of other layouts is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.boundary import current
+from vfs.dataset import Absence, Dataset, Files
+from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
+from vfs.formats import Format
+from vfs.formats.mib.absent import Stored, absences, in_front
+from vfs.formats.mib.decoders import StampDecoder
+from vfs.formats.mib.heads import Found, Geometry, first_frames, pixels, read_heads, upside_down
+from vfs.headers import nav_dims, read_at
+from vfs.layout import FrameLayout, altered, whole_frame
+
+_MOST_HDR = 1 << 16  # bytes a .hdr file may have
+_MOST_SCAN = 1 << 32  # positions of a scan
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
+
+
+def sniff(path: str, head: bytes) -> bool:
+    return head.startswith(b"MQ1,") or (head.startswith(b"HDR,") and path.lower().endswith(".hdr"))
+
+
+def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> list[Dataset]:
+    """Open MIB files.
+
+    Args:
+        series: where a single .mib file is named, open all files of its series and their .hdr; false: that file by itself
+        flip_y: last row first, as RosettaSciIO and HyperSpy show it
+
+    Raises:
+        FormatError: a file is no MIB file, a header is garbled, files do not belong together, not one whole frame.
+        OptionError: several .hdr files, or one without its .mib files.
+        MissingSourceError, SourceError: a file cannot be opened.
+    """
+    hdr_path, mib_paths, whole_series = _members(paths, series)
+    hdr, whole_hdr = _read_hdr(hdr_path) if hdr_path else ({}, True)
+    geometry, found = read_heads(mib_paths, hdr)
+    decoder, sig, payload, pieces = pixels(found.paths[0], geometry)
+    if flip_y:
+        pieces = upside_down(pieces, sig[0])
+
+    record = geometry.header + payload
+    counts = found.sizes // record
+    full = np.flatnonzero(counts)  # the files that hold a whole frame
+    if not len(full):
+        raise FormatError(
+            f"{found.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has {found.sizes[0]:,}; it looks truncated"
+        )
+    counts = counts[full]
+    stored = Stored(found, full, counts, first_frames(found, full, counts, record), record)
+    expected = _expected(hdr_path, hdr)
+    front = in_front(stored, expected)
+    layout = FrameLayout.of(
+        sig,
+        counts,
+        word_bytes=decoder.word_bytes,
+        word_pixels=decoder.word_pixels,
+        payload=payload,
+        frame_header=geometry.header,
+        first=stored.begin + front,
+        files=full,
+        pieces=pieces,
+    )
+
+    nav = _scan(hdr_path, hdr, layout.stored)
+    absent = absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
+    if not whole_hdr:
+        absent += (Absence(f"{hdr_path}: ends without a line 'End', it looks cut: what it says of the scan may be missing"),)
+    files = Files(found.paths, found.sizes, found.times, current())
+    attrs = _attrs(found, geometry, hdr) | {
+        "frames": layout.stored,
+        "rows": "last stored row first (flip_y)" if flip_y else "as stored",
+    }
+    names = nav_dims(len(nav))
+    datasets = [Dataset("data", files, layout.arranged(nav), decoder, nav + sig, (*names, "y", "x"), len(nav), attrs=attrs, absent=absent)]
+    headers = altered(layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())).arranged(nav)
+    beside = altered(datasets[0], layout=headers, shape=nav, dims=names, companion=True)
+    for name, units, about in (
+        ("timestamp", "nanoseconds since 1970-01-01", "start of the frame: UTC, of older software (no MQ1A) local time; 0 where no frame is stored"),
+        ("exposure", "s", "shutter open time; 0 where no frame is stored"),
+    ):
+        stamp = StampDecoder(files.paths, geometry.header, name == "exposure")
+        datasets.append(altered(beside, path=name, decoder=stamp, attrs={"about": about}, conventions={"units": units}))
+    return datasets
+
+
+def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str], bool]:
+    """The .hdr file (or None), the .mib files that are named or that the one named file stands for, and whether it stands for them.
+
+    A .hdr stands for the files of its name, with or without a number behind it; a .mib for what its own .hdr stands for or,
+    without one, for the files that are called the same up to the digits at the end. What has a .hdr of its own belongs to that one.
+    """
+    hdr_paths = [p for p in paths if p.lower().endswith(".hdr")]
+    if len(hdr_paths) > 1:
+        raise OptionError(f"{hdr_paths[1]}: expected files of one set, found a second .hdr; open {hdr_paths[0]} and this one separately")
+    folder, name = os.path.split(os.path.abspath(paths[0]))
+    stem, ending = os.path.splitext(name)
+    if len(paths) > 1 or ending.lower() not in (".mib", ".hdr") or not (series or hdr_paths):
+        return (os.path.abspath(hdr_paths[0]) if hdr_paths else None), [os.path.abspath(p) for p in paths if p not in hdr_paths], False
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        names = []
+    except OSError as error:
+        raise SourceError(f"{folder}: cannot be listed: {error.strerror}", error.errno or 5) from None
+    if name not in names:
+        raise MissingSourceError(f"{paths[0]}: no such file")
+    hdrs = {n[:-4]: n for n in names if n[-4:].lower() == ".hdr"}
+    prefix, between = (stem, " _-") if stem in hdrs else (stem.rstrip("0123456789"), "")
+    mine = [n for n in names if _belongs(n, prefix, between) and (n[:-4] not in hdrs or n[:-4] == prefix)]
+    if not mine:
+        raise MissingSourceError(f"{paths[0]}: expected its data in {prefix}.mib or {prefix}<number>.mib beside it, found no such file")
+    hdr = hdrs.get(prefix) or hdrs.get(prefix.rstrip(" _-"))
+    return (os.path.join(folder, hdr) if hdr else None), [folder + os.sep + n for n in mine], True
+
+
+def _belongs(name: str, prefix: str, between: str) -> bool:
+    """True for the prefix, at most one of the characters `between`, digits or none, and .mib. Not by a pattern: compiling it takes longer than opening."""
+    if not name.startswith(prefix) or name[-4:].lower() != ".mib":
+        return False
+    digits = name[len(prefix) : -4]
+    if digits and digits[0] in between:
+        digits = digits[1:]
+    return not digits or (digits.isascii() and digits.isdigit())
+
+
+def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
+    """A .hdr file: lines `key:<TAB>value` between `HDR,` and `End`. Returns (what they say, whether the last one is there)."""
+    text = read_at(path, _MOST_HDR, short_ok=True).decode("latin-1")
+    if not text.startswith("HDR,"):
+        raise FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
+    lines = text.splitlines()[1:]
+    pairs = (line.split(":\t", 1) for line in lines)
+    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}, any(line.rstrip() == "End" for line in lines)
+
+
+def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]:
+    """The scan shape that a .hdr file tells, by default one axis of all frames.
+
+    ScanY and ScanX hold whatever number of frames there is: more are left out, fewer leave blank frames at the end. Without them
+    lines are what a trigger starts, if there are several of several frames; not if that would leave out frames.
+
+    Raises: see `_positions`.
+    """
+    y, x = _positions(path, hdr)
+    if y and x:
+        return y, x
+    frames, line = (_count(hdr, f"Frames {words} (Number)") for words in ("in Acquisition", "per Trigger"))
+    if 1 < line < frames and frames % line == 0 and stored <= frames:
+        return frames // line, line
+    return (stored,)
+
+
+def _expected(path: str | None, hdr: dict[str, str]) -> int:
+    """How many frames a .hdr file speaks of: those of the scan or, where it tells of none, of the acquisition; 0 where it does not say.
+
+    Raises: see `_positions`.
+    """
+    y, x = _positions(path, hdr)
+    return y * x or _count(hdr, "Frames in Acquisition (Number)")
+
+
+def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:
+    """ScanY and ScanX of a .hdr file, 0 where it has none.
+
+    Raises:
+        FormatError: one is no number, or they are absurd.
+    """
+    scan = {key: hdr.get(key, "") or "0" for key in ("ScanY", "ScanX")}
+    for key, word in scan.items():
+        if not re.fullmatch("[0-9]{1,9}", word):
+            raise FormatError(f"{path}: {key} says {word[:24]!r}, expected a number of frames; open the .mib files by name, without the .hdr")
+    y, x = map(int, scan.values())
+    if y * x > _MOST_SCAN:
+        raise FormatError(f"{path}: ScanY {y} × ScanX {x} are too many, expected at most {_MOST_SCAN:,}; open the .mib files by name, without the .hdr")
+    return y, x
+
+
+def _count(hdr: dict[str, str], key: str) -> int:
+    """A number of frames in a .hdr file, 0 where there is none."""
+    word = hdr.get(key, "")
+    return int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
+
+
+def _attrs(found: Found, geometry: Geometry, hdr: dict[str, str]) -> dict[str, Any]:
+    """What the header of the first frame and the .hdr file say."""
+    head = found.head
+    if len(head) < min(geometry.header, found.sizes.item(0)):
+        head = read_at(found.paths[0], geometry.header, short_ok=True)
+    text = head[: geometry.header].partition(b"\0")[0].decode("latin-1")
+    fields = list(map(str.strip, text.split(",")))
+    fields += [""] * (22 - len(fields))
+    time, exposure, depth = (*fields[fields.index("MQ1A") + 1 :], "", "", "")[:3] if "MQ1A" in fields else (fields[9], fields[10], "")
+    seconds = _number(exposure.removesuffix("ns"))
+    attrs: dict[str, Any] = {
+        "pixel_type": geometry.kind,
+        "counter_depth": geometry.depth or (int(depth) if depth.isdecimal() else None),
+        "header_bytes": geometry.header,
+        "chips": geometry.chips,
+        "sensor_layout": fields[7],
+        "chip_select": fields[8],
+        "sequence_number": found.sequences.item(0),
+        "time": time,
+        "exposure_s": seconds / 1e9 if seconds is not None and exposure.endswith("ns") else seconds,
+        "counter": fields[11],
+        "colour_mode": fields[12],
+        "gain_mode": fields[13],
+        "thresholds_keV": [value for value in map(_number, fields[14:22]) if value is not None],
+    }
+    return {k: v for k, v in attrs.items() if v not in (None, "", [])} | ({"hdr": hdr} if hdr else {})
+
+
+def _number(word: str) -> float | None:
+    return float(word) if _NUMBER.fullmatch(word) else None
+
+
+FORMAT = Format(
+    "mib",
+    (".mib", ".hdr"),
+    "https://quantumdetectors.com/products/merlinem/",
+    "Quantum Detectors Merlin (Medipix3): .mib series with .hdr",
+    sniff,
+    open,
+    leads=(".hdr",),
+)

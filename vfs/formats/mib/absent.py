@@ -1,0 +1,147 @@
+"""What a set of MIB files should hold and does not.
+
+Frames are numbered, so that frames which are missing between two files leave a gap. How many there should be in all only the .hdr tells.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vfs import series
+from vfs.dataset import Absence
+from vfs.errors import MissingSourceError, TruncatedSourceError
+from vfs.formats.mib.heads import Found
+
+_MOST_SAID = 3  # ranges of frames in a message
+_BLANK = "shows these frames as blank"
+
+
+class Stored(NamedTuple):
+    """Which frames the files hold."""
+
+    found: Found
+    full: np.ndarray
+    """int64[m], the files that hold whole frames"""
+    counts: np.ndarray
+    """int64[m], frames in each"""
+    begin: np.ndarray
+    """int64[m], index of the first one of each, from the first frame that any of the files began with"""
+    record: int
+    """bytes"""
+
+    @property
+    def span(self) -> int:
+        """Frames from the first file's first one to the last one that is stored."""
+        return int(self.begin[-1] + self.counts[-1])
+
+
+def in_front(stored: Stored, expected: int) -> int:
+    """How many frames are missing in front of the first file.
+
+    They are, where fewer than the .hdr says are stored, their numbers begin above 1 and the name of the first file says that it is not the
+    first of its series.
+
+    Args:
+        expected: frames that the .hdr speaks of, 0 where it does not.
+    """
+    before, absent = int(stored.found.sequences[0]) - 1, expected - stored.span
+    if before < 1 or absent < 1:
+        return 0
+    path = stored.found.paths[0]
+    if series.in_front(path).count or (series.in_front(path, 0).count and stored.counts.item(0) == before):  # series begin with 1, seldom with 0
+        return min(before, absent)
+    return 0
+
+
+def absences(named: str, stored: Stored, front: int, expected: int, scan: Sequence[int], whole_series: bool) -> tuple[Absence, ...]:
+    """What is absent, worst first.
+
+    Args:
+        named: the .hdr, or the first file.
+        front: frames that are shown blank in front of those of the first file.
+        expected: frames that the .hdr speaks of, 0 where it does not.
+        scan: shape that is shown.
+        whole_series: the files were found by the name of one of them.
+    """
+    total, shown = front + stored.span, math.prod(scan)
+    found = list(_first_ones(named, stored, front, expected, whole_series))
+    rests = stored.found.sizes % stored.record
+    if stored.counts.sum() < stored.span:
+        found += _holes(named, stored, rests, front, max(expected, total))
+    if rests.any():
+        found.append(_left_over(stored, rests))
+    if expected > total:
+        less = expected - total
+        said = f"{named}: says {expected:,} frames, {total:,} are stored: {_last(less)} missing"
+        found.append(Absence(said, counts={"frames_missing": less}))
+    if total > shown:
+        more = total - shown
+        said = f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored: {more:,} {'is' if more == 1 else 'are'} left out"
+        found.append(Absence(said, counts={"frames_left_out": more}))
+    return tuple(found)
+
+
+def _first_ones(named: str, stored: Stored, front: int, expected: int, whole_series: bool) -> Iterator[Absence]:
+    """Frames in front of the first file. Without a .hdr that tells how many there should be they are no part of what is shown."""
+    path, number = stored.found.paths[0], stored.found.sequences.item(0)
+    lost = series.in_front(path)
+    names = f", {lost}" if lost.count else ""
+    if front:
+        said = f"{named}: says {expected:,} frames, {path} begins with number {number:,}: the first {front:,} are missing{names}"
+        yield Absence(said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": front}, lost.paths)
+    elif whole_series and not expected and len(stored.full) > 1 and lost.count and lost.count * stored.counts.item(0) == number - 1:
+        said = f"{path}: begins with frame number {number:,}{names}: what is shown begins with this frame"
+        yield Absence(said, counts={"files_missing": lost.count, "frames_missing": number - 1}, files=lost.paths)
+
+
+def _holes(named: str, stored: Stored, rests: np.ndarray, front: int, total: int) -> Iterator[Absence]:
+    """Frames between those that are stored: of files that are missing, or that were cut."""
+    paths = stored.found.paths
+    ends = np.concatenate([[0], (stored.begin + stored.counts)[:-1]])
+    lost, lost_frames, cut_frames, cut = series.Lost(), list[tuple[int, int]](), list[tuple[int, int]](), list[int]()
+    for k in np.flatnonzero(stored.begin > ends).tolist():
+        frames = front + int(ends[k]), front + stored.begin.item(k) - 1
+        before, after = stored.full.item(k - 1) if k else 0, stored.full.item(k)
+        gone = series.between(paths[before], paths[after])
+        if gone.count and after == before + 1:
+            lost, lost_frames = lost + gone, [*lost_frames, frames]
+        else:
+            cut, cut_frames = [*cut, before + int(np.argmax(rests[before:after] > 0))], [*cut_frames, frames]
+    if lost_frames:
+        counts = {"files_missing": lost.count, "frames_missing": _count(lost_frames)}
+        yield Absence(f"{named}: {lost}, with {_ranges(lost_frames)} of {total:,}", MissingSourceError, _BLANK, counts, lost.paths)
+    if cut_frames:
+        file, count = cut[0], _count(cut_frames)
+        how = f"ends too early, {os.path.basename(paths[file + 1])} does not follow on it"
+        said = f"{paths[file]}: {how}{_others(len(cut))}: {_ranges(cut_frames)} of {total:,} {'is' if count == 1 else 'are'} missing"
+        yield Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": count})
+
+
+def _left_over(stored: Stored, rests: np.ndarray) -> Absence:
+    """Bytes behind the last whole frame of a file."""
+    files, left = np.flatnonzero(rests), int(rests.sum())
+    said = f"{stored.found.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,} {'byte is' if left == 1 else 'bytes are'} left out"
+    return Absence(said, counts={"bytes_left_over": left})
+
+
+def _count(ranges: Sequence[tuple[int, int]]) -> int:
+    return sum(last + 1 - first for first, last in ranges)
+
+
+def _others(files: int) -> str:
+    return "" if files == 1 else f", as {files - 1:,} other{'s do' if files > 2 else ' does'}"
+
+
+def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
+    words = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges[:_MOST_SAID]]
+    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return ("frame " if one else "frames ") + ", ".join(words) + (", …" if len(ranges) > _MOST_SAID else "")
+
+
+def _last(count: int) -> str:
+    return "the last one is" if count == 1 else f"the last {count:,} are"

@@ -1,0 +1,73 @@
+"""Pixels and time stamps of MIB frames: see `vfs.formats.mib` for what is where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfs.errors import DecodeError
+from vfs.kernels import stamps, steps
+
+_RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}  # depth in bits -> dtype, pixels a word
+
+
+@dataclass(frozen=True)
+class RawDecoder:
+    """R64 pixels.
+
+    Args:
+        depth: of the counters in bits: 1, 6, 12 or 24.
+    """
+
+    depth: int
+    word_bytes: int = 8
+    straight: bool = False
+    lined: bool = True
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(_RAW[self.depth][0])
+
+    @property
+    def word_pixels(self) -> int:
+        return _RAW[self.depth][1]
+
+    @property
+    def accumulates(self) -> bool:
+        return self.depth == 24
+
+    def step(self, dtype: np.dtype) -> int:
+        return steps.unpacking(self.depth)
+
+    def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+        steps.decode(steps.unpacking(self.depth), ranges, data, base, out.view(np.uint8))
+
+
+@dataclass(frozen=True)
+class StampDecoder:
+    """One number out of each frame's header: its time (int64, ns since 1970) or its exposure (float64, seconds).
+
+    Args:
+        paths: of the files, for messages.
+        word_bytes: size of a header.
+        exposure: which of the two.
+    """
+
+    paths: tuple[str, ...]
+    word_bytes: int
+    exposure: bool
+    word_pixels: int = 1
+    accumulates: bool = False
+    straight: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float64 if self.exposure else np.int64)
+
+    def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+        kernel = stamps.place_exposures if self.exposure else stamps.place_times
+        bad = kernel(ranges, data, base, self.word_bytes, out)
+        if bad >= 0:
+            what = "an exposure" if self.exposure else "a time"
+            raise DecodeError(f"{self.paths[int(ranges[0, 0])]}: the frame header at byte {bad:,} has no field that is {what}; it looks garbled")

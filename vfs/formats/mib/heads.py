@@ -1,0 +1,230 @@
+"""The frame headers of MIB files: what kind of frames, which numbers they have, and how a frame is put together."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vfs.boundary import open_found
+from vfs.decode import PlainDecoder
+from vfs.errors import FormatError, OptionError, SourceError
+from vfs.formats.mib.decoders import RawDecoder
+from vfs.headers import read_at
+from vfs.layout import whole_frame
+
+_HEAD = 1024  # bytes that are read of every file: holds the headers of one and of four chips
+_MOST_HEADER = 1 << 20  # bytes a header may have
+_MOST_SIDE = 1 << 20  # pixels
+_MOST_BLANK = 1_000_000  # frames that may be missing between files: as many as six digits of sequence number can count
+_START = re.compile(rb"MQ1,([0-9]{1,18}),((?:[^,\0]*,){5}[^,\0]*),")  # sequence number, fields 2 to 7
+_PLAIN = {"U08": ">u1", "U16": ">u2", "U32": ">u4"}
+
+
+class Geometry(NamedTuple):
+    """What the headers of a set have in common."""
+
+    header: int
+    """bytes"""
+    chips: int
+    x: int
+    y: int
+    kind: str
+    layout: str
+    depth: int
+    """of R64, in bits; 0 for the other kinds"""
+
+    def __str__(self) -> str:
+        depth = f" of {self.depth} bits" if self.depth else ""
+        return f"{self.x} × {self.y} pixels {self.kind}{depth}, chips {self.layout}, headers of {self.header} bytes"
+
+
+class Found(NamedTuple):
+    """The files of a set in the order of their first frames."""
+
+    paths: tuple[str, ...]
+    sequences: np.ndarray
+    """int64[n] number of the first frame"""
+    sizes: np.ndarray
+    """int64[n] bytes"""
+    times: np.ndarray
+    """int64[n] of the last change, ns"""
+    head: bytes
+    """how the first one begins"""
+
+
+class _Words(NamedTuple):
+    """The words of a header that all headers of a set have in common: where another one has the same bytes there, it need not be parsed."""
+
+    start: int = 0
+    """where the sequence number ends"""
+    stop: int = 0
+    words: bytes = b"-"
+    """from there on; what no header has before there was one"""
+    last: int = 0
+    """where the comma before the last field is"""
+    end: int = 0
+    """where the header ends"""
+    tail: bytes = b""
+    """from that comma to the end, where the last field matters (R64)"""
+
+
+def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Found]:
+    """The first header of every file (one open, stat and read each). Returns what they agree on, and the files in their order."""
+    if not paths:
+        raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
+    sequences, sizes, times = np.empty((3, len(paths)), np.int64)
+    known: dict[tuple[bytes, bytes], Geometry] = {}
+    least, lowest = (1 << 62, ""), b""
+    at, stop, words, last, end, tail = _Words()
+    for k, path in enumerate(paths):
+        head, found = _head(path)
+        digits = head[4:at]
+        if head[at:stop] != words or head[last:end] != tail or not digits.isdigit() or head[:4] != b"MQ1," or (last and b"\0" in head[:last]):
+            digits, key, (at, stop, words, last, end, tail) = _parsed(head, path)
+            if key not in known:
+                known[key] = _geometry(path, *key, hdr)
+                first = next(iter(known.values()))
+                if known[key] != first:
+                    raise FormatError(f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or one with series=false")
+        sequence = int(digits)
+        sequences[k], sizes[k], times[k] = sequence, found.st_size, found.st_mtime_ns
+        if sequence <= least[0] and (sequence, path) < least:
+            least, lowest = (sequence, path), head
+    if len(paths) == 1:
+        return first, Found((path,), sequences, sizes, times, lowest)
+    order = np.argsort(sequences, kind="stable")
+    if (np.diff(sequences[order]) == 0).any():
+        order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
+    return first, Found(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], lowest)
+
+
+def _head(path: str) -> tuple[bytes, os.stat_result]:
+    """Returns (first bytes, what the file is)."""
+    try:
+        fd, found = open_found(path)
+        try:
+            head = os.pread(fd, _HEAD, 0)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
+    if not head:
+        raise FormatError(f"{path}: expected frames, found an empty file")
+    return head, found
+
+
+def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
+    """Returns (sequence number, fields 2 to 7 and, of R64, the last one, what a header that says the same has in common with this one)."""
+    start = _START.match(head)
+    if start is None:
+        raise FormatError(f"{path}: expected a frame header, comma separated, that begins with MQ1 and a sequence number, found {head[:16]!r}")
+    common = _Words(start.end(1), start.end(), head[start.end(1) : start.end()])
+    if b"R64" not in start[2].upper():
+        return start[1], (start[2], b""), common
+    # the last field is the counter depth, except in headers of older software; field 2 is the header's size
+    size = start[2].partition(b",")[0]
+    most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
+    text = read_at(path, most, short_ok=True) if most > len(head) else head
+    before, _, depth = text[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")
+    common = common._replace(last=len(before), end=most, tail=text[len(before) : most]) if before and most <= len(head) else _Words()
+    return start[1], (start[2], depth), common
+
+
+def _geometry(path: str, words: bytes, last: bytes, hdr: dict[str, str]) -> Geometry:
+    """The geometry that fields 2 to 7 of a header and its last one tell."""
+    fields = [f.strip() for f in words.split(b",")]
+    header, chips, x, y = (int(f) if f.isdigit() else -1 for f in fields[:4])
+    kind = fields[4].decode("latin-1").upper()
+    layout = fields[5].decode("latin-1").upper().removesuffix("G").lower()
+    if kind != "R64" and kind not in _PLAIN:
+        raise FormatError(f"{path}: expected pixels of type U08, U16, U32 or R64 in the frame header, found {kind[:8]!r}")
+    if not (chips > 0 and 0 < x <= _MOST_SIDE and 0 < y <= _MOST_SIDE):
+        raise FormatError(f"{path}: expected chips and 1 to {_MOST_SIDE:,} pixels in x and y in the frame header, found {b','.join(fields[1:4])[:40]!r}")
+    if not 64 <= header <= _MOST_HEADER:
+        raise FormatError(f"{path}: expected a header size of 64 to {_MOST_HEADER:,} bytes in the frame header, found {fields[0][:20]!r}")
+    depth = 0
+    if kind == "R64":
+        says = [last.decode("latin-1"), hdr.get("Counter Depth (number)", "")]
+        depth = next((int(word) for word in says if word in ("1", "6", "12", "24")), 0)
+        if not depth:
+            raise FormatError(f"{path}: R64 pixels need a counter depth of 1, 6, 12 or 24 bits, neither the frame header nor a .hdr file says one")
+    return Geometry(header, chips, x, y, kind, layout, depth)
+
+
+def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tuple[int, int], int, np.ndarray]:
+    """Returns (decoder, frame shape, bytes a frame, pieces of a frame)."""
+    _, chips, x, y, kind, layout, depth = geometry
+    if kind != "R64":
+        plain = PlainDecoder(np.dtype(_PLAIN[kind]))
+        return plain, (y, x), y * x * plain.word_bytes, whole_frame((y, x))
+    quad = layout == "2x2" and chips == 4
+    if not quad and (layout, chips) != ("1x1", 1):
+        raise FormatError(f"{path}: R64 pixels are read of one chip (1x1) and of four (2x2), found {chips} chips {layout}; export them as U16, or open as raw")
+    decoder = RawDecoder(depth)
+    halves = 2 if depth == 24 else 1
+    width = x // halves
+    if width % ((4 if quad else 1) * decoder.word_pixels) or x % halves:
+        raise FormatError(
+            f"{path}: R64 rows of {depth} bits are whole words of 64 bits, {decoder.word_pixels} pixels in each chip; found rows of {width} pixels"
+        )
+    size = width * y
+    if quad:
+        sig = (2 * y, width // 2)
+        w = width // 4
+        boxes = [  # origin, shape, strides, first element: the lower sectors, seen together, are one turned box
+            (y, 0, y, 2 * w, -width, -1, (y - 1) * width + 2 * w - 1),
+            (0, w, y, w, width, 1, 2 * w),
+            (0, 0, y, w, width, 1, 3 * w),
+        ]
+        one = np.array([(*box, 0) for box in boxes], np.int64)
+    else:
+        sig = (y, width)
+        one = whole_frame(sig)
+    planes = []
+    for half in range(halves):
+        plane = one.copy()
+        plane[:, -2] += half * size
+        plane[:, -1] = half
+        planes.append(plane)
+    return decoder, sig, halves * size // decoder.word_pixels * 8, np.concatenate(planes)
+
+
+def upside_down(pieces: np.ndarray, height: int) -> np.ndarray:
+    """The pieces of a frame (origin y x, shape y x, strides y x, first element, plane) with the last row first."""
+    turned = pieces.copy()
+    turned[:, 0] = height - pieces[:, 0] - pieces[:, 2]
+    turned[:, 4] = -pieces[:, 4]
+    turned[:, 6] += (pieces[:, 2] - 1) * pieces[:, 4]
+    return turned
+
+
+def first_frames(found: Found, full: np.ndarray, counts: np.ndarray, record: int) -> np.ndarray:
+    """Index of the first frame of every file that has whole ones: its sequence number minus the smallest, which may be in a file that was cut before its end.
+
+    Args:
+        full: int64[m], these files; counts: int64[m] frames in each, at least one.
+        record: bytes of a frame and its header.
+
+    Raises:
+        FormatError: two files hold the same frames, or so many are missing that a number must be wrong.
+    """
+    begin: np.ndarray = found.sequences[full]
+    lowest = found.sequences.item(0)
+    for k in np.flatnonzero(begin[1:] < begin[:-1] + counts[:-1])[:1].tolist() if len(full) > 1 else ():
+        before, file = full[k : k + 2].tolist()
+        raise FormatError(
+            f"{found.paths[file]}: its first frame is number {begin[k + 1]}, {found.paths[before]} has the numbers {begin[k]} to {begin[k] + counts[k] - 1}; "
+            "name the files that belong together, or one with series=false"
+        )
+    highest, held = begin.item(-1) + counts.item(-1) - 1, int(counts.sum())
+    total = highest + 1 - lowest
+    if total > held + _MOST_BLANK or total * record >= 1 << 62:
+        raise FormatError(f"{found.paths[full[-1]]}: frames are numbered {lowest} to {highest}, the files hold {held:,}; a sequence number looks garbled")
+    shifted: np.ndarray = begin - lowest
+    return shifted
