@@ -10,7 +10,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_boxes, frames_of, refuses
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, refuses, same
 from vfs.testing.writers import write_npy, write_raw
 
 RAW = {
@@ -90,3 +90,64 @@ def test_raw_with_headers_of_every_kind_over_files(tmp_path: Path) -> None:
 )
 def test_raw_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     refuses(write_raw(tmp_path, np.zeros((3, 4, 4), "u2"))[0], words, format="raw", **options)
+
+
+STORED = frames_of((30, 16, 16), "u2")
+WHOLE = STORED.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("contents", "options", "words", "left"),
+    [
+        ((WHOLE[:5000], WHOLE[5000:11000], WHOLE[11000:]), {}, ("part0.bin", "leaves 392 bytes over, as do 2 other files; running_on=True would fit"), 28),
+        ((b"h" * 100 + WHOLE,), {}, ("part0.bin", "leaves 100 bytes over; file_header=100 or"), 30),
+        ((b"".join(b"head" + frame.tobytes() for frame in STORED),), {"frame_header": 3}, ("leaves 30 bytes over", "frame_header=4 would fit"), 30),
+        ((WHOLE[:5120], WHOLE[5120:-100]), {}, ("part1.bin", "leaves 412 bytes over; perhaps it was cut"), 29),
+        ((WHOLE[:5119], WHOLE[5120:]), {}, ("part0.bin", "leaves 511 bytes over"), 29),
+        ((WHOLE[:5000], WHOLE[5000:-10]), {"running_on": True}, ("part1.bin", "leaves 502 bytes over; perhaps it was cut"), 29),
+        ((WHOLE[:5120], b"", WHOLE[5120:]), {}, ("part1.bin", "holds 0 bytes, no frame"), 30),
+        ((WHOLE,), {"file_header": len(WHOLE) - 1000}, ("part0.bin", "leaves 488 bytes over"), 1),
+    ],
+)
+def test_raw_bytes_that_belong_to_no_frame(tmp_path: Path, contents: tuple[bytes, ...], options: dict[str, Any], words: tuple[str, ...], left: int) -> None:
+    """Thirty frames over three files showed 29, of which 19 were garbage."""
+    paths = [tmp_path / f"part{k}.bin" for k in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    options = {"format": "raw", "dtype": "u2", "sig_shape": "16,16", **options}
+    array = incomplete(paths, *words, **options)
+    assert array.shape == (left, 16, 16)
+    if "running_on=True" in "".join(words):
+        same(vfs.open(paths, **options, running_on=True)[...], STORED)
+
+
+def test_raw_shapes_that_are_not_stored(tmp_path: Path) -> None:
+    paths = write_raw(tmp_path, STORED)
+    options: dict[str, Any] = {"format": "raw", "dtype": "u2"}
+    array = incomplete(paths, "part0.bin", "shape 5,7,16,16 holds 35 frames, 30 are stored", kind=vfs.OptionError, shape="5,7,16,16", **options)
+    assert array.valid.sum() == 30
+    incomplete(paths, "shape 5,5,16,16 holds 25 frames, 30 are stored", kind=vfs.OptionError, shape="5,5,16,16", **options)
+    same(vfs.open(paths, shape="5,6,16,16", **options)[...], STORED.reshape(5, 6, 16, 16))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_raw_needs_no_footer_behind_the_last_frame(tmp_path: Path, cut: int) -> None:
+    paths = write_raw(tmp_path, STORED, frame_footer=2, files=2)
+    for path in paths:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size - cut])
+    same(vfs.open(paths, format="raw", dtype="u2", sig_shape="16,16", frame_footer=2)[...], STORED)
+
+
+def test_raw_files_that_are_missing_by_their_numbers(tmp_path: Path) -> None:
+    paths = write_raw(tmp_path, STORED, files=5)
+    paths[3].unlink()
+    array = incomplete(str(tmp_path / "part*.bin"), "part3.bin is missing", kind=vfs.MissingSourceError, format="raw", dtype="u2", sig_shape="16,16")
+    same(array[...], np.concatenate([STORED[:18], STORED[24:]]))
+    assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1}
+
+
+def test_raw_files_of_terabytes_are_looked_at_in_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "large.bin"
+    with path.open("wb") as file:
+        file.truncate(10**12 + 1)  # a hole
+    refuses(path, "leaves 1 bytes over", format="raw", dtype="u2", sig_shape="2,2")

@@ -5,7 +5,8 @@ There is no specification and nothing to detect: the user says what the numbers 
     file:   | file_header | record 0 | record 1 | …
     record: | frame_header | frame: pixels, C order | frame_footer |
 
-A file's bytes beyond the last whole record are ignored, unless frames run on across the files (`running_on=True`).
+Nothing tells whether headers and shape are right but that they come out even: bytes beyond the last whole record of a file, or with
+`running_on=True` of the set, are an error that says what would fit. Only the last record's footer may be missing.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files
+from vfs import series
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
-from vfs.errors import FormatError, OptionError
+from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import dtype_option, nav_dims, shape_option
 from vfs.layout import FrameLayout
 
+_MOST_TRIED = 4096  # bytes of a frame header that is proposed
 _FAR = 1 << 60  # bytes: more than any file has, and far from where sums overflow
 
 
@@ -48,7 +51,7 @@ def open(
     Args:
         stored_dtype: numpy dtype of the pixels in the file (u2, <f4, >i4 …); where it is not given, `dtype` means this
         sig_shape: shape of a frame, such as 256,256; the number of frames follows from the files' sizes
-        shape: shape of the whole array instead, navigation axes first; the last two axes are a frame
+        shape: shape of the whole array instead, navigation axes first; the last two axes are a frame; as many frames must be stored
         file_header: bytes before the first record of every file
         frame_header: bytes before every frame
         frame_footer: bytes after every frame
@@ -85,6 +88,7 @@ def open(
     record = frame_header + size + frame_footer
     if record >= _FAR:
         raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file")
+    heads = (file_header, frame_header, frame_footer)
     if running_on:
         layout = FrameLayout.running_on(
             sig, files.sizes, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer, names=files.paths
@@ -97,13 +101,98 @@ def open(
         raise FormatError(
             f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest file has {largest:,} bytes"
         )
+    absent = _left_over(files, heads, size, running_on) + _empty(files, file_header) + _lost(files)
     nav: tuple[int, ...] = (layout.stored,)
     if whole is not None:
+        absent += _unequal(files.paths[0], whole, layout.stored)
         nav = whole[:-2]
         layout = layout.arranged(nav)
     names = ("y", "x") if len(sig) == 2 else ("x",) if len(sig) == 1 else tuple(f"sig_{k}" for k in range(len(sig)))
     attrs = {"stored_dtype": dtype.str, "frames": layout.stored}
-    return [Dataset("data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs)]
+    return [Dataset("data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs, absent=absent)]
+
+
+def _left_over(files: Files, heads: tuple[int, int, int], size: int, running_on: bool) -> tuple[Absence, ...]:
+    """Bytes of the files that belong to no frame.
+
+    Args:
+        heads: bytes of the file header, frame header and footer; size: of a frame.
+    """
+    rests = _rests(files.sizes, heads, size, running_on)
+    odd = np.flatnonzero(rests)
+    if not len(odd):
+        return ()
+    file, record = int(odd[0]), sum(heads) - heads[0] + size
+    others = f", as do {len(odd) - 1:,} other files" if len(odd) > 2 else ", as does 1 other file" if len(odd) == 2 else ""
+    said = f"{files.paths[file]}: expected whole records of {record:,} bytes, it leaves {int(rests[file]):,} bytes over{others}"
+    fits = _what_fits(files.sizes, heads, size, running_on)
+    said += f"; {' or '.join(fits)} would fit" if fits else ""
+    cut = file == len(files) - 1
+    if cut:
+        said += "; perhaps it was cut within a record"
+    kind = TruncatedSourceError if cut and not fits else FormatError
+    return (Absence(said, kind, "leaves these bytes out", {"bytes_left_over": int(rests.sum())}),)
+
+
+def _rests(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on: bool) -> np.ndarray:
+    """int64[n], bytes in each file that belong to no record."""
+    file_header, frame_header, footer = heads
+    record = frame_header + size + footer
+    bodies = sizes - file_header
+    if running_on:
+        rest = np.zeros_like(bodies)
+        rest[-1] = np.maximum(bodies, 0).sum() % record
+        return np.where((rest >= record - footer), 0, rest)
+    rest = np.where(bodies < 0, sizes, bodies % record)
+    rest[(bodies >= 0) & (rest >= record - footer)] = 0
+    return rest
+
+
+def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on: bool) -> list[str]:
+    """Options of which all files come out even: the obvious ones."""
+    file_header, frame_header, footer = heads
+    record = frame_header + size + footer
+    fits = []
+    if not running_on and len(sizes) > 1 and not _rests(sizes, heads, size, True).any():
+        fits.append("running_on=True")
+    head = int(sizes[0]) % record
+    if head != file_header and not _rests(sizes, (head, frame_header, footer), size, running_on).any() and sizes.min() > head:
+        fits.append(f"file_header={head}")
+    body, heads_tried = int(sizes[0]) - file_header, np.arange(min(size, _MOST_TRIED))
+    even = (body % (size + footer + heads_tried) == 0) & (body > size + footer + heads_tried)
+    for head in np.flatnonzero(even).tolist():
+        if not _rests(sizes, (file_header, head, footer), size, running_on).any():
+            return [*fits, f"frame_header={head}"]
+    return fits
+
+
+def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
+    """Files without a byte of a frame among others."""
+    empty = np.flatnonzero(files.sizes <= file_header)
+    if not len(empty):
+        return ()
+    said = f"{files.paths[empty[0]]}: holds {int(files.sizes[empty[0]]):,} bytes, no frame" + (f", as {len(empty) - 1:,} more" if len(empty) > 1 else "")
+    return (Absence(said, TruncatedSourceError, "joins the others"),)
+
+
+def _lost(files: Files) -> tuple[Absence, ...]:
+    """Files that are missing by the numbers of the others."""
+    lost = series.gaps(files.paths)
+    if not lost.count:
+        return ()
+    said = f"{files.paths[0]}: {lost}, by the numbers of the {len(files)} files"
+    return (Absence(said, MissingSourceError, "joins those that are there", {"files_missing": lost.count}, lost.paths),)
+
+
+def _unequal(path: str, shape: tuple[int, ...], stored: int) -> tuple[Absence, ...]:
+    """A shape that holds more or fewer frames than are stored."""
+    shown = math.prod(shape[:-2])
+    if shown == stored:
+        return ()
+    said = f"{path}: shape {','.join(map(str, shape))} holds {shown:,} frames, {stored:,} are stored"
+    if shown > stored:
+        return (Absence(said, OptionError, "shows the others as blank", {"frames_missing": shown - stored}),)
+    return (Absence(said, OptionError, "leaves the others out", {"frames_left_out": stored - shown}),)
 
 
 FORMAT = Format("raw", (".raw", ".bin", ".dat", ".img"), "", "headerless binary; says nothing of itself, needs dtype and sig_shape", sniff, open)
