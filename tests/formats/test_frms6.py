@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_frms6
 
 
@@ -29,7 +29,7 @@ def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 def _binned(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     (folder / "gain.csv").write_text("1;2\n3;4\n")
     path = write_frms6(folder, frames_of((4, 6, 5), "u2"), binning=2, counted=False, scan=(2, 2))
-    return path, {"format": "frms6", "repeat_rows": True, "gain_map": str(folder / "gain.csv"), "allow_truncated": True}
+    return path, {"format": "frms6", "repeat_rows": True, "gain_map": str(folder / "gain.csv")}
 
 
 SETS = [_set, _binned]
@@ -166,13 +166,21 @@ def test_without_hdr(tmp_path: Path) -> None:
     same(vfs.open(write_frms6(tmp_path, frames, frames_per_file=2, hdr=False))[...], frames)
 
 
-def test_fewer_frames_than_the_hdr_says(tmp_path: Path) -> None:
+def test_a_scan_that_was_stopped(tmp_path: Path) -> None:
     frames = frames_of((9, 4, 3), "u2")
     path = write_frms6(tmp_path, frames, frames_per_file=3, scan=(3, 3))
     (tmp_path / "scan_003.frms6").unlink()
-    refuses(path, "scan.hdr", "9 signal frames", "6", kind=vfs.TruncatedSourceError)
     frames[6:] = 0
-    same(vfs.open(path, allow_truncated=True)[...], frames.reshape(3, 3, 4, 3))
+    array = warned(path, "scan.hdr: says 9 signal frames, 6 are stored: the last 3 are missing")
+    same(array[...], frames.reshape(3, 3, 4, 3))
+    assert array.group.attrs["vfs"]["incomplete"] == {"frames_missing": 3}
+
+
+def test_more_frames_than_the_scan_has(tmp_path: Path) -> None:
+    frames = frames_of((9, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, scan=(2, 4))
+    same(warned(path, "says a scan of 2 × 4, 9 frames are stored: 1 is left out")[...], frames[:8].reshape(2, 4, 4, 3))
+    same(vfs.open(path, nav_shape=(3, 3))[...], frames.reshape(3, 3, 4, 3))
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -180,20 +188,57 @@ def test_truncated(tmp_path: Path, counted: bool) -> None:
     frames = frames_of((5, 4, 3), "u2")
     path = write_frms6(tmp_path, frames, frames_per_file=3, counted=counted)
     check_truncated(tmp_path / "scan_002.frms6", path, frames)
-    check_truncated(tmp_path / "scan_002.frms6", path, frames, allow_truncated=True)
     check_truncated(path, path, frames, format="frms6")
     last = tmp_path / "scan_002.frms6"
     last.write_bytes(last.read_bytes()[:-1])
-    refuses(path, "scan_002.frms6", "allow_truncated", kind=vfs.TruncatedSourceError)
+    array = warned(path, "scan_002.frms6: expected", "found 1 and 87 bytes more", "the last one is missing")
+    same(array[0], np.concatenate([frames[:4], np.zeros((1, 4, 3), "u2")]))
+    assert array.group.attrs["vfs"]["incomplete"] == {"bytes_left_over": 87, "frames_missing": 1}
 
 
-def test_missing_files(tmp_path: Path) -> None:
-    path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"), frames_per_file=2)
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_file_in_the_middle_that_is_cut(tmp_path: Path, counted: bool) -> None:
+    frames = frames_of((9, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, frames_per_file=3, counted=counted, scan=(3, 3))
+    middle = tmp_path / "scan_002.frms6"
+    middle.write_bytes(middle.read_bytes()[:-100])
+    frames[4:6] = 0
+    array = incomplete(path, "scan_002.frms6: expected", "found 1 and 76 bytes more", kind=vfs.TruncatedSourceError)
+    same(array[...], frames.reshape(3, 3, 4, 3))
+    assert array.group.attrs["vfs"]["incomplete"] == {"bytes_left_over": 76, "frames_missing": 2}
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_missing_files(tmp_path: Path, lost: int) -> None:
+    """The others tell how many frames they held."""
+    frames = frames_of((6, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, frames_per_file=2, scan=(2, 3))
+    (tmp_path / f"scan_{lost:03}.frms6").unlink()
+    frames[2 * lost - 2 : 2 * lost] = 0
+    array = incomplete(path, f"scan.hdr: scan_{lost:03}.frms6 is missing; the set goes on to scan_003", kind=vfs.MissingSourceError)
+    same(array[...], frames.reshape(2, 3, 4, 3))
+    assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 2}
+    named = [tmp_path / f"scan_{k:03}.frms6" for k in (1, 2, 3) if k != lost]
+    same(vfs.open(named)[...], np.delete(frames, slice(2 * lost - 2, 2 * lost), axis=0))  # these are the set
+
+
+def test_missing_files_that_held_nobody_knows_what(tmp_path: Path) -> None:
+    path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"), frames_per_file=(1, 2, 3))
     (tmp_path / "scan_002.frms6").unlink()
-    refuses(path, "scan_002.frms6", "number 3", kind=vfs.MissingSourceError)
+    refuses(path, "scan_002.frms6 is missing, and the others do not tell", kind=vfs.MissingSourceError, allow_incomplete=True)
     for k in (1, 3):
         (tmp_path / f"scan_{k:03}.frms6").unlink()
     refuses(path, "scan_001.frms6", kind=vfs.MissingSourceError)
+
+
+def test_dark_frames_that_are_missing_or_cut(tmp_path: Path) -> None:
+    frames, dark = frames_of((6, 4, 3), "u2"), frames_of((3, 4, 3), "u2")
+    path = write_frms6(tmp_path, frames, dark=dark, scan=(2, 3))
+    file = tmp_path / "scan_000.frms6"
+    file.write_bytes(file.read_bytes()[:-1])
+    same(warned(path, "scan_000.frms6: expected 3 dark frames, found 2").group["dark"][...], dark[:2])
+    file.unlink()
+    same(warned(path, "says 3 dark frames, scan_000.frms6 is missing")[...], frames.reshape(2, 3, 4, 3))
 
 
 def test_equal_numbers_are_refused(tmp_path: Path) -> None:
@@ -244,7 +289,7 @@ def test_a_scan_that_cannot_be_is_left_out(tmp_path: Path, scan: str) -> None:
     frames = frames_of((6, 4, 3), "u2")
     path = write_frms6(tmp_path, frames, scan=(1, 6))
     path.write_text(path.read_text().replace("stemImageSize=1x6", f"stemImageSize={scan}"))
-    same(vfs.open(path)[...], frames)
+    same(warned(path, f"stemImageSize says '{scan}'", "one axis")[...], frames)
 
 
 def test_refused(tmp_path: Path) -> None:

@@ -21,15 +21,18 @@ from __future__ import annotations
 
 import configparser
 import io
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files, per_frame
+from vfs import series
+from vfs.dataset import Absence, Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
 from vfs.errors import DecodeError, DependencyError, FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
@@ -61,6 +64,8 @@ FRAME_HEADER = np.dtype(
 )
 _NUMBER = re.compile(r"_(\d+)\.frms6$", re.IGNORECASE)
 _WIDEST_SCAN = 1 << 16  # positions along one axis
+_MOST_BLANK = 1_000_000  # frames that may be missing between files
+_BLANK = "shows these frames as blank"
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -70,11 +75,18 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Set:
-    """The files of a set: signal in order, dark frames, .hdr (the last two may be missing)."""
+    """The files of a set: signal in order, dark frames, .hdr (the last two may be missing).
+
+    Attributes:
+        numbers: of the signal files, where they were found by the name of one of them; the first one of a series is 1.
+        lost: signal files that are missing between these.
+    """
 
     signal: list[str]
     dark: str | None
     hdr: str | None
+    numbers: Sequence[int] = ()
+    lost: series.Lost = field(default_factory=series.Lost)
 
 
 def _find(paths: Sequence[str]) -> _Set:
@@ -95,13 +107,11 @@ def _find(paths: Sequence[str]) -> _Set:
         return _Set(data, None, hdr)  # no number: a file of its own
     found = dict(numbered(base + "_", ".frms6"))
     darks = found.pop(0, None)
-    for expected, number in enumerate(found or {2: ""}, start=1):
-        if number != expected:
-            raise MissingSourceError(
-                f"{base}_{expected:03}.frms6: no such file; "
-                + (f"the set goes on to number {max(found)}" if found else "it would be the first file with signal")
-            )
-    return _Set(list(found.values()), darks, hdr)
+    if not found:
+        raise MissingSourceError(f"{base}_001.frms6: no such file; it would be the first file with signal")
+    signal = list(found.values())
+    lost = sum((series.between(a, b) for a, b in pairwise(signal)), series.in_front(signal[0]))
+    return _Set(signal, darks, hdr, list(found), lost)
 
 
 def _information(path: str | None) -> dict[str, str]:
@@ -136,20 +146,92 @@ def _header(path: str) -> np.void:
     return header
 
 
-def _count(path: str, header: np.void, size: int, allow_truncated: bool) -> int:
-    """Frames in a file, from its header or, in older files, from its size in bytes."""
-    record = FRAME_HEADER.itemsize + 2 * int(header["width"]) * int(header["height"])
-    whole, rest = divmod(size - HEADER.itemsize, record)
-    said = int(header["frames"])
-    if allow_truncated:
-        return min(said, whole) if said else whole
-    if said > whole or (said == 0 and rest):
-        wanted = f"{said:,} records" if said else "whole records"
-        raise TruncatedSourceError(
-            f"{path}: expected {wanted} of {record:,} bytes after the header, found {whole:,} and {rest:,} bytes more; "
-            "the file looks truncated (allow_truncated=True takes the whole ones)"
+@dataclass(frozen=True)
+class _Counts:
+    """Frames in a file.
+
+    Attributes:
+        said: by its header, 0 in older files; stored: whole ones, those that the header does not speak of left out.
+        rest: bytes behind them; record: bytes of a frame and its header.
+    """
+
+    said: int
+    stored: int
+    rest: int
+    record: int
+
+    @classmethod
+    def of(cls, header: np.void, size: int) -> _Counts:
+        """Args:
+        size: of the file in bytes.
+        """
+        record = FRAME_HEADER.itemsize + 2 * int(header["width"]) * int(header["height"])
+        said, whole = int(header["frames"]), (size - HEADER.itemsize) // record
+        stored = min(said, whole) if said else whole
+        return cls(said, stored, size - HEADER.itemsize - stored * record, record)
+
+    @property
+    def cut(self) -> bool:
+        return self.said > self.stored or (not self.said and self.rest > 0)
+
+
+def _positions(chosen: _Set, counts: Sequence[_Counts]) -> list[int] | None:
+    """Index of the first frame of each file: behind the frames that the files in front of it held when they were whole.
+
+    Files of a series hold equally many frames, but the last one: those that are missing held as many as those that are there.
+
+    Returns: None where that cannot be told.
+    """
+    held = [one.said or one.stored for one in counts]
+    usual = max(held[:-1], default=0)
+    numbers = chosen.numbers or range(1, len(held) + 1)
+    if chosen.lost.count and (held[-1] > usual or any(one != usual for one in held[:-1])):
+        return None
+    first, at, before = [], 0, 0
+    for number, one, count in zip(numbers, counts, held, strict=True):
+        at += (number - before - 1) * usual
+        first.append(at)
+        at, before = at + (max(count, usual) if one.cut else count), number
+    return first if first[-1] - sum(held[:-1]) <= _MOST_BLANK and first[-1] <= sum(one.stored for one in counts) + _MOST_BLANK else None
+
+
+def _absences(chosen: _Set, counts: Sequence[_Counts], first: Sequence[int]) -> tuple[Absence, ...]:
+    """What the files lack, but at the end of the set."""
+    found = []
+    if chosen.lost.count:
+        blank = first[-1] - sum(one.said or one.stored for one in counts[:-1])
+        lost = {"files_missing": chosen.lost.count, "frames_missing": blank}
+        said = f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}; the set goes on to {os.path.basename(chosen.signal[-1])}"
+        found.append(Absence(said, MissingSourceError, _BLANK, lost, chosen.lost.paths))
+    for k, (path, one) in enumerate(zip(chosen.signal, counts, strict=True)):
+        last = k == len(counts) - 1
+        if one.cut or one.rest:
+            wanted = f"{one.said:,} records" if one.said else "whole records"
+            said = f"{path}: expected {wanted} of {one.record:,} bytes after the header, found {one.stored:,} and {one.rest:,} bytes more"
+            less = 0 if last else first[k + 1] - first[k] - one.stored
+            lost = {"bytes_left_over": one.rest} | ({"frames_missing": less} if less > 0 and one.cut else {})
+            found.append(Absence(said, TruncatedSourceError if one.cut and not last else None, _BLANK, lost))
+    return tuple(found)
+
+
+def _at_the_end(chosen: _Set, hdr: Mapping[str, str], scan: tuple[int, int] | None, nav: tuple[int, ...], said: int, stored: int) -> tuple[Absence, ...]:
+    """Frames that the .hdr speaks of and that are missing at the end, or that its scan has no place for."""
+    if chosen.hdr is None:
+        return ()
+    found = []
+    less, more = max(said, math.prod(nav)) - stored, stored - math.prod(nav)
+    if less > 0:
+        text = (
+            f"{chosen.hdr}: says {stored + less:,} signal frames, {stored:,} are stored: {'the last one is' if less == 1 else f'the last {less:,} are'} missing"
         )
-    return said or whole
+        found.append(Absence(text, counts={"frames_missing": less}))
+    if nav != scan and chosen.numbers:
+        text = f"{chosen.hdr}: stemImageSize says {hdr.get('stemimagesize', '')[:24]!r}, expected a scan AxB of {stored:,} frames: they are one axis"
+        found.append(Absence(text))
+    if more > 0:
+        text = f"{chosen.hdr}: says a scan of {nav[0]} × {nav[1]}, {stored:,} frames are stored: {more:,} {'is' if more == 1 else 'are'} left out"
+        found.append(Absence(text, counts={"frames_left_out": more}))
+    return tuple(found)
 
 
 def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
@@ -248,38 +330,45 @@ def _gain(path: str, images: Sequence[tuple[int, ...]]) -> Dataset:
     return Dataset("gain", files, layout, decoder, shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)
 
 
-def _frames(files: Files, headers: Sequence[np.void], repeat: int, allow_truncated: bool) -> FrameLayout:
+def _without_dark(chosen: _Set, hdr: Mapping[str, str]) -> tuple[Absence, ...]:
+    """Dark frames that the .hdr speaks of, without a file."""
+    if chosen.dark or not chosen.numbers or not hdr.get("darkframes", "").strip("0"):
+        return ()
+    lost = series.in_front(chosen.signal[0], 0)
+    name = os.path.basename(lost.paths[0])
+    return (Absence(f"{chosen.hdr}: says {hdr['darkframes'][:24]} dark frames, {name} is missing", counts={"files_missing": 1}, files=lost.paths[:1]),)
+
+
+def _frames(files: Files, headers: Sequence[np.void], repeat: int, counts: Sequence[_Counts], first: Sequence[int] | None = None) -> FrameLayout:
     width, height = int(headers[0]["width"]), int(headers[0]["height"])
     for path, header in zip(files.paths, headers, strict=True):
         if (header["width"], header["height"]) != (width, height):
             raise FormatError(
                 f"{path}: stores {header['height']} rows of {header['width']} pixels, {files.paths[0]} {height} of {width}; the files of a set are alike"
             )
-    counts = [_count(path, header, size, allow_truncated) for path, header, size in zip(files.paths, headers, files.sizes.tolist(), strict=True)]
     return FrameLayout.of(
         (2 * height * repeat, width // 2),
-        counts,
+        [one.stored for one in counts],
         word_bytes=2,
         payload=2 * width * height,
         file_header=HEADER.itemsize,
         frame_header=FRAME_HEADER.itemsize,
+        first=first,
         pieces=_pieces(width, height, repeat),
     )
 
 
-def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None, allow_truncated: bool = False) -> list[Dataset]:
+def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None) -> list[Dataset]:
     """Open an FRMS6 set: its .hdr, one of its files (the others are found), or several files (these are the set).
 
     Args:
         repeat_rows: show every stored row as often as rows were binned
         gain_map: a .csv file with a gain map, columns of the sensor as rows, semicolons between numbers, or a .mat file of MATLAB with the
             variable GainMap, rows as rows; becomes the array "gain"
-        allow_truncated: take the whole frames that the files hold, where headers speak of more; the scan is blank at the end
 
     Raises:
         FormatError: a header is garbled, or files differ.
-        MissingSourceError: a file of the set is missing.
-        TruncatedSourceError: there are fewer frames than the headers say.
+        MissingSourceError: there is no file with signal, or files are missing and nothing tells how many frames they held.
         OptionError: an option does not fit.
     """
     chosen = _find(paths)
@@ -289,42 +378,49 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
     repeat = binning if repeat_rows else 1
     files = Files.stat(chosen.signal)
     headers = [_header(path) for path in files.paths]
-    layout = _frames(files, headers, repeat, allow_truncated)
+    counts = [_Counts.of(header, size) for header, size in zip(headers, files.sizes.tolist(), strict=True)]
+    first = _positions(chosen, counts)
+    if first is None:
+        if chosen.lost.count:
+            raise MissingSourceError(f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, and the others do not tell with how many frames")
+        worst = max(range(len(counts)), key=lambda k: counts[k].said - counts[k].stored)
+        raise FormatError(f"{files.paths[worst]}: the header says {counts[worst].said:,} frames, the file holds {counts[worst].stored:,}; it looks garbled")
+    layout = _frames(files, headers, repeat, counts, first)
     stored = layout.stored
-    if stored < 1:
+    if stored < 1 or not any(one.stored for one in counts):
         raise FormatError(f"{files.paths[0]}: expected frames, the files of the set have none")
-    said = int(hdr["signalframes"]) if re.fullmatch(r"\d{1,18}", hdr.get("signalframes", "")) else 0
-    if said > stored and len(paths) == 1 and not allow_truncated:
-        raise TruncatedSourceError(
-            f"{chosen.hdr}: says {said:,} signal frames, the {len(files)} files hold {stored:,}; "
-            "files are missing or cut short (allow_truncated=True takes these)"
-        )
+    absent = _absences(chosen, counts, first)
+    said = int(hdr["signalframes"]) if chosen.numbers and re.fullmatch(r"\d{1,18}", hdr.get("signalframes", "")) else 0
     scan = _two(hdr.get("stemimagesize", ""))
-    nav: tuple[int, ...] = (stored,)
-    if scan and (scan[0] * scan[1] <= stored or (len(paths) == 1 and scan[0] * scan[1] <= said)):
-        nav = scan
-    layout = layout.arranged(nav)
-    attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
-    if binning > 1:
-        attrs["calibration"] = {"y": {"scale": binning // repeat, "offset": 0, "unit": "pixel"}, "x": {"scale": 1, "offset": 0, "unit": "pixel"}}
-    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)
-    units: Mapping[str, Mapping[str, str]] = {"timestamp_seconds": {"unit": "s since 1970-01-01"}, "timestamp_microseconds": {"unit": "µs"}}
-    found = [main]
-    for name in ("timestamp_seconds", "timestamp_microseconds", "frame_number"):
-        found.append(per_frame(main, name, "<u4", int(FRAME_HEADER.fields[name][1]), attrs=units.get(name)))  # type: ignore[index]
+    nav: tuple[int, ...] = scan if scan and scan[0] * scan[1] <= max(stored, said) else (stored,)
+    absent += _at_the_end(chosen, hdr, scan, nav, said, stored) + _without_dark(chosen, hdr)
+    beside = []
     if chosen.dark:
         dark_files = Files.stat([chosen.dark])
         dark_header = _header(dark_files.paths[0])
-        dark = _frames(dark_files, [dark_header], repeat, allow_truncated)
+        dark_counts = _Counts.of(dark_header, int(dark_files.sizes[0]))
+        dark = _frames(dark_files, [dark_header], repeat, [dark_counts])
+        if dark_counts.rest or dark_counts.cut:
+            text = f"{chosen.dark}: expected {dark_counts.said or 'whole'} dark frames, found {dark_counts.stored:,} and {dark_counts.rest:,} bytes more"
+            absent += (Absence(text, counts={"bytes_left_over": dark_counts.rest}),)
         if dark.sig_shape != layout.sig_shape:
             raise FormatError(
                 f"{chosen.dark}: its frames are {dark.sig_shape}, those of the signal {layout.sig_shape}; name the files of the set to leave it out"
             )
         if dark.stored:
             shape = dark.shape
-            found.append(Dataset("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
+            beside.append(Dataset("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
+    layout = layout.arranged(nav)
+    attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
+    if binning > 1:
+        attrs["calibration"] = {"y": {"scale": binning // repeat, "offset": 0, "unit": "pixel"}, "x": {"scale": 1, "offset": 0, "unit": "pixel"}}
+    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
+    units: Mapping[str, Mapping[str, str]] = {"timestamp_seconds": {"unit": "s since 1970-01-01"}, "timestamp_microseconds": {"unit": "µs"}}
+    found = [main]
+    for name in ("timestamp_seconds", "timestamp_microseconds", "frame_number"):
+        found.append(per_frame(main, name, "<u4", int(FRAME_HEADER.fields[name][1]), attrs=units.get(name)))  # type: ignore[index]
     height, width = layout.sig_shape
-    return [*found, _gain(os.fspath(gain_map), [(height, width), (height // repeat * binning, width)])] if gain_map else found
+    return [*found, *beside, _gain(os.fspath(gain_map), [(height, width), (height // repeat * binning, width)])] if gain_map else [*found, *beside]
 
 
 FORMAT = Format("frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open, leads=(".hdr",))
