@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_empad
 
 RECORD = 130 * 128 * 4
@@ -29,7 +30,7 @@ def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _named(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_empad(folder, frames_of((1, 2, 128, 128), "f4"), raw="scan_x2_y1.raw", xml="series_count"), {"format": "empad", "allow_truncated": True}
+    return write_empad(folder, frames_of((1, 2, 128, 128), "f4"), raw="scan_x2_y1.raw", xml="series_count"), {"format": "empad"}
 
 
 SETS = [_set, _named]
@@ -112,9 +113,21 @@ def test_sizes_that_fit_nothing(tmp_path: Path) -> None:
     raw.write_bytes(whole + whole[:RECORD])
     refuses(path, "scan.raw", "2 × 3 or 3 × 4", "7 whole records", kind=vfs.FormatError)
     raw.write_bytes(whole[: 4 * RECORD + 100])
-    refuses(path, "scan.raw", "4 whole records", kind=vfs.TruncatedSourceError)
-    same(vfs.open(path, allow_truncated=True)[...], twin.reshape(6, 128, 128)[:4])
-    same(vfs.open(path, allow_truncated=True, nav_shape=(2, 3))[1, 1:], np.zeros((2, 128, 128), "f4"))
+    array = incomplete(path, "scan.raw", "2 × 3 or 3 × 4", "4 whole records", kind=vfs.TruncatedSourceError)
+    same(array[...], twin.reshape(6, 128, 128)[:4])
+    assert array.group.attrs["vfs"]["incomplete"] == {"bytes_left_over": 100}
+    same(warned(path, allow_incomplete=True, nav_shape=(2, 3))[1, 1:], np.zeros((2, 128, 128), "f4"))
+
+
+@pytest.mark.parametrize(("kept", "rest"), [(4, 0), (5, 100)])
+def test_a_scan_that_was_stopped(tmp_path: Path, kept: int, rest: int) -> None:
+    twin = frames_of((2, 3, 128, 128), "f4")
+    path = write_empad(tmp_path, twin, xml="pix")
+    os.truncate(tmp_path / "scan.raw", kept * RECORD + rest)
+    array = warned(path, f"expected 2 × 3 records of {RECORD:,} bytes, as scan.xml says", f"{kept} whole records: the rest of 2 × 3 is missing")
+    same(array[...].reshape(6, 128, 128), np.concatenate([twin.reshape(6, 128, 128)[:kept], np.zeros((6 - kept, 128, 128), "f4")]))
+    assert array.group.attrs["vfs"]["incomplete"] == {"frames_missing": 6 - kept} | ({"bytes_left_over": rest} if rest else {})
+    assert array.valid.sum() == kept
 
 
 def test_real_files(oracle: dict[str, Any]) -> None:
@@ -169,8 +182,7 @@ def test_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.raw").write_bytes(b"")
     refuses(tmp_path / "empty.raw", "0 bytes", format="empad")
     (tmp_path / "odd.raw").write_bytes(bytes(RECORD + 1))
-    refuses(tmp_path / "odd.raw", "1 bytes more", format="empad")
-    assert vfs.open(tmp_path / "odd.raw", format="empad", allow_truncated=True).shape == (1, 128, 128)
+    assert incomplete(tmp_path / "odd.raw", "1 bytes more", format="empad").shape == (1, 128, 128)
 
 
 @pytest.mark.parametrize("make", SETS)

@@ -22,7 +22,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files, per_frame
+from vfs.dataset import Absence, Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
@@ -162,16 +162,16 @@ def _depth(element: Element) -> int:
     return level
 
 
-def open(paths: Sequence[str], *, allow_truncated: bool = False) -> list[Dataset]:
+def open(paths: Sequence[str]) -> list[Dataset]:
     """Open an EMPAD data set: its .xml or its .raw file, or both.
 
-    Args:
-        allow_truncated: take a raw file whose size does not fit the metadata: the frames that it holds, as one axis
+    Where the raw file is shorter than the only scan that is said, this one was stopped: it is blank at the end. A file whose size
+    fits nothing that is said of it is shown as one axis.
 
     Raises:
-        FormatError: the XML is garbled, or the raw file's size fits nothing that it says.
+        FormatError: the XML is garbled.
         MissingSourceError: the raw file is not there.
-        TruncatedSourceError: the raw file is shorter than the scan.
+        TruncatedSourceError: the raw file does not hold a record.
     """
     xmls = [path for path in paths if path.lower().endswith(".xml")]
     raws = [path for path in paths if path not in xmls]
@@ -192,18 +192,9 @@ def open(paths: Sequence[str], *, allow_truncated: bool = False) -> list[Dataset
     if stored < 1:
         raise TruncatedSourceError(f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes")
     scans = list(_scans(root, raw))
-    fitting = [scan for scan in scans if math.prod(scan) == stored and not rest]
-    if scans and not fitting and not allow_truncated:
-        said = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
-        raise (TruncatedSourceError if size < min(map(math.prod, scans)) * _RECORD else FormatError)(
-            f"{raw}: expected {said} records of {_RECORD:,} bytes, as {os.path.basename(xml) if xml else 'its name'} says; "
-            f"the file has {size:,} bytes, {stored:,} whole records (allow_truncated=True takes these as one axis)"
-        )
-    if rest and not scans and not allow_truncated:
-        raise TruncatedSourceError(
-            f"{raw}: expected whole records of {_RECORD:,} bytes (130 × 128 float32), found {stored:,} and {rest:,} bytes more; allow_truncated=True drops them"
-        )
-    nav = fitting[0] if fitting else (stored,)
+    sure = len(root.findall("scan_parameters")) < 2 and len(set(scans)) == 1
+    nav = _shown(scans, stored, rest, sure)
+    absent = _absences(raw, xml, scans, nav, size)
     layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
     attrs = {
         "xml": os.path.basename(xml) if xml else None,
@@ -211,8 +202,38 @@ def open(paths: Sequence[str], *, allow_truncated: bool = False) -> list[Dataset
         "stored_frames": stored,
         "calibration": _calibration(root, nav),
     }
-    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<f4")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)
+    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<f4")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
     return [main, per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x"))]
+
+
+def _shown(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool) -> tuple[int, ...]:
+    """The scan that fits the stored records, else the one that is meant for sure, where it would hold them all, else one axis."""
+    fitting = [scan for scan in scans if math.prod(scan) == stored and not rest]
+    stopped = sure and math.prod(scans[0]) > stored
+    return fitting[0] if fitting else scans[0] if stopped else (stored,)
+
+
+def _absences(raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int) -> tuple[Absence, ...]:
+    """What a raw file lacks, or holds beyond whole records and scans.
+
+    Args:
+        scans: that the XML or the names tell; nav: what is shown; size: of the file in bytes.
+    """
+    stored, rest = divmod(size, _RECORD)
+    less = math.prod(nav) - stored
+    if nav in scans and not less and not rest:
+        return ()
+    held = f"the file has {size:,} bytes, {stored:,} whole records"
+    lost = {name: count for name, count in (("frames_missing", less), ("bytes_left_over", rest)) if count}
+    if not scans:
+        said = f"{raw}: expected whole records of {_RECORD:,} bytes (130 × 128 float32), found {stored:,} and {rest:,} bytes more"
+        return (Absence(said, TruncatedSourceError, "leaves these bytes out", lost),) if rest else ()
+    wanted = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
+    said = f"{raw}: expected {wanted} records of {_RECORD:,} bytes, as {os.path.basename(xml) if xml else 'its name'} says; {held}"
+    if nav in scans:
+        return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost),)
+    kind = TruncatedSourceError if size < min(map(math.prod, scans)) * _RECORD else FormatError
+    return (Absence(said, kind, "takes these as one axis", lost),)
 
 
 FORMAT = Format(
