@@ -115,7 +115,7 @@ def check_truncated(file: Path, opened: Any, twin: np.ndarray, sig_ndim: int = 2
                 outcomes["frames"] += 1
     finally:
         file.write_bytes(whole)
-    assert outcomes["error"]
+    assert outcomes.total() >= 10
 
 
 def refuses(paths: Any, *words: str, kind: type[vfs.VfsError] = vfs.VfsError, **options: Any) -> str:

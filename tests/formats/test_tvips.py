@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_tvips
 
 
@@ -27,7 +27,7 @@ def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _rotator(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_tvips(folder, frames_of((9, 3, 4), "u1"), scan=(3, 3)), {"format": "tvips", "scan": "rotator", "allow_truncated": True}
+    return write_tvips(folder, frames_of((9, 3, 4), "u1"), scan=(3, 3)), {"format": "tvips", "scan": "rotator"}
 
 
 SETS = [_set, _rotator]
@@ -127,21 +127,59 @@ def test_truncated(tmp_path: Path) -> None:
     check_truncated(alone, alone, twin, format="tvips")
     last = tmp_path / "scan_001.tvips"
     last.write_bytes(last.read_bytes()[:-1])
-    refuses(path, "scan_001.tvips", "allow_truncated", kind=vfs.TruncatedSourceError)
-    same(vfs.open(path, allow_truncated=True)[...], twin[:5])
+    array = warned(path, "scan_001.tvips: expected whole records of 132 bytes, found 2 and 131 bytes more")
+    same(array[...], twin[:5])
+    assert array.group.attrs["vfs"]["incomplete"] == {"bytes_left_over": 131}
     last.write_bytes(b"")
-    same(vfs.open(path)[...], twin[:3])
-    path.write_bytes(path.read_bytes()[:-1])
-    refuses(path, "scan_000.tvips", allow_truncated=True, kind=vfs.TruncatedSourceError)
+    same(warned(path, "scan_001.tvips", "found 0 and 0")[...], twin[:3])
+
+
+@pytest.mark.parametrize(("cut", "words"), [(1, "scan_000.tvips: expected whole records"), (132, "ends too early, 1 frame is missing between it and scan_001")])
+def test_a_file_in_the_middle_that_is_cut(tmp_path: Path, cut: int, words: str) -> None:
+    twin = frames_of((6, 3, 4), "u2")
+    path = write_tvips(tmp_path, twin, frames_per_file=3)
+    path.write_bytes(path.read_bytes()[:-cut])
+    twin[2] = 0
+    array = incomplete(path, words, kind=vfs.TruncatedSourceError)
+    same(array[...], twin)
+    assert array.group.attrs["vfs"]["incomplete"]["frames_missing"] == 1
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    path = write_tvips(tmp_path, frames_of((6, 3, 4), "u2"), frames_per_file=2)
+    """The counter in the frame headers tells how many frames they held."""
+    twin = frames_of((6, 3, 4), "u2")
+    path = write_tvips(tmp_path, twin, frames_per_file=2)
+    held = (tmp_path / "scan_001.tvips").read_bytes()
     (tmp_path / "scan_001.tvips").unlink()
-    refuses(path, "scan_001.tvips", "_002", kind=vfs.MissingSourceError)
+    twin[2:4] = 0
+    array = incomplete(path, "scan_001.tvips is missing; the series goes on to scan_002", kind=vfs.MissingSourceError)
+    same(array[...], twin)
+    assert array.valid.tolist() == [True, True, False, False, True, True]
+    assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 2}
     refuses(tmp_path / "scan_007.tvips", "no such file", kind=vfs.MissingSourceError)
+    (tmp_path / "scan_001.tvips").write_bytes(held)
     path.unlink()
     refuses(tmp_path / "scan_002.tvips", "scan_000.tvips", kind=vfs.MissingSourceError)
+
+
+def test_a_file_that_is_missing_and_a_counter_that_does_not_count(tmp_path: Path) -> None:
+    path = write_tvips(tmp_path, frames_of((6, 3, 4), "u2"), frames_per_file=2)
+    for name, records in (("scan_000.tvips", 256), ("scan_002.tvips", 0)):
+        content = bytearray((tmp_path / name).read_bytes())
+        for k in range(2):
+            content[records + 132 * k : records + 132 * k + 4] = bytes(4)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "scan_001.tvips").unlink()
+    refuses(path, "scan_001.tvips is missing", "do not tell", kind=vfs.MissingSourceError, allow_incomplete=True)
+
+
+def test_a_scan_that_ends_within_a_row(tmp_path: Path) -> None:
+    frames = frames_of((14, 5, 7), "u2")
+    path = write_tvips(tmp_path, frames, scan=(3, 4), scan_start=2)
+    path.write_bytes(path.read_bytes()[: -(108 + 70)])
+    array = warned(path, "the scan ends within a row of 4: its 3 frames are left out")
+    same(array[...], frames[2:10].reshape(2, 4, 5, 7))
+    same(vfs.open(path, nav_shape=(3, 4))[...].reshape(12, 5, 7)[:11], frames[2:13])
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,13 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
+from vfs import series
 from vfs.boundary import open_file
-from vfs.dataset import Dataset, Files, per_frame
+from vfs.dataset import Absence, Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
@@ -67,6 +69,8 @@ FIELDS = (
 _AT = {name: at for name, _, at, _ in FIELDS}
 _LOOK = 4096  # frames among which a scan has to start
 _LONGEST_ROW = 1 << 16  # frames
+_MOST_BLANK = 1_000_000  # frames that may be missing between files
+_BLANK = "shows these frames as blank"
 _NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
 
 
@@ -81,24 +85,30 @@ def sniff(path: str, head: bytes) -> bool:
     return header["size"] == 256 and header["version"] in (1, 2) and header["bits"] in (8, 16)
 
 
-def _series(paths: Sequence[str]) -> list[str]:
-    """The files of the set in order, the one with the header of the series first."""
+def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
+    """The files of the set in order, the one with the header of the series first; and those that are missing between them, where one file
+    names the set.
+
+    Raises:
+        MissingSourceError: the first file, or the one that is named, is missing.
+        OptionError: several files without numbers.
+    """
     numbers = [_NUMBER.search(path) for path in paths]
     if len(paths) > 1:
         if not all(numbers):
             raise OptionError(f"{paths[0]}: several TVIPS files are ordered by their numbers, NAME_000.tvips, NAME_001.tvips, …; one has no number")
-        return sorted(paths, key=lambda path: int(_NUMBER.search(path)[1]))  # type: ignore[index]
+        return sorted(paths, key=lambda path: int(_NUMBER.search(path)[1])), series.Lost()  # type: ignore[index]
     hit = numbers[0]
     if hit is None:
-        return list(paths)
+        return list(paths), series.Lost()
     start = paths[0][: hit.start() + 1]
     found = numbered(start, hit[2])
     if not found:
         raise MissingSourceError(f"{paths[0]}: no such file")
-    for expected, (number, _) in enumerate(found):
-        if number != expected:
-            raise MissingSourceError(f"{start}{expected:0{len(hit[1])}}{hit[2]}: no such file; the series goes on to _{found[-1][0]:0{len(hit[1])}}")
-    return [path for _, path in found]
+    if found[0][0] > 0:
+        raise MissingSourceError(f"{start}{0:0{len(hit[1])}}{hit[2]}: no such file; the series goes on to _{found[-1][0]:0{len(hit[1])}}")
+    members = [path for _, path in found]
+    return members, sum((series.between(a, b) for a, b in pairwise(members)), series.Lost())
 
 
 def _header(path: str) -> np.void:
@@ -124,17 +134,17 @@ class _FrameHeaders:
         self.paths = paths
 
     def read(self, first: int, last: int, at: int, size: int) -> bytes:
-        """`size` bytes from byte `at` of each of the frames `first` to `last` (half-open), one after the other."""
+        """`size` bytes from byte `at` of each of the frames `first` to `last` (half-open), one after the other; 0 of those that are missing."""
         found: list[bytes] = []
         stream = self.layout.stream
         positions = np.arange(first, last) * self.layout.stride
         which = np.searchsorted(stream[:, 0], positions, "right") - 1
         for row in np.unique(which).tolist():
-            start, _, byte, file = stream[row].tolist()
+            start, stop, byte, file = stream[row].tolist()
             try:
                 descriptor = open_file(self.paths[file])
                 try:
-                    got = [os.pread(descriptor, size, p - start + byte + at) for p in positions[which == row].tolist()]
+                    got = [os.pread(descriptor, size, p - start + byte + at) if p < stop else bytes(size) for p in positions[which == row].tolist()]
                 finally:
                     os.close(descriptor)
             except OSError as error:
@@ -190,23 +200,71 @@ def _by_rotator(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, in
     return (start, (side, side)) if side * side == low else None
 
 
-def open(paths: Sequence[str], *, scan: str = "position", allow_truncated: bool = False) -> list[Dataset]:
+def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
+    """Frames that are missing in front of the first one of each file, int64[n]: by the counter in the frame headers, where it counts them and
+    a file is missing or was cut there."""
+    gaps = np.zeros(len(files), np.int64)
+    if len(files) == 1:
+        return gaps
+    headers = _FrameHeaders(layout, files.paths)
+    ends = counts.cumsum()
+
+    def counter(first: int, n: int) -> np.ndarray:
+        return np.frombuffer(headers.read(first, first + n, _AT["counter"], 4), "<u4").astype(np.int64)
+
+    for k in np.flatnonzero(counts[1:] > 0).tolist():
+        at = int(ends[k])
+        if at and (at < 2 or np.diff(counter(at - 2, 2)) == 1):
+            gap = int(np.diff(counter(at - 1, 2))[0]) - 1
+            gaps[k + 1] = gap if 0 < gap <= _MOST_BLANK else 0
+    return gaps
+
+
+def _absences(files: Files, lost: series.Lost, counts: np.ndarray, rests: np.ndarray, gaps: np.ndarray, record: int) -> tuple[Absence, ...]:
+    """What the files lack."""
+    found, missing = [], int(gaps.sum())
+    if lost.count:
+        said = f"{files.paths[0]}: {lost}; the series goes on to {os.path.basename(files.paths[-1])}"
+        found.append(Absence(said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": missing}, lost.paths))
+    for k in np.flatnonzero((rests > 0) | (counts == 0)).tolist():
+        said = f"{files.paths[k]}: expected whole records of {record:,} bytes, found {counts[k]:,} and {rests[k]:,} bytes more"
+        cut = k < len(files) - 1 and bool(rests[k])
+        found.append(Absence(said, TruncatedSourceError if cut else None, _BLANK, {"bytes_left_over": int(rests[k])}))
+    if missing and not lost.count:
+        k = int(np.flatnonzero(gaps)[0])
+        what = "frame is" if gaps[k] == 1 else "frames are"
+        said = f"{files.paths[k - 1]}: ends too early, {gaps[k]:,} {what} missing between it and {os.path.basename(files.paths[k])}"
+        found.append(Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": missing}))
+    return tuple(found)
+
+
+def _unfinished(headers: _FrameHeaders, path: str, start: int, nav: tuple[int, int], frames: int) -> tuple[Absence, ...]:
+    """Frames of a row that the scan did not finish; those behind the scan are no loss."""
+    end = start + nav[0] * nav[1]
+    if end >= frames or not (headers.positions(end, end + 1) == (0, nav[0])).all():
+        return ()
+    less = frames - end
+    said = f"{path}: the scan ends within a row of {nav[1]:,}: its {'frame is' if less == 1 else f'{less:,} frames are'} left out"
+    return (Absence(said, counts={"frames_left_out": less}),)
+
+
+def open(paths: Sequence[str], *, scan: str = "position") -> list[Dataset]:
     """Open TVIPS files.
 
     Args:
         scan: where the scan's start and shape come from: "position" (scan positions in the frame headers), "rotator" (their rotator
             index, square scans only) or "none"; where nothing is found, frames are one axis; sync_offset counts from the start found
-        allow_truncated: accept a last file that ends within a frame, and drop that frame
 
     Raises:
         FormatError: a header is garbled.
-        TruncatedSourceError: a file does not end with a whole frame.
-        MissingSourceError: a file of the series is missing.
+        TruncatedSourceError: there is not one whole frame.
+        MissingSourceError: the first file of the series is missing, or others, and nothing tells how many frames they held.
         OptionError: `scan` is none of the three.
     """
     if scan not in ("position", "rotator", "none"):
         raise OptionError(f"scan={scan!r}: expected position, rotator or none")
-    files = Files.stat(_series(paths))
+    members, lost = _series(paths)
+    files = Files.stat(members)
     header = _header(files.paths[0])
     dtype = np.dtype(f"<u{header['bits'] // 8}")
     height, width = int(header["y"]), int(header["x"])
@@ -219,18 +277,17 @@ def open(paths: Sequence[str], *, scan: str = "position", allow_truncated: bool 
     heads = np.zeros(len(files), np.int64)
     heads[0] = HEADER.itemsize
     counts, rests = np.divmod(np.maximum(files.sizes - heads, 0), record)
-    if allow_truncated:
-        rests[-1] = 0
-    if rests.any():
-        file = int(np.flatnonzero(rests)[0])
-        raise TruncatedSourceError(
-            f"{files.paths[file]}: expected whole records of {record:,} bytes ({height} × {width} pixels of {header['bits']} bits), "
-            f"found {counts[file]:,} and {rests[file]:,} bytes more" + ("; allow_truncated=True drops them" if file == len(files) - 1 else "")
-        )
-    frames = int(counts.sum())
-    if frames < 1:
+    if not counts.any():
         raise TruncatedSourceError(f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), there is not one")
     layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap)
+    gaps = _gaps(files, counts, layout)
+    if lost.count and not gaps.any():
+        raise MissingSourceError(f"{files.paths[0]}: {lost}, and the others do not tell with how many frames")
+    if gaps.any():
+        first = gaps.cumsum() + counts.cumsum() - counts
+        layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap, first=first)
+    absent = _absences(files, lost, counts, rests, gaps, record)
+    frames = layout.stored
     there = [field for field in FIELDS if field[2] + 4 <= gap]
     names = {field[0] for field in there}
     headers = _FrameHeaders(layout, files.paths)
@@ -243,10 +300,11 @@ def open(paths: Sequence[str], *, scan: str = "position", allow_truncated: bool 
     if found:
         layout = layout.arranged(found[1], found[0])
         nav = found[1]
+        absent += _unfinished(headers, files.paths[-1], found[0], found[1], frames) if scan == "position" else ()
     attrs = {"header": fields(header), "stored_frames": frames, "scan_from": scan if found else None, "scan_start": found[0] if found else 0}
     if header["pixel_size"] > 0:
         attrs["calibration"] = {axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")}
-    main = Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)
+    main = Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
     return [main, *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there)]
 
 
