@@ -8,7 +8,7 @@ pixels. A file holds blocks of 22,360 bytes, 32 of them a frame; a frame is 1860
 
 The files begin and end anywhere within a frame and not together. Blocks are counted: the sectors are aligned at the first and the
 last count that all of them have, then at whole frames (one frame id). The block header of everything that is read is checked:
-a damaged, foreign or missing block is an error, not zeros.
+a damaged, foreign or missing block is an error, not zeros. A sector that is missing as a whole is blank, where that is allowed.
 
 Of a scan (the .gtg says its size) the camera records before the scan starts. The flag for that, in every block, comes one frame late: the
 first frame is the one before it. A time series has no scan and starts with the first frame.
@@ -19,6 +19,7 @@ noise that py4DSTEM subtracts).
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -28,8 +29,9 @@ from typing import Any
 
 import numpy as np
 
+from vfs import series
 from vfs.boundary import open_stream
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.dmtags import Tags, is_tag_file, plain, read_tags
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
@@ -79,7 +81,7 @@ class SectorLayout(FrameLayout):
     """Frames of which each of eight files holds 32 blocks. What a FrameLayout says holds for the first file.
 
     Attributes:
-        starts: int64[8], byte of the first frame in each file.
+        starts: int64[8], byte of the first frame in each file, -1 where it is missing.
         first_id: frame id of the first frame, -1 where ids do not count frames.
         origin: y and x in the full frame where the array begins.
     """
@@ -187,8 +189,9 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int]:
-    """Returns (number of the first frame's first block in each sector, number of frames, frame id of the first one).
+def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int, tuple[str, int]]:
+    """Returns (number of the first frame's first block in each sector, number of frames, frame id of the first one, the file that ends first and
+    how many whole frames others hold behind that).
 
     Raises:
         FormatError: the sectors have no whole frame in common.
@@ -213,7 +216,9 @@ def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int]:
                 f"{sector.path}: cannot be aligned with {sectors[0].path}: expected a frame {heads[0]['frame_id']} that begins at x = 240, y = 0, "
                 f"found frame {head['frame_id']} at x = {head['start'][0]}, y = {head['start'][1]}"
             )
-    return np.array(starts, np.int64), frames, int(heads[0]["frame_id"])
+    held = max((end[0] + 1 - start) // k2is.BLOCKS for start, end in zip(starts, ends, strict=True))
+    short = min(zip(sectors, ends, strict=True), key=lambda one: one[1][1])[0].path
+    return np.array(starts, np.int64), frames, int(heads[0]["frame_id"]), (short, held - frames)
 
 
 def _ids(sector: _Sector, start: int) -> int:
@@ -248,23 +253,57 @@ def _shutter(sectors: Sequence[_Sector], starts: np.ndarray, frames: int) -> int
     return _first(0, frames, is_open)
 
 
-def _members(paths: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The tag file (None where there is none) and the eight sectors of a set that one file names, or that are all given."""
+def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
+    """The tag file (None where there is none), the eight sectors of a set that one file names or that are all given, and which of them, from 0
+    on, are missing.
+
+    Raises:
+        OptionError: several files, not eight.
+        MissingSourceError: there is no sector.
+    """
     tags = [p for p in paths if p.lower().endswith(".gtg")]
     if len(paths) > 1:
         sectors = sorted((p for p in paths if p not in tags), key=natural)
         if len(tags) > 1 or len(sectors) != k2is.SECTORS:
             raise OptionError(f"{paths[0]}: expected eight .bin files and at most one .gtg, found {len(sectors)} and {len(tags)}")
-        return (tags[0] if tags else None), sectors
+        return (tags[0] if tags else None), sectors, []
     stem = os.path.splitext(paths[0])[0]
     if not tags:
         stem = stem[:-1] if stem[-1:] in set("12345678") else stem
         tags = [f"{stem}.gtg"] if os.path.exists(f"{stem}.gtg") else []
     found = dict(numbered(stem, ".bin"))
-    missing = [f"{os.path.basename(stem)}{k}.bin" for k in range(1, k2is.SECTORS + 1) if k not in found]
+    members = [found.get(k, f"{stem}{k}.bin") for k in range(1, k2is.SECTORS + 1)]
+    missing = [k for k in range(k2is.SECTORS) if k + 1 not in found]
+    if len(missing) == k2is.SECTORS:
+        raise MissingSourceError(f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it, there is none of them")
+    return (tags[0] if tags else None), members, missing
+
+
+def _absences(named: str, files: Files, missing: Sequence[int], behind: tuple[str, int], scan: tuple[int, ...], stored: int) -> tuple[Absence, ...]:
+    """What a set lacks.
+
+    Args:
+        missing: sectors, from 0 on; behind: see `_aligned`; stored: frames from the first one shown on.
+    """
+    found = []
     if missing:
-        raise MissingSourceError(f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it; missing: {', '.join(missing)}")
-    return (tags[0] if tags else None), [found[k] for k in range(1, k2is.SECTORS + 1)]
+        lost = series.Lost(len(missing), tuple([files.paths[k] for k in missing]))
+        said = f"{named}: expected eight sectors, {lost}"
+        found.append(Absence(said, MissingSourceError, "shows these parts of the frames as blank", {"files_missing": len(missing)}, lost.paths))
+    rests = np.where(files.sizes > 0, files.sizes % k2is.BYTES, 0)
+    if rests.any():
+        said = f"{files.paths[int(np.argmax(rests > 0))]}: ends within a block: {int(rests.sum()):,} bytes are left out"
+        found.append(Absence(said, counts={"bytes_left_over": int(rests.sum())}))
+    short, more = behind
+    if more:
+        said = f"{short}: ends before other sectors do: {more:,} {'frame is' if more == 1 else 'frames are'} left out"
+        found.append(Absence(said, counts={"frames_left_out": more}))
+    less = math.prod(scan) - stored if scan else 0
+    if less > 0:
+        shown, are = " × ".join(map(str, scan)), "is" if less == 1 else "are"
+        said = f"{named}: says a scan of {shown}, {stored:,} frames are stored from its start on: {less:,} {are} missing"
+        found.append(Absence(said, counts={"frames_missing": less}))
+    return tuple(found)
 
 
 def _scan(path: str, tags: Tags) -> tuple[int, ...]:
@@ -303,18 +342,18 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
         check_ids: frames must be numbered without gaps in all sectors, so that a lost frame of a sector is an error.
 
     Raises:
-        MissingSourceError: a sector is missing.
+        MissingSourceError: all sectors are missing.
         FormatError: the files are no K2 IS set, or their sectors have no frames in common.
         OptionError: an option does not fit.
     """
     box = _crop(crop)
-    tag_file, members = _members(paths)
+    tag_file, members, missing = _members(paths)
     tags = read_tags(tag_file) if tag_file else None
     scan = _scan(tag_file, tags) if tag_file and tags else ()
-    files = Files.stat(members)
+    files = Files.stat(members, missing_ok=bool(missing))
     with ExitStack() as stack:
-        sectors = [_Sector(path, int(size), stack) for path, size in zip(files.paths, files.sizes, strict=True)]
-        blocks, frames, first_id = _aligned(sectors)
+        sectors = [_Sector(path, int(size), stack) for k, (path, size) in enumerate(zip(files.paths, files.sizes, strict=True)) if k not in missing]
+        blocks, frames, first_id, behind = _aligned(sectors)
         counted = check_ids and _counts_frames(sectors, blocks, frames, first_id)
         flagged = _shutter(sectors, blocks, frames) if scan and first_frame is None else 0
     if flagged == frames:
@@ -323,16 +362,18 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
     if not isinstance(start, int) or not 0 <= start < frames:
         raise OptionError(f"first_frame={first_frame!r}: expected a number from 0 to {frames - 1}")
     shape, origin, stored = (box[1] - box[0], box[3] - box[2]), (box[0], box[2]), frames - start
-    begins = blocks * k2is.BYTES + start * _FRAME
-    stream = np.array([[0, stored * _FRAME, begins[0], 0]], np.int64)
+    begins = np.insert(blocks * k2is.BYTES + start * _FRAME, np.array(missing, np.int64) - np.arange(len(missing)), -1)
+    there = next(k for k in range(k2is.SECTORS) if k not in missing)
+    stream = np.array([[0, stored * _FRAME, begins[there], there]], np.int64)
     nav = scan or (stored,)
     layout = SectorLayout(
         nav, shape, stream, _FRAME, 0, stored, 24, 16, whole_frame(shape), starts=begins, first_id=first_id + start if counted else -1, origin=origin
     )
+    absent = _absences(tag_file or files.paths[there], files, missing, behind, scan, stored)
     attrs: dict[str, Any] = {"frames": frames, "first_frame": start, "frame_id": (first_id + start) & 0xFFFFFFFF, "crop": list(box)}
     if tags is not None:
         attrs["tags"] = plain(tags.root)
-    return [Dataset("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs)]
+    return [Dataset("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)]
 
 
 FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open, leads=(".gtg",))

@@ -87,7 +87,7 @@ def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, fi
         start, stop, step: the region, int64[ndim], navigation axes first; nav_shape: their length, int64[ndim - 2].
         origin: int64[2], y and x in the full frame where the array begins.
         offset, chosen, stored: stored frame = scan position + offset; int64[m] scan positions that are shown, or empty: all; number of stored frames.
-        first: int64[8], byte of the first stored frame in each sector's file.
+        first: int64[8], byte of the first stored frame in each sector's file; -1 where that one is missing: its pixels are not covered.
         first_id: frame id of that frame, which those behind it count on; -1 where they do not.
         most: ranges at most.
 
@@ -123,14 +123,17 @@ def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, fi
     if count * t > most:
         return np.empty((0, WIDE), np.int64), -1
     rows = np.empty((count * t, WIDE), np.int64)
-    n = 0
+    n = covered = 0
     for f in range(frames):
         frame = shown[f]
         if not 0 <= frame < stored:
             continue
         for r in range(t):
+            if first[table[r, FILE]] < 0:
+                continue
             row = rows[n]
             row[:] = table[r]
+            covered += row[COUNT]
             shift = first[row[FILE]] + frame * (BLOCKS * BYTES)
             row[START] += shift
             row[STOP] += shift
@@ -138,7 +141,7 @@ def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, fi
             row[ID] = (first_id + frame) & 0xFFFFFFFF if first_id >= 0 else -1
             row[GROUP] += f * SECTORS * BANDS
             n += 1
-    return rows, count * lines * pitch
+    return rows[:n], covered
 
 
 @njit(nogil=True, cache=True)
