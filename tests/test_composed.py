@@ -30,6 +30,8 @@ from vfs.mount.points import mounted
 from vfs.pipeline import NAME
 from vfs.testing.writers import write_mib, write_raw
 
+pytestmark = pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # sets with a file missing on purpose
+
 FUSE = os.path.exists("/dev/fuse")
 SIG = (16, 24)
 NAV = (5, 7)
@@ -76,8 +78,8 @@ class Case:
         if kind == "mib":
             self.paths: Any = write_mib(data, frames, frames_per_file=4, missing=[2])
             stored[8:12] = False
-            self.arguments = [str(self.paths)]
-            self.options: dict[str, Any] = {}
+            self.arguments = [str(self.paths), "--allow-incomplete"]
+            self.options: dict[str, Any] = {"allow_incomplete": True}
         else:
             self.paths = write_raw(data, frames.astype(">u2"), file_header=64, frame_header=13, frame_footer=7, files=4)
             self.options = {"format": "raw", "stored_dtype": ">u2", "sig_shape": "16,24", "file_header": 64, "frame_header": 13, "frame_footer": 7}
@@ -189,6 +191,7 @@ class Stored:
         elif kind in ("mib", "packed"):
             self.paths = write_mib(folder, self.frames, kind="U16" if kind == "mib" else "R64", frames_per_file=3, missing=[1])
             self.stored[3:6] = False
+            self.options = {"allow_incomplete": True}
         else:
             self.fill = 7
             self.paths = self._blocks(folder, {"id": "zlib"} if kind == "compressed" else None)

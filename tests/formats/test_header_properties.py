@@ -97,7 +97,8 @@ def patched(draw: Draw, path: Path, order: str, places: Mapping[str, tuple[int, 
 def raw(draw: Draw, folder: Path) -> Case:
     twin = pixels([draw(size()), draw(size()), draw(size())], draw(dtype(["u1", "u2", "i4", "f4", "f8", "c8", "u8"])))
     room = {name: draw(st.integers(0, 40)) for name in ("file_header", "frame_header", "frame_footer")}
-    paths = write_raw(folder, twin, files=draw(st.integers(1, len(twin))), **room)
+    made = write_raw(folder, twin, files=draw(st.integers(1, len(twin))), **room)
+    paths = [path for path in made if path.stat().st_size > room["file_header"]]
     return Case(paths, twin, {"dtype": twin.dtype.str, "sig_shape": twin.shape[1:], **room})
 
 

@@ -101,7 +101,7 @@ def open(
         raise FormatError(
             f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest file has {largest:,} bytes"
         )
-    absent = _left_over(files, heads, size, running_on) + _empty(files, file_header) + _lost(files)
+    absent = _left_over(files, heads, size, running_on) + (() if running_on else _empty(files, file_header)) + _lost(files)
     nav: tuple[int, ...] = (layout.stored,)
     if whole is not None:
         absent += _unequal(files.paths[0], whole, layout.stored)
