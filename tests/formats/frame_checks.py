@@ -145,6 +145,13 @@ def incomplete(paths: Any, *words: str, kind: type[vfs.VfsError] = vfs.VfsError,
     return warned(paths, *words, allow_incomplete=True, **options)
 
 
+def opens_incomplete(paths: Any, *words: str, counts: dict[str, int], kind: type[vfs.VfsError] | None = None, **options: Any) -> vfs.VirtualGroup:
+    """`warned`, or with `kind` `incomplete`; and the attributes count. Returns: the group."""
+    array = warned(paths, *words, **options) if kind is None else incomplete(paths, *words, kind=kind, **options)
+    assert array.group.attrs["vfs"]["incomplete"] == counts
+    return array.group
+
+
 _INTEGERS = (0, 1, 2, 3, 7, 255, 256, 257, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 
 

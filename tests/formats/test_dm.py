@@ -14,7 +14,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, opens_incomplete, refuses, same
 from vfs.describe import describe
 from vfs.dmtags import Stored, plain, read_tags
 from vfs.formats import dm
@@ -112,6 +112,19 @@ def test_a_stack_of_files_keeps_its_order(tmp_path: Path) -> None:
     with several[1].open("r+b") as file:
         file.truncate(1000)
     refuses(several, "s2.dm3", same_offset=True)
+
+
+def test_a_stack_with_a_missing_file(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5), "u2")
+    paths = [write_dm(tmp_path, twin[k], name=f"f{n}") for k, n in enumerate((1, 2, 4))]
+    group = opens_incomplete(paths, "f3.dm3: missing", "(frame 2)", counts={"files_missing": 1, "frames_missing": 1}, kind=vfs.MissingSourceError)
+    assert group.main.valid.tolist() == [True, True, False, True]
+    same(group.main[...], np.insert(twin, 2, 0, axis=0))
+    paths[1].write_bytes(paths[1].read_bytes()[:100])
+    words = "f2.dm3: expected pixels from byte", "has 100; it looks truncated"
+    group = opens_incomplete(paths[:2], *words, counts={"frames_missing": 1}, kind=vfs.TruncatedSourceError, same_offset=True)
+    assert group.main.valid.tolist() == [True, False]
+    same(group.main[0], twin[0])
 
 
 @pytest.mark.parametrize(("dtype", "order"), [("c8", "<"), ("c16", ">")])

@@ -10,7 +10,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_boxes, frames_of, incomplete, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same
 from vfs.testing.writers import write_npy, write_raw
 
 RAW = {
@@ -61,6 +61,27 @@ def test_npy_refuses_what_is_no_array_of_numbers(tmp_path: Path) -> None:
     refuses(tmp_path / "h.npy", "h.npy")
     (tmp_path / "h.npy").write_bytes(huge.replace(b"'shape': (2, 3), }" + b" " * 20, b"'shape': (1152921504606846976, 3), }  "))
     refuses(tmp_path / "h.npy", "truncated")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_files_that_are_missing_or_cut(tmp_path: Path, order: Any) -> None:
+    twin = np.arange(1, 4 * 3 * 20 + 1, dtype=">u2").reshape(4, 3, 4, 5)
+    paths = [write_npy(tmp_path, np.asarray(twin[k], order=order), name=f"a{k}.npy") for k in (0, 1, 3)]
+    blank = twin.copy()
+    blank[2] = 0
+    lost = {"files_missing": 1, "frames_missing": 3 if order == "C" else 1}
+    group = opens_incomplete(paths, "a2.npy: missing", counts=lost, kind=vfs.MissingSourceError)
+    same(group.main[...], blank)
+    write_npy(tmp_path, np.asarray(twin[2], order=order), name="a2.npy")
+    cut = [*paths[:2], tmp_path / "a2.npy", paths[2]]
+    cut[1].write_bytes(cut[1].read_bytes()[:-50])  # a frame has 40 bytes
+    blank = twin.copy()
+    blank[1, 1 if order == "C" else 0 :] = 0
+    group = opens_incomplete(cut, "a1.npy: the header says", counts={"frames_missing": 2 if order == "C" else 1}, kind=vfs.TruncatedSourceError)
+    same(group.main[...], blank)
+    assert group.main.valid.sum() == (10 if order == "C" else 3)
+    cut[1].write_bytes(cut[1].read_bytes()[:130])
+    assert "allow_incomplete" not in refuses(cut[1], "it looks truncated", allow_incomplete=True)
 
 
 def test_raw_with_headers_of_every_kind_over_files(tmp_path: Path) -> None:

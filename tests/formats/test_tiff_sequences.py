@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.formats.frame_checks import opens_incomplete
 from vfs.formats import tiff
 from vfs.testing.tiff_writers import write_tiff
 from vfs.tiffpages import PageTable
@@ -114,3 +116,29 @@ def test_any_change_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how
             assert compared == apart, k
             assert isinstance(compared[0], type)
     assert wrong > 100
+
+
+@pytest.mark.parametrize("how", [{}, {"tile": (16, 16)}, {"compression": 8, "encode": zlib.compress}])
+@pytest.mark.parametrize("pages", [1, 2])
+@pytest.mark.parametrize("concatenate", [False, True])
+def test_a_file_that_is_missing_is_blank_at_its_place(tmp_path: Path, how: dict[str, Any], pages: int, concatenate: bool) -> None:
+    every = np.concatenate([PAGES, PAGES + 1])[: 5 * pages].reshape(5, pages, 6, 7)
+    for k in (0, 1, 3, 4):
+        write_tiff(tmp_path / f"img_{k:03}.tif", list(every[k]), **how)
+    counts = {"files_missing": 1, "frames_missing": pages}
+    options = {"concatenate": concatenate, "format": "tiff"}
+    group = opens_incomplete(str(tmp_path / "img_*.tif"), "img_002.tif: missing", counts=counts, kind=vfs.MissingSourceError, **options)
+    assert [path for one in group.absent for path in one.files] == [str(tmp_path / "img_002.tif")]
+    every[2] = 0
+    want = every.reshape(group.main.shape)
+    assert group.main.shape[0] == (5 if pages == 1 or not concatenate else 10)
+    np.testing.assert_array_equal(group.main[...], want)
+    np.testing.assert_array_equal(group.main.valid, want.any(axis=(-1, -2)))
+
+
+def test_files_of_several_lengths_of_which_one_is_missing(tmp_path: Path) -> None:
+    paths = [write_tiff(tmp_path / f"{k}.tif", list(PAGES[:n])) for k, n in ((1, 2), (2, 3), (4, 2))]
+    with pytest.raises(vfs.MissingSourceError, match=r"3\.tif: missing.*lets the files that are there follow on each other"):
+        vfs.open(paths, concatenate=True)
+    group = opens_incomplete(paths, "3.tif: missing", counts={"files_missing": 1}, concatenate=True, allow_incomplete=True)
+    np.testing.assert_array_equal(group.main[...], PAGES[[0, 1, 0, 1, 2, 0, 1]])

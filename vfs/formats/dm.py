@@ -7,7 +7,8 @@ The tags (see `vfs.dmtags`) hold a list of images; each says where its pixels ar
 
 Dimensions come fastest first, so that the array has them backwards. Thumbnails (named in `Thumbnails`, or the first image where
 it is coloured and others follow) are left out. One image is `data`, several are `image_0/data`, `image_1/data` …; the
-largest is the main one. Several files with one image each, all of one shape and type, are a stack in the order they are given.
+largest is the main one. Several files with one image each, all of one shape and type, are a stack in the order they are given; files
+that their numbers say are missing are an error (see `vfs.numbering`).
 
 What the axes are: the last two are `y, x`, of spectra the one with energies is `energy`. Maps of spectra keep the order of the
 file, which stores a map for each energy (`energy, scan_y, scan_x`); `signal_first=True` shows them as `scan_y, scan_x, energy`.
@@ -31,15 +32,16 @@ from typing import Any, Literal
 import numpy as np
 
 from vfs.boundary import open_file
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.dmtags import Stored, Tags, find, is_tag_file, plain, read_tags
-from vfs.errors import FormatError, OptionError
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.geometry import Region
 from vfs.headers import nav_dims, read_at
 from vfs.kernels.ranges import COLUMNS
 from vfs.layout import FrameLayout, whole_frame
+from vfs.numbering import joined
 
 _DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1", 27: "c8", 28: "c16"}
 _COLOURS = (8, 23)  # four bytes a pixel
@@ -260,12 +262,26 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
         pieces = whole_frame(sig, [sig[1], -1])
         pieces[0, 6] = sig[1] - 1
         said["half_of"] = list(image.half_of)
-    counts = [math.prod(nav)] * len(files)
-    layout = FrameLayout.of(sig, counts, word_bytes=image.dtype.itemsize, file_header=offsets, pieces=pieces)
+    count = math.prod(nav)
+    row = joined(files.paths, [count] * len(files))
+    held = np.clip((files.sizes - offsets) // (math.prod(sig) * image.dtype.itemsize), 0, count)
+    layout = FrameLayout.of(sig, held, word_bytes=image.dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces)
     if len(files) > 1:
-        nav = (sum(counts),) if len(nav) < 2 else (len(files) * nav[0], *nav[1:])
+        nav = (row.frames,) if len(nav) < 2 else (row.frames // math.prod(nav[1:]), *nav[1:])
         names = nav_dims(len(nav)) + names[nd - sig_ndim :]
-    return Dataset(path, files, layout.arranged(nav), decoder, nav + sig, names, len(nav), attrs=said)
+    return Dataset(path, files, layout.arranged(nav), decoder, nav + sig, names, len(nav), attrs=said, absent=row.absent + _cut(files, image, held, count))
+
+
+def _cut(files: Files, image: _Image, held: np.ndarray, count: int) -> tuple[Absence, ...]:
+    """The files of a stack that end before the place where the first one has its pixels: `held` frames of `count` are there."""
+    short = np.flatnonzero(held < count)
+    if not len(short):
+        return ()
+    first, stop = int(short[0]), image.offset + image.nbytes
+    said = f"{files.paths[first]}: expected pixels from byte {image.offset:,} to {stop:,} as in the first file, it has {int(files.sizes[first]):,}"
+    said += "; it looks truncated" + f", and {len(short) - 1:,} more" * (len(short) > 1)
+    gone = {"frames_missing": int((count - held).sum())}
+    return (Absence(said, TruncatedSourceError, "shows the frames that are not whole as blank", gone),)
 
 
 @dataclass(frozen=True)
@@ -326,10 +342,6 @@ def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -
     marks = None if same_offset else _Marks.of(files.paths[0], int(files.sizes[0]), image, tags.version)
     for path, size in zip(files.paths[1:], files.sizes[1:].tolist(), strict=True):
         if same_offset:
-            if image.offset + image.nbytes > size:
-                raise FormatError(
-                    f"{path}: expected pixels from byte {image.offset:,} to {image.offset + image.nbytes:,} as in the first file, it has {size:,}"
-                )
             offsets.append(image.offset)
             continue
         if marks is not None and marks.fit(path, size):

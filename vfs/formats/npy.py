@@ -1,7 +1,7 @@
 """NumPy's .npy, format versions 1 to 3: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 One file is one array, in C or Fortran order, of either byte order. Several files of one shape and dtype are stacked along a
-new first axis. Structured and object arrays are refused.
+new first axis; files that their numbers say are missing are an error (see `vfs.numbering`). Structured and object arrays are refused.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import nav_dims, npy_header, read_at
 from vfs.layout import FrameLayout, whole_frame
+from vfs.numbering import joined
 
 _MOST = 1 << 20  # bytes a header may have: real ones have some hundred
 
@@ -62,6 +63,7 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:
     shape, fortran, dtype, _ = first = _header(files.paths[0])
     offsets = []
     size = math.prod(shape) * dtype.itemsize
+    short = []
     for path, found in zip(files.paths, files.sizes.tolist(), strict=True):
         here = first if path == files.paths[0] else _header(path)
         if here[:3] != first[:3]:
@@ -69,31 +71,45 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:
                 f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that are stacked must be alike"
             )
         if found < here[3] + size:
-            raise TruncatedSourceError(f"{path}: the header says {dtype}{list(shape)}, {here[3] + size:,} bytes, the file has {found:,}; it looks truncated")
+            short.append(f"{path}: the header says {dtype}{list(shape)}, {here[3] + size:,} bytes, the file has {found:,}; it looks truncated")
         offsets.append(here[3])
 
     k = min(2, len(shape)) if sig_ndim is None else sig_ndim
     if not 0 <= k <= len(shape):
         raise OptionError(f"sig_ndim={k}: the array has {len(shape)} axes")
     stacked = len(paths) > 1
-    contiguous = not fortran or len(shape) < 2
-    nav = shape[: len(shape) - k]
-    if contiguous:  # every navigation position is a frame
-        frames = math.prod(nav)
-        layout = FrameLayout.of(shape[len(nav) :], [frames] * len(paths), word_bytes=dtype.itemsize, file_header=offsets)
-        layout = layout.arranged((len(paths), *nav) if stacked else nav)
-        nav_ndim = len(nav) + stacked
-    else:  # the whole array is the frame: its axes are interleaved
-        strides = [math.prod(shape[:j]) for j in range(len(shape))]
-        layout = FrameLayout.of(shape, [1] * len(paths), word_bytes=dtype.itemsize, file_header=offsets, pieces=whole_frame(shape, strides))
-        layout = layout.arranged((len(paths),) if stacked else ())
-        nav_ndim = int(stacked)
     if len(shape) > 6 and stacked:
         raise OptionError(f"{paths[0]}: cannot stack arrays of {len(shape)} axes")
+    contiguous = not fortran or len(shape) < 2
+    nav = shape[: len(shape) - k]
     names = nav_dims(len(nav)) + (("y", "x") if k == 2 else ("x",) if k == 1 else tuple(f"sig_{j}" for j in range(k)))
     dims = (("file",) if stacked else ()) + names
+    strides = [math.prod(shape[:j]) for j in range(len(shape))]
+    each, sig, pieces = (math.prod(nav), shape[len(nav) :], None) if contiguous else (1, shape, whole_frame(shape, strides))  # axes are interleaved: one frame
+    row = joined(files.paths, [each] * len(paths))
+    held, absent = _held(files, offsets, each, math.prod(sig) * dtype.itemsize, short)
+    layout = FrameLayout.of(sig, held, word_bytes=dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces)
+    lead = (row.frames // each if each else len(paths),) * stacked + (nav if contiguous else ())
     attrs = {"descr": dtype.str, "fortran_order": fortran}
-    return [Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, dims, nav_ndim, attrs=attrs)]
+    layout = layout.arranged(lead)
+    return [Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, dims, len(lead), attrs=attrs, absent=row.absent + absent)]
+
+
+def _held(files: Files, offsets: Sequence[int], each: int, frame: int, short: Sequence[str]) -> tuple[list[int], tuple[Absence, ...]]:
+    """Whole frames in each file, and what is absent where files are `short`.
+
+    Raises:
+        TruncatedSourceError: there is no whole frame.
+    """
+    held = [each] * len(offsets)
+    if not short:
+        return held, ()
+    held = [min(each, max(0, size - offset) // frame) for size, offset in zip(files.sizes.tolist(), offsets, strict=True)]
+    if not any(held):
+        raise TruncatedSourceError(short[0])
+    said = short[0] + (f", and {len(short) - 1:,} more" if len(short) > 1 else "")
+    gone = {"frames_missing": each * len(held) - sum(held)}
+    return held, (Absence(said, TruncatedSourceError, "shows the frames that are not whole as blank", gone),)
 
 
 FORMAT = Format(

@@ -6,7 +6,8 @@ several arrays (`series_0/data`, `series_1/data`, …; `data` where there is one
 read by tifffile, and `plain=True` ignores it. Pixels are shown as they are stored: palettes as indices, 1-bit pixels as uint8,
 separate samples (planar RGB) as a first axis `s`, samples in a pixel as a last one.
 
-Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages of all follow on each other.
+Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages of all follow on each other. Files that
+their numbers say are missing are an error (see `vfs.numbering`), or blank with `allow_incomplete`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from vfs.boundary import open_stream
 from vfs.dataset import Dataset, Files
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
+from vfs.layout import altered
+from vfs.numbering import joined
 from vfs.tiffheaders import DESCRIPTION, SOFTWARE, Kind, Reader, described_as_ome, header_of, quiet, tifffile
 from vfs.tiffpages import PageTable, Planes, Structure, arrange, complaint_of
 
@@ -324,7 +327,8 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
             out.append(_dataset(table, files, path, parts, concatenate, attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}))
     if not out:
         raise FormatError(f"{files.paths[0]}: no page can be read")
-    return sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
+    out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
+    return [altered(d, absent=out[0].absent) for d in out]  # the same files are missing of all of them
 
 
 def _described(series: Sequence[_Series]) -> str:
@@ -344,19 +348,22 @@ def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_Series]
                 f"{name}: holds {_described([part])}, expected {_described([one])} as in {files.paths[0]}; files of a sequence must be alike{hint}"
             )
     lead, nav_axes = one.shape[: one.nav], one.axes[: one.nav]
-    counts = [p.files * math.prod(p.shape[: p.nav]) for p in parts]
+    counts = [n for p in parts for n in [math.prod(p.shape[: p.nav])] * p.files]
+    row = joined(files.paths, counts)
     names = _names(one.axes)
     if concatenate:
-        lead, names = (sum(counts),), ("frame", *_names(one.axes[one.nav :]))
+        lead, names = (row.frames,), ("frame", *_names(one.axes[one.nav :]))
     elif begins[-1] > 1:
-        lead, names = (begins[-1], *lead), ("file" if nav_axes else "frame", *names)
-    planes = _joined(table, parts)
-    layout, decoder, block = arrange(planes, np.arange(sum(counts)), lead, one.shown)
+        lead, names = (row.frames // math.prod(lead), *lead), ("file" if nav_axes else "frame", *names)
+    index = np.arange(sum(counts))
+    if row.frames > len(index):
+        index += np.repeat(row.first - (np.cumsum(counts) - counts), counts)
+    layout, decoder, block = arrange(_planes_of(table, parts), index, lead, one.shown)
     shape = lead + one.shape[one.nav :]
-    return Dataset(path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs)
+    return Dataset(path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs, absent=row.absent)
 
 
-def _joined(table: PageTable, parts: Sequence[_Series]) -> Planes:
+def _planes_of(table: PageTable, parts: Sequence[_Series]) -> Planes:
     """Where the planes of all parts are."""
     if all(p.planes is None for p in parts):
         return table.planes([row for p in parts for row in p.rows])
