@@ -372,7 +372,7 @@ class Planes:
         kind: of all of them.
         file: int64[p], number of the file.
         offsets, sizes: int64[p, m] bytes, one column a segment, or one in all where pages are in one piece. Offset and
-            size 0: a segment that was never written, blank. Offset `MISSING`: cannot be read.
+            size 0: a segment that was never written, blank.
     """
 
     kind: Kind

@@ -5,8 +5,8 @@ may stand in every file of a set, in one of them (`BinaryOnly` files name it), o
 
 Every image is an array `t, c, z, y, x`, however long these are, with a last axis `s` where pixels have several samples; smaller
 versions of it (in sub-directories) stand beside it as `level_1/data`, …. One image is `data`, several are `image_0/data`, ….
-Planes that the document gives to no page are blank. Planes of a missing file, or of a page that a file does not have, cannot be
-read: opening works and lists them in the attributes, reading is an error.
+A missing file is an error. Planes that the document gives to no page, or to a page that its file does not have, are an error too, but
+where they are the last ones in its order: then it was stopped, which is a warning. With `allow_incomplete` all these are blank.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
-from vfs.errors import FormatError, OptionError, VfsError
+from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members
-from vfs.layout import FrameLayout
-from vfs.tiffalike import MISSING
+from vfs.layout import FrameLayout, altered
 from vfs.tiffheaders import Kind, described_as_ome, header_of
-from vfs.tiffpages import PageTable, Planes, Structure, arrange
+from vfs.tiffpages import PageTable, Structure, arrange
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BLANKS = 1_000_000  # planes that may be blank where few are stored: more is a garbled document
@@ -58,16 +57,10 @@ class _Set:
         self.number = {key: number[os.path.abspath(path)] for key, path in places.items()}
         self.files = Files.stat(self.paths, missing_ok=True)
         self.table = PageTable()
-        self.of_table: list[int] = []  # number of a file in the table -> in the set
         self.structures: dict[int, Structure] = {}
         for i, path in enumerate(self.paths):
             if self.files.sizes[i] >= 0:
                 self.structures[i] = self.table.add(path)
-                self.of_table.append(i)
-
-    def planes(self, rows: Sequence[int] | np.ndarray, one_piece: bool) -> Planes:
-        found = self.table.planes(rows, one_piece)
-        return Planes(found.kind, np.array(self.of_table, np.int64)[found.file], found.offsets, found.sizes)
 
     def kind(self, row: int) -> Kind:
         kind = self.table.kinds[self.table.kind[row]]
@@ -91,18 +84,35 @@ def open(paths: Sequence[str]) -> list[Dataset]:
     for path in named[1:]:
         if path not in found.paths and path != holder:
             raise OptionError(f"{path}: is not of the set that {holder} describes ({len(found.paths)} files); open sets one by one")
-    out = []
+    out: list[Dataset] = []
+    absent: list[Absence] = []
+    lost = 0
     for k, image in enumerate(document.images):
         if image.runs:
             above = f"image_{k}/" if len(document.images) > 1 else ""
-            out += _arrays(found, image, above, holder)
+            placed, arrays = _arrays(found, image, above, holder)
+            out += arrays
+            absent += placed.absent(f"{holder}: its OME-XML says" + f" of image {k}" * bool(above))
+            lost += int(np.count_nonzero(placed.lost))
     if not out:
         raise FormatError(f"{holder}: its OME-XML says of no image where its planes are")
-    return sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
+    gone = _lost(found, holder, lost) + tuple(absent)
+    return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
 
-def _arrays(found: _Set, image: Image, above: str, holder: str) -> list[Dataset]:
-    """The array of an image, and its smaller versions."""
+def _lost(found: _Set, holder: str, planes: int) -> tuple[Absence, ...]:
+    """The files of the set that are not there, with so many planes."""
+    gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
+    if not gone:
+        return ()
+    names = ", ".join([os.path.basename(path) for path in gone[:3]]) + ", …" * (len(gone) > 3)
+    said = f"{holder}: its OME-XML names {names}: missing, {len(gone):,} of {len(found.paths):,} files with {planes:,} planes"
+    counts = {"files_missing": len(gone), "frames_missing": planes}
+    return (Absence(said, MissingSourceError, "shows their planes as blank", counts, gone),)
+
+
+def _arrays(found: _Set, image: Image, above: str, holder: str) -> tuple[_Placed, list[Dataset]]:
+    """Where the planes of an image are, its array, and its smaller versions."""
     kind = _kind(found, image)
     samples = image.samples if kind is None else kind.shaped[0] * kind.shaped[4]
     if image.sizes["C"] % samples:
@@ -119,24 +129,17 @@ def _arrays(found: _Set, image: Image, above: str, holder: str) -> list[Dataset]
     if math.prod(nav) * math.prod(size) * samples * dtype.itemsize >= 1 << 62:
         raise FormatError(f"{holder}: its OME-XML says an image of {image.sizes}, which is absurd")
     placed = _placed(found, image, nav, samples, holder)
-    attrs = {**image.attrs, **placed.attrs(found, math.prod(nav)), **({} if kind is None else kind.facts)}
-    if kind is None:
+    attrs = {**image.attrs, **placed.attrs(found), **({} if kind is None else kind.facts)}
+    if kind is None or not (placed.row >= 0).any():
         sig = size + ((samples,) if samples > 1 else ())
-        layout = FrameLayout.of(
-            sig,
-            np.ones(len(placed.index), np.int64),
-            word_bytes=dtype.itemsize,
-            file_header=np.full(len(placed.index), MISSING),
-            first=placed.index,
-            files=placed.file,
-        ).arranged(nav)
-        return [Dataset(above + "data", found.files, layout, PlainDecoder(dtype), nav + sig, _DIMS + ("s",) * (samples > 1), 3, attrs=attrs)]
+        layout = FrameLayout.of(sig, [], word_bytes=dtype.itemsize).arranged(nav)
+        return placed, [Dataset(above + "data", found.files, layout, PlainDecoder(dtype), nav + sig, _DIMS + ("s",) * (samples > 1), 3, attrs=attrs)]
     out = [_array(found, above + "data", placed, placed.row, nav, dtype, attrs)]
     for level, rows in enumerate(_smaller(found, placed), 1):
         out.append(_array(found, f"{above}level_{level}/data", placed, rows, nav, dtype, {"level": level}))
     if not above and samples == 1:
         out[0] = replace(out[0], group_attrs={"ome": _multiscales(image, out)})
-    return out
+    return placed, out
 
 
 def _kind(found: _Set, image: Image) -> Kind | None:
@@ -153,23 +156,43 @@ class _Placed:
     """Where the planes of an image are.
 
     Attributes:
-        index: int64[p], position in C order of t, c, z; ascending.
+        index: int64[p], position in C order of t, c, z; ascending. plane: int64[p], in the order of the document.
         file: int64[p], number in the set. row: int64[p], of the table of pages; -1 where the file or the page is missing.
+        lost: bool[p], the file is missing.
         ignored: how many runs begin outside of the image.
+        total: planes that the image should have.
     """
 
     index: np.ndarray
+    plane: np.ndarray
     file: np.ndarray
     row: np.ndarray
+    lost: np.ndarray
     ignored: int
+    total: int
 
-    def attrs(self, found: _Set, total: int) -> dict[str, Any]:
+    def absent(self, says: str) -> Iterator[Absence]:
+        """What is absent besides lost files; `says` begins the lines."""
+        known = self.lost | (self.row >= 0)
+        blank = self.total - int(known.sum())
+        if blank:
+            pages = int((~known).sum())
+            at_end = not known.any() or int(self.plane[known].max()) + 1 == int(known.sum())
+            said = f"{says} {self.total:,} planes, {self.total - blank:,} have a page: {'the last ' * at_end}{blank:,} {'is' if blank == 1 else 'are'} blank"
+            said += f", {pages:,} of a page that its file does not have; it looks truncated" if pages else ""
+            refused = None if at_end else TruncatedSourceError if pages else FormatError
+            yield Absence(said, refused, "shows them so", {"frames_missing": blank})
+        if self.ignored:
+            yield Absence(
+                f"{says} of {self.ignored:,} runs of planes that they begin outside of it; these are left out", counts={"frames_left_out": self.ignored}
+            )
+
+    def attrs(self, found: _Set) -> dict[str, Any]:
         """What is to be said of planes that are not there."""
-        gone = [f for f in np.unique(self.file).tolist() if f not in found.structures]
         facts = {
-            "files_missing": [os.path.basename(found.paths[f]) for f in gone],
-            "pages_missing": int(np.count_nonzero((self.row < 0) & ~np.isin(self.file, gone))),
-            "planes_blank": total - len(self.index),
+            "files_missing": [os.path.basename(found.paths[f]) for f in np.unique(self.file[self.lost]).tolist()],
+            "pages_missing": int(np.count_nonzero((self.row < 0) & ~self.lost)),
+            "planes_blank": self.total - len(self.index),
             "runs_ignored": self.ignored,
         }
         return {name: value for name, value in facts.items() if value}
@@ -217,7 +240,7 @@ def _placed(found: _Set, image: Image, nav: tuple[int, int, int], samples: int, 
     row = np.where(page < length[file_of], begin[file_of] + page, -1)
     _, last = np.unique(index[::-1], return_index=True)  # what is said last counts
     keep = claimed - 1 - last
-    return _Placed(index[keep], file_of[keep], row[keep], ignored)
+    return _Placed(index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total)
 
 
 def _array(found: _Set, path: str, placed: _Placed, rows: np.ndarray, nav: tuple[int, ...], dtype: np.dtype, attrs: dict[str, Any]) -> Dataset:
@@ -225,13 +248,8 @@ def _array(found: _Set, path: str, placed: _Placed, rows: np.ndarray, nav: tuple
     there = rows >= 0
     kind = found.kind(int(rows[there][0]))
     shown = (2, 3, 0) if kind.shaped[0] > 1 else (2, 3, 4) if kind.shaped[4] > 1 else (2, 3)
-    planes = found.planes(rows[there], one_piece=kind.shaped[0] == 1)
-    if not there.all():
-        offsets = np.full((len(rows), planes.offsets.shape[1]), MISSING)
-        sizes = np.ones_like(offsets)
-        offsets[there], sizes[there] = planes.offsets, planes.sizes
-        planes = Planes(planes.kind, placed.file, offsets, sizes)
-    layout, decoder, block = arrange(planes, placed.index, nav, shown, dtype)
+    planes = replace(found.table.planes(rows[there], kind.shaped[0] == 1), file=placed.file[there])
+    layout, decoder, block = arrange(planes, placed.index[there], nav, shown, dtype)
     shape = nav + tuple(kind.shaped[k] for k in shown)
     return Dataset(path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs)
 
