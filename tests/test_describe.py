@@ -248,6 +248,7 @@ def explains(group: vfs.VirtualGroup, folder: Path) -> bool:
     return True
 
 
+@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # some were stopped
 def test_real_files(tmp_path: Path) -> None:
     """Whatever opens can be described; where it says so, only in the short form."""
     if not SHARED.exists():

@@ -740,6 +740,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
             call()
 
 
+@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # some were stopped
 @pytest.mark.skipif(not SHARED.exists(), reason="no real files here")
 def test_every_set_of_the_real_files_is_shown_once_with_the_faces_it_has_alone(caplog: pytest.LogCaptureFixture) -> None:
     shared = SHARED.resolve()

@@ -32,6 +32,8 @@ from vfs.testing.stack_writers import write_emi, write_mrc, write_ser
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
+pytestmark = pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # scans that were stopped are among them
+
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 

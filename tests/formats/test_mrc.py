@@ -17,7 +17,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, opens_incomplete, refuses, same
 from vfs.testing.stack_writers import write_mrc
 
 MODES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}
@@ -162,6 +162,22 @@ def test_movies_know_their_scan(tmp_path: Path) -> None:
 def test_truncated(tmp_path: Path) -> None:
     path, twin, _ = row(tmp_path)
     check_truncated(path, path, twin, format="mrc")
+
+
+@pytest.mark.parametrize("mode", [6, 101])
+def test_sections_that_are_not_there(tmp_path: Path, mode: int) -> None:
+    twin = frames_of((4, 5, 6), "u2" if mode == 6 else "u1") & 15
+    path = write_mrc(tmp_path, twin, mode)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"more")
+    same(opens_incomplete(path, "what is behind them is left out", counts={"bytes_left_over": 4}).main[...], twin)
+    path.write_bytes(whole[: -1 - (len(whole) - 1024) // 4])
+    group = opens_incomplete(path, "4 sections of 6 × 5", "it looks truncated", counts={"frames_missing": 2}, kind=vfs.TruncatedSourceError)
+    twin[2:] = 0
+    same(group.main[...], twin)
+    assert group.main.valid.tolist() == [True, True, False, False]
+    path.write_bytes(whole[:1030])
+    assert "allow_incomplete" not in refuses(path, "it looks truncated", allow_incomplete=True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import zarr
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, opens_incomplete, refuses, same
 from vfs import cli
 from vfs.array import ArrayReader
 from vfs.testing.backends import CountingBackend
@@ -107,7 +107,30 @@ def test_records_with_little_room(tmp_path: Path, record: int) -> None:
 @pytest.mark.parametrize("allocated", [0, 3, 1000, (1 << 32) - 1])
 def test_frames_are_counted_by_size(tmp_path: Path, allocated: int) -> None:
     twin = frames_of((7, 5, 6), "u2")
-    same(vfs.open(write_seq(tmp_path, twin, allocated=allocated))[...], twin)
+    path = write_seq(tmp_path, twin, allocated=allocated)
+    if allocated != 1000:
+        same(vfs.open(path)[...], twin)
+    else:
+        group = opens_incomplete(path, "scan.seq", "says 1,000 images, 7 are stored", counts={"frames_missing": 993})
+        same(group.main[...], twin)
+
+
+def test_files_of_which_one_is_cut_or_missing(tmp_path: Path) -> None:
+    twin = frames_of((8, 5, 6), "u2")
+    paths = [write_seq(tmp_path, twin[k : k + 2], name=f"part{k // 2}.seq") for k in (0, 2, 4, 6)]
+    whole = paths[3].read_bytes()
+    paths[3].write_bytes(whole[:-3])
+    lost = {"frames_missing": 1, "bytes_left_over": (len(whole) - 8192) // 2 - 3}
+    same(opens_incomplete(paths, "part3.seq: expected records of", counts=lost).main[...], twin[:7])
+    same(opens_incomplete(paths[::-1], "part3.seq: expected records of", counts=lost, kind=vfs.TruncatedSourceError).main[:1], twin[6:7])
+    paths[3].write_bytes(whole)
+    paths[2].unlink()
+    blank = twin.copy()
+    blank[4:6] = 0
+    group = opens_incomplete([*paths[:2], paths[3]], "part2.seq: missing", counts={"files_missing": 1, "frames_missing": 2}, kind=vfs.MissingSourceError)
+    same(group.main[...], blank)
+    assert group.main.valid.tolist() == [True] * 4 + [False] * 2 + [True] * 2
+    same(group["timestamp_milliseconds"][...], np.array([0, 1, 0, 1, 0, 0, 0, 1], "u2"))
 
 
 def test_files_that_follow_each_other(tmp_path: Path) -> None:
@@ -178,6 +201,15 @@ def test_side_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert "binning 4" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
 
 
+def test_half_images_without_the_other_half(tmp_path: Path) -> None:
+    twin = frames_of((6, 4, 5), "u2")
+    paths = _halves(tmp_path, twin, 3)
+    record = paths[1].stat().st_size - paths[0].stat().st_size
+    group = opens_incomplete(paths, "has 2 records of half images", "_Bottom_14-13-42.822.seq 3", counts={"bytes_left_over": record}, segment=3)
+    same(group.main[...], twin)
+
+
+@pytest.mark.filterwarnings("ignore:.*half images:vfs.IncompleteWarning")
 def test_halves(tmp_path: Path) -> None:
     twin = frames_of((6, 4, 5), "u2")
     paths = _halves(tmp_path, twin, 3)
@@ -198,6 +230,7 @@ def test_halves(tmp_path: Path) -> None:
     refuses([*paths, paths[0]], "_Top_", segment=3, kind=vfs.OptionError)
 
 
+@pytest.mark.filterwarnings("ignore:.*half images:vfs.IncompleteWarning")
 def test_halves_are_read_file_by_file(tmp_path: Path) -> None:
     """Not frame by frame, which would be a span a half frame."""
     twin = frames_of((60, 4, 5), "u2")
@@ -208,6 +241,8 @@ def test_halves_are_read_file_by_file(tmp_path: Path) -> None:
     assert len(counting.reads) == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*has 3 records of half images:vfs.IncompleteWarning")
+@pytest.mark.filterwarnings("ignore:.*has 2 records of half images:vfs.IncompleteWarning")
 @pytest.mark.parametrize("name", ["de_celeritas_64x64_prebuffer256", "de_single", "pims_norpix6"])
 def test_real_files(oracle: dict[str, Any], name: str) -> None:
     entry = oracle[f"seq/{name}"]

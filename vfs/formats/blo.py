@@ -5,7 +5,7 @@ One file is one scan of square diffraction patterns, 8 bit (version 1.2) or 16 b
     240 bytes header | note | virtual bright-field image, NY × NX bytes | … | record 0 | record 1 | …
     record: AA 55 | frame number, 4 bytes | pattern, DP_SZ × DP_SZ pixels
 
-A scan that was stopped has fewer records than NY × NX: the rest reads as 0. The preview image that the instrument stored
+A scan that was stopped has fewer records than NY × NX: the rest reads as 0, with a warning. The preview image that the instrument stored
 is the companion `virtual_bright_field`. The byte order shows in the magic number.
 """
 
@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files, per_frame
+from vfs.dataset import Absence, Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import fields, nav_dims, read_at
-from vfs.layout import FrameLayout
+from vfs.layout import FrameLayout, altered
 
 HEADER = np.dtype(
     [
@@ -140,7 +140,22 @@ def open(paths: Sequence[str]) -> list[Dataset]:
     if room >= nx * ny:
         image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))
         found.append(Dataset("virtual_bright_field", files, image, PlainDecoder(np.dtype("u1")), (ny, nx), nav_dims(2), 2, companion=True))
-    return found
+    absent = _absent(path, stored, (ny, nx), (size - first) % record)
+    return [altered(one, absent=absent) for one in found] if absent else found
+
+
+def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[Absence, ...]:
+    """What the header says and is not there, or is there and belongs to no position of the scan: `stored` patterns, and `rest` bytes behind them."""
+    wanted = scan[0] * scan[1]
+    if stored < wanted:
+        said = f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} of {wanted:,} patterns are stored; the others are blank"
+        if rest:
+            said += f", {rest:,} bytes of one that was cut are left out"
+        return (Absence(said, counts={"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})),)
+    if stored > wanted:
+        said = f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} patterns are stored; {stored - wanted:,} are left out"
+        return (Absence(said, counts={"frames_left_out": stored - wanted}),)
+    return ()
 
 
 FORMAT = Format("blo", (".blo",), "https://nanomegas.com", "NanoMegas ASTAR block files: scans of square diffraction patterns, 8 or 16 bit", sniff, open)

@@ -7,7 +7,7 @@ The sections are the first axis (left out for a single image with ISPG 0). Old f
 their name and a header that makes sense. The byte order is that of the machine stamp, or the one in which the header makes
 sense (both may, where mode is 0: then the image is the smaller one). Extended headers of type FEI1 and FEI2 hold a record a section:
 its fields are companions. Movies of Direct Electron's server (`NAME_movie.mrc` beside `NAME_info.txt`) know their scan, and list its
-positions in `NAME_scan_coordinates.csv`.
+positions in `NAME_scan_coordinates.csv`. A file that ends before its last section is an error, one that goes on behind it a warning.
 
 `.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of anything unpacks everything before and after it (kept in the
 cache while it fits), so unpack large ones once with gunzip.
@@ -30,13 +30,13 @@ from typing import Any, Literal
 import numpy as np
 
 from vfs.boundary import open_stream
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import fields, nav_dims, read_at, read_side_file
 from vfs.kernels import steps
-from vfs.layout import BlockLayout, FrameLayout, whole_frame
+from vfs.layout import BlockLayout, FrameLayout, altered, whole_frame
 
 HEADER = np.dtype(
     [
@@ -217,14 +217,29 @@ def _layout(header: np.void, files: Files, stored: np.dtype | None, start: int, 
         block = BlockLayout.of(whole, np.zeros((1, nd), int), np.array([whole]), np.zeros(1, int), np.zeros(1, int), np.array([size]), whole=True)
         return block, _Unpacked(stored, mark, start)
     nbytes = ny * -(-nx // 2) if stored is None else math.prod(sig) * stored.itemsize
-    if start + nz * nbytes > size:
-        raise TruncatedSourceError(
-            f"{path}: {nz:,} sections of {nx:,} × {ny:,} pixels (mode {mode}) end at byte {start + nz * nbytes:,}, the file has {size:,}; it looks truncated"
-        )
+    held = min(nz, max(0, size - start) // nbytes)
+    if not held:
+        raise TruncatedSourceError(_ends(path, header, start + nz * nbytes, size))
     if stored is None:
-        layout = FrameLayout.of(sig, [nz], word_bytes=1, word_pixels=2, payload=nbytes, file_header=start, pieces=whole_frame(sig, [-(-nx // 2) * 2, 1]))
+        layout = FrameLayout.of(sig, [held], word_bytes=1, word_pixels=2, payload=nbytes, file_header=start, pieces=whole_frame(sig, [-(-nx // 2) * 2, 1]))
         return layout, NibbleDecoder()
-    return FrameLayout.of(sig, [nz], word_bytes=stored.itemsize, file_header=start), PlainDecoder(stored)
+    return FrameLayout.of(sig, [held], word_bytes=stored.itemsize, file_header=start), PlainDecoder(stored)
+
+
+def _ends(path: str, header: np.void, end: int, size: int) -> str:
+    nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
+    looks = "it looks truncated" if size < end else "what is behind them is left out"
+    return f"{path}: {nz:,} sections of {nx:,} × {ny:,} pixels (mode {mode}) end at byte {end:,}, the file has {size:,}; {looks}"
+
+
+def _absent(header: np.void, files: Files, layout: FrameLayout, start: int) -> tuple[Absence, ...]:
+    """What a file that is not packed lacks, or has behind its sections."""
+    nz, size = int(header["nz"]), int(files.sizes[0])
+    end = start + nz * layout.stride
+    said = _ends(files.paths[0], header, end, size)
+    if layout.stored < nz:
+        return (Absence(said, TruncatedSourceError, "shows the sections that are not whole as blank", {"frames_missing": nz - layout.stored}),)
+    return (Absence(said, counts={"bytes_left_over": size - end}),) if size > end else ()
 
 
 def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
@@ -249,7 +264,9 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
         nav, names = (), ()
     elif info and math.prod(scan := _de_scan(info)) == nz:
         nav, names = scan, nav_dims(len(scan))
+    absent: tuple[Absence, ...] = ()
     if isinstance(layout, FrameLayout):
+        absent = _absent(header, files, layout, start)
         layout = layout.arranged(nav)
     elif nav != (nz,):
         layout = replace(layout, shape=layout.shape[1:]) if not nav else layout.arranged(nav)
@@ -266,7 +283,7 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
         attrs["info"] = info
     shape = nav + layout.shape[len(layout.shape) - (3 if mode == 3 else 2) :]
     main = Dataset("data", files, layout, decoder, shape, dims, len(nav), attrs=attrs)
-    return [main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz)]
+    return [altered(one, absent=absent) for one in (main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz))]
 
 
 def _scales(header: np.void) -> dict[str, dict[str, Any]]:

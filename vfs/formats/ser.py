@@ -8,9 +8,10 @@ A `.ser` file holds one signal: elements (images or spectra) of one shape and dt
 
 Both tables are as long as elements were allocated (real files; some writers make them as long as there are valid ones).
 All readers turn the rows over, and so does this one (`rows_flipped` in the attributes). Elements that were allocated and
-never written (valid < total) read as 0. Time stamps are the companion `timestamp`.
+never written (valid < total: it was stopped) read as 0, or shorten a series, with a warning. Time stamps are the companion `timestamp`.
 
-An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts; it names the set.
+An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts; it names the set. One that is missing
+between them is a warning: each is a signal of its own.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from vfs.boundary import open_stream
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import fields, nav_dims, numbered, parse_xml, read_at, read_side_file
-from vfs.layout import FrameLayout, whole_frame
+from vfs.layout import FrameLayout, altered, whole_frame
+from vfs.series import Lost, between, in_front
 
 HEADER = np.dtype(
     [
@@ -82,7 +85,7 @@ def _series(path: str, size: int) -> _Series:
         nav, axes = (count,), axes[-1:] if ndim == 1 else []
     if len(nav) == 1:  # a series that was stopped is shorter; a scan that was stopped keeps its shape
         nav = (valid,) if valid > 1 else ()
-    if table < HEADER.itemsize or table + width * valid > size:
+    if table < HEADER.itemsize or table + width * valid > size:  # it lies at the end: without it nothing can be shown
         raise TruncatedSourceError(
             f"{path}: the offsets of {valid:,} elements should end at byte {table + width * valid:,}, the file has {size:,}; it looks truncated"
         )
@@ -191,6 +194,11 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[Dataset]:
             f"{prefix}timestamp", files, times, PlainDecoder(np.dtype("<u4")), nav, nav_dims(len(nav)), len(nav), conventions=units, companion=True
         )
         found.append(stamps)
+    total, valid = int(series.header["total_elements"]), len(series.offsets)
+    if valid < total:
+        said = f"{path}: elements for {total:,} were allocated, {valid:,} are stored: it was stopped"
+        absent = (Absence(said, counts={"frames_missing": total - valid}),)
+        found = [altered(one, absent=absent) for one in found]
     return found
 
 
@@ -216,6 +224,7 @@ def open(paths: Sequence[str]) -> list[Dataset]:
         FormatError, TruncatedSourceError: a file is not what it should be.
         MissingSourceError: an .emi file has no .ser beside it.
     """
+    lost = Lost()
     if len(paths) > 1:
         members = [(n + 1, path) for n, path in enumerate(paths)]
         extra: dict[str, Any] = {}
@@ -227,7 +236,12 @@ def open(paths: Sequence[str]) -> list[Dataset]:
         if not members:
             raise MissingSourceError(f"{paths[0]}: expected {os.path.basename(stem)}_1.ser beside it, found none; the pixels are in the .ser files")
         extra = {"emi": _metadata(paths[0])}
-    return [dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)]
+        lost = sum((between(a, b) for (_, a), (_, b) in pairwise(members)), in_front(members[0][1]))
+    datasets = [dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)]
+    if not lost.count:
+        return datasets
+    absent = (Absence(f"{paths[0]}: {lost}", counts={"files_missing": lost.count}, files=lost.paths),)
+    return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
 
 
 FORMAT = Format("ser", (".ser", ".emi"), "https://www.thermofisher.com", "FEI/Thermo Fisher TIA images and spectra", sniff, open, leads=(".emi",))

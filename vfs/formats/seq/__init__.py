@@ -5,8 +5,9 @@ The specification comes with StreamPix (Help, Sequence File Format). Little endi
     header, 1,024 bytes (8,192 from version 5 on) | record 0 | record 1 | …
     record: image | time stamp: seconds u4, milliseconds u2, microseconds u2 (version 5) | filler up to `true_image_size`
 
-Frames are counted by the file's size: the header's number is often wrong. Time stamps are companions. Only uncompressed
-monochrome images are read; others are refused by name.
+Frames are counted by the file's size: the header's number is often wrong (where it is larger, that is a warning). Time stamps are
+companions. Only uncompressed monochrome images are read; others are refused by name. Files that are named together follow on each
+other; those that their numbers say are missing are an error (see `vfs.numbering`).
 
 Direct Electron puts files beside a sequence: see `vfs.formats.seq.direct_electron`.
 
@@ -19,17 +20,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files, per_frame
+from vfs.dataset import Absence, Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.seq.direct_electron import Beside
 from vfs.headers import fields, read_at
-from vfs.layout import FrameLayout
+from vfs.layout import FrameLayout, altered
+from vfs.numbering import Joined, joined
 
 HEADER = np.dtype(
     [
@@ -95,6 +97,7 @@ _FORMATS = {
     1002: "ISG JPEG",
 }
 _COMPRESSIONS = {1: "JPEG", 2: "RLE", 3: "Huffman", 4: "LZ", 5: "fast RLE", 6: "fast Huffman", 7: "fast LZ", 8: "H.264", 9: "wavelet"}
+_NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean nothing
 _HALF = re.compile(r"(.*)_(Top|Bottom)_[^/\\]*\.seq$", re.IGNORECASE | re.DOTALL)
 
 
@@ -107,7 +110,7 @@ class _Sequence:
     """The header of a file, understood.
 
     Attributes:
-        first: bytes before the first record; stride: from record to record; frames: whole records.
+        first: bytes before the first record; stride: from record to record; frames: whole records; rest: bytes behind them.
     """
 
     header: np.void
@@ -117,6 +120,7 @@ class _Sequence:
     first: int
     stride: int
     frames: int
+    rest: int
 
     @property
     def stamp(self) -> int:
@@ -149,7 +153,7 @@ def _sequence(path: str, size: int) -> _Sequence:
     if frames < 1:
         raise TruncatedSourceError(f"{path}: expected an image of {stride:,} bytes at byte {first:,}, the file has {size:,} bytes; it looks truncated")
     text = header["_description"].tobytes().decode("utf-16-le", "replace").split("\0")[0].strip()
-    return _Sequence(header, text, (height, width), np.dtype(f"<u{depth // 8}"), first, stride, frames)
+    return _Sequence(header, text, (height, width), np.dtype(f"<u{depth // 8}"), first, stride, frames, (size - first) % stride)
 
 
 def open(paths: Sequence[str], *, segment: int | None = None) -> list[Dataset]:
@@ -174,7 +178,8 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[Dataset]:
     beside = Beside.of(base, files.paths[0] + ".metadata")
     which = [half[2].lower() if half else "" for half in halves]
     split = {"top", "bottom"} <= set(which)
-    main, *stamps = _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts)
+    row = joined(files.paths, [0] if split else [part.frames for part in parts])
+    main, *stamps = _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts, row)
     attrs = {"header": {**fields(parts[0].header), "description": parts[0].description}, "stored_frames": main.shape[0], **beside.attrs}
     rate = beside.rate(split) or float(parts[0].header["frame_rate"]) * (main.shape[0] / min(part.frames for part in parts) if split else 1)
     if 0 < rate < 1e12:
@@ -182,7 +187,27 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[Dataset]:
     companions, left_out = beside.companions(main.shape[1:])
     if left_out:
         attrs["left_out"] = left_out
-    return [replace(main, attrs=attrs), *stamps, *companions]
+    absent = row.absent + _absent(files, parts, split)
+    return [altered(one, absent=absent) for one in (altered(main, attrs=attrs), *stamps, *companions)]
+
+
+def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Absence, ...]:
+    """What headers say more than files hold, records that were cut, and half frames without the other half."""
+    found = []
+    for n, (path, part) in enumerate(zip(files.paths, parts, strict=True)):
+        said = int(part.header["allocated_frames"])
+        if said > part.frames and said not in _NOT_SAID:
+            line = f"{path}: the header says {said:,} images, {part.frames:,} are stored"
+            found.append(Absence(line, counts={"frames_missing": said - part.frames}))
+        if part.rest:
+            line = f"{path}: expected records of {part.stride:,} bytes, the file ends with {part.rest:,} bytes of one"
+            inside = n < len(parts) - 1 and not split
+            found.append(Absence(line, TruncatedSourceError if inside else None, "leaves them out", {"bytes_left_over": part.rest}))
+    if split and parts[0].frames != parts[1].frames:
+        more = abs(parts[0].frames - parts[1].frames) * parts[0].stride
+        line = f"{files.paths[0]}: has {parts[0].frames:,} records of half images, {files.paths[1]} {parts[1].frames:,}; what has no other half is left out"
+        found.append(Absence(line, counts={"bytes_left_over": more}))
+    return tuple(found)
 
 
 def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:
@@ -191,11 +216,12 @@ def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:
     return [part for part in parts[: 3 if version >= 5 else 2] if part[2] + int(part[1][2]) <= room]
 
 
-def _frames(files: Files, parts: Sequence[_Sequence]) -> list[Dataset]:
+def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[Dataset]:
     """Files that follow each other."""
     one = parts[0]
     room = one.stride - one.stamp
-    layout = FrameLayout.of(one.sig_shape, [part.frames for part in parts], word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room)
+    counts = [part.frames for part in parts]
+    layout = FrameLayout.of(one.sig_shape, counts, word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room, first=row.first)
     main = Dataset("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)
     stamps = _stamps(int(one.header["version"]), room)
     return [main, *(per_frame(main, name, stored, one.stamp + at, attrs={"unit": unit}) for name, stored, at, unit in stamps)]
