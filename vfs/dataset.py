@@ -93,7 +93,8 @@ class Absence:
         refused: class of the error that opening is, unless `allow_incomplete` is said; None where the numbers that are shown are
             right: then it is a warning.
         allowed: what `allow_incomplete` shows instead, as the end of a sentence: "shows their frames as blank".
-        counts: how much is absent, for the attribute `incomplete`: "files_missing", "frames_missing", "frames_left_out", "bytes_left_over".
+        counts: how much is absent, for the attribute `incomplete`: "files_missing", "frames_missing",
+            "blocks_missing" (where they are no frames), "frames_left_out", "bytes_left_over".
         files: paths of files that are missing, as far as their names are known.
         main: it is the main array that is absent: `vfs.open` refuses, `vfs.open_group` shows the others with a warning.
     """

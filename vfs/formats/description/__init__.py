@@ -34,6 +34,9 @@ not stored in C order.
 `format`: `options` are those of the format and what `vfs.open` takes for every format. What is asked for on opening the description
 has precedence over what it says.
 
+A file that is missing or ends before what the description says is an error; with `allow_incomplete` what it should hold is blank, where
+`per_file`, `first_frame`, files of one size, or the places of blocks say where the rest belongs.
+
 Names of files are relative to the folder of the description and may not leave it, unless it is opened with `follow_outside`.
 Mistakes are told with file and place: `x.vfs.json: blocks[17].shape: …`.
 """
@@ -48,7 +51,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files, Saved
+from vfs.dataset import Absence, Dataset, Files, Saved
 from vfs.errors import OptionError
 from vfs.formats import Format
 from vfs.formats.description import arrays, blocks
@@ -89,7 +92,7 @@ def open(paths: Sequence[str]) -> list[Dataset] | Saved:
         return _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)
     members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.OPTIONAL[:-1], *_OWN[kind], "group_attributes"))
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
-    return [_array("data", kind, members, folder, folder.files(members["files"]), group)]
+    return [_array("data", kind, members, folder, *folder.files(members["files"]), group)]
 
 
 def _kind(value: Value, kinds: Sequence[str]) -> str:
@@ -118,12 +121,13 @@ def _several(members: Mapping[str, Value], folder: Folder) -> list[Dataset]:
         _check_path(value, path, members["arrays"].value)
         kind = _kind(value, tuple(_OWN))
         own = value.members((*arrays.REQUIRED, kind, *(("files",) if shared is None else ())), (*arrays.OPTIONAL, *_OWN[kind], "files"))
-        files = folder.files(own["files"]) if "files" in own else shared
-        assert files is not None
-        found.append(_array(path, kind, own, folder, files, group))
+        sources = folder.files(own["files"]) if "files" in own else shared
+        assert sources is not None
+        found.append(_array(path, kind, own, folder, *sources, group))
     if all(dataset.companion for dataset in found):
         members["arrays"].fail("expected at least one array that is no companion")
-    return found
+    absent = tuple({one.said: one for dataset in found for one in dataset.absent}.values())
+    return [replace(dataset, absent=absent) for dataset in found]
 
 
 def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
@@ -135,12 +139,14 @@ def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
         value.fail(f"an array cannot lie within an array ({above})")
 
 
-def _array(path: str, kind: str, members: Mapping[str, Value], folder: Folder, files: Files, group: Mapping[str, Any]) -> Dataset:
+def _array(path: str, kind: str, members: Mapping[str, Value], folder: Folder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]) -> Dataset:
+    """An array; `lost` are the files that are missing."""
     common = arrays.common(members)
-    made = frames_array(path, common, members, files, group) if kind == "frames" else blocks_array(path, common, members, folder, files, group)
+    made = frames_array(path, common, members, files, lost, group) if kind == "frames" else blocks_array(path, common, members, folder, files, lost, group)
     sources = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
     said = Files.stat(sources)  # where these change, the data are others
-    return replace(made, files=Files(files.paths + said.paths, np.append(files.sizes, said.sizes), np.append(files.times, said.times), said.boundary))
+    every = Files(files.paths + said.paths, np.append(files.sizes, said.sizes), np.append(files.times, said.times), said.boundary)
+    return replace(made, files=every)
 
 
 FORMAT = Format(

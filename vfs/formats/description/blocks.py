@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import Value
 from vfs.formats.description.sources import Folder
 from vfs.formats.description.tables import place, read_table
-from vfs.layout import BlockLayout
+from vfs.layout import BlockLayout, altered
 
 OPTIONAL = ("codec", "stored_shape", "encodings")
 _REQUIRED = ("file", "offset", "origin", "shape")
@@ -74,29 +74,39 @@ class _Blocks:
     def __len__(self) -> int:
         return len(self.file)
 
-    def refuse(self, bad: np.ndarray, column: str, message: str, kind: type[FormatError | TruncatedSourceError] = FormatError) -> None:
+    def refuse(self, bad: np.ndarray, column: str, message: str) -> None:
         """Raise for the first block where `bad` (bool[n] or bool[n, ndim]) is True; `{…}` in the message are columns of that block."""
+        if bad.any():
+            raise FormatError(self.line(bad, column, message))
+
+    def line(self, bad: np.ndarray, column: str, message: str) -> str:
+        """A message on the first block where `bad` is True."""
         rows = bad.any(axis=1) if bad.ndim == 2 else bad
-        if not rows.any():
-            return
         i = int(np.argmax(rows))
         axis = f"_{int(np.argmax(bad[i]))}" if bad.ndim == 2 and self.table else ""
         values = {name: getattr(self, name)[i].tolist() for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")}
         where = f"{self.table}: {place(self.table, i, column + axis)}" if self.table else f"{self.source.place}[{i}].{column}"
-        raise kind(f"{self.source.file}: {where}: {message.format(**values)}")
+        return f"{self.source.file}: {where}: {message.format(**values)}"
+
+    def those(self, keep: np.ndarray) -> _Blocks:
+        """Some of the blocks."""
+        columns = {name: getattr(self, name)[keep] for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")}
+        return replace(self, **columns)
 
 
-def blocks_array(path: str, common: Common, members: Mapping[str, Value], folder: Folder, files: Files, group: Mapping[str, Any]) -> Dataset:
-    """The array of a description with `blocks` or a `table`.
+def blocks_array(
+    path: str, common: Common, members: Mapping[str, Value], folder: Folder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
+) -> Dataset:
+    """The array of a description with `blocks` or a `table`; `lost` are the files that are missing.
 
     Raises:
         FormatError: a block is not what it should be, or lies outside of the array, or overlaps another one.
-        TruncatedSourceError: a file ends before a block does.
+        TruncatedSourceError: files end before all of the blocks do.
         SourceError: a table cannot be read.
     """
     pitch = _pitch(members, common)
     blocks = _listed(members, common) if "blocks" in members else _tabled(members, common, folder)
-    found = _checked(blocks, common, files, pitch)
+    found, cut = _checked(blocks, common, files, pitch)
     used = np.unique(found.encoding)
     plain = all(not found.decoders[k].codec and found.decoders[k].stored == found.decoders[used[0]].stored for k in used.tolist())
     try:
@@ -116,10 +126,10 @@ def blocks_array(path: str, common: Common, members: Mapping[str, Value], folder
         raise FormatError(f"{found.source.file}: {found.table or found.source.place}: {error}") from None
     if plain:
         stored = found.decoders[used[0]].stored if len(used) else common.dtype
-        return common.dataset(path, files, layout, PlainDecoder(stored), group)
+        return altered(common.dataset(path, files, layout, PlainDecoder(stored), group), absent=lost + cut)
     decoder: Decoder | BlockDecoder = found.decoders[used[0]] if len(used) == 1 else MixedDecoder(found.decoders, found.encoding)
     typical = pitch or tuple(int(n) for n in np.median(found.shape, axis=0))
-    return common.dataset(path, files, layout, decoder, group, typical)
+    return altered(common.dataset(path, files, layout, decoder, group, typical), absent=lost + cut)
 
 
 def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
@@ -132,8 +142,8 @@ def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
     return pitch
 
 
-def _checked(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]) -> _Blocks:
-    """The same blocks with `nbytes` filled in."""
+def _checked(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]) -> tuple[_Blocks, tuple[Absence, ...]]:
+    """The blocks that are there, with `nbytes` filled in, and what is said of those beyond the ends of their files (not of missing files)."""
     blocks.refuse((blocks.file < 0) | (blocks.file >= len(files)), "file", f"there are {len(files)} files, counted from 0; found {{file}}")
     blocks.refuse(blocks.offset < 0, "offset", "expected a number of bytes, 0 or more, found {offset}")
     blocks.refuse(blocks.origin < 0, "origin", "expected elements from the start of the array, 0 or more, found {origin}")
@@ -146,16 +156,25 @@ def _checked(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ..
     size = size * common.dtype.itemsize
     coded = np.array([bool(decoder.codec) for decoder in blocks.decoders], bool)[blocks.encoding]
     given = blocks.nbytes
+    gone = files.sizes[blocks.file] < 0
     held = files.sizes[blocks.file] - blocks.offset
-    blocks.refuse(held < 0, "offset", "the file ends before byte {offset}; it looks truncated", TruncatedSourceError)
+    beyond = ~gone & (held < 0)
     stored = str(list(pitch)) if pitch else "{shape}"
     blocks.refuse(~coded & (given >= 0) & (given != size), "nbytes", f"found {{nbytes}}, another size than plain {common.dtype} of shape {stored} has")
     nbytes = np.where(given >= 0, given, np.where(coded, held, size))
     full = replace(blocks, nbytes=nbytes)
-    full.refuse(nbytes < 1, "nbytes", "expected a number of bytes, 1 or more, found {nbytes}")
-    message = "a block of {nbytes} bytes at byte {offset} reaches beyond the end of the file; it looks truncated"
-    full.refuse(nbytes > held, "offset", message, TruncatedSourceError)
-    return full
+    full.refuse(~gone & ~beyond & (nbytes < 1), "nbytes", "expected a number of bytes, 1 or more, found {nbytes}")
+    cut = ~gone & (beyond | (nbytes > held))
+    if not (gone | cut).any():
+        return full, ()
+    there = full.those(~(gone | cut))
+    if not cut.any():
+        return there, ()
+    first = "the file ends before byte {offset}" if beyond[np.argmax(cut)] else "a block of {nbytes} bytes at byte {offset} reaches beyond the end of the file"
+    said = full.line(cut, "offset", f"{first}; it looks truncated") + f", and {int(cut.sum()) - 1:,} more" * int(cut.sum() > 1)
+    if not len(there):
+        raise TruncatedSourceError(said)
+    return there, (Absence(said, TruncatedSourceError, "shows blocks that are not whole as blank", {"blocks_missing": int(cut.sum())}),)
 
 
 def _listed(members: Mapping[str, Value], common: Common) -> _Blocks:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files
+from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
-from vfs.errors import FormatError, TruncatedSourceError
+from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import MOST, Value
 from vfs.layout import BlockLayout, FrameLayout
@@ -21,12 +22,12 @@ _MOST_PIECES = 1 << 16
 _FAR = 1 << 48  # bytes: more than any file has, and far from where sums overflow
 
 
-def frames_array(path: str, common: Common, members: Mapping[str, Value], files: Files, group: Mapping[str, Any]) -> Dataset:
-    """The array of a description with `frames`.
+def frames_array(path: str, common: Common, members: Mapping[str, Value], files: Files, lost: Sequence[Absence], group: Mapping[str, Any]) -> Dataset:
+    """The array of a description with `frames`; `lost` are the files that are missing.
 
     Raises:
         FormatError: a member is not what it should be, or there are not as many frames as `shape` says.
-        TruncatedSourceError: a file ends before its last frame does.
+        MissingSourceError, TruncatedSourceError: a file is missing or ends before its last frame does, and nothing says where the others belong.
     """
     whole = members["frames"]
     given = whole.members((), _OPTIONAL)
@@ -38,33 +39,57 @@ def frames_array(path: str, common: Common, members: Mapping[str, Value], files:
         if running and name in given:
             given[name].fail("does not go with running_on, where every file is full of frames")
     try:
-        layout = _running_on(given, common, sig, files) if running else _apart(given, common, sig, files)
-    except TruncatedSourceError:
-        raise
+        found = _running_on(given, common, sig, files) if running else _apart(given, common, sig, files)
     except FormatError as error:
         if str(error).startswith(whole.file):
             raise
         raise FormatError(f"{whole.file}: frames: {error}") from None
+    if lost and not found.placed:
+        raise MissingSourceError(lost[0].said)
+    layout, absent = found.layout, [found.short] if found.short else []
     wanted = given["stored"].integer() if "stored" in given else math.prod(nav)
     if layout.stored < wanted:
-        kind = TruncatedSourceError if layout.stored else FormatError
         place = given.get("stored", members["shape"])
-        place.fail(f"expected {wanted:,} frames, the files have {layout.stored:,}; where not all of them are there, say in frames.stored how many", kind)
+        message = f"expected {wanted:,} frames, the files have {layout.stored:,}; where not all of them are there, say in frames.stored how many"
+        if not layout.stored or not found.placed:
+            place.fail(message, TruncatedSourceError if layout.stored else FormatError)
+        absent.append(place.line(message))
     offset = given["sync_offset"].integer(-_FAR, _FAR) if "sync_offset" in given else 0
-    return common.dataset(path, files, layout.arranged(nav, offset), PlainDecoder(common.dtype), group)
+    made = common.dataset(path, files, layout.arranged(nav, offset), PlainDecoder(common.dtype), group)
+    missing = {"frames_missing": max(0, wanted - layout.stored) + found.missing}
+    told = [*lost, *(Absence(said, TruncatedSourceError, "shows them as blank") for said in absent)]
+    if told and missing["frames_missing"]:
+        told[-1] = replace(told[-1], counts={**told[-1].counts, **missing})
+    return replace(made, absent=tuple(told))
+
+
+class _Found(NamedTuple):
+    """Frames in files.
+
+    Attributes:
+        short: the first file that ends before its last frame, as a line; "" where none does.
+        missing: frames that are not there before the last one that is.
+        placed: True where it is known to which place in the array each file belongs, though others are missing or cut.
+    """
+
+    layout: FrameLayout
+    short: str
+    missing: int
+    placed: bool
 
 
 def _bytes(given: Mapping[str, Value], name: str) -> int:
     return given[name].integer(0, _FAR) if name in given else 0
 
 
-def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> FrameLayout:
+def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> _Found:
     first, header, footer = (_bytes(given, name) for name in ("first", "header", "footer"))
     width = common.dtype.itemsize
-    return FrameLayout.running_on(sig, files.sizes, word_bytes=width, file_header=first, frame_header=header, frame_footer=footer, names=files.paths)
+    layout = FrameLayout.running_on(sig, files.sizes, word_bytes=width, file_header=first, frame_header=header, frame_footer=footer, names=files.paths)
+    return _Found(layout, "", 0, len(files) == 1)
 
 
-def _apart(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> FrameLayout:
+def _apart(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> _Found:
     """Files that hold whole frames."""
     width = common.dtype.itemsize
     which = given["file"].integers(0, high=len(files) - 1) if "file" in given else np.arange(len(files))
@@ -76,33 +101,40 @@ def _apart(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], fil
     stride = header + payload + footer
     first = _each(given["first"], len(which), _FAR) if "first" in given else np.zeros(len(which), np.int64)
     room = np.maximum(files.sizes[which] - first + footer, 0) // stride  # the last footer may be missing
-    counts = room
-    if "per_file" in given:
-        value = given["per_file"]
-        counts = _each(value, len(which), _FAR)
-        if isinstance(value.value, list):
-            short = np.flatnonzero(counts > room)
-            if len(short):
-                i = int(short[0])
-                message = f"expected {counts[i]:,} frames of {stride:,} bytes from byte {first[i]:,} on, the file has room for {room[i]:,}; it looks truncated"
-                value.inside(i, None).fail(f"{files.paths[which[i]]}: {message}", TruncatedSourceError)
-        counts = np.minimum(counts, room)  # one number for all: the last file may have fewer
+    gone = files.sizes[which] < 0
+    counts, known = _counts(given.get("per_file"), room, gone)
+    held = np.minimum(counts, room)
     begin = given["first_frame"].integers(0, len(which), _FAR) if "first_frame" in given else None
-    last = int((counts if begin is None else begin + counts).max(initial=0)) * stride
-    if last > MOST or int(counts.sum()) * stride > MOST:
-        raise FormatError(f"{last // stride:,} frames of {stride:,} bytes are more than 2^63 bytes")
-    return FrameLayout.of(
-        sig,
-        counts,
-        word_bytes=width,
-        payload=payload,
-        file_header=first,
-        frame_header=header,
-        frame_footer=footer,
-        first=begin,
-        files=which,
-        pieces=pieces,
+    last = sum(counts.tolist()) if begin is None else int((begin + held).max(initial=0))
+    if last * stride > MOST or int(held.sum()) * stride > MOST:
+        raise FormatError(f"{last:,} frames of {stride:,} bytes are more than 2^63 bytes")
+    begin = counts.cumsum() - counts if begin is None else begin
+    layout = FrameLayout.of(
+        sig, held, word_bytes=width, payload=payload, file_header=first, frame_header=header, frame_footer=footer, first=begin, files=which, pieces=pieces
     )
+    missing = np.minimum(begin + counts, layout.stored) - np.minimum(begin + held, layout.stored)
+    short = np.flatnonzero((counts > held) & ~gone)
+    if not len(short):
+        return _Found(layout, "", int(missing.sum()), known or "first_frame" in given)
+    i, value = int(short[0]), given["per_file"]
+    message = f"expected {counts[i]:,} frames of {stride:,} bytes from byte {first[i]:,} on, the file has room for {room[i]:,}; it looks truncated"
+    place = value.inside(i, None) if isinstance(value.value, list) else value
+    return _Found(layout, place.line(f"{files.paths[which[i]]}: {message}"), int(missing.sum()), True)
+
+
+def _counts(per_file: Value | None, room: np.ndarray, gone: np.ndarray) -> tuple[np.ndarray, bool]:
+    """How many frames each file should have, and whether that is known where files are cut or missing.
+
+    Args:
+        room: int64[n], for how many each has room. gone: bool[n], it is missing.
+    """
+    if per_file is not None:
+        counts = _each(per_file, len(room), _FAR)
+        if not isinstance(per_file.value, list) and len(room) and not gone[-1]:
+            counts[-1] = min(counts[-1], room[-1])  # one number for all: the last file may have fewer
+        return counts, True
+    usual = int(room.max(initial=0))
+    return np.where(gone, usual, room), bool((room[:-1] == usual)[~gone[:-1]].all())
 
 
 def _each(value: Value, count: int, high: int) -> np.ndarray:

@@ -47,7 +47,11 @@ class Value:
         """Raises:
         FormatError: or another `kind`; names file and place.
         """
-        raise kind(f"{self.file}: {self.place}: {message}" if self.place else f"{self.file}: {message}")
+        raise kind(self.line(message))
+
+    def line(self, message: str) -> str:
+        """A message that names file and place."""
+        return f"{self.file}: {self.place}: {message}" if self.place else f"{self.file}: {message}"
 
     def expected(self, what: str) -> NoReturn:
         """Raises:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 from vfs.boundary import ALLOW, Boundary, current
-from vfs.dataset import Files
+from vfs.dataset import Absence, Files
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.description.schema import Value
 
@@ -65,28 +65,37 @@ class Folder:
         """True where there is a file of that path."""
         return os.path.exists(path)
 
-    def files(self, names: Value) -> Files:
-        """The files of a set.
+    def files(self, names: Value) -> tuple[Files, tuple[Absence, ...]]:
+        """The files of a set, and which of them are missing.
 
         Raises:
             FormatError: not a list of names.
             OutsideError: one leaves the folder.
-            MissingSourceError, SourceError: one is not there or is no file.
+            MissingSourceError: none is there.
+            SourceError: one is no file.
         """
         given = names.items()
         paths = [self.resolve(name) for name in given]
         if not paths:
             names.expected("at least one file")
         try:
-            return Files.stat(paths)
+            files = Files.stat(paths, missing_ok=True)
         except SourceError:
             for name, path in zip(given, paths, strict=True):
                 self._look(name, path)
             raise
+        gone = [k for k, size in enumerate(files.sizes.tolist()) if size < 0]
+        if not gone:
+            return files, ()
+        said = given[gone[0]].line(f"{files.paths[gone[0]]}: no such file" + f", nor are {len(gone) - 1:,} others there" * (len(gone) > 1))
+        if len(gone) == len(files):
+            raise MissingSourceError(said)
+        counts = {"files_missing": len(gone)}
+        return files, (Absence(said, MissingSourceError, "shows what they hold as blank", counts, tuple([files.paths[k] for k in gone])),)
 
     @staticmethod
     def _look(name: Value, path: str) -> None:
         try:
-            Files.stat([path])
+            Files.stat([path], missing_ok=True)
         except SourceError as error:
             raise type(error)(f"{name.file}: {name.place}: {error}", error.errno or 5) from None
