@@ -311,7 +311,9 @@ def test_equal_names_are_numbered_and_stay(tmp_path: Path) -> None:
         assert shown == {"a-2.npy": 2, "a.npy": 1, "a-3.npy": 0, "b-2.npy": 3, "b.v2.npy": 4}, asked
     os.remove(tmp_path / "a.NPY")
     assert content(forest, "a-3.npy")[0] == 0
-    assert forest.node("a.npy") is None
+    assert "a.npy" not in names(forest)
+    with pytest.raises(SourceError, match=r"^a\.npy: was shown before and its files are gone"):
+        forest.node("a.npy")  # not what is another file's now
     save(tmp_path / "a.NPY", VALUES + 5)
     assert content(forest, "a.npy")[0] == 5
     assert content(forest, "a-3.npy")[0] == 0
@@ -351,7 +353,6 @@ def test_new_files_appear_and_removed_ones_vanish(tmp_path: Path) -> None:
     save(tmp_path / "sub/a.npy")
     assert forest.node("sub/a.npy") is not None
     assert names(forest, "sub") == faces("a")
-    assert content(forest, "sub/a.npy").size == 24
     os.remove(tmp_path / "sub/a.npy")
     assert [forest.node(f"sub/{name}") for name in (*faces("a"), "a.zarr/data")] == [None] * 4
     assert names(forest, "sub") == []
@@ -364,7 +365,7 @@ def test_a_changed_set_is_opened_again_under_the_same_name_with_another_stamp_an
     save(tmp_path / "a.npy", time=2_000_000_000_000_000_000)
     forest = api.forest(tmp_path)
     stamp, time = forest.stamp("a.npy"), forest.time("a.npy")
-    assert (stamp != 0, time, forest.stamp("a.zarr/zarr.json")) == (True, 2_000_000_000_000_000_000, stamp)
+    assert (stamp != 0, time, forest.stamp("a.v2.zarr/.zgroup")) == (True, 2_000_000_000_000_000_000, stamp)
     save(tmp_path / "a.npy", VALUES + 7, time=1_000_000_000_000_000_000)  # older, as cp -p would leave it
     assert forest.stamp("a.npy") != stamp
     assert forest.time("a.npy") > time
@@ -372,7 +373,7 @@ def test_a_changed_set_is_opened_again_under_the_same_name_with_another_stamp_an
     save(tmp_path / "a.npy", np.zeros(5, "<u2"))
     assert forest.node("a.npy").size == 138  # type: ignore[union-attr]
     assert content(forest, "a.npy").tolist() == [0] * 5
-    assert forest.node("a.zarr/data/c/0/0/0") is None
+    assert forest.node("a.zarr/data/c/0/0/0") is None  # nobody had read it
     assert forest.node("a.zarr/data/c/0") is not None
 
 
@@ -438,7 +439,8 @@ def test_a_set_that_was_shown_and_breaks_is_an_error_not_absent(tmp_path: Path, 
     with pytest.raises(SourceError):
         forest.node("a.npy")
     os.remove(path)
-    assert forest.node("a.npy") is None
+    with pytest.raises(SourceError, match="was shown before and its files are gone"):
+        forest.node("a.npy")
 
 
 @pytest.mark.parametrize("fault", ["deleted", "a pipe"])

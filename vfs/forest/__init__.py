@@ -9,8 +9,9 @@
 
 What changes in the folders is noticed within a second or so: files that appear or vanish, and sets whose files changed, which are opened
 again under the same name. Who had a file of such a set open gets an error from then on (`Shown.stamp`). A file that cannot be opened is not shown,
-with one line in the log `vfs.forest`; if it was shown before, its names are errors (EIO), not absent, until it is gone or
-can be opened again: tools take what is absent for blank.
+with one line in the log `vfs.forest`; if it was shown before, its names are errors (EIO), not absent, until it can be opened
+again: tools take what is absent for blank. So are names that were read from and whose file, or a folder above, was deleted or renamed
+(`seen`: the 65,536 faces that were read from last), until they are back; listings show what is there now.
 """
 
 from vfs.forest.forest import Forest

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from vfs.dataset import Files
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.forest.listing import Listing, log
 from vfs.forest.records import CHECK, SHARE, Flights, Opened, Record, Rules, state_of, unchanged
+from vfs.forest.seen import Seen
 from vfs.formats import Format, formats
 from vfs.tree import FOLDER, Face, Held, Node
 
@@ -103,7 +104,7 @@ class Forest:
 
     Attributes:
         faces: none: nothing is known from the start.
-        keep, steady: see `vfs.tree.Shown`.
+        keep, steady, warnings: see `vfs.tree.Shown`.
 
     Raises:
         OptionError: the root is not a folder.
@@ -131,6 +132,8 @@ class Forest:
         self._listings: OrderedDict[str, Listing] = OrderedDict()
         self._live: OrderedDict[str, _Live] = OrderedDict()
         self._hot: dict[str, tuple[_Live, Face]] = {}
+        self.warnings: Collection[str] = ()
+        self._seen = Seen()
         self._lock = threading.RLock()
         self._flights = Flights()
         self._ahead: list[Listing] = []
@@ -141,9 +144,11 @@ class Forest:
     def node(self, path: str) -> Node | None:
         found = self._used_before(path)
         if found is not None and found[2]:
-            return found[1].node(found[2])
+            return self._node(path, found[1], found[2])
         place = self._place(path)
         if place is None:
+            if self._seen.knows(path):
+                raise SourceError(f"{path}: was shown before and its files are gone; put them back, or mount again to see what is left")
             return None
         if not place.name:
             return FOLDER
@@ -155,7 +160,18 @@ class Forest:
             if node is None:  # it was there a moment ago
                 raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was looked at")
             return node
-        return self._face(path, place)[1].node(place.key)
+        return self._node(path, self._face(path, place)[1], place.key)
+
+    def _node(self, path: str, face: Face, key: str) -> Node | None:
+        """What a key of a face is.
+
+        Raises:
+            SourceError: it is none any more.
+        """
+        node = face.node(key)
+        if node is None and self._seen.had(path[: -len(key) - 1], key):
+            raise SourceError(f"{path}: was shown before its files changed; open it again")
+        return node
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
         """Names in a folder, the first `after` left out; "/", which is the name of nothing, in the place of those that went."""
@@ -310,6 +326,7 @@ class Forest:
             if not live.dropped:
                 live.paths.add(root)
                 self._hot[root] = live, face
+        self._seen.add(root, face)
         return live, face
 
     def _opened(self, listing: Listing, name: str) -> _Live | None:
