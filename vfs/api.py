@@ -639,6 +639,7 @@ def folder(groups: Sequence[VirtualGroup], cache: ChunkCache, zarr_format: int |
     shown = Folder([group.tree for group in groups], cache, [group.opening.paths for group in groups])
     if zarr_format is not None:
         shown.faces = {name: face for name, face in shown.faces.items() if getattr(face, "zarr_format", zarr_format) == zarr_format}
+    shown.warnings = [absence.said for group in groups for absence in group.absent]
     return shown
 
 
@@ -683,13 +684,16 @@ def forest(
         dtype_option(options["dtype"])
     options["backend"], _ = choice(options.get("backend", "auto"), serves=True)
     cache = ChunkCache(cache_size)
-    opener = partial(_opened, told=set(), cache=cache, format=format, **options)
+    told: dict[str, None] = {}
+    opener = partial(_opened, told=told, cache=cache, format=format, **options)
     kinds = None if kind is None else [kind]
     outside = bool(options.get("follow_outside"))
-    return Forest(root, opener, kinds=kinds, cache=cache, zarr_format=zarr_format, show_files=show_files, follow_outside=outside)
+    shown = Forest(root, opener, kinds=kinds, cache=cache, zarr_format=zarr_format, show_files=show_files, follow_outside=outside)
+    shown.warnings = told
+    return shown
 
 
-def _opened(path: str, told: set[str], **options: Any) -> Opened:
+def _opened(path: str, told: dict[str, None], **options: Any) -> Opened:
     """Open a set of a tree. What is absent goes to the log, once as long as `told` remembers it."""
     with untold():
         group = open_group(path, **options)
@@ -697,7 +701,7 @@ def _opened(path: str, told: set[str], **options: Any) -> Opened:
         if absence.said not in told:
             if len(told) >= _MOST_TOLD:
                 told.clear()
-            told.add(absence.said)
+            told[absence.said] = None
             log.warning("%s", absence.said)
     return Opened(group.tree, group.opening.format, group.opening.paths)
 

@@ -91,7 +91,8 @@ def tell_manager(text: str) -> None:
 
 
 def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
-    """The table of `vfs mounts`: mount point, since when, bytes served, cache hits, errors, from what, and what is wrong.
+    """The table of `vfs mounts`: mount point, since when, bytes served, cache hits, errors, from what, and what is wrong; below, what
+    its sets should hold and do not.
 
     Args:
         columns: characters of a line.
@@ -108,12 +109,16 @@ def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
         hits = f"{status.hits / pieces:.0%}" if pieces else "-"
         since = f"{datetime.fromtimestamp(status.since):%Y-%m-%d %H:%M}"
         rows.append((printable(one.point), since, size(status.bytes), hits, f"{status.errors:,}", source))
-    return [line for row in table(rows, columns, indent="") for line in row] if found else []
+    if not found:
+        return []
+    heading, *below = table(rows, columns, indent="")
+    warnings = [[f"  warning: {printable(text)}" for text in one.status.warnings] if one.status else [] for one in found]
+    return [*heading, *(line for row, more in zip(below, warnings, strict=True) for line in (*row, *more))]
 
 
 _STATES = {
     "detached": "taken away; served until nobody has anything of it open",
-    "dead": "its server has died; unmount it",
+    "dead": "its server has ended; unmount it",
     "unknown": "nothing is known of it",
 }
 

@@ -57,14 +57,15 @@ def mount(
         from vfs.cache import ChunkCache
         from vfs.console import tell_manager, terminal
         from vfs.mount import start_in_background
-        from vfs.mount.points import check_apart
+        from vfs.mount.points import check_apart, mounted, resolve
         from vfs.report import count
         from vfs.tiling import as_bytes
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
         limit = as_bytes(cache_size, "--cache-size")
         how: dict[str, Any] = {"workers": workers, "allow_other": allow_other, "direct_io": direct_io}
-        if os.path.isfile(mountpoint):
+        point = resolve(mountpoint)
+        if not mounted(point) and os.path.isfile(point):  # what is mounted there is not asked: its server may be stopped
             raise OptionError(f"{mountpoint}: expected a folder to mount on, found a file; the mount point comes last")
         if show_files and not tree:
             raise OptionError("--show-files goes with --tree")
@@ -121,6 +122,7 @@ def unmount(
     mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="Where it is mounted.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="All that this user has mounted.")] = False,
     lazy: Annotated[bool, typer.Option("--lazy", help="Also where it is in use: what is open there can be read on.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also where a program that read there still runs: to it, what is gone may look like zeros.")] = False,
 ) -> None:
     """End a mount, or all of them."""
     from vfs.mount import mounts as found
@@ -132,7 +134,7 @@ def unmount(
     failed: list[VfsError] = []
     for point in points:
         try:
-            if users := end(point, lazy=lazy):
+            if users := end(point, lazy=lazy, force=force):
                 say(f"{point}: still in use by {', '.join(users)}; it is served until they close what they have open")
         except MountError as error:
             failed.append(error)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain, count, islice
 from typing import Any, NamedTuple, Protocol
@@ -99,10 +99,14 @@ class Shown(Protocol):
         keep: seconds that may be remembered which names there are, and which are not.
         steady: seconds that sizes and times may be remembered.
         cache: where decoded pieces are kept: what it holds can be given back.
+        warnings: lines on what its sets should hold and do not.
     """
 
     @property
     def cache(self) -> ChunkCache: ...
+
+    @property
+    def warnings(self) -> Collection[str]: ...
 
     @property
     def faces(self) -> Mapping[str, Face]: ...
@@ -454,6 +458,7 @@ class Folder:
         self.times: dict[str, int] = {}
         self._sources: dict[str, Sequence[str]] = {}
         self._sets: dict[str, tuple[Tree, Sequence[str]]] = {}
+        self.warnings: Collection[str] = ()
         self.keep = self.steady = KEEP
         for n, tree in enumerate(trees):
             faces = tree.faces()

@@ -62,11 +62,6 @@ def server_of(mount: Mount) -> subprocess.Popen[bytes]:
     return process
 
 
-def helpers(point: Path) -> list[int]:
-    """The fusermount processes that wait to clear up a mount point."""
-    return [int(pid) for pid in run("pgrep", "-f", f"fusermount.* -- {point}$").stdout.split()]
-
-
 class Scan:
     """A raw set in four files with headers and footers of odd lengths, and what is in it."""
 

@@ -161,6 +161,7 @@ class Failing:
         self.answer = answer
         self.faces: dict[str, Any] = {}
         self.keep = self.steady = 0.0
+        self.warnings = ()
         self.cache = ChunkCache()
 
     def node(self, path: str) -> Any:

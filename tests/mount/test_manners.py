@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.mount.support import Scan, eventually, free, helpers, python, run
+from tests.mount.support import Scan, eventually, free, python, run
 from tests.mount.test_faults import Failing
 from vfs.cli import main
 from vfs.console import mounts_json
@@ -107,7 +107,7 @@ def listed() -> list[dict[str, Any]]:
 def test_the_foreground_says_how_to_end_it_and_then_what_it_did(small: Path, point: Path, end: str) -> None:
     with Mounting(small, point) as server:
         assert server.first == f"vfs: 1 data set at {point}; Ctrl-C or `vfs unmount {point}` ends it\n"
-        (point / "small.npy").read_bytes()
+        assert run("md5sum", point / "small.npy").returncode == 0
         if end == "unmount":
             done = cli("unmount", point)
             assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -163,7 +163,8 @@ def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert mounted(str(point)) is None
+    assert "(pid " in shown  # of this process, which has read there
+    assert "errors, not zeros" in shown
 
 
 def test_a_job_in_the_background_of_a_terminal_does_not_write_over_it(small: Path, point: Path, tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_the_background(small: Path, point: Path, runtime: Path, tmp_path: Path,
     assert done.stderr == f"vfs: 1 data set at {point.name}; `vfs unmount {point.name}` ends it, `vfs mounts` says how it does\n"
     assert np.load(point / "small.npy").sum() == np.arange(24).sum()
     (folder,) = (runtime / "vfs").iterdir()
-    assert {path.name for path in folder.iterdir()} == {"pid", "status.json", "log"}
+    assert {path.name for path in folder.iterdir()} == {"pid", "status.json", "readers", "log"}
     for path in (runtime / "vfs", folder, *folder.iterdir()):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     pid = int((folder / "pid").read_text())
@@ -342,8 +343,6 @@ def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, p
 def test_a_server_that_died_leaves_an_entry_that_is_cleared(small: Path, point: Path, runtime: Path) -> None:
     with Mounting(small, point) as server:
         (folder,) = (runtime / "vfs").iterdir()
-        for pid in helpers(point):
-            os.kill(pid, signal.SIGKILL)
         server.process.kill()
         server.process.wait(30)
         (one,) = listed()
@@ -481,10 +480,14 @@ def test_a_mount_in_use_offers_lazy_which_lets_it_be_read_on(small: Path, point:
         holder.stdout.readline()
         done = cli("unmount", point)
         assert (done.returncode, done.stdout) == (2, "")
+        assert f"(pid {holder.pid}) read there and may go on" in done.stderr
+        assert done.stderr.endswith(f"; end that first, or: vfs unmount --force {point}\n")
+        done = cli("unmount", "--force", point)
+        assert (done.returncode, done.stdout) == (2, "")
         assert re.fullmatch(
-            rf"vfs: {point}: in use by \S+ \(pid {holder.pid}\); close what is open there and try again, or: vfs unmount --lazy {point}\n", done.stderr
+            rf"vfs: {point}: in use by \S+ \(pid {holder.pid}\); close what is open there and try again, or: vfs unmount --lazy --force {point}\n", done.stderr
         )
-        done = cli("unmount", "--lazy", point)
+        done = cli("unmount", "--lazy", "--force", point)
         assert (done.returncode, done.stdout) == (0, "")
         assert re.fullmatch(rf"vfs: {point}: still in use by \S+ \(pid {holder.pid}\); it is served until they close what they have open\n", done.stderr)
         assert os.listdir(point) == []
@@ -604,3 +607,52 @@ def test_direct_io_asks_the_server_each_time(small: Path, point: Path, lib: str)
                 assert (point / "small.npy").read_bytes() == small.read_bytes()
             unmount(point)
             assert server.rest()[1].startswith(f"vfs: {point}: {320 * asked} B in ")
+
+
+# stopped
+
+
+def test_the_foreground_is_not_stopped_by_ctrl_z(small: Path, point: Path) -> None:
+    with Mounting(small, point) as server:
+        server.process.send_signal(signal.SIGTSTP)
+        assert server.process.stderr
+        assert re.match(rf"vfs: {point}: not stopped: .*`vfs mount --background` gives the terminal back$", server.process.stderr.readline())
+        assert run("md5sum", point / "small.npy").returncode == 0
+        server.process.send_signal(signal.SIGINT)
+        assert server.rest()[0] == 0
+
+
+def test_a_stopped_server_stops_no_command(small: Path, point: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(point)
+    with Mounting(small, point) as server:
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            for name in (point, tmp_path / "link"):
+                done = cli("mount", small, name, "--background")
+                assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+            assert "vfs unmount" in done.stderr or "does not answer" in done.stderr
+            done = cli("mount", small, point / "small.zarr", "--background")
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+            assert "does not answer" in done.stderr
+            assert cli("mounts").returncode == 0
+            assert cli("unmount", point).returncode == 0
+            assert mounted(str(point)) is None
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        assert server.rest()[0] == 0
+
+
+def test_what_a_set_does_not_hold_is_in_the_status(point: Path, tmp_path: Path, runtime: Path) -> None:
+    np.save(tmp_path / "scan.npy", np.ones((4, 3, 3), "u2"))
+    with Mounting(tmp_path / "scan.npy", point, "--nav-shape", "2,3") as server:
+        assert "warning: " in server.first
+        (one,) = eventually_listed()
+        (line,) = one["warnings"]
+        assert line in server.first
+        assert f"\n  warning: {line}\n" in cli("mounts").stdout
+        unmount(point)
+
+
+def eventually_listed() -> list[dict[str, Any]]:
+    assert eventually(lambda: listed() != [])
+    return listed()

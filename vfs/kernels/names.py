@@ -13,17 +13,19 @@ from numba import cfunc, njit, types
 
 from vfs.kernels import serve
 from vfs.kernels.intrinsics import memcpy
-from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, peek, peek8, peek32, poke, poke8, poke32, room, state
+from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, call_word, peek, peek8, peek32, poke, poke8, poke32, room, state
 from vfs.kernels.paths import BASIS, PRIME, hashed, inode
 from vfs.kernels.serve import (
     ALWAYS,
     BESIDE,
+    CONTEXT,
     COUNTERS,
     FRAMES,
     HEADER,
     INFO,
     INFO_FLAGS,
     KEEP,
+    MET,
     NAMES,
     PATHS,
     PROBES,
@@ -36,6 +38,7 @@ from vfs.kernels.serve import (
     STAT_INODE,
     STREAM,
     STRIDE,
+    THREADS,
     TIMES,
     UNTIL,
 )
@@ -60,6 +63,7 @@ ATTRIBUTES = 64  # words that are there for a struct stat: libfuse reads more of
 STEPS = 4096  # frames that are looked at, to know which files hold them
 _MOST = 16  # numbers at the end of a path
 _HERE = -100  # AT_FDCWD
+_THREAD = 16  # where struct fuse_context has the number of the thread that asks, behind a pointer and two numbers
 
 _room_for_attributes, _room_for_a_number = room(ATTRIBUTES), room(4)
 _room_for_numbers, _room_for_cuts, _room_for_hashes = room(_MOST), room(_MOST + 1), room(_MOST + 1)
@@ -197,11 +201,21 @@ def _opened(path, info):
     return True
 
 
+@_inner
+def _met():
+    """Whether the thread that asks is known to be one that reads: else the interpreter finds out whose it is."""
+    context = peek(state() + 8 * CONTEXT)
+    if context == 0:
+        return True
+    thread = peek32(call_word(context) + _THREAD)
+    return peek(peek(state() + 8 * MET) + 8 * (thread & (THREADS - 1))) == thread
+
+
 @cfunc(types.int32(types.int64, types.int64), cache=True, error_model="numpy")
 def open_file(path, info):
     """`open` of libfuse's operations."""
     at = serve.enter()
-    done = _opened(path, info)
+    done = _met() and _opened(path, info)
     serve.leave(at)
     if done:
         _count()

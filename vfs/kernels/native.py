@@ -191,6 +191,16 @@ def call(typing_context, function, a, b, c, d, e, f):
 
 
 @intrinsic
+def call_word(typing_context, function):
+    """Call a function by its address that takes nothing and returns a word."""
+
+    def generate(context, builder, signature, args):
+        return builder.call(builder.inttoptr(args[0], ir.FunctionType(_WORD, []).as_pointer()), [])
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
 def call_fill(typing_context, function, buffer, name, attributes, offset, flags):
     """Call libfuse's function that takes an entry of a folder. libfuse 2 knows no flags: a further argument does no harm to it."""
     word = types.int64

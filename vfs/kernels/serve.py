@@ -25,7 +25,7 @@ from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, clock
 
 # words of `native.STATE`
 INFO, SLOW, SOURCES, COUNT, PIECES, MASK, COUNTERS = range(7)
-NAMES, SLOW_OPEN, SLOW_STAT, SLOW_LIST, INFO_FLAGS, KEEP, ALWAYS, STAT_BYTES, STAT_INODE = range(40, 49)
+NAMES, SLOW_OPEN, SLOW_STAT, SLOW_LIST, INFO_FLAGS, KEEP, ALWAYS, STAT_BYTES, STAT_INODE, CONTEXT, MET = range(40, 51)
 EPOCH, INSIDE, LINE = 16, 24, 8
 
 # words of a source
@@ -62,6 +62,9 @@ SOURCE_WORDS = 25
 KEY, AT, LENGTH, AHEAD, USED = range(5)
 PIECE_WORDS = 5
 PROBES = 4
+
+THREADS = 1 << 10
+"""Places for the numbers of threads that were met lately, see `vfs.mount.readers`."""
 
 TOGETHER = 32  # places of one reading call at most, and as many between them
 

@@ -3,6 +3,7 @@
     $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in the folder for temporary files
         pid                         number of the server, which holds a lock (flock) on this file as long as it lives
         status.json                 see `vfs.mount.status`; written anew about each second when something changed
+        readers                     see `vfs.mount.readers`
         log                         of a mount in the background; stays until the next mount there, at most a week
 
 All of it is for the user only (0700, 0600), and a folder that others could write to is not used. What a server that died has left behind is
@@ -26,6 +27,7 @@ from typing import Any
 
 from vfs.boundary import not_ours
 from vfs.errors import MountError, printable
+from vfs.mount.readers import FILE as READERS
 
 KEPT = 7 * 86400  # seconds that the log of a mount stays that has ended
 PID, STATUS, LOG = "pid", "status.json", "log"
@@ -108,7 +110,7 @@ def alive(folder: str) -> bool:
 
 def _clear(folder: str, fd: int) -> None:
     """Remove an entry, but its log, whose lock we hold."""
-    for name in (STATUS, STATUS + ".new", PID):
+    for name in (STATUS, STATUS + ".new", READERS, PID):
         with suppress(OSError):
             os.unlink(os.path.join(folder, name))
     with suppress(OSError):
@@ -133,7 +135,7 @@ class Entry:
             self._fd = next(fd for n in count(1) if (fd := self._claimed(os.path.join(above, base if n == 1 else f"{base}-{n}"))) is not None)
             os.ftruncate(self._fd, 0)
             os.write(self._fd, b"%d\n" % os.getpid())
-            for name in (STATUS, LOG):
+            for name in (STATUS, READERS, LOG):
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(self.folder, name))
             self.log = os.path.join(self.folder, LOG) if log else None
@@ -163,11 +165,18 @@ class Entry:
             file.write("\n")
         os.replace(new, os.path.join(self.folder, STATUS))
 
-    def end(self) -> None:
-        """Remove what is written down, but the log."""
+    def end(self, stays: bool = False) -> None:
+        """Remove what is written down, but the log.
+
+        Args:
+            stays: remove nothing: the mount stays without a server.
+        """
         if self.log_fd >= 0:
             os.close(self.log_fd)
-        _clear(self.folder, self._fd)
+        if stays:
+            os.close(self._fd)
+        else:
+            _clear(self.folder, self._fd)
 
 
 def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:

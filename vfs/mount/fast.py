@@ -47,7 +47,6 @@ SMALL = 1 << 16  # bytes: a shorter read that does not go on where another ended
 REMEMBERED = 1 << 16  # names, and files of names
 FEW = 64  # files that are looked at whenever something is opened
 DEPTH = 2  # pieces that are made ahead of a reader
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Piece:
@@ -92,7 +91,7 @@ class Lane:
         self._holders: dict[int, list[int]] = {}
         self._retired: list[list[Any]] = []  # [which counters were seen at 0 since, what is to be freed]
         self._open: OrderedDict[tuple[int, int], Source] = OrderedDict()  # by source and file, the one opened last at the end
-        self._ahead = ThreadPoolExecutor(1, "vfs-ahead", initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, ENDING))
+        self._ahead = ThreadPoolExecutor(1, "vfs-ahead", initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, signal.valid_signals()))
         self._making: set[tuple[int, int]] = set()
         self.sources = np.zeros(MANY, np.int64)
         self.pieces = np.zeros(MANY, np.int64)
@@ -100,8 +99,12 @@ class Lane:
         self._learned: dict[str, tuple[int, list[np.ndarray]] | None] = {}  # where names are, and what they are made of
         self.counters = counters
 
-    def start(self, structs: Structs) -> dict[str, int]:
+    def start(self, structs: Structs, context: int = 0, met: int = 0) -> dict[str, int]:
         """Make this the lane of the process.
+
+        Args:
+            context: address of libfuse's function that says who asks; 0: nobody minds.
+            met: address of the table of `vfs.mount.readers.Readers`.
 
         Returns: addresses of operations for libfuse. What they do not answer they leave to those that `behind` is told.
         """
@@ -117,6 +120,8 @@ class Lane:
             serve.PIECES: self.pieces.ctypes.data,
             serve.MASK: MANY - 1,
             serve.NAMES: self.names.ctypes.data,
+            serve.CONTEXT: context,
+            serve.MET: met,
             serve.COUNT: MANY,
         }
         for word, value in words.items():

@@ -13,9 +13,11 @@ from typing import NamedTuple
 from vfs.errors import MountError, printable
 from vfs.mount.entry import alive, drop, entries, keep
 from vfs.mount.points import KIND, detach, mounted, ours, resolve, users
+from vfs.mount.readers import readers_of
 from vfs.mount.status import Status
 
 PATIENCE = 5  # seconds that a server gets to end after it was unmounted
+NAMED = 3  # processes that a message names
 
 
 class Found(NamedTuple):
@@ -67,16 +69,18 @@ def _status(document: dict[str, object]) -> Status | None:
         return None
 
 
-def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False) -> list[str]:
+def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False, force: bool = False) -> list[str]:
     """End a mount of ours, whoever serves it. The server ends by itself; it gets some seconds for that.
 
     Args:
+        force: also where other processes have read from it and still run: zarr clients among them would take for blank what is absent then.
         lazy: also where it is in use: nothing is there any more, and those who have something open can go on reading that.
 
     Returns: who has, "name (pid 123)", as far as that can be seen.
 
     Raises:
-        MountError: nothing of ours is mounted there; it is in use (EBUSY; the message says by whom, as far as that can be seen); not permitted.
+        MountError: nothing of ours is mounted there; it was read from, or is in use (EBUSY; the message says by whom, as far as that can be
+            seen); not permitted.
     """
     point = resolve(mountpoint)
     shown = printable(point)
@@ -86,11 +90,14 @@ def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False) -> list[s
     if mount.kind != KIND:
         raise MountError(errno.EINVAL, f"{shown}: a mount of type {mount.kind}, expected one of vfs; umount ends it")
     servers = [one.folder for one in mounts() if one.folder is not None and one.point == point and one.state == "mounted"]
+    if not force:
+        _check_readers(shown, [name for folder in servers for name in readers_of(folder)])
     code, said = detach(point, lazy)
     if code == errno.EBUSY:
         who = users(mount, detached=False)
         by = f" by {', '.join(who)}" if who else ""
-        raise MountError(code, f"{shown}: in use{by}; close what is open there and try again, or: vfs unmount --lazy {shown}")
+        how = "--lazy --force" if force else "--lazy"
+        raise MountError(code, f"{shown}: in use{by}; close what is open there and try again, or: vfs unmount {how} {shown}")
     if code:
         raise MountError(code, f"{shown}: cannot be unmounted: {said}")
     who = users(mount, detached=True) if lazy else []
@@ -98,3 +105,15 @@ def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False) -> list[s
     while not who and any(map(alive, servers)) and time.monotonic() < end:
         time.sleep(0.01)
     return who
+
+
+def _check_readers(shown: str, readers: list[str]) -> None:
+    """Raises:
+    MountError: there are some.
+    """
+    if readers:
+        more = f" and {len(readers) - NAMED} more" if len(readers) > NAMED else ""
+        who = ", ".join(readers[:NAMED]) + more
+        raise MountError(
+            errno.EBUSY, f"{shown}: {who} read there and may go on, where zarr would then show zeros; end that first, or: vfs unmount --force {shown}"
+        )

@@ -9,10 +9,11 @@ import os
 import re
 import shutil
 import subprocess
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from vfs.errors import MountError, printable
 
@@ -21,6 +22,8 @@ log = logging.getLogger("vfs.mount")
 KIND = "fuse.vfs"  # type of our mounts in /proc/self/mountinfo
 DEVICE = "/dev/fuse"
 CONFIG = "/etc/fuse.conf"  # of fusermount
+PATIENCE = 3.0  # seconds that whoever serves a mount gets to answer
+T = TypeVar("T")
 CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
 
 
@@ -118,7 +121,38 @@ def resolve(mountpoint: str | os.PathLike[str]) -> str:
     name = os.fsdecode(mountpoint)
     if not name or "\0" in name:
         raise MountError(errno.EINVAL, f"{printable(name)!r} cannot be a mount point: expected the name of an empty folder")
-    return os.path.realpath(name)
+    found = _in_time(lambda: _resolved(name))
+    if found is None:
+        raise MountError(errno.ETIMEDOUT, f"{printable(name)}: a mount above does not answer; if its server is stopped: kill -CONT, or unmount it first")
+    return found
+
+
+def _resolved(name: str) -> str:
+    """A name, absolute and without links. What is mounted there is not asked: its server may be stopped."""
+    above, last = os.path.split(os.path.abspath(name) if os.path.basename(name.rstrip("/")) in ("", ".", "..") else name.rstrip("/"))
+    point = os.path.join(os.path.realpath(above), last)
+    return point if mounted(point) else os.path.realpath(name)
+
+
+def _in_time(call: Callable[[], T]) -> T | None:
+    """What a call returns; None where it waits for a server that does not answer, as one that was stopped.
+
+    Raises:
+        OSError: the call did.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except Exception as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return answer.result(PATIENCE)
+    except TimeoutError:
+        return None
 
 
 def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
@@ -228,18 +262,16 @@ def _check_mounted(point: str, mount: Mounted) -> None:
         raise MountError(errno.EBUSY, f"{shown}: something is mounted there already ({mount.kind}); to end that: {hint}")
     if mount.kind != KIND:
         raise MountError(errno.ENOTCONN, f"{shown}: a dead mount of type {mount.kind} is in the way; clear it with fusermount -u {shown}")
-    time.sleep(0.1)  # the helper of `auto_unmount` may be at it: it must not find the next mount there
-    if mounted(point) == mount and dead(point):
-        code, said = detach(point, lazy=True)
-        if code:
-            raise MountError(code, f"{shown}: a mount whose server died is in the way and cannot be cleared: {said}; try fusermount -uz {shown}")
+    code, said = detach(point, lazy=True)
+    if code:
+        raise MountError(code, f"{shown}: a mount whose server died is in the way and cannot be cleared: {said}; try fusermount -uz {shown}")
     log.warning("%s: cleared a mount whose server had died", shown)
 
 
 def dead(point: str) -> bool:
-    """True where something is mounted whose server is gone."""
+    """True where something is mounted whose server is gone. One that does not answer is not."""
     try:
-        os.statvfs(point)  # always asks the server; the kernel may still know what `stat` wants
+        _in_time(lambda: os.statvfs(point))  # always asks the server; the kernel may still know what `stat` wants
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False

@@ -19,10 +19,12 @@ from typing import Any
 
 from vfs.errors import MountError, OptionError, VfsError, printable
 from vfs.mount.askers import EVERYBODY, Askers
+from vfs.mount.ending import Ending
 from vfs.mount.entry import Entry
 from vfs.mount.heap import give_back, share_heap
 from vfs.mount.logs import Line, Stderr
 from vfs.mount.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
+from vfs.mount.readers import Readers
 from vfs.mount.status import ENDING, Reporter, Status
 from vfs.mount.view import WORKERS, View, library, loop, version
 from vfs.streams import open_missing
@@ -31,8 +33,7 @@ from vfs.tree import Shown, ZarrFace
 log = logging.getLogger("vfs.mount")
 
 SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside one, 0.65 instead of 0.11 GB/s (bench: fuse.md)
-SOURCES = 100  # that a status names
-ENDED = 8  # libfuse 3's code where its loop ended by a signal, perhaps before the kernel said a word
+SOURCES = WARNINGS = 100  # that a status names
 NOISE = "Ignoring invalid max threads value"  # what libfuse 3 says whenever it starts
 
 
@@ -47,6 +48,7 @@ def serve(
     ready: Callable[[], None] | None = None,
     watch: Callable[[Status], None] | None = None,
     to_log: bool = False,
+    leave: Callable[[], bool] = lambda: True,
     debug: bool = False,
 ) -> Status:
     """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it. Must run in the main thread.
@@ -60,6 +62,7 @@ def serve(
         ready: called once when the mount answers, in another thread.
         watch: told the status then, about each second when something changed, and at the end.
         to_log: from then on stdout and stderr are the log file of the mount's entry.
+        leave: asked when a signal comes whether the mount is to stay, dead, where somebody who read from it still runs (see `vfs.mount.ending`).
         debug: libfuse prints every request to stderr, and the log has tracebacks.
         direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for those who read everything once. Files can then
             not be mapped to be shared (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
@@ -94,13 +97,17 @@ def serve(
             cache_size=folder.cache.limit,
             log=entry.log if entry else None,
             libfuse=version(module),
+            warnings=tuple(map(printable, list(folder.warnings)[:WARNINGS])),
             **_counted(view),
         )
 
-    with _switching(), _signals(), _written_down(point, to_log) as entry:
+    ending = Ending(module, shown, lambda: readers.living() if leave() else [])
+    with _switching(), _signals(), _written_down(point, to_log, lambda: bool(ending.left)) as entry:
+        readers = Readers(entry.folder if entry else None)
 
         def write(status: Status) -> None:  # each second in which something was done
             give_back()
+            readers.look_again()
             view.remembered.look(point, list(view.tops), status.requests - status.reads, status.cached)
             if entry:
                 entry.write(status.document())
@@ -126,23 +133,26 @@ def serve(
             except Exception:
                 log.exception("%s: cannot say that the mount is ready", shown)
 
-        view = View(folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io)
+        view = View(folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io, readers=readers)
         try:
-            loop(view, module, point, init)
+            with ending:
+                loop(view, module, point, init, ending)
         except UnicodeEncodeError:
             raise MountError(errno.EILSEQ, f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy") from None
         except RuntimeError as error:  # once mounted, its number only says which way it ended
-            said_of_it = said.text()
-            if not mount and (said_of_it or error.args != (ENDED,)):
-                reason = said_of_it or f"libfuse gave up with code {error}"
+            if not mount:
+                reason = said.text() or f"libfuse gave up with code {error}"
                 hint = f"; {CONTAINER}" if "not permitted" in reason else ""
                 raise MountError(errno.EIO, f"{shown}: cannot mount: {printable(reason)}{hint}") from None
         finally:
             said.restore()
             view.failures.close()
         last = reporter.end()
-    for gone in mount:
-        _leave(point, gone)
+    if ending.left:
+        ending.say()
+    else:
+        for gone in mount:
+            _leave(point, gone)
     return last
 
 
@@ -155,8 +165,8 @@ def _counted(view: View) -> dict[str, int]:
 
 
 @contextmanager
-def _written_down(point: str, to_log: bool) -> Iterator[Entry | None]:
-    """The entry of a mount as long as it lasts. Without a folder for it we go on, unless a log is to be there."""
+def _written_down(point: str, to_log: bool, stays: Callable[[], bool]) -> Iterator[Entry | None]:
+    """The entry of a mount as long as it lasts, or, where it stays dead, longer. Without a folder for it we go on, unless a log is to be there."""
     try:
         entry = Entry(point, to_log)
     except MountError as error:
@@ -168,7 +178,7 @@ def _written_down(point: str, to_log: bool) -> Iterator[Entry | None]:
     try:
         yield entry
     finally:
-        entry.end()
+        entry.end(stays())
 
 
 def _leave(point: str, mount: Mounted) -> None:
@@ -206,8 +216,8 @@ def _warn_of_closed(folder: Shown) -> None:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Leave the signals that end a mount to libfuse, which takes only those that nobody else handles. Until it does, they end us at once:
-    nothing is mounted yet, and an exception of a handler gets lost where it strikes inside a callback of the compiler.
+    """Until `Ending` takes the signals that end a mount, they end us at once: nothing is mounted yet, and an exception of a handler gets lost where
+    it strikes inside a callback of the compiler.
     """
     taken = {number: handler for number in ENDING if callable(handler := signal.getsignal(number))}
     for number in taken:
@@ -276,16 +286,19 @@ def main() -> None:
     try:
         parent, mountpoint, make_folder, how = pickle.load(sys.stdin.buffer)
         background, level = how.pop("background"), how.pop("log_level")
+        alone = threading.Event()  # what we were started for is gone, and has not asked us to end
+        if background:
+            alone.set()
         handler = Stderr(background)
         handler.setFormatter(Line("%(asctime)s %(levelname)s %(message)s" if background else "vfs mount: %(message)s"))
         logging.basicConfig(level=level.upper(), handlers=[handler])
-        _follow(parent)
+        _follow(parent, alone)
         share_heap()  # before threads look at the data sets
         folder = make_folder()
         if background:
             os.chdir("/")  # no other file system has to stay for us
 
-        last = serve(folder, mountpoint, ready=lambda: tell({}), to_log=background, debug=level == "debug", **how)
+        last = serve(folder, mountpoint, ready=lambda: tell({}), to_log=background, leave=alone.is_set, debug=level == "debug", **how)
         log.info("%s: %s", printable(last.mountpoint), last.summary())
     except Exception as error:
         if answers.closed:
@@ -296,8 +309,9 @@ def main() -> None:
         sys.exit(1)
 
 
-def _follow(parent: int) -> None:
+def _follow(parent: int, alone: threading.Event) -> None:
     """End this process as SIGTERM would, when its parent is gone or closes our standard input, unless it has written something there before.
+    `alone` is set then.
 
     Standard input alone does not tell: a child that the parent forked may still hold its other end.
     """
@@ -308,15 +322,14 @@ def _follow(parent: int) -> None:
     gone = os.getppid() != parent
 
     def watch() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # they are for the main thread, in libfuse
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for others, see `vfs.mount.ending`
         if not gone:
             poll.poll()
-        main_thread = threading.main_thread().ident
         with suppress(OSError):
             os.set_blocking(0, False)
             if os.read(0, 1):
                 return
-        if main_thread is not None:
-            signal.pthread_kill(main_thread, signal.SIGTERM)
+        alone.set()
+        os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()

@@ -27,7 +27,7 @@ log = logging.getLogger("vfs.mount")
 
 PERIOD = 1.0  # seconds between two reports
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a mount. They are for the main thread, in libfuse: every other one blocks them."""
+"""Signals that end a mount."""
 
 FIELDS = ("requests", "reads", "bytes", "hits", "misses", "errors")
 REQUESTS, READS, BYTES, HITS, MISSES, ERRORS = range(len(FIELDS))
@@ -93,10 +93,11 @@ class Status:
     cache_size: int  # at most
     log: str | None  # file, of a mount in the background
     libfuse: int  # version
+    warnings: tuple[str, ...]  # on what data sets should hold and do not; the first 100
 
     def document(self) -> dict[str, Any]:
         """The status as status.json has it."""
-        return {"vfs": 1, **vars(self), "sources": list(self.sources), "since": stamp(self.since)}
+        return {"vfs": 1, **vars(self), "sources": list(self.sources), "warnings": list(self.warnings), "since": stamp(self.since)}
 
     def counts(self) -> str:
         """What was done, in a line for people."""
@@ -118,7 +119,9 @@ class Status:
         """
         try:
             told = {name: document[name] for name in cls.__annotations__}
-            return cls(**{**told, "sources": tuple(told["sources"]), "since": datetime.fromisoformat(told["since"]).timestamp()})
+            return cls(
+                **{**told, "sources": tuple(told["sources"]), "warnings": tuple(told["warnings"]), "since": datetime.fromisoformat(told["since"]).timestamp()}
+            )
         except (KeyError, TypeError) as error:
             raise ValueError(f"no status of a mount: {error!r}") from None
 
@@ -162,7 +165,7 @@ class Reporter:
         return self.last
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for others, see `vfs.mount.ending`
         while not self._ending.wait(PERIOD):
             now = self._take()
             if now != self.last:

@@ -25,17 +25,17 @@ from vfs.buffers import scratch
 from vfs.errors import MountError, SourceChangedError, SourceError, VfsError, printable
 from vfs.kernels.paths import path_inode
 from vfs.mount.askers import EVERYBODY, SECONDS, Asker, Askers
+from vfs.mount.ending import Ending
 from vfs.mount.failures import Failures
 from vfs.mount.gate import Gate
-from vfs.mount.helper import Helper
-from vfs.mount.points import fusermount
+from vfs.mount.readers import Readers
 from vfs.mount.remembered import Remembered
 from vfs.mount.status import Counters
 from vfs.mount.structs import Structs
 from vfs.tree import Node, Shown, ZarrFace
 
 if TYPE_CHECKING:
-    from vfs.mount.fast import Lane
+    pass
 
 log = logging.getLogger("vfs.mount")
 
@@ -112,7 +112,17 @@ class View:
     Pointers come as ctypes makes them: `buf` to the library's struct or to memory, `info` to its fuse_file_info.
     """
 
-    def __init__(self, folder: Shown, module: Any, debug: bool, *, allow_other: bool = False, workers: int = WORKERS, direct_io: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Shown,
+        module: Any,
+        debug: bool,
+        *,
+        allow_other: bool = False,
+        workers: int = WORKERS,
+        direct_io: bool = False,
+        readers: Readers | None = None,
+    ) -> None:
         self.folder = folder
         self.direct_io = direct_io
         self.debug = debug
@@ -123,6 +133,8 @@ class View:
         self.failures = Failures(log)
         self.gate = Gate()
         self.remembered = Remembered(module)
+        self.readers = readers
+        self._context = module._libfuse.fuse_get_context
         self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}  # folders at the top that were shown
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
@@ -132,6 +144,12 @@ class View:
         from vfs.mount.fast import Lane  # the compiler: not for those who only start a server
 
         self.lane = Lane(folder, self.counters.native_address)
+
+    def asking(self) -> tuple[int, int]:
+        """Addresses of the function that says who asks, and of the table of those who are known to read; 0: nobody minds."""
+        if self.readers is None:
+            return 0, 0
+        return ctypes.cast(self._context, ctypes.c_void_p).value or 0, self.readers.table.ctypes.data
 
     def _met(self, key: str, node: Node) -> None:
         if node.folder and key and "/" not in key:
@@ -213,6 +231,8 @@ class View:
     def open(self, key: str, info: Any) -> int:
         if self._refused(key, True):
             return -errno.EACCES
+        if self.readers is not None:
+            self.readers.meet(self._context().contents.pid)
         node = self.folder.node(key)
         if node is None:
             return -errno.ENOENT
@@ -339,11 +359,11 @@ def _operations(module: Any, init: Callable[[], None], destroy: Callable[[], Non
     return type("Operations", (module.Operations,), members)()
 
 
-def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
-    """Mount and answer until unmounted.
+def loop(view: View, module: Any, point: str, init: Callable[[], None], ending: Ending) -> None:
+    """Mount and answer until unmounted, or until `ending` says so.
 
     Raises:
-        RuntimeError: the library's number for what went wrong, or for having been ended by a signal.
+        RuntimeError: the library's number for what went wrong.
     """
     listing = ["readdir_fuse_2", "readdir_fuse_3"] if hasattr(module, "fuse_version_major") else ["readdir"]
     answers = {"fgetattr": view.stat, "open": view.open, "read": view.read, "statfs": view.statfs, **dict.fromkeys(listing, view.readdir)}
@@ -363,35 +383,29 @@ def loop(view: View, module: Any, point: str, init: Callable[[], None]) -> None:
     }
     if view.askers:  # each asks for himself: what the kernel remembers of names and attributes it tells to all
         options |= {"allow_other": True, "attr_timeout": 0}
-    helper = Helper() if fusermount(version(module)) else None
-    if helper:
-        options["auto_unmount"] = True  # needs fusermount, which stays behind and clears up after a crash
     plain = module.fuse_operations
 
     def start() -> None:
         view.remembered.begin()
-        if helper:
-            helper.begin()
+        ending.begin()
         init()
 
     def end() -> None:
         view.remembered.end()
-        if helper:
-            helper.end()
+        ending.end()
 
     try:
-        module.fuse_operations = _with(plain, view.lane, Structs.of(module, ["direct_io"] * view.direct_io), ("read",) if view.askers else ())
+        module.fuse_operations = _with(plain, view, Structs.of(module, ["direct_io"] * view.direct_io), ("read",) if view.askers else ())
         run(_operations(module, start, end), point, **options)
     finally:
         module.fuse_operations = plain
         view.lane.close()
-        if helper:
-            helper.end()
 
 
-def _with(plain: type[Any], lane: Lane, structs: Structs, some: Collection[str]) -> type[Any]:
-    """The library's struct of operations, in which those of a lane stand before what the library puts there: all, or only `some`."""
-    fast = {name: call for name, call in lane.start(structs).items() if not some or name in some}
+def _with(plain: type[Any], view: View, structs: Structs, some: Collection[str]) -> type[Any]:
+    """The library's struct of operations, in which those of a view's lane stand before what the library puts there: all, or only `some`."""
+    lane = view.lane
+    fast = {name: call for name, call in lane.start(structs, *view.asking()).items() if not some or name in some}
     behind = []
 
     class Operations(plain):  # type: ignore[misc]
