@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vfs.series import Lost, between, gaps, in_front
+from vfs.series import Lost, between, in_front
 
 
 @pytest.mark.parametrize(
@@ -32,22 +32,3 @@ def test_in_front_and_what_is_said() -> None:
     many = between("s1.x", "s999999999999999999.x")
     assert (many.count, len(many.paths)) == (999999999999999997, 1000)
     assert str(many) == "s2.x, s3.x, s4.x, s5.x, … (999,999,999,999,999,997 files) are missing"
-
-
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["s1.x", "s2.x", "s4.x"], ["s3.x"]),
-        (["s4.x", "s2.x", "s1.x"], ["s3.x"]),
-        (["s00.x", "s01.x", "s04.x", "s06.x"], ["s02.x", "s03.x", "s05.x"]),
-        (["s10.x", "s20.x", "s30.x"], []),
-        (["s1.x", "s7.x"], []),
-        (["s1.x", "t2.x", "s4.x"], []),
-        (["s1.x", "s01.x", "s4.x"], []),
-        (["s1.x", "s2.x", "4.x"], []),
-        (["s.x", "s2.x", "s4.x"], []),
-        (["s1.x"], []),
-    ],
-)
-def test_gaps(paths: list[str], names: list[str]) -> None:
-    assert list(gaps(paths).paths) == names

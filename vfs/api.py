@@ -32,7 +32,7 @@ from vfs.forest.listing import log
 from vfs.formats import by_name, detect
 from vfs.headers import dtype_option, expand, file_name, shape_option
 from vfs.layout import FrameLayout, altered
-from vfs.options import fitting
+from vfs.options import fitting, kinds
 from vfs.scan import positions
 from vfs.tree import Folder, Tree
 
@@ -271,30 +271,27 @@ def _told(absent: Sequence[Absence]) -> tuple[Absence, ...]:
     return tuple({absence.said: absence for absence in absent}.values())
 
 
-def refuse(absent: Sequence[Absence], main: bool = False) -> None:
-    """Say no to a set whose numbers would be wrong.
+def _account_for(absent: Sequence[Absence], allowed: bool, main: bool = False) -> None:
+    """Refuse a set whose numbers would be wrong, or say in one warning what is absent, at the line outside of vfs that opens the set.
 
     Args:
+        allowed: `allow_incomplete` was said.
         main: the main array is wanted, not whatever there is.
 
     Raises:
         VfsError: of the class that the format names; the message ends with the option that allows it.
     """
     for absence in absent:
-        if absence.refused is not None and (main or not absence.main):
+        if absence.refused is not None and not allowed and (main or not absence.main):
             raise absence.refused(f"{absence.said}" + (f"; {ALLOW} {absence.allowed}" if absence.allowed else ""))
-
-
-ALLOW = "allow_incomplete=True (--allow-incomplete)"
-
-
-def _warn(absent: Sequence[Absence]) -> None:
-    """Say in one warning what is absent, at the line outside of vfs that opens the set."""
-    if absent and not _untold.get():
+    if not _untold.get():
         level, frame = 2, sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "vfs":
             level, frame = level + 1, frame.f_back
         warnings.warn("; ".join(absence.said for absence in absent), IncompleteWarning, stacklevel=level)
+
+
+ALLOW = "allow_incomplete=True (--allow-incomplete)"
 
 
 _untold: ContextVar[bool] = ContextVar("untold", default=False)
@@ -370,10 +367,13 @@ def open_group(
             datasets = [d for d in datasets if d.path == array or d.companion]
         scan = None if nav_shape is None else shape_option(nav_shape, "nav_shape")
         mask = None if roi is None else positions(roi)
-        main = max((d for d in datasets if d.path == array or not d.companion), key=lambda d: _nbytes(d.shape, d.dtype))
+        main, *others = [d for d in datasets if d.path == array or not d.companion]
+        if others:
+            main = max((main, *others), key=lambda d: _nbytes(d.shape, d.dtype))
         sources: list[Files] = []
         given_images = (("dark", dark), ("gain", gain), ("dead", dead))
-        images = {name: _image(name, value, main.shape[main.nav_ndim :], datasets, backend, sources) for name, value in given_images}
+        sig_shape = main.shape[main.nav_ndim :]
+        images = {name: _image(name, value, sig_shape, datasets, backend, sources) for name, value in given_images if value is not None}
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     cache = ChunkCache() if cache is None else cache
 
@@ -394,8 +394,6 @@ def open_group(
             make[dataset.path] = partial(made, shown, chunks=_companion_chunks(dataset))
     arrays = _Arrays(make)
     as_stored = array is None and scan is None and mask is None and sync_offset == 0  # conventions of the root describe the arrays as they are stored
-    if not allow_incomplete:
-        refuse(absent)
     counts = Counter[str]()
     for absence in absent:
         counts.update(absence.counts)
@@ -405,9 +403,7 @@ def open_group(
         "sync_offset": sync_offset,
         "roi": mask,
         "dtype": dtype,
-        "dark": _kept(dark, datasets),
-        "gain": _kept(gain, datasets),
-        "dead": _kept(dead, datasets),
+        **{name: _kept(value, datasets) for name, value in given_images if value is not None},
         "chunks": chunks,
         "backend": backend,
         "accept_changes": accept_changes or None,
@@ -417,7 +413,8 @@ def open_group(
     name = kind.label(names[0])
     opening = Opening(tuple([absolute(n) for n in names]), kind.name, array, kept, options, _digest(datasets, sources), name, boundary)
     arrays[main.path]  # says what does not fit
-    _warn(absent)
+    if absent:
+        _account_for(absent, allow_incomplete)
     stands_in = array is None and not allow_incomplete and any(absence.main for absence in absent)
     return VirtualGroup(Tree(name, arrays, attrs, main.path, stands_in), opening, absent)
 
@@ -439,7 +436,7 @@ def _check(given: Mapping[str, Any]) -> None:
     """
     for name, value in given.items():
         default, annotation = _COMMON[name]
-        if value is not default:
+        if value is not default and type(value) not in kinds(annotation):
             fitting(name, value, annotation)
 
 
@@ -520,9 +517,8 @@ def open(
     }
     with untold():
         group = open_group(paths, **common, **options)
-    if not allow_incomplete:
-        refuse(group.absent, main=array is None)
-    _warn(group.absent)
+    if group.absent:
+        _account_for(group.absent, allow_incomplete, main=array is None)
     return group.main
 
 
@@ -767,8 +763,6 @@ def _image(name: str, given: Any, sig_shape: tuple[int, ...], datasets: Sequence
 
 def _kept(given: Any, datasets: Sequence[Dataset]) -> Any:
     """A correction as it is pickled: files by their absolute path, arrays of the set by their name."""
-    if given is None:
-        return None
     if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
         return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given

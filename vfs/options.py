@@ -92,7 +92,8 @@ def _as(value: Any, kind: Any) -> Any:
     if kind is str and isinstance(value, str):
         return str(value)
     if get_origin(kind) is Sequence and (isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1):
-        return tuple(fitting("", item, get_args(kind)[0]) for item in value)
+        one = get_args(kind)[0]
+        return tuple([item if type(item) in kinds(one) else fitting("", item, one) for item in value])
     fits = kind not in _NAMES and get_origin(kind) is not Sequence and _is(value, kind)
     if not fits:
         raise TypeError

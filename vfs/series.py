@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-
-from vfs.headers import natural
 
 _MOST_NAMED = 1000  # files whose names are worked out: a garbled number may leave any number of gaps
 _MOST_SAID = 4  # names in a message
@@ -48,20 +44,6 @@ def in_front(path: str, first: int = 1) -> Lost:
     """The files of a series in front of one, where the series begins with the number `first`."""
     start, digits, ending = _parts(path)
     return _run(start, first, int(digits), _padded(digits), ending) if digits else Lost()
-
-
-def gaps(paths: Sequence[str]) -> Lost:
-    """The files that a series lacks between those it has, in whatever order they are given. Numbers that all lie equally far apart are a
-    series of such steps; names that differ in more than their last number, or equal numbers, are no series."""
-    parts = [_parts(path) for path in paths]
-    numbers = sorted({int(digits) for _, digits, _ in parts if digits and len(digits) < 19})
-    if len(numbers) < max(2, len(paths)) or len({(start, ending) for start, _, ending in parts}) > 1:
-        return Lost()
-    steps = {b - a for a, b in pairwise(numbers)}
-    if len(steps) == 1:
-        return Lost()
-    ordered = sorted(paths, key=natural)
-    return sum((between(a, b) for a, b in pairwise(ordered)), Lost())
 
 
 def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:

@@ -162,9 +162,14 @@ def test_raw_needs_no_footer_behind_the_last_frame(tmp_path: Path, cut: int) -> 
 def test_raw_files_that_are_missing_by_their_numbers(tmp_path: Path) -> None:
     paths = write_raw(tmp_path, STORED, files=5)
     paths[3].unlink()
-    array = incomplete(str(tmp_path / "part*.bin"), "part3.bin is missing", kind=vfs.MissingSourceError, format="raw", dtype="u2", sig_shape="16,16")
-    same(array[...], np.concatenate([STORED[:18], STORED[24:]]))
-    assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1}
+    array = incomplete(str(tmp_path / "part*.bin"), "part3.bin: missing", kind=vfs.MissingSourceError, format="raw", dtype="u2", sig_shape="16,16")
+    same(array[...], np.concatenate([STORED[:18], np.zeros_like(STORED[:6]), STORED[24:]]))
+    assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 6}
+    assert not array.valid[18:24].any()
+    joined = incomplete(
+        str(tmp_path / "part*.bin"), "part3.bin: missing", kind=vfs.MissingSourceError, format="raw", dtype="u2", sig_shape="16,16", running_on=True
+    )
+    same(joined[...], np.concatenate([STORED[:18], STORED[24:]]))
 
 
 def test_raw_files_of_terabytes_are_looked_at_in_no_time(tmp_path: Path) -> None:

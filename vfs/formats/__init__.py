@@ -21,7 +21,7 @@ from typing import Any
 from vfs.dataset import Dataset, Saved
 from vfs.errors import FormatError, OptionError, UnknownFormatError
 from vfs.headers import read_first
-from vfs.options import fitting
+from vfs.options import fitting, kinds
 
 HEAD = 4096  # bytes of a file that `sniff` gets to see
 HEADERLESS = "raw"  # the format that no file can be recognised as
@@ -64,10 +64,11 @@ class Format:
         """Raises:
         OptionError: an option that the format does not have.
         """
+        options = self.options
         for name in given:
-            if name not in self.options:
-                near = difflib.get_close_matches(name, self.options, 1)
-                known = ", ".join(self.options) or "none"
+            if name not in options:
+                near = difflib.get_close_matches(name, options, 1)
+                known = ", ".join(options) or "none"
                 others = " and ".join(other.name for other in formats().values() if name in other.options)
                 hint = f" (did you mean {near[0]}?)" if near else f", {others} has" if others else ""
                 raise OptionError(f"format {self.name} has no option {name!r}{hint}; its options: {known}")
@@ -78,8 +79,14 @@ class Format:
         Raises:
             OptionError: the format has no such option, or it takes something else.
         """
-        self.check_options(given)
-        return {name: fitting(name, value, self.options[name].annotation) for name, value in given.items()}
+        options = self.options
+        if not given.keys() <= options.keys():
+            self.check_options(given)
+        found = {}
+        for name, value in given.items():
+            annotation = options[name].annotation
+            found[name] = value if {type(value), Any} & {*kinds(annotation)} else fitting(name, value, annotation)
+        return found
 
     def label(self, path: str) -> str:
         """The name of a data set: the file's name without the format's ending (without the last one, where none fits)."""

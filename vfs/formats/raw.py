@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from vfs import series
 from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
-from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import dtype_option, nav_dims, shape_option
 from vfs.layout import FrameLayout
+from vfs.numbering import joined
 
 _MOST_TRIED = 4096  # bytes of a frame header that is proposed
 _FAR = 1 << 60  # bytes: more than any file has, and far from where sums overflow
@@ -90,18 +90,28 @@ def open(
         raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file")
     heads = (file_header, frame_header, frame_footer)
     if running_on:
+        series = joined(files.paths, np.arange(len(files)))  # counts that differ: where a lost file's frames would be, nothing tells
         layout = FrameLayout.running_on(
             sig, files.sizes, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer, names=files.paths
         )
     else:  # the footer of the last record may be missing
         counts = (np.maximum(files.sizes - file_header, 0) + frame_footer) // record
-        layout = FrameLayout.of(sig, counts, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer)
+        series = joined(files.paths, counts)
+        layout = FrameLayout.of(
+            sig,
+            counts,
+            word_bytes=dtype.itemsize,
+            file_header=file_header,
+            frame_header=frame_header,
+            frame_footer=frame_footer,
+            first=None if len(counts) == 1 else series.first,
+        )
     if layout.stored == 0:
         largest = int(files.sizes.max(initial=0))
         raise FormatError(
             f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest file has {largest:,} bytes"
         )
-    absent = _left_over(files, heads, size, running_on) + (() if running_on else _empty(files, file_header)) + _lost(files)
+    absent = _left_over(files, heads, size, running_on) + (() if running_on else _empty(files, file_header)) + series.absent
     nav: tuple[int, ...] = (layout.stored,)
     if whole is not None:
         absent += _unequal(files.paths[0], whole, layout.stored)
@@ -173,15 +183,6 @@ def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
         return ()
     said = f"{files.paths[empty[0]]}: holds {int(files.sizes[empty[0]]):,} bytes, no frame" + (f", as {len(empty) - 1:,} more" if len(empty) > 1 else "")
     return (Absence(said, TruncatedSourceError, "joins the others"),)
-
-
-def _lost(files: Files) -> tuple[Absence, ...]:
-    """Files that are missing by the numbers of the others."""
-    lost = series.gaps(files.paths)
-    if not lost.count:
-        return ()
-    said = f"{files.paths[0]}: {lost}, by the numbers of the {len(files)} files"
-    return (Absence(said, MissingSourceError, "joins those that are there", {"files_missing": lost.count}, lost.paths),)
 
 
 def _unequal(path: str, shape: tuple[int, ...], stored: int) -> tuple[Absence, ...]:
