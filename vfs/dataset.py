@@ -106,6 +106,11 @@ class Absence:
     files: tuple[str, ...] = ()
     main: bool = False
 
+    @property
+    def of_scan(self) -> bool:
+        """It says only how the frames that are stored fit the scan that the files tell of, which another `nav_shape` may say anew."""
+        return self.refused is None and bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -203,9 +208,10 @@ class Dataset:
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
         dims, absent = names + self.dims[self.nav_ndim :], self.absent
         attrs = self._calibrated(None if chosen is not None else nav, sync_offset)
-        if nav_shape is not None:  # what the format's own scan shape leaves out, another one may show
+        if nav_shape is not None:
             unequal = self._unequal(nav, sync_offset)
-            absent = tuple(one for one in absent if one.counts.keys() != {"frames_left_out"}) + ((unequal,) if unequal else ())
+            said_by_it = {"frames_left_out"} | (set(unequal.counts) if unequal else set())
+            absent = tuple(one for one in absent if not one.of_scan or not one.counts.keys() <= said_by_it) + ((unequal,) if unequal else ())
         more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 

@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -697,3 +698,11 @@ def test_detected_by_content(tmp_path: Path) -> None:
     other.write_text("[measurementInfo]\ndarkFrames=1\n")
     with pytest.raises(VfsError):
         vfs.open(other, format="mib")
+
+
+def test_what_a_stopped_scan_lacks_counts_once_in_any_scan_shape(tmp_path: Path) -> None:
+    path = write_mib(tmp_path, np.ones((8, 4, 4), np.uint16), scan=(3, 4))  # it was stopped
+    for nav, counts in (((12,), {"frames_missing": 4}), ((2, 4), {"frames_missing": 4}), ((7,), {"frames_missing": 4, "frames_left_out": 1})):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", vfs.IncompleteWarning)
+            assert vfs.open(path, nav_shape=nav).group.attrs["vfs"].get("incomplete", {}) == counts
