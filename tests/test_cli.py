@@ -224,7 +224,7 @@ def test_export_warns_of_costly_chunks_and_takes_them(scan: Path, tmp_path: Path
 
 def test_mount_warns_of_costly_chunks(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     served = []
-    done = Status("", (), "", 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, None, 3)
+    done = Status("", (), "", 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, None, 3, ())
     monkeypatch.setattr(importlib.import_module("vfs.mount"), "serve", lambda folder, point, **how: served.append(folder) or done)
     assert run("mount", scan, tmp_path, "--chunks", "1,1,1,1") == 0
     assert "vfs: warning: scan data: chunks (1, 1, 1, 1) read " in capsys.readouterr().err
@@ -239,15 +239,20 @@ def test_info_says_how_many_frames_are_blank(tmp_path: Path, capsys: pytest.Capt
     assert cli.main(["info", str(path)]) == 0
     assert "not stored" not in capsys.readouterr().out
     os.truncate(tmp_path / "scan002.mib", (384 + 2 * 256 * 256) * 2 + 1000)
-    assert cli.main(["info", str(path)]) == 0
+    assert cli.main(["info", str(path)]) == 2
+    assert "scan002.mib" in capsys.readouterr().err
+    assert cli.main(["info", str(path), "--allow-incomplete"]) == 0
     assert "    2 of 12 frames are not stored: they read as 0\n" in capsys.readouterr().out
 
 
 def test_info_names_missing_files(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (scan.parent / "scan003.mib").unlink()
-    assert run("info", "--json", scan) == 0
+    assert run("info", scan) == 2
+    assert "scan003.mib is missing" in capsys.readouterr().err
+    assert run("info", "--json", scan, "--allow-incomplete") == 0
     (entry,) = json.loads(capsys.readouterr().out)
-    assert len(entry["files"]) in (4, 5)  # a file that is not there may be told or be a gap; it is no error
+    assert [Path(name).name for name in entry["missing"]] == ["scan003.mib"]
+    assert entry["absent"]["files_missing"] == 1
     assert entry["bytes"] == sum(path.stat().st_size for path in scan.parent.glob("*.mib"))
 
 

@@ -54,7 +54,13 @@ def shown(
     Args:
         frames: [n, h, w]; stored: bool[n] or bool[n, h, w], False where nothing is stored; corrections: dark, gain, dead as [h, w].
     """
-    values = corrected(frames, **corrections) if any(image is not None for image in corrections.values()) else frames
+    values = frames
+    given = {name for name, image in corrections.items() if image is not None}
+    if given:
+        whole = dtype is not None and np.dtype(dtype).kind == "i"
+        values = corrected(frames.astype("f8") if whole or dtype == "f8" else frames, **corrections)
+        if whole and given == {"dead"}:  # integers stay integers, means are rounded
+            values = np.rint(values)
     values = np.where(stored.reshape(stored.shape + (1,) * (frames.ndim - stored.ndim)), values, values.dtype.type(fill))
     scan = np.full((math.prod(nav_shape), *frames.shape[1:]), fill, values.dtype)
     for at in range(len(scan)):

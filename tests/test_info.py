@@ -83,12 +83,12 @@ def test_lines_are_as_long_as_the_terminals(given: str, width: int, monkeypatch:
 
 
 def test_mounts_fit() -> None:
-    status = Status("/m", ("/data/" + "deep/" * 10 + "scan.hdr", "b"), "0:1", 0, 0.0, 0, 0, 1 << 40, 9, 1, 0, 0, 7, None, 3)
+    status = Status("/m", ("/data/" + "deep/" * 10 + "scan.hdr", "b"), "0:1", 0, 0.0, 0, 0, 1 << 40, 9, 1, 0, 0, 7, None, 3, ())
     rows = mounts_text([Found("/m", "mounted", status, "/run/a"), Found("/mnt/" + "x" * 50, "dead", None, None)])
     assert rows[0].split() == ["MOUNTPOINT", "SINCE", "SERVED", "HITS", "ERRORS", "FROM"]
     assert [line for line in rows if len(line) > 80 and len(line.split()) > 1] == []
     assert "/mnt/" + "x" * 50 in rows
-    assert "? ? ? ? ? (its server has died; unmount it)" in " ".join(" ".join(rows).split())
+    assert "? ? ? ? ? (its server has ended; unmount it)" in " ".join(" ".join(rows).split())
 
 
 def test_one_format(capsys: pytest.CaptureFixture[str]) -> None:

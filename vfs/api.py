@@ -26,7 +26,7 @@ from vfs.boundary import ANYWHERE, Boundary, absolute, within
 from vfs.cache import CACHE, ChunkCache
 from vfs.corrections import Corrections, check
 from vfs.dataset import Absence, Dataset, Files, Saved
-from vfs.errors import IncompleteWarning, OptionError, SourceChangedError, UnknownArrayError
+from vfs.errors import FormatError, IncompleteWarning, OptionError, SourceChangedError, TruncatedSourceError, UnknownArrayError
 from vfs.forest import Forest, Opened
 from vfs.forest.listing import log
 from vfs.formats import by_name, detect
@@ -69,7 +69,10 @@ class Opening:
                 it was not said that changes are accepted.
         """
         with within(self.boundary), untold():  # links that were named may lead where they led then
-            group = open_group(list(self.paths), format=self.format, array=self.array, cache=cache, **self.settings, **self.options)
+            try:
+                group = open_group(list(self.paths), format=self.format, array=self.array, cache=cache, **self.settings, **self.options)
+            except (FormatError, TruncatedSourceError) as error:
+                raise SourceChangedError(f"the set was changed after it was opened: {error}") from None
         if not self.settings.get("accept_changes") and group.opening.sources != self.sources:
             raise SourceChangedError(
                 f"{self.paths[0]}: files of the set or of its corrections came, went or changed (size or time) after it was opened; open it again"
@@ -589,13 +592,13 @@ def mount(
         "follow_outside": follow_outside,
     }
     _check(common)
+    mountpoint = file_name(mountpoint)
     items = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
     if not items:
         raise OptionError("nothing to mount: expected at least one data set")
     limit = tiling.as_bytes(cache_size, "cache_size")
     for name, value in {"tree": tree, "show_files": show_files, "allow_other": allow_other, "direct_io": direct_io}.items():
         fitting(name, value, bool)
-    mountpoint = file_name(mountpoint)
     how: dict[str, Any] = {"workers": fitting("workers", workers, int | None), "allow_other": allow_other, "direct_io": direct_io}
     if tree:
         if len(items) != 1 or not isinstance(items[0], str | os.PathLike):

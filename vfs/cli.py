@@ -38,7 +38,7 @@ from vfs.commands import (
     signals,
     warn_of_chunks,
 )
-from vfs.errors import OptionError, VfsError
+from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.streams import give_up
 from vfs.tables import width
 
@@ -287,6 +287,7 @@ def _process() -> Iterator[None]:
             stream.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *where: say(f"warning: {message}")
+        warnings.simplefilter("always", IncompleteWarning)  # whatever Python was told of warnings
         yield
 
 

@@ -253,7 +253,8 @@ def failing_disk(files: list[Path], options: dict[str, Any], bad: int) -> Callab
 
     group = open_group(files, **options, backend="buffered")
     start = files[bad].stat().st_size // 2
-    group.main.backend = FailingBackend(group.main.backend, lambda file, first, last: file == bad and last > start)
+    reader = group.tree.arrays[group.main.dataset.path]
+    reader.backend = FailingBackend(reader.backend, lambda file, first, last: file == bad and last > start)
     return lambda: Folder([group.tree])
 
 
