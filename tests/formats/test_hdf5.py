@@ -123,9 +123,30 @@ def test_filters_that_are_not_known(tmp_path: Path, number: int, name: str) -> N
             h5py.h5d.create(file.id, b"data", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((4, 4)), plan)
         else:
             file.create_dataset("data", data=np.ones((4, 4), "f4"), chunks=(2, 2), **how)
-    left = vfs.open_group(path).main.attrs["root"]["left_out"]
+    with pytest.raises(vfs.FormatError, match=rf"set\.h5: data \[4, 4\] cannot be shown: .*filter {number} .*; allow_incomplete=True .* largest of the other"):
+        vfs.open(path)  # another array is not the one that the set is about
+    with pytest.warns(vfs.IncompleteWarning, match="data .* cannot be shown"):
+        left = vfs.open_group(path).main.attrs["root"]["left_out"]
     assert f"filter {number} ({name}), is not supported" in left["data"]
     assert "h5repack" in left["data"]
+
+
+def test_numbers_that_do_not_fill_their_bytes_are_no_reason_to_show_others(tmp_path: Path) -> None:
+    kind = h5py.h5t.STD_U16LE.copy()
+    kind.set_precision(12)
+    for shape, refused in (((20, 8, 8), True), ((2, 2), False)):
+        path = written(tmp_path, flat=(np.ones((8, 8)), {}))
+        with h5py.File(path, "a") as file:
+            h5py.h5d.create(file.id, b"data", kind, h5py.h5s.create_simple(shape))
+            file["text"] = ["much longer than the others"] * 2000
+        if refused:
+            with pytest.raises(vfs.FormatError, match=r"data \[20, 8, 8\] cannot be shown: its numbers are 12 of 16 bits"):
+                vfs.open(path)
+            with pytest.warns(vfs.IncompleteWarning, match="12 of 16 bits"):
+                assert list(vfs.open_group(path)) == ["flat"]
+            with pytest.warns(vfs.IncompleteWarning, match="12 of 16 bits"):
+                assert vfs.open(path, allow_incomplete=True).dataset.path == "flat"
+        assert refused or vfs.open(path).dataset.path == "flat"
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u8", "f2", "c8", "c16", "?"])

@@ -25,6 +25,10 @@ class LeftOutError(Exception):
     """A data set that cannot be shown; the message is the reason."""
 
 
+class NoNumbersError(LeftOutError):
+    """A data set that holds no numbers: text, compound types."""
+
+
 class AbsentError(LeftOutError):
     """A data set that cannot be shown because a file that should hold it cannot be had.
 
@@ -65,7 +69,7 @@ class Data:
         left_out: why it cannot be shown, or "".
         absent: path of the file whose absence is the reason, or ""; outside: True where that file may not be had.
         file: the file that holds it.
-        dtype: of an element in the file, as numpy writes it.
+        dtype: of an element in the file, as numpy writes it; shape: also of numbers that cannot be shown.
         kind: contiguous, chunked, compact, external or virtual.
         offset: first byte, where contiguous; -1 where nothing was ever written.
         chunk: elements per axis; filters: (number, parameters, name) in the order of writing.

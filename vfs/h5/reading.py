@@ -17,7 +17,7 @@ import numpy as np
 from vfs.boundary import Boundary
 from vfs.h5 import chunks, values, virtual
 from vfs.h5.budget import OBJECT_SECONDS, Budget
-from vfs.h5.facts import AbsentError, LeftOutError, packed
+from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
 from vfs.h5.links import Links, Opened, said
 from vfs.naming import unusable
 
@@ -130,7 +130,7 @@ class _Reader:
         try:
             facts, tables = self._facts(at, item, 0)
         except LeftOutError as reason:
-            facts, tables = {**_reason(reason), "attrs": values.attributes(item)}, ()
+            facts, tables = {**_reason(reason), **_size(item, reason), "attrs": values.attributes(item)}, ()
         self.write(packed({"name": name, **facts}, *tables))
 
     def _facts(self, at: Opened, item: Any, depth: int) -> tuple[dict[str, Any], tuple[np.ndarray, ...]]:
@@ -239,6 +239,13 @@ class _Reader:
 
 def _mark(at: Opened, item: Any) -> Mark:
     return at.mark, int(h5py.h5o.get_info(item.id).addr)
+
+
+def _size(item: Any, error: LeftOutError) -> dict[str, Any]:
+    """The shape of numbers that are left out, as facts. Virtual data sets are not asked: libhdf5 would open their sources."""
+    if isinstance(error, NoNumbersError | AbsentError) or item.id.get_create_plist().get_layout() == h5py.h5d.VIRTUAL:
+        return {}
+    return {"shape": tuple(int(n) for n in item.shape or ())}
 
 
 def _reason(error: LeftOutError) -> dict[str, Any]:

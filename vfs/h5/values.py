@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vfs.h5.facts import LeftOutError
+from vfs.h5.facts import LeftOutError, NoNumbersError
 
 MOST_ATTRIBUTES = 500
 MOST_VALUES = 4096  # of an attribute that is shown
@@ -82,11 +82,11 @@ def number(item: Any) -> np.dtype:
     try:
         dtype = item.dtype
     except TypeError as error:  # bit fields, opaque types
-        raise LeftOutError(f"{str(error).splitlines()[0]}: no array of numbers") from None
+        raise NoNumbersError(f"{str(error).splitlines()[0]}: no array of numbers") from None
     made = _paired(dtype)
     if made.kind not in "biufc" or made.itemsize > (16 if made.kind == "c" else 8) or made.subdtype is not None:
         kind = "text or objects" if made.kind in "OSU" else f"type {str(made)[:200]}"
-        raise LeftOutError(f"{kind}, no array of numbers")
+        raise NoNumbersError(f"{kind}, no array of numbers")
     _check_full(item.id.get_type())
     return made
 

@@ -9,7 +9,7 @@ External links, virtual data sets and external storage lead to other files of th
 `follow_outside`). The numbered links of a Dectris master (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). What lies in
 files that cannot be had is absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. What cannot be shown
 (text, compound types, numbers that do not fill their bytes, filters that are not known, names that a hierarchy cannot have: `vfs.naming`) is listed
-in the attribute `left_out`, with the reason.
+in the attribute `left_out`, with the reason; where it is larger than all that can be shown it counts as absent.
 
 Axes are named and calibrated where HyperSpy, EMD, Velox or NeXus say what they are (`axes`).
 """
@@ -86,7 +86,17 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, Stored], dict[str, str]
             if isinstance(reason, AbsentError):
                 gone[name] = reason
     absent = masters(path, found, left, gone, known)
-    return found, left, absent + absences(path, gone)
+    return found, left, absent + absences(path, gone) + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone})
+
+
+def _larger(path: str, known: Survey, found: Mapping[str, Stored], left: Mapping[str, str]) -> list[Absence]:
+    """The largest array of numbers that cannot be shown, where what can be shown is smaller: that would be taken for it."""
+    sizes = {name: math.prod(known.data[name].shape) for name in left if name in known.data and known.data[name].shape}
+    name = max(sizes, key=sizes.__getitem__, default="")
+    if not name or sizes[name] <= max((math.prod(entry.shape) for entry in found.values()), default=0):
+        return []
+    said = f"{path}: {name} {list(known.data[name].shape)} cannot be shown: {left[name]}"
+    return [Absence(said, FormatError, "shows the largest of the other arrays", main=True)]
 
 
 def _datasets(path: str, known: Survey, found: Mapping[str, Stored], left: Mapping[str, str]) -> list[Dataset]:
