@@ -13,6 +13,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -158,6 +159,22 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "--chunks" in capsys.readouterr().err
     assert cli.main(["look", str(path), "--graphics", "oil"]) == 2
     assert "expected auto, kitty, sixel, truecolor, 256, plain" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::vfs.errors.IncompleteWarning")
+def test_another_array_is_not_shown_for_the_main_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "scan_master.h5"
+    with h5py.File(path, "w") as file:
+        file["flatfield"] = np.ones((4, 5))
+        file["entry/data/data_000001"] = h5py.ExternalLink("scan_data_000001.h5", "/data")
+    assert cli.main(["look", str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"vfs: {path}: entry/data/data_000001 links to scan_data_000001.h5, which is missing; allow_incomplete=True")
+    assert said.err.count("\n") == 1
+    for option in (["--allow-incomplete"], ["--array", "flatfield"]):
+        assert cli.main(["look", str(path), *option]) == 0
+        assert "minimum 1, maximum 1" in capsys.readouterr().out
 
 
 def test_nothing_but_text_goes_into_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def look(
 
     refuse({name: settings.given[name] for name in ("--chunks", "--zarr-format")}, "for look, which reads one frame")
     shown = screen(graphics)
-    put("\n".join(looked(open_set([dataset], settings), position, shown)))
+    put("\n".join(looked(open_set([dataset], settings, main=True), position, shown)))
 
 
 @_command("Show all of it on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")

@@ -181,13 +181,16 @@ def put(text: str) -> None:
         raise typer.Exit(2) from None
 
 
-def open_set(paths: Sequence[str], settings: Settings) -> VirtualGroup:
+def open_set(paths: Sequence[str], settings: Settings, main: bool = False) -> VirtualGroup:
     """Open the paths as one set.
+
+    Args:
+        main: its main array is wanted, not whatever there is.
 
     Raises:
         OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
     """
-    from vfs.api import open_group
+    from vfs.api import open, open_group
     from vfs.formats import by_name, detect
     from vfs.headers import expand
 
@@ -195,7 +198,8 @@ def open_set(paths: Sequence[str], settings: Settings) -> VirtualGroup:
         _check_name(path)
     names = expand(paths, settings.common["follow_outside"])
     kind = by_name(settings.format) if settings.format else detect(names[0])
-    return open_group(names, format=kind.name, **settings.common, **converted(kind, settings.options))
+    options = {"format": kind.name, **settings.common, **converted(kind, settings.options)}
+    return open(names, **options).group if main else open_group(names, **options)
 
 
 def _check_name(path: str) -> None:
