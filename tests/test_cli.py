@@ -422,7 +422,7 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "frob" in refused(capsys, "frob")
     assert "No such command 'ls'; there are info, formats, mount" in refused(capsys, "ls")
     assert "see vfs mount --help" in refused(capsys, "mount", empty)
-    assert "expected DATASET… OUT.zarr, found less (see vfs export --help)" in refused(capsys, "export", empty)
+    assert "expected DATASET… OUT.zarr, OUT.zarr is missing (see vfs export --help)" in refused(capsys, "export", empty)
     assert "empty" in refused(capsys, "export", empty, tmp_path / "o.zarr")
     assert "\\x1b[31m" in refused(capsys, "info", f"{tmp_path}/a\n\x1b[31mb")
     assert not (tmp_path / "o.zarr").exists()

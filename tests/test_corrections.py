@@ -327,8 +327,9 @@ def test_what_corrections_are_calculated_in(tmp_path: Path) -> None:
     frames = np.full((2, 3, 4), 16_777_217, "u4")
     path = written(tmp_path, frames)
     dead, third = np.eye(3, 4, dtype=bool), np.full((3, 4), 1 / 3)
-    assert vfs.open(path, dead=dead).dtype == vfs.open(path, dark=third).dtype == np.float32
-    assert vfs.open(path, dead=dead)[0, 0, 1] == 16_777_216
+    assert vfs.open(path, dark=third).dtype == vfs.open(path, dark=third, dead=dead).dtype == np.float32
+    assert vfs.open(path, dead=dead).dtype == np.float64  # excluding pixels leaves the good ones what they are
+    assert vfs.open(path, dead=dead)[0, 0, 1] == 16_777_217
     for dtype in ("u4", "i8", "f8", "c16"):
         assert (vfs.open(path, dead=dead, dtype=dtype)[...] == frames).all()
         assert (vfs.open(path, dark=np.ones((3, 4)), dtype=dtype)[...] == frames - 1).all()

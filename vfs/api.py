@@ -475,10 +475,11 @@ def open(
             flat axis of the selected frames.
         dtype: convert elements to it (for headerless data: what they are, unless `stored_dtype` says that).
         dark, gain: subtracted from and multiplied with every frame: an array [sig_shape], more of them (their mean), a file that vfs can
-            open, or the name of an array of the set. Pixels become float32 (float64 where the files have pixels of eight bytes) unless `dtype`
-            says otherwise; float64 is calculated in for float64 and integers of four bytes or more.
+            open, or the name of an array of the set. Pixels become float32 (float64 where the files have pixels of eight bytes)
+            unless `dtype` says otherwise; float64 is calculated in for float64 and integers of four bytes or more.
         dead: pixels replaced by the mean of their good neighbours: a mask of bool [sig_shape], coordinates [n, 2] (integers), a file, or a name
-            likewise. Pixels become floats as above. Integers stay what is stored where `dtype` is an integer; their means are rounded then.
+            likewise. Pixels become floats as above, integers of four bytes float64, which holds them exactly. Integers
+            stay what is stored where `dtype` is an integer; their means are rounded then.
         chunks: "auto", "frames", bytes ("4MiB"), or elements per axis.
         backend: "auto" (see `vfs.backends.choice`), "mmap", "buffered" or "direct".
         accept_changes: read files that were changed after they were opened, as they are then, by the headers that were read at opening.

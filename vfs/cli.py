@@ -325,8 +325,9 @@ def _usage(error: Any) -> str:
         return f"{error.format_message().rstrip('.')} (see vfs --help)"
     said, command = error.format_message().rstrip("."), context.command
     if type(error).__name__ == "MissingParameter" and error.param in command.params and error.param.param_type_name == "argument":
-        expected = " ".join(f"{param.metavar}{'…' if param.nargs == -1 else ''}" for param in command.params if param.param_type_name == "argument")
-        said = f"expected {expected}, found less"
+        wanted = [param for param in command.params if param.param_type_name == "argument"]
+        expected = " ".join(f"{param.metavar}{'…' if param.nargs == -1 else ''}" for param in wanted)
+        said = f"expected {expected}, {wanted[-1].metavar} is missing"
     elif said.startswith("No such command") and "Did you mean" not in said:
         said += f"; there are {', '.join(command.list_commands(context))}"
     return f"{said} (see {context.command_path} --help)"

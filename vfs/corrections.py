@@ -1,7 +1,9 @@
 """Dark, gain and excluded pixels, applied while reading.
 
-A corrected pixel is `(raw - dark) * gain`. It is calculated in float32; in float64 where the source has pixels of eight bytes, and where float64
-or integers of four bytes and more are asked for. Where pixels are only excluded, and both the source and what is asked for are integers, all stay
+A corrected pixel is `(raw - dark) * gain`. It is calculated in float32; in float64 where the source has pixels of eight bytes, where float64
+or integers of four bytes and more are asked for, and where
+pixels are only excluded from integers of four bytes: good pixels stay exact. Where pixels are only excluded, and both the
+source and what is asked for are integers, all stay
 what is stored: good pixels bit for bit. Excluded pixels are replaced by the mean of the good pixels in the smallest square around them that has
 any, after dark and gain; of integers it is exact and rounded to the nearest, halves to even. That square may reach
 out of the box that is read: `halo` says how much more must be read, so that borders of chunks do not show. What is not
@@ -89,8 +91,10 @@ class Corrections:
             if stored.kind in "iub" and self.dark is None and self.gain is None:
                 return stored
             double = asked.itemsize >= 4
+        elif asked is None:  # excluding pixels leaves the good ones what they are
+            double = stored.kind in "iu" and stored.itemsize >= 4 and self.dark is None and self.gain is None
         else:
-            double = asked is not None and asked in (np.float64, np.complex128)
+            double = asked in (np.float64, np.complex128)
         return np.dtype(np.float64 if double or stored.itemsize == 8 else np.float32)
 
     def _images(self, made: np.dtype) -> tuple[np.ndarray, np.ndarray]:

@@ -217,7 +217,7 @@ def _details(array: VirtualArray, main: bool, verbose: bool, columns: int) -> It
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
     if blank := scan.blanks(array.dataset) if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
-        yield f"    {blank:,} of {frames} {'is' if blank == 1 else 'are'} not stored: they read as {array.dataset.fill}"
+        yield f"    {blank:,} of {frames} {'is not stored: it reads' if blank == 1 else 'are not stored: they read'} as {array.dataset.fill}"
     if main or (array.chunks != array.shape and (verbose or not companion)):
         yield from _paragraph(f"chunks: {_chunks(array)}", columns)
     if warning := array.chunking.warning:

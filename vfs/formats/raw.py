@@ -111,7 +111,7 @@ def open(
         raise FormatError(
             f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest file has {largest:,} bytes"
         )
-    absent = _left_over(files, heads, size, running_on) + (() if running_on else _empty(files, file_header)) + series.absent
+    absent = _left_over(files, heads, size, dtype.itemsize, running_on) + (() if running_on else _empty(files, file_header)) + series.absent
     nav: tuple[int, ...] = (layout.stored,)
     if whole is not None:
         absent += _unequal(files.paths[0], whole, layout.stored)
@@ -122,11 +122,11 @@ def open(
     return [Dataset("data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs, absent=absent)]
 
 
-def _left_over(files: Files, heads: tuple[int, int, int], size: int, running_on: bool) -> tuple[Absence, ...]:
+def _left_over(files: Files, heads: tuple[int, int, int], size: int, width: int, running_on: bool) -> tuple[Absence, ...]:
     """Bytes of the files that belong to no frame.
 
     Args:
-        heads: bytes of the file header, frame header and footer; size: of a frame.
+        heads: bytes of the file header, frame header and footer; size: of a frame; width: of a pixel.
     """
     rests = _rests(files.sizes, heads, size, running_on)
     odd = np.flatnonzero(rests)
@@ -135,13 +135,14 @@ def _left_over(files: Files, heads: tuple[int, int, int], size: int, running_on:
     file, record = int(odd[0]), sum(heads) - heads[0] + size
     others = f", as do {len(odd) - 1:,} other files" if len(odd) > 2 else ", as does 1 other file" if len(odd) == 2 else ""
     said = f"{files.paths[file]}: expected whole records of {record:,} bytes, it leaves {int(rests[file]):,} bytes over{others}"
-    fits = _what_fits(files.sizes, heads, size, running_on)
+    fits = _what_fits(files.sizes, heads, size, width, running_on)
     said += f"; {' or '.join(fits)} would fit" if fits else ""
     cut = file == len(files) - 1
     if cut:
         said += "; perhaps it was cut within a record"
     kind = TruncatedSourceError if cut and not fits else FormatError
-    return (Absence(said, kind, "leaves these bytes out", {"bytes_left_over": int(rests.sum())}),)
+    allowed = "leaves these bytes out" + ("" if cut else ", which may shift pixels")
+    return (Absence(said, kind, allowed, {"bytes_left_over": int(rests.sum())}),)
 
 
 def _rests(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on: bool) -> np.ndarray:
@@ -158,12 +159,13 @@ def _rests(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on
     return rest
 
 
-def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on: bool) -> list[str]:
+def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width: int, running_on: bool) -> list[str]:
     """Options of which all files come out even: the obvious ones."""
     file_header, frame_header, footer = heads
     record = frame_header + size + footer
     fits = []
-    if not running_on and len(sizes) > 1 and not _rests(sizes, heads, size, True).any():
+    whole_pixels = not ((sizes[:-1] - file_header).cumsum() % record % width).any() or frame_header + footer  # with headers: `open` says it
+    if not running_on and len(sizes) > 1 and whole_pixels and not _rests(sizes, heads, size, True).any():
         fits.append("running_on=True")
     head = int(sizes[0]) % record
     if head != file_header and not _rests(sizes, (head, frame_header, footer), size, running_on).any() and sizes.min() > head:
