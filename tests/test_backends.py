@@ -6,16 +6,21 @@ import errno
 import gc
 import mmap
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 
 import vfs
+from tests.mount.support import overwrite
 from vfs.backends import Backend, make_backend, mapped
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
@@ -448,3 +453,61 @@ def test_a_kernel_reads_what_ends_within_a_step_again(tmp_path: Path) -> None:
     assert read_ranges(opened.fd, wanted, out, 0, 4096, 1) == -1
     assert out[:10_000].tobytes() == content  # the blocks around each
     assert read_ranges(opened.fd, np.array([[0, 10, 20], [0, 9000, 10_001]]), out, 0, 4096, 1) == 1
+
+
+@pytest.mark.parametrize("backend", ["mmap", "buffered", "direct"])
+@pytest.mark.parametrize("options", [{}, {"dark": np.zeros((10, 1000))}], ids=["stored", "decoded"])
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused")
+def test_overwritten_with_the_time_that_it_had(tmp_path: Path, backend: str, options: dict[str, Any]) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.ones((4, 10, 1000)))
+    ones = path.read_bytes()
+    np.save(path, np.zeros((4, 10, 1000)))
+    array = vfs.open(path, backend=backend, chunks=(1, 10, 1000), **options)
+    stored = zarr.open_group(array.store(), mode="r")["data"]
+    assert not array[0].any()
+    assert not stored[0].any()
+    sent = pickle.dumps(array)
+    overwrite(path, ones)
+    assert array[0].all()
+    assert stored[0].all(), "kept from before"
+    path.chmod(0o600)
+    path.rename(tmp_path / "away")
+    (tmp_path / "away").rename(path)
+    assert array[1].all()
+    copied = pickle.loads(sent)
+    assert copied[2].all()
+    path.rename(tmp_path / "away")
+    shutil.copy2(tmp_path / "away", path)
+    overwrite(path, ones[:128] + bytes(len(ones) - 128))
+    for each in (array, copied):
+        assert not each[3].any(), "another file of that name, size and time"
+    with path.open("r+b") as file:
+        file.write(ones)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(vfs.SourceChangedError):
+        array[0]
+
+
+@pytest.mark.parametrize(("backend", "reads"), [("buffered", "vfs.backends.buffered.fill"), ("direct", "vfs.backends.direct.DirectBackend._fill")])
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused")
+def test_a_read_is_of_one_state_of_a_file(tmp_path: Path, backend: str, reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros(100_000))
+    array = vfs.open(path, backend=backend)
+    content = path.read_bytes()[:128] + bytes(range(1, 101)) * 8000
+    times, read = 1, resolve_name(reads)
+
+    def fails(*args: Any) -> None:
+        nonlocal times
+        read(*args)
+        if times:
+            times -= 1
+            overwrite(path, content)
+
+    monkeypatch.setattr(reads, staticmethod(fails) if backend == "direct" else fails)
+    assert array[:].tobytes() == content[128:]
+    assert times == 0
+    times = -1
+    with pytest.raises(vfs.SourceChangedError, match=r"a.npy: .*changes again and again while it is read.*\[reading"):
+        array[:]

@@ -168,6 +168,9 @@ class ArrayReader(RegionReader):
         Raises:
             SourceError: see `read`.
         """
+        return self.dataset.files.settled(lambda: self._read_chunk_flat(position, first, last))
+
+    def _read_chunk_flat(self, position: Sequence[int], first: int, last: int) -> np.ndarray:
         region = self.grid.region(position)
         out = np.full(last - first, self.fill, self.dtype)
         done = 0
@@ -187,6 +190,9 @@ class ArrayReader(RegionReader):
         Raises:
             SourceError: see `read`.
         """
+        return self.dataset.files.settled(lambda: self._read_flat(first, last))
+
+    def _read_flat(self, first: int, last: int) -> np.ndarray:
         out = np.empty(last - first, self.dtype)
         done = 0
         for box in flat_boxes(self.shape, first, last):

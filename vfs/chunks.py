@@ -96,12 +96,14 @@ class Chunks:
         array, plan = self.array, self._plan
         out = lender.lend(array.chunk_bytes).view(array.dtype).reshape(array.chunks)
         if plan is not None and place is not None:
+            before = array.moved(0)
             try:
                 array.fetch(plan.rows(*place), out.reshape(-1))
             except SourceError:
                 pass
             else:
-                return out
+                if array.moved(0) == before:
+                    return out
         return array.read_chunk(position, out)
 
 

@@ -9,36 +9,60 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from operator import index
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from vfs import calibration
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.errors import MissingSourceError, OptionError, VfsError
+from vfs.errors import MissingSourceError, OptionError, SourceChangedError, VfsError
 from vfs.headers import nav_dims
 from vfs.layout import BlockLayout, FrameLayout, altered, whole_frame
+
+T = TypeVar("T")
+
+TRIES = range(5)
+"""Times that something is read whose files are touched meanwhile."""
+
+_moves = count(1)
 
 
 @dataclass(frozen=True, eq=False)
 class Files:
     """The files of a set, in the order that `FILE` of a read range counts.
 
+    A file is the one that was opened as long as its size and its time of writing are the same. Where only its time of change is another
+    one it was *touched*: somebody gave it other rights, links or another name and back, or put other bytes into it, or another file into
+    its place, with the old time of writing. Nothing tells which. So it is read as it is now, and what is kept of the set is stale: `moves` is
+    part of what kept things are called.
+
     Attributes:
         paths: absolute paths.
         sizes: int64[n] bytes at opening; -1 where a file was missing.
         times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
         boundary: where they may lie when they are read.
+        ctimes: int64[n] time of change when the file was last looked at, ns; 0: not known. Neither these nor `moves` are pickled.
+        moves: int64[1], another number each time that a file was found to be touched; 0: none was.
     """
 
     paths: tuple[str, ...]
     sizes: np.ndarray
     times: np.ndarray
     boundary: Boundary = ANYWHERE
+    ctimes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    moves: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64), init=False)
+
+    def __post_init__(self) -> None:
+        if len(self.ctimes) != len(self.paths):
+            object.__setattr__(self, "ctimes", np.zeros(len(self.paths), np.int64))
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.paths, self.sizes, self.times, self.boundary)
 
     @classmethod
     def stat(cls, paths: Sequence[str | os.PathLike[str]], missing_ok: bool = False) -> Files:
@@ -54,6 +78,7 @@ class Files:
         """
         sizes: list[int] = []
         times: list[int] = []
+        ctimes: list[int] = []
         names: list[str] = []
         for path in paths:
             name = absolute(path)
@@ -65,10 +90,44 @@ class Files:
                     raise
                 sizes.append(-1)
                 times.append(0)
+                ctimes.append(0)
                 continue
             sizes.append(found.st_size)
             times.append(found.st_mtime_ns)
-        return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current())
+            ctimes.append(found.st_ctime_ns)
+        return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current(), np.array(ctimes, np.int64))
+
+    def like(self, file: int, now: os.stat_result) -> bool:
+        """Whether a file looks as it did when it was opened; of files whose size is not known (-1) any does."""
+        size = self.sizes.item(file)
+        return bool(size < 0 or (now.st_size == size and now.st_mtime_ns == self.times.item(file)))
+
+    def same(self, file: int, now: os.stat_result) -> bool:
+        """`like`, and from now on it is known what was touched."""
+        if not self.like(file, now):
+            return False
+        if now.st_ctime_ns != self.ctimes.item(file):
+            if self.ctimes.item(file):  # told first: who finds the new time below must find this, too
+                self.moves[0] = next(_moves)
+            self.ctimes[file] = now.st_ctime_ns
+        return True
+
+    def settled(self, read: Callable[[], T]) -> T:
+        """Read something of one state of the files: again where one of them turned out to be in another one meanwhile.
+
+        Raises:
+            SourceChangedError: that does not come to an end.
+        """
+        for _ in TRIES:
+            before = self.moves.item(0)
+            got = read()
+            if self.moves.item(0) == before:
+                return got
+        raise self.restless()
+
+    def restless(self) -> SourceChangedError:
+        """The error for what cannot be read of one state."""
+        return SourceChangedError(f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it when that is over")
 
     def unremembered(self) -> Files:
         """The same files, to be read whatever became of them since they were looked at."""

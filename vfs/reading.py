@@ -17,7 +17,7 @@ from vfs.backends import Backend, Lender
 from vfs.buffers import scratch
 from vfs.cache import ChunkCache
 from vfs.corrections import Corrections, corrected_box
-from vfs.dataset import Dataset
+from vfs.dataset import TRIES, Dataset
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, OptionError, SourceError
 from vfs.geometry import Region
@@ -67,7 +67,8 @@ class RegionReader:
 
     Attributes:
         shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype in the files; made: corrected, before it is converted to `dtype`.
-        token: stands for this reader in the cache, which others may share; unlike an id it is never given out again.
+        token: stands for this reader, and the state of its files, in the cache, which others may share; unlike an id it is never given out again.
+        moved: `moved(0)` is another number once a file turned out to be touched, see `vfs.dataset.Files`.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
         converts: the decoder does, in the same pass. lender: the backend, where kernels read from its files. longest: bytes of the longest file.
@@ -89,7 +90,8 @@ class RegionReader:
         self.dtype = self.made if asked is None else asked
         self.shape = dataset.shape
         self.cache = ChunkCache() if cache is None else cache
-        self.token = object()
+        self.moved = dataset.files.moves.item
+        self._token = object()
         self.decodes_whole = dataset.decoder.word_bytes == 0
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
@@ -100,6 +102,10 @@ class RegionReader:
         self.converts = converted and isinstance(decoder, PlainDecoder) and decoder.converts(self.dtype)
         self.lender = cast(Lender, backend) if hasattr(backend, "lend") and hasattr(decoder, "step") else None
         self.longest = int(dataset.files.sizes.max(initial=0))
+
+    @property
+    def token(self) -> tuple[object, int]:
+        return self._token, self.moved(0)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -128,15 +134,21 @@ class RegionReader:
                 out = np.empty(box.shape, self.dtype)
             else:
                 _check_out(out, box.shape, self.dtype)
-            if box.size and self.as_stored and out.flags.c_contiguous:
-                flat = out.reshape(-1)
-                rows, covered = self._plan(box, flat)
-                if covered < 0:
-                    self._gather(box, out)
-                else:
-                    self.fetch(rows, flat)
-            elif box.size:
-                self._read_into(box, out)
+            for _ in TRIES:  # as `Files.settled` does, but for its calls
+                before = self.moved(0)
+                if box.size and self.as_stored and out.flags.c_contiguous:
+                    flat = out.reshape(-1)
+                    rows, covered = self._plan(box, flat)
+                    if covered < 0:
+                        self._gather(box, out)
+                    else:
+                        self.fetch(rows, flat)
+                elif box.size:
+                    self._read_into(box, out)
+                if self.moved(0) == before:
+                    break
+            else:
+                raise self.dataset.files.restless()
         except SourceError as error:
             raise type(error)(f"{error} [reading {self.dataset.path}{box}]", error.errno or 5) from None
         return out

@@ -11,6 +11,7 @@ import itertools
 import math
 import mmap
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -26,7 +27,7 @@ import pytest
 
 import vfs
 from tests.mount.direct import Direct, every_path, same_as_the_tree
-from tests.mount.support import HEADERS, Scan, eventually
+from tests.mount.support import HEADERS, Scan, eventually, overwrite
 from vfs.api import open_group
 from vfs.kernels import native, serve
 from vfs.mount import fast
@@ -276,7 +277,62 @@ def test_a_source_that_changes_is_eio_with_file_and_range_and_is_back_when_the_f
     bad.write_bytes(kept)
     os.utime(bad, ns=times)
     assert direct.read("part0.npy", info, len(twin), 128) == twin
-    assert direct.open("part0.npy").keep_cache
+    assert [direct.open("part0.npy").keep_cache for _ in range(2)] == [0, 1]  # once for what the kernel may have of the time between
+
+
+def moved_and_back(path: Path) -> None:
+    path.rename(path.with_suffix(".away"))
+    path.with_suffix(".away").rename(path)
+
+
+TOUCHES: dict[str, Callable[[Path], Any]] = {
+    "mode": lambda path: path.chmod(0o600),
+    "link": lambda path: os.link(path, path.with_name("link")),
+    "name": moved_and_back,
+    "copy": lambda path: (path.rename(path.with_suffix(".away")), shutil.copy2(path.with_suffix(".away"), path)),
+}
+
+
+@pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
+def test_a_touched_source_is_read_on(scan: Scan, opened: Any, touch: Callable[[Path], Any]) -> None:
+    direct = opened(scan.files, **scan.options)
+    info = direct.open("part0.npy")
+    twin = scan.twin.tobytes()
+    assert direct.read("part0.npy", info, len(twin), 128) == twin
+    before = scan.files[1].stat().st_ctime_ns
+    touch(scan.files[1])
+    while scan.files[1].stat().st_ctime_ns == before:
+        os.utime(scan.files[1], ns=(0, scan.files[1].stat().st_mtime_ns))
+    assert direct.read("part0.npy", info, len(twin), 128) == twin
+    assert [direct.open("part0.npy").keep_cache for _ in range(2)] == [0, 1]
+    assert [direct.open("part0.zarr/data/c/0/2/0/0").keep_cache for _ in range(2)] == [0, 1]
+    direct.slow = 0
+    assert direct.read("part0.npy", info, len(twin), 128) == twin
+    assert direct.slow == 0
+
+
+@pytest.mark.parametrize("cache", [{}, {"cache_size": 1000}], ids=["", "no room"])
+@pytest.mark.parametrize("options", [{}, {"dark": np.zeros((64, 48))}], ids=["in the files", "decoded"])
+def test_overwritten_with_the_time_that_it_had(scan: Scan, point: Path, lib: str, options: dict[str, Any], cache: dict[str, int]) -> None:
+    """The .npy face showed old pages, the chunks old pages and pieces, and Python new pixels."""
+    array = vfs.open(scan.files, **scan.options, **options)
+    kept = [path.read_bytes() for path in scan.files]
+    with scan.mount(point, **options, **cache):
+
+        def seen() -> list[bytes]:
+            chunks = [(point / f"part0.{face}/2/0/0/0").read_bytes() for face in ("zarr/data/c", "v2.zarr/data")]
+            return [array.read().tobytes(), (point / "part0.npy").read_bytes()[128:], *chunks]
+
+        twin = scan.twin.astype(array.dtype)
+        before = [twin.tobytes()] * 2 + [twin[4:6, :3].tobytes()] * 2
+        assert seen() == before
+        for path in scan.files:
+            overwrite(path, bytes(path.stat().st_size))
+        assert seen() == [bytes(len(each)) for each in before]
+        assert seen() == [bytes(len(each)) for each in before]
+        for path, content in zip(scan.files, kept, strict=True):
+            overwrite(path, content)
+        assert seen() == before
 
 
 def test_files_of_which_nothing_is_remembered_are_read_through_the_tree(scan: Scan, opened: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.mount.support import eventually, python, run
+from tests.mount.support import eventually, overwrite, python, run
 from vfs.cli import main
 from vfs.errors import MountError
 from vfs.testing.writers import write_mib
@@ -340,3 +340,19 @@ def test_a_mount_point_in_the_folder_that_is_shown_is_refused(tmp_path: Path, ca
         said = capsys.readouterr().err
         assert said.count("\n") == 1
         assert "which is to be shown there" in said
+
+
+def test_overwritten_with_the_time_that_it_had(tmp_path: Path, point: Path) -> None:
+    path = tmp_path / "tree/a.npy"
+    path.parent.mkdir()
+    np.save(path, np.ones(1000))
+    ones = path.read_bytes()
+    np.save(path, np.zeros(1000))
+    with vfs.mount(path.parent, point, tree=True):
+        assert not np.load(point / "a.npy").any()
+        assert not any((point / "a.zarr/data/c/0").read_bytes())
+        overwrite(path, ones)
+        assert eventually(lambda: np.load(point / "a.npy").all())
+        assert (np.frombuffer((point / "a.zarr/data/c/0").read_bytes()) == 1).all()
+        path.chmod(0o600)
+        assert eventually(lambda: np.load(point / "a.npy").all())

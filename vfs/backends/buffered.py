@@ -49,5 +49,5 @@ class BufferedBackend:
 
     def unchanged(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
         now, files = os.fstat(opened.fd), self.handles.files
-        if now.st_mtime_ns != files.times.item(file) and files.sizes.item(file) >= 0:
+        if now.st_ctime_ns != files.ctimes.item(file) and not files.same(file, now):
             raise self.handles.wrong(opened, file, start, stop, now)

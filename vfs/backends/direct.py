@@ -102,7 +102,7 @@ class DirectBackend:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, b, memory, first)
         now, files = os.fstat(opened.fd), self.handles.files
-        if now.st_mtime_ns != files.times[file] and files.sizes[file] >= 0:  # it was written meanwhile
+        if not files.same(file, now):  # it was written meanwhile
             raise self.handles.wrong(opened, file, start, stop, now)
         return memory[start - first : stop - first]
 

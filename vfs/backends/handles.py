@@ -112,6 +112,7 @@ class Handles(Generic[T]):
         self.files = files
         self.make = make
         self.number = next(_numbers)
+        self._size, self._time, self._ctime = files.sizes.item, files.times.item, files.ctimes.item  # asked at each read
         self._used = False
 
     def get(self, file: int, start: int, stop: int, part: int = 0) -> T:
@@ -123,8 +124,8 @@ class Handles(Generic[T]):
         Raises:
             MissingSourceError, OutsideError, SourceError: it cannot be opened, or lies outside of the folder of the set.
             TruncatedSourceError: it ends before `stop`.
-            SourceChangedError: its size or time is not what it was when the set was opened. Of files whose size is not known (-1:
-                they were missing, or changes are accepted) any that is long enough will do.
+            SourceChangedError: it is not the one that was opened (`Files.same`). Of files whose size is not known (-1: they were missing,
+                or changes are accepted) any that is long enough will do.
         """
         key = self.number, file, part
         with _lock:
@@ -134,14 +135,26 @@ class Handles(Generic[T]):
         if found is None:
             found = self._opened(file, start, stop, part)
         now = os.fstat(found.fd)
-        if now.st_nlink == 0:  # it was deleted, or another file has its name now
+        size = now.st_size
+        if now.st_ctime_ns == self._ctime(file) and now.st_mtime_ns == self._time(file) and stop <= size == self._size(file) and now.st_nlink:
+            return found
+        if now.st_nlink == 0 or self._another(file, now):  # it was deleted, or another file has its name now
             self.drop(file)
             found = self._opened(file, start, stop, part)
             now = os.fstat(found.fd)
-        size, time = self.files.sizes.item(file), self.files.times.item(file)
-        if (now.st_size == size and now.st_mtime_ns == time and stop <= size) or (size < 0 and stop <= now.st_size):
+        if stop <= now.st_size and self.files.same(file, now):
             return found
         raise self.wrong(found, file, start, stop, now)
+
+    def _another(self, file: int, now: os.stat_result) -> bool:
+        """Whether the name of a file that was touched leads to another one by now, which looks like the one that was opened."""
+        if now.st_ctime_ns == self._ctime(file):
+            return False
+        try:
+            there = os.stat(self.files.paths[file])
+        except OSError:
+            return False
+        return not os.path.samestat(now, there) and self.files.like(file, there)
 
     def wrong(self, found: T, file: int, start: int, stop: int, now: os.stat_result) -> SourceError:
         """The error for a file that is not the one that was opened, or ends before `stop`. It is opened anew when it is asked for next."""

@@ -363,7 +363,7 @@ class Forest:
                 return
         opened = listing.open(name)
         record = listing.records.get(name)
-        if live is not None and opened is not None and record is not None and record.stamp == live.record.stamp:
+        if live is not None and opened is not None and record is not None and record.stamp == live.record.stamp and unchanged(live.tree):
             live.record, live.checked, live.pause = record, record.checked, record.pause  # nothing changed: keep what is decoded
             return
         with self._lock:

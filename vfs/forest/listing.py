@@ -266,12 +266,13 @@ class Listing:
     def _describe(self, record: Record, name: str, opened: Opened) -> None:
         tree, paths = opened.tree, {os.path.abspath(path) for path in opened.paths}
         sizes: dict[str, int] = {}
-        digest = blake2b(repr(record.state and record.state[:2]).encode(), digest_size=8)
+        digest = blake2b(repr(record.state and record.state[:3]).encode(), digest_size=8)
         watched: list[tuple[str, int, int]] = []
         for files in files_of(tree):
             paths.update(files.paths)
             sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
-            digest.update("\0".join(files.paths).encode("utf-8", "surrogateescape") + files.sizes.tobytes() + files.times.tobytes())
+            digest.update("\0".join(files.paths).encode("utf-8", "surrogateescape"))
+            digest.update(files.sizes.tobytes() + files.times.tobytes() + files.ctimes.tobytes())
             few = range(len(files)) if len(files) <= WATCHED else (0, len(files) - 1)
             watched += [(files.paths[k], int(files.sizes[k]), int(files.times[k])) for k in few]
         own = os.path.join(self.path, name)

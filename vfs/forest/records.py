@@ -21,8 +21,8 @@ LONGEST = 255  # bytes of a name
 
 DESCRIPTION = "description"  # the format whose files may name those of any other
 
-State = tuple[int, int, int]
-"""Size, modification time in ns, inode number."""
+State = tuple[int, int, int, int]
+"""Size, modification time in ns, time of change in ns, inode number."""
 
 
 class Opened(NamedTuple):
@@ -47,7 +47,7 @@ class Record:
         members: names in the folder that belong to the set, besides its own.
         watched: paths, sizes and times of other files of the set, if there are not many.
         time: modification time of the newest file, ns; later than that of what the file was before.
-        stamp: stands for the files of the set with their sizes and times. Never 0.
+        stamp: stands for the files of the set with their sizes and times (of modification, of change). Never 0.
         nbytes: of all files of the set; while it is lost, what they had when it was shown.
         error: why it is not shown; "" where it is, or is simply nothing that vfs knows.
         lost: it was shown before, and now cannot be opened: not absent, but an error.
@@ -127,13 +127,18 @@ def shortened(label: str) -> str:
     return os.fsdecode(raw[: LONGEST - 32]) + "~" + blake2b(raw, digest_size=4).hexdigest()
 
 
-def state_of(path: str) -> State | None:
-    """The state of a file, links followed; None where there is none."""
+def _found(path: str) -> os.stat_result | None:
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return (found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def state_of(path: str) -> State | None:
+    """The state of a file, links followed; None where there is none."""
+    found = _found(path)
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) if found else None
 
 
 def files_of(tree: Tree) -> list[Files]:
@@ -142,12 +147,14 @@ def files_of(tree: Tree) -> list[Files]:
 
 
 def unchanged(tree: Tree) -> bool:
-    """Whether all files of a set have the size and time that they had when it was opened."""
+    """Whether all files of a set are what they were when it was opened, and none was touched."""
     for files in files_of(tree):
-        for path, size, then in zip(files.paths, files.sizes.tolist(), files.times.tolist(), strict=True):
-            now = state_of(path)
-            if (now[:2] if now else (-1, 0)) != (size, then):
+        for file, path in enumerate(files.paths):
+            found = _found(path)
+            if not (files.same(file, found) and files.sizes[file] >= 0 if found else files.sizes[file] < 0):
                 return False
+        if files.moves.item(0):
+            return False
     return True
 
 

@@ -26,11 +26,11 @@ from vfs.kernels.serve import (
     INFO_FLAGS,
     KEEP,
     MET,
+    MOVES,
     NAMES,
     PATHS,
     PROBES,
     ROWS,
-    SIZES,
     SLOW_LIST,
     SLOW_OPEN,
     SLOW_STAT,
@@ -39,7 +39,6 @@ from vfs.kernels.serve import (
     STREAM,
     STRIDE,
     THREADS,
-    TIMES,
     UNTIL,
 )
 
@@ -146,14 +145,13 @@ def _good(path):
 
 @_inner
 def _unchanged(source, number):
-    """Whether the files that hold a file of a source are what they were. -1: not known here."""
+    """Whether the files that hold a file of a source are as they were last found. -1: not known here."""
     paths = peek(source + 8 * PATHS)
     if paths == 0:
         return -1
     rows, n = peek(source + 8 * STREAM), peek(source + 8 * ROWS)
     stride, header = peek(source + 8 * STRIDE), peek(source + 8 * HEADER)
     frames = peek(source + 8 * FRAMES)
-    sizes, times = peek(source + 8 * SIZES), peek(source + 8 * TIMES)
     number //= peek(source + 8 * BESIDE)
     k = 0
     seen = -1
@@ -172,7 +170,7 @@ def _unchanged(source, number):
         k += max(1, min(run, (peek(row + 8) - begin) // stride))
         while row < rows + 32 * n and peek(row) < end:
             file = peek(row + 24)
-            if file != seen and not serve.same(_HERE, peek(paths + 8 * file), peek(sizes + 8 * file), peek(times + 8 * file)):
+            if file != seen and not serve.same(_HERE, peek(paths + 8 * file), source, file):
                 return 0
             seen = file
             row += 32
@@ -189,15 +187,14 @@ def _opened(path, info):
     name, k, index, _, _, source = _good(path)
     if name == 0 or k != peek(name + 8 * AXES) or peek32(info) & 3:
         return False
-    unchanged = _unchanged(source, index)
     lasting = peek(source + 8 * UNTIL) == 0
-    if unchanged < 0 or not (unchanged or lasting):
+    if _unchanged(source, index) != 1 or (lasting and atomic_load(peek(source + 8 * MOVES))):  # the interpreter knows which pages are old
         return False
     poke(info + peek(state() + 8 * INFO), serve.handle_of(peek(name + 8 * SOURCE), index))
     at = info + peek(state() + 8 * INFO_FLAGS)
     keep = peek(state() + 8 * KEEP)
     flags = peek32(at) & ~keep | peek(state() + 8 * ALWAYS)
-    poke32(at, flags | keep if unchanged and lasting else flags)  # what may change libfuse decides by time and size
+    poke32(at, flags | keep if lasting else flags)  # what may change libfuse decides by time and size
     return True
 
 

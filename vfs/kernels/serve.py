@@ -55,12 +55,13 @@ EPOCH, INSIDE, LINE = 16, 24, 8
     FRAMES,  # frames that a chunk or .npy file shows
     NUMBER,  # its own
     UNTIL,  # time of the monotonic clock, ns, up to which it is known to be what it was; 0: for ever
-) = range(25)
-SOURCE_WORDS = 25
+    CTIMES,  # of its files, see `vfs.dataset.Files`
+    MOVES,  # where the number of their moves is
+) = range(27)
+SOURCE_WORDS = 27
 
 # words of a piece
-KEY, AT, LENGTH, AHEAD, USED = range(5)
-PIECE_WORDS = 5
+KEY, AT, LENGTH, AHEAD, USED, MADE = range(6)  # the last: what `Files.moves` was before it was made
 PROBES = 4
 
 THREADS = 1 << 10
@@ -78,7 +79,7 @@ NO_ANSWER = _FAIL
 NOT_OPEN = _FAIL + 1
 
 
-_SIZE_TIME_LINKS = 0x200 | 0x40 | 0x4
+_ASKED = 0x200 | 0x80 | 0x40 | 0x4  # size, times of change and of writing, links
 _EMPTY_PATH = 0x1000
 _MONOTONIC = 1
 
@@ -128,17 +129,22 @@ def handle_of(source, number):
 
 
 @_inner
-def same(fd, name, size, time):
-    """Whether a file, an open one or (name: an address that is not 0) one of a folder, has a name, and size and time are these."""
+def same(fd, name, source, file):
+    """Whether a file of a source, an open one or (name: an address that is not 0) one of a folder, has a name and is as it was last found.
+
+    Where it is not it may still be the one that was opened: the interpreter finds out (`vfs.dataset.Files.same`).
+    """
     found = _room_for_statx()
     flags = 0
     if name == 0:
         name = found + 8 * 32
         poke(name, 0)  # the empty path
         flags = _EMPTY_PATH
-    if statx(np.int32(fd), name, np.int32(flags), np.uint32(_SIZE_TIME_LINKS), found) != 0:
+    if statx(np.int32(fd), name, np.int32(flags), np.uint32(_ASKED), found) != 0 or peek32(found + 16) == 0:
         return False
-    return peek32(found + 16) > 0 and peek(found + 40) == size and peek(found + 112) * 1_000_000_000 + peek32(found + 120) == time
+    size, time = peek(peek(source + 8 * SIZES) + 8 * file), peek(peek(source + 8 * TIMES) + 8 * file)
+    written, changed = peek(found + 112) * 1_000_000_000 + peek32(found + 120), peek(found + 96) * 1_000_000_000 + peek32(found + 104)
+    return peek(found + 40) == size and written == time and changed == atomic_load(peek(source + 8 * CTIMES) + 8 * file)
 
 
 @_inner
@@ -168,7 +174,7 @@ def _fetch(source, file, start, pieces, n):
 def _checked(source, file):
     """0 where a file that was read is still the one that was opened, else `NOT_OPEN` and the file."""
     fd = atomic_load(peek(source + 8 * FILES) + 8 * file) - 1
-    if fd >= 0 and same(fd, 0, peek(peek(source + 8 * SIZES) + 8 * file), peek(peek(source + 8 * TIMES) + 8 * file)):
+    if fd >= 0 and same(fd, 0, source, file):
         return 0
     return NOT_OPEN + file
 
@@ -294,12 +300,12 @@ def _direct(source, number, first, last, to):
 
 
 @_inner
-def find(pieces, mask, key):
-    """Address of the piece of that key, 0 where there is none. To be called inside."""
+def find(pieces, mask, key, made):
+    """Address of the piece of that key and state, 0 where there is none. To be called inside."""
     at = place(key, mask)
     for _ in range(PROBES):
         piece = atomic_load(pieces + 8 * at)
-        if piece and peek(piece + 8 * KEY) == key:
+        if piece and peek(piece + 8 * KEY) == key and peek(piece + 8 * MADE) == made:
             return piece
         at = (at + 1) & mask
     return 0
@@ -317,10 +323,11 @@ def _from_pieces(source, number, base, first, last, to):
     """The bytes `first` to `last` behind the header, copied from pieces. Returns whether all of them were there."""
     size, per = peek(source + 8 * PIECE), peek(source + 8 * PER)
     pieces, mask = peek(state() + 8 * PIECES), peek(state() + 8 * MASK)
+    made = atomic_load(peek(source + 8 * MOVES))
     found = 0
     while first < last:
         k = first // size
-        piece = find(pieces, mask, base + number * per + k)
+        piece = find(pieces, mask, base + number * per + k, made)
         if piece == 0:
             return False
         within = first - k * size
@@ -360,9 +367,13 @@ def _answer(fh, to, size, offset):
     width = peek(source + 8 * SWAP)
     if a % width or b % width or done % width:
         return NO_ANSWER
+    moves = peek(source + 8 * MOVES)
+    before = atomic_load(moves)
     wrong = _direct(source, number, a, b, to + done)
     if wrong:
         return wrong
+    if atomic_load(moves) != before:  # some of it may have been read before that, and some after it
+        return NO_ANSWER
     if width == 2:
         _swap16(to + done, (b - a) // 2)
     elif width == 4:

@@ -52,14 +52,14 @@ DEPTH = 2  # pieces that are made ahead of a reader
 class Piece:
     """A piece that the chunk cache holds, in the table where `serve.read` finds it. See `vfs.cache.Shown`."""
 
-    __slots__ = ("ahead", "key", "lane", "piece", "words")
+    __slots__ = ("ahead", "key", "lane", "made", "piece", "words")
 
-    def __init__(self, lane: Lane, key: int, ahead: bool) -> None:
-        self.lane, self.key, self.ahead = lane, key, ahead
+    def __init__(self, lane: Lane, key: int, ahead: bool, made: int) -> None:
+        self.lane, self.key, self.ahead, self.made = lane, key, ahead, made
 
     def put(self, piece: np.ndarray) -> None:
         self.piece = piece
-        self.words = np.array([self.key, piece.ctypes.data, piece.nbytes, self.ahead, 1], np.int64)
+        self.words = np.array([self.key, piece.ctypes.data, piece.nbytes, self.ahead, 1, self.made], np.int64)
         self.lane.show(self)
 
     def used(self) -> bool:
@@ -89,6 +89,7 @@ class Lane:
         self._next = 0
         self._known: dict[str, int] = {}
         self._holders: dict[int, list[int]] = {}
+        self._forgot: dict[str, int] = {}  # files of which the kernel forgot its pages -> `Files.moves` then
         self._retired: list[list[Any]] = []  # [which counters were seen at 0 since, what is to be freed]
         self._open: OrderedDict[tuple[int, int], Source] = OrderedDict()  # by source and file, the one opened last at the end
         self._ahead = ThreadPoolExecutor(1, "vfs-ahead", initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, signal.valid_signals()))
@@ -299,32 +300,46 @@ class Lane:
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
         return held
 
-    def fresh(self, fh: int) -> bool:
-        """Whether the files that hold what is open are those that were opened, as far as can be seen."""
+    def document(self, path: str) -> bool:
+        """Whether a path is a text that never changes, where what is shown never does."""
+        held = self.folder.held(path, True)
+        return held is None or (isinstance(held.face, ZarrFace) and held.key in held.face.documents)
+
+    def fresh(self, fh: int, path: str) -> bool:
+        """Whether the files that hold what is open are those that were opened, and the kernel forgot its pages of it since one was touched."""
         which, number = serve.parts(fh)
         source = self._all[which]
         now = time.monotonic()
         if len(source.array.files) > FEW and source.npy:
             if now - source.looked[0] >= SECONDS:
                 source.looked = now, self._unchanged(source, range(len(source.array.files)))
-            return source.looked[1]
+            return source.looked[1] and self._forgotten(path, source)
         holders = self._holders.get(fh)
         if holders is None:
             holders = source.holders(number)
             if len(self._holders) >= REMEMBERED:
                 self._holders.clear()
             self._holders[fh] = holders
-        return self._unchanged(source, holders)
+        return self._unchanged(source, holders) and self._forgotten(path, source)
 
     @staticmethod
     def _unchanged(source: Source, holders: Any) -> bool:
-        files = source.sources
-        with suppress(OSError):
-            for file in holders:
-                found = os.stat(files.paths[file])
-                if found.st_size != files.sizes[file] or found.st_mtime_ns != files.times[file]:
-                    return False
+        files, unchanged = source.sources, True
+        for file in holders:  # all of them: each may make stale what is kept
+            try:
+                unchanged &= files.same(file, os.stat(files.paths[file])) and files.sizes.item(file) >= 0
+            except OSError:
+                unchanged = False
+        return unchanged
+
+    def _forgotten(self, path: str, source: Source) -> bool:
+        """Whether all pages of a file are of the present state of its sources; if not, from now on: the kernel forgets them when it hears so."""
+        moves = source.sources.moves.item(0)
+        if not moves or self._forgot.get(path) == moves:
             return True
+        if len(self._forgot) >= REMEMBERED:
+            self._forgot.clear()
+        self._forgot[path] = moves
         return False
 
     def read(self, fh: int, path: str, to: int, size: int, offset: int) -> int | None:
@@ -401,6 +416,7 @@ class Lane:
         source.ends.append(offset + size)
         if source.npy and size < SMALL and not goes_on and source.key(a) not in source.array.cache:
             return None
+        made = source.sources.moves.item(0)
         follows = a - 1 in source.recent.copy() or (source.npy and first == 0)
         source.recent.extend(range(a, b + 1))
         done = 0
@@ -408,14 +424,14 @@ class Lane:
             done = min(head, offset + size) - offset
             self._copy(to, source.kept[0], offset, done)
         for n in range(a, b + 1):
-            piece = source.piece(n, Piece(self, serve.piece_key(which, n), False)).reshape(-1).view(np.uint8)
+            piece = source.piece(n, Piece(self, serve.piece_key(which, n), False, made)).reshape(-1).view(np.uint8)
             if n == a and follows:
                 self._make_ahead(which, source, b)
             begin = (n - number * source.per) * source.size
             lo, hi = max(first, begin), min(last, begin + piece.size)
             self._copy(to + done, piece, lo - begin, hi - lo)
             done += hi - lo
-        return done
+        return done if source.sources.moves.item(0) == made else None  # some of it may be of before
 
     @staticmethod
     def _copy(to: int, piece: np.ndarray, start: int, count: int) -> None:
@@ -437,7 +453,7 @@ class Lane:
     def _make(self, which: int, source: Source, n: int) -> None:
         try:
             with suppress(VfsError, MemoryError, OSError):  # who comes for it gets the error
-                source.piece(n, Piece(self, serve.piece_key(which, n), True))
+                source.piece(n, Piece(self, serve.piece_key(which, n), True, source.sources.moves.item(0)))
         finally:
             with self._lock:
                 self._making.discard((which, n))

@@ -55,6 +55,7 @@ class Source:
         self.words[serve.SIZE] = len(header or b"") + body
         self.words[serve.HEAD_AT] = head.ctypes.data
         self.words[serve.SWAP] = 1
+        self.words[serve.MOVES] = self.sources.moves.ctypes.data
         self.size = self._piece(body)
         self.per = max(1, -(-body // self.size))
         self.words[serve.PIECE], self.words[serve.PER] = self.size, self.per
@@ -100,6 +101,7 @@ class Source:
             serve.FILES: self.opened,
             serve.SIZES: files.sizes,
             serve.TIMES: files.times,
+            serve.CTIMES: files.ctimes,  # no copy: they are written to
             serve.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
         }
         for word, table in tables.items():

@@ -245,7 +245,7 @@ class View:
         to.fh = self.lane.open(key)
         self._learn(key)
         if self.lane.lasting:
-            to.keep_cache = not to.fh or self.lane.fresh(to.fh)  # else the kernel forgets what it has of the file
+            to.keep_cache = self.lane.fresh(to.fh, key) if to.fh else self.lane.document(key)  # else the kernel forgets what it has of the file
         elif not to.fh:
             to.fh = self.folder.stamp(key) & STAMP
         return 0

@@ -145,7 +145,8 @@ def _array(path: str, kind: str, members: Mapping[str, Value], folder: Folder, f
     made = frames_array(path, common, members, files, lost, group) if kind == "frames" else blocks_array(path, common, members, folder, files, lost, group)
     sources = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
     said = Files.stat(sources)  # where these change, the data are others
-    every = Files(files.paths + said.paths, np.append(files.sizes, said.sizes), np.append(files.times, said.times), said.boundary)
+    sizes, times, ctimes = (np.concatenate([getattr(each, name) for each in (files, said)]) for name in ("sizes", "times", "ctimes"))
+    every = Files(files.paths + said.paths, sizes, times, said.boundary, ctimes)
     return replace(made, files=every)
 
 

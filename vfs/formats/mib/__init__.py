@@ -103,7 +103,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     absent = absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
     if not whole_hdr:
         absent += (Absence(f"{hdr_path}: ends without a line 'End', it looks cut: what it says of the scan may be missing"),)
-    files = Files(found.paths, found.sizes, found.times, current())
+    files = Files(found.paths, found.sizes, found.times, current(), found.ctimes)
     attrs = _attrs(found, geometry, hdr) | {
         "frames": layout.stored,
         "rows": "last stored row first (flip_y)" if flip_y else "as stored",

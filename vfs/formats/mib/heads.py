@@ -51,6 +51,8 @@ class Found(NamedTuple):
     sizes: np.ndarray
     """int64[n] bytes"""
     times: np.ndarray
+    """int64[n] of the last writing, ns"""
+    ctimes: np.ndarray
     """int64[n] of the last change, ns"""
     head: bytes
     """how the first one begins"""
@@ -76,7 +78,7 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Fou
     """The first header of every file (one open, stat and read each). Returns what they agree on, and the files in their order."""
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
-    sequences, sizes, times = np.empty((3, len(paths)), np.int64)
+    sequences, sizes, times, ctimes = np.empty((4, len(paths)), np.int64)
     known: dict[tuple[bytes, bytes], Geometry] = {}
     least, lowest = (1 << 62, ""), b""
     at, stop, words, last, end, tail = _Words()
@@ -91,15 +93,15 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Fou
                 if known[key] != first:
                     raise FormatError(f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or one with series=false")
         sequence = int(digits)
-        sequences[k], sizes[k], times[k] = sequence, found.st_size, found.st_mtime_ns
+        sequences[k], sizes[k], times[k], ctimes[k] = sequence, found.st_size, found.st_mtime_ns, found.st_ctime_ns
         if sequence <= least[0] and (sequence, path) < least:
             least, lowest = (sequence, path), head
     if len(paths) == 1:
-        return first, Found((path,), sequences, sizes, times, lowest)
+        return first, Found((path,), sequences, sizes, times, ctimes, lowest)
     order = np.argsort(sequences, kind="stable")
     if (np.diff(sequences[order]) == 0).any():
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
-    return first, Found(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], lowest)
+    return first, Found(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], ctimes[order], lowest)
 
 
 def _head(path: str) -> tuple[bytes, os.stat_result]:
