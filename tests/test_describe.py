@@ -266,3 +266,16 @@ def test_real_files(tmp_path: Path) -> None:
             again(group, tmp_path, explicit=True, follow_outside=True)
             explicit += 1
     assert explicit > 0
+
+
+def test_a_description_of_an_incomplete_set_says_so(tmp_path: Path) -> None:
+    path = write_mib(tmp_path, np.ones((12, 4, 4), np.uint16), frames_per_file=4, scan=(3, 4))
+    (tmp_path / "scan002.mib").unlink()
+    with pytest.warns(vfs.IncompleteWarning):
+        group = vfs.open_group(path, allow_incomplete=True, array="data")
+    said = tmp_path / "kept.vfs.json"
+    said.write_text(json.dumps(describe(group, tmp_path, explicit=True)))
+    with pytest.warns(vfs.IncompleteWarning, match="was written of a set that is incomplete: files missing 1, frames missing 4"):
+        again = vfs.open_group(said)
+    assert again.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 4}
+    np.testing.assert_array_equal(again.main.valid, group.main.valid)

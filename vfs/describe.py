@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -99,6 +100,12 @@ def _explicit(group: VirtualGroup, names: _Names) -> dict[str, Any]:
         except OptionError:
             if not array.dataset.companion:
                 raise
+    lacks = Counter[str]()  # which the places of the rest do not tell; how frames fit the scan they do
+    for absence in group.absent:
+        lacks.update({} if absence.of_scan else absence.counts)
+    if lacks:
+        main = found[group.main.dataset.path]
+        main["attributes"] = {**main.get("attributes", {}), "incomplete": dict(lacks)}
     files = next(iter(found.values()))["files"]
     top: dict[str, Any] = {"vfs": VERSION}
     attributes = plain_json(group.main.dataset.group_attrs)

@@ -89,10 +89,21 @@ def open(paths: Sequence[str]) -> list[Dataset] | Saved:
     if kind == "format":
         return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
     if kind == "arrays":
-        return _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)
+        return [_noted(array, paths[0]) for array in _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)]
     members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.OPTIONAL[:-1], *_OWN[kind], "group_attributes"))
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
-    return [_array("data", kind, members, folder, *folder.files(members["files"]), group)]
+    return [_noted(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])]
+
+
+def _noted(array: Dataset, path: str) -> Dataset:
+    """An array with what the set lacked that the description was written of: it says where the rest is, and how much is not there."""
+    counts = array.attrs.get("incomplete")
+    if not isinstance(counts, dict) or not counts or not all(type(n) is int and n > 0 for n in counts.values()):
+        return array
+    told = ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in counts.items())
+    found = Absence(f"{path}: was written of a set that is incomplete: {told}", counts=counts)
+    attrs = {name: value for name, value in array.attrs.items() if name != "incomplete"}
+    return replace(array, attrs=attrs, absent=(*array.absent, found))
 
 
 def _kind(value: Value, kinds: Sequence[str]) -> str:
