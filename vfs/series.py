@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _MOST_NAMED = 1000  # files whose names are worked out: a garbled number may leave any number of gaps
 _MOST_SAID = 4  # names in a message
+_MOST_RUNS = 3  # runs of frames in a message
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,23 @@ def in_front(path: str, first: int = 1) -> Lost:
     """The files of a series in front of one, where the series begins with the number `first`."""
     start, digits, ending = _parts(path)
     return _run(start, first, int(digits), _padded(digits), ending) if digits else Lost()
+
+
+def ranges(frames: Sequence[tuple[int, int]]) -> str:
+    """Frames for messages, by the first and the last of each run: "frame 3", "frames 20 to 39, 60 to 79"."""
+    words = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in frames[:_MOST_RUNS]]
+    one = len(frames) == 1 and frames[0][0] == frames[0][1]
+    return ("frame " if one else "frames ") + ", ".join(words) + (", …" if len(frames) > _MOST_RUNS else "")
+
+
+def holes(first: Sequence[int], held: Sequence[int]) -> list[tuple[int, int]]:
+    """The frames in front of files and between them that none of them holds, first and last of each run.
+
+    Args:
+        first: number of the first frame of each file; held: how many it holds.
+    """
+    ends = [0, *(begin + n for begin, n in zip(first, held, strict=True))]
+    return [(end, begin - 1) for end, begin in zip(ends, first, strict=False) if begin > end]
 
 
 def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:

@@ -215,7 +215,8 @@ def test_missing_files(tmp_path: Path, lost: int) -> None:
     path = write_frms6(tmp_path, frames, frames_per_file=2, scan=(2, 3))
     (tmp_path / f"scan_{lost:03}.frms6").unlink()
     frames[2 * lost - 2 : 2 * lost] = 0
-    array = incomplete(path, f"scan.hdr: scan_{lost:03}.frms6 is missing; the set goes on to scan_003", kind=vfs.MissingSourceError)
+    said = f"scan.hdr: scan_{lost:03}.frms6 is missing, with frames {2 * lost - 2} to {2 * lost - 1}; the set goes on to scan_003"
+    array = incomplete(path, said, kind=vfs.MissingSourceError)
     same(array[...], frames.reshape(2, 3, 4, 3))
     assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 2}
     named = [tmp_path / f"scan_{k:03}.frms6" for k in (1, 2, 3) if k != lost]

@@ -134,7 +134,7 @@ def test_truncated(tmp_path: Path) -> None:
     same(warned(path, "scan_001.tvips", "found 0 and 0")[...], twin[:3])
 
 
-@pytest.mark.parametrize(("cut", "words"), [(1, "scan_000.tvips: expected whole records"), (132, "ends too early, 1 frame is missing between it and scan_001")])
+@pytest.mark.parametrize(("cut", "words"), [(1, "scan_000.tvips: expected whole records"), (132, "scan_001.tvips does not follow on it: frame 2 is missing")])
 def test_a_file_in_the_middle_that_is_cut(tmp_path: Path, cut: int, words: str) -> None:
     twin = frames_of((6, 3, 4), "u2")
     path = write_tvips(tmp_path, twin, frames_per_file=3)
@@ -152,7 +152,7 @@ def test_missing_files(tmp_path: Path) -> None:
     held = (tmp_path / "scan_001.tvips").read_bytes()
     (tmp_path / "scan_001.tvips").unlink()
     twin[2:4] = 0
-    array = incomplete(path, "scan_001.tvips is missing; the series goes on to scan_002", kind=vfs.MissingSourceError)
+    array = incomplete(path, "scan_001.tvips is missing, with frames 2 to 3; the series goes on to scan_002", kind=vfs.MissingSourceError)
     same(array[...], twin)
     assert array.valid.tolist() == [True, True, False, False, True, True]
     assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 2}

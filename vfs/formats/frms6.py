@@ -201,7 +201,8 @@ def _absences(chosen: _Set, counts: Sequence[_Counts], first: Sequence[int]) -> 
     if chosen.lost.count:
         blank = first[-1] - sum(one.said or one.stored for one in counts[:-1])
         lost = {"files_missing": chosen.lost.count, "frames_missing": blank}
-        said = f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}; the set goes on to {os.path.basename(chosen.signal[-1])}"
+        frames = series.ranges(series.holes(first, [one.said or one.stored for one in counts]))
+        said = f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, with {frames}; the set goes on to {os.path.basename(chosen.signal[-1])}"
         found.append(Absence(said, MissingSourceError, _BLANK, lost, chosen.lost.paths))
     for k, (path, one) in enumerate(zip(chosen.signal, counts, strict=True)):
         last = k == len(counts) - 1

@@ -223,8 +223,10 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
 def _absences(files: Files, lost: series.Lost, counts: np.ndarray, rests: np.ndarray, gaps: np.ndarray, record: int) -> tuple[Absence, ...]:
     """What the files lack."""
     found, missing = [], int(gaps.sum())
+    holes = series.holes((gaps.cumsum() + counts.cumsum() - counts).tolist(), counts.tolist())
+    frames = f", with {series.ranges(holes)}" if holes else ""
     if lost.count:
-        said = f"{files.paths[0]}: {lost}; the series goes on to {os.path.basename(files.paths[-1])}"
+        said = f"{files.paths[0]}: {lost}{frames}; the series goes on to {os.path.basename(files.paths[-1])}"
         found.append(Absence(said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": missing}, lost.paths))
     for k in np.flatnonzero((rests > 0) | (counts == 0)).tolist():
         said = f"{files.paths[k]}: expected whole records of {record:,} bytes, found {counts[k]:,} and {rests[k]:,} bytes more"
@@ -232,8 +234,8 @@ def _absences(files: Files, lost: series.Lost, counts: np.ndarray, rests: np.nda
         found.append(Absence(said, TruncatedSourceError if cut else None, _BLANK, {"bytes_left_over": int(rests[k])}))
     if missing and not lost.count:
         k = int(np.flatnonzero(gaps)[0])
-        what = "frame is" if gaps[k] == 1 else "frames are"
-        said = f"{files.paths[k - 1]}: ends too early, {gaps[k]:,} {what} missing between it and {os.path.basename(files.paths[k])}"
+        what = "is" if missing == 1 else "are"
+        said = f"{files.paths[k - 1]}: ends too early, {os.path.basename(files.paths[k])} does not follow on it: {series.ranges(holes)} {what} missing"
         found.append(Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": missing}))
     return tuple(found)
 

@@ -17,7 +17,6 @@ from vfs.dataset import Absence
 from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats.mib.heads import Found
 
-_MOST_SAID = 3  # ranges of frames in a message
 _BLANK = "shows these frames as blank"
 
 
@@ -114,11 +113,11 @@ def _holes(named: str, stored: Stored, rests: np.ndarray, front: int, total: int
             cut, cut_frames = [*cut, before + int(np.argmax(rests[before:after] > 0))], [*cut_frames, frames]
     if lost_frames:
         counts = {"files_missing": lost.count, "frames_missing": _count(lost_frames)}
-        yield Absence(f"{named}: {lost}, with {_ranges(lost_frames)} of {total:,}", MissingSourceError, _BLANK, counts, lost.paths)
+        yield Absence(f"{named}: {lost}, with {series.ranges(lost_frames)} of {total:,}", MissingSourceError, _BLANK, counts, lost.paths)
     if cut_frames:
         file, count = cut[0], _count(cut_frames)
         how = f"ends too early, {os.path.basename(paths[file + 1])} does not follow on it"
-        said = f"{paths[file]}: {how}{_others(len(cut))}: {_ranges(cut_frames)} of {total:,} {'is' if count == 1 else 'are'} missing"
+        said = f"{paths[file]}: {how}{_others(len(cut))}: {series.ranges(cut_frames)} of {total:,} {'is' if count == 1 else 'are'} missing"
         yield Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": count})
 
 
@@ -135,12 +134,6 @@ def _count(ranges: Sequence[tuple[int, int]]) -> int:
 
 def _others(files: int) -> str:
     return "" if files == 1 else f", as {files - 1:,} other{'s do' if files > 2 else ' does'}"
-
-
-def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
-    words = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges[:_MOST_SAID]]
-    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    return ("frame " if one else "frames ") + ", ".join(words) + (", …" if len(ranges) > _MOST_SAID else "")
 
 
 def _last(count: int) -> str:
