@@ -20,15 +20,15 @@ import pytest
 import vfs
 from vfs import cli, frames
 from vfs.errors import OptionError
-from vfs.frames import View, look
+from vfs.frames import FrameView, look
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy
 
 RANDOM = np.random.default_rng(8)
 
 
-def opened(folder: Path, values: np.ndarray, **options: Any) -> View:
-    return View.of(vfs.open(write_npy(folder, values), **options))
+def opened(folder: Path, values: np.ndarray, **options: Any) -> FrameView:
+    return FrameView.of(vfs.open(write_npy(folder, values), **options))
 
 
 def binned(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_kinds_of_frames(tmp_path: Path) -> None:
     colours = RANDOM.integers(0, 255, (6, 4, 3)).astype("u1")
     for planar in (False, True):
         pages = [np.moveaxis(colours, 2, 0).copy()] if planar else [colours]
-        seen = look(View.of(vfs.open(write_tiff(tmp_path / f"{planar}.tif", pages, planar=planar))), (), 9, 9)
+        seen = look(FrameView.of(vfs.open(write_tiff(tmp_path / f"{planar}.tif", pages, planar=planar))), (), 9, 9)
         np.testing.assert_array_equal(seen.picture, colours)
     assert look(opened(tmp_path, np.array(5.5)), (), 9, 9).mean == 5.5
 
@@ -84,7 +84,7 @@ def test_saturated_pixels_are_those_of_the_counter(tmp_path: Path) -> None:
     frame = np.zeros((1, 8, 8), "u2")
     frame[0, 2, 2:5] = 4095
     path = write_mib(tmp_path, frame, kind="R64", depth=12)
-    assert (look(View.of(vfs.open(path)), (0,), 9, 9).saturated, look(View.of(vfs.open(path, dtype="f4")), (0,), 9, 9).full) == (3, None)
+    assert (look(FrameView.of(vfs.open(path)), (0,), 9, 9).saturated, look(FrameView.of(vfs.open(path, dtype="f4")), (0,), 9, 9).full) == (3, None)
 
 
 def test_of_a_frame_that_is_too_large_a_share_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

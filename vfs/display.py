@@ -12,7 +12,7 @@ from html import escape
 
 from vfs.array import ArrayReader
 from vfs.errors import VfsError, printable
-from vfs.frames import View, look
+from vfs.frames import FrameView, look
 from vfs.picture import contrast, png, shaded
 from vfs.tiling import negotiate, size
 
@@ -123,7 +123,7 @@ def _grid(array: ArrayReader, axes: Sequence[int]) -> str:
 
 def _thumbnail(array: ArrayReader) -> str:
     """The frame in the middle as an image, or "" where it is not read with one small read, or cannot be."""
-    view = View.of(array)
+    view = FrameView.of(array)
     if len(view.sizes) < 2 or not array.size or array.dataset.companion:
         return ""
     frames = negotiate("frames", array.source)

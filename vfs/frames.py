@@ -28,7 +28,7 @@ _DEPTHS = ("counter_depth", "bit_depth_real")  # attributes that say how many bi
 
 
 @dataclass(frozen=True)
-class View:
+class FrameView:
     """Which axes of an array say which frame it is, and which axes a frame has.
 
     Attributes:
@@ -43,7 +43,7 @@ class View:
     colour: int | None
 
     @classmethod
-    def of(cls, array: ArrayReader) -> View:
+    def of(cls, array: ArrayReader) -> FrameView:
         """The last two axes of a frame are its picture; an array without frames of its own (time stamps of a scan) is one."""
         axes = list(range(array.ndim))
         colour = next((k for k in axes if array.dims[k] == _COLOURS and array.shape[k] in (3, 4) and array.dtype.kind in "uf" and array.ndim > 2), None)
@@ -185,7 +185,7 @@ class _Canvas:
         return drawn
 
 
-def look(view: View, position: Sequence[int], height: int, width: int) -> Look:
+def look(view: FrameView, position: Sequence[int], height: int, width: int) -> Look:
     """Look at a frame.
 
     Args:
@@ -226,7 +226,7 @@ def _scaled(n: int, most: int, scale: float) -> int:
     return max(round(n / scale), min(n, most, 8), 1 if n else 0)
 
 
-def _bands(view: View) -> tuple[list[range], float]:
+def _bands(view: FrameView) -> tuple[list[range], float]:
     """Which rows of a frame are read together.
 
     Returns: (ranges of rows, the share of the frame that they are).
@@ -251,7 +251,7 @@ def _bands(view: View) -> tuple[list[range], float]:
     return bands, sum(map(len, bands)) / rows
 
 
-def _plain(view: View, values: np.ndarray) -> np.ndarray:
+def _plain(view: FrameView, values: np.ndarray) -> np.ndarray:
     """What was read of a frame as numbers [rows, columns, samples], of colours without opacity."""
     axes = [*view.where, *view.shown, *(() if view.colour is None else (view.colour,))]
     shape = [values.shape[k] for k in view.shown]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vfs.api import VirtualGroup
-from vfs.frames import Look, View, look
+from vfs.frames import FrameView, Look, look
 from vfs.picture import bars, contrast, shaded, shares
 from vfs.screen import Screen
 
@@ -28,7 +28,7 @@ def looked(group: VirtualGroup, position: str | None, screen: Screen) -> Iterato
         SourceError: the frame cannot be read.
     """
     array = group.main
-    view = View.of(array)
+    view = FrameView.of(array)
     at = view.middle if position is None else view.position(position)
     sizes = ", ".join(f"{array.dims[k]}: {array.shape[k]}" for k in range(array.ndim) if k not in view.where) or "one number"
     index = f"[{', '.join(map(str, at))}]" if at and array.size else ""
@@ -48,11 +48,11 @@ def looked(group: VirtualGroup, position: str | None, screen: Screen) -> Iterato
 
 def picture(group: VirtualGroup, position: tuple[int, ...], screen: Screen) -> str:
     """Only the picture of a frame of a group's main array."""
-    view = View.of(group.main)
+    view = FrameView.of(group.main)
     return _pictured(look(view, position, *screen.room), screen)
 
 
-def _where(view: View, position: tuple[int, ...]) -> Iterator[str]:
+def _where(view: FrameView, position: tuple[int, ...]) -> Iterator[str]:
     """Where the frame is: its place along each axis of positions, and what that is where the axis is calibrated."""
     known = view.array.calibration
     places = []
@@ -65,7 +65,7 @@ def _where(view: View, position: tuple[int, ...]) -> Iterator[str]:
         yield ", ".join(places)
 
 
-def _drawn(view: View, seen: Look, screen: Screen) -> Iterator[str]:
+def _drawn(view: FrameView, seen: Look, screen: Screen) -> Iterator[str]:
     if not view.shown and view.colour is None:
         return
     if seen.picture.ndim == 1:
@@ -81,7 +81,7 @@ def _pictured(seen: Look, screen: Screen) -> str:
     return screen.shown(shaded(seen.picture, *contrast(seen.picture)))
 
 
-def _plot(view: View, seen: Look, screen: Screen) -> Iterator[str]:
+def _plot(view: FrameView, seen: Look, screen: Screen) -> Iterator[str]:
     """Values along an axis as bars."""
     rows, columns = max(4, min(16, screen.rows - 12)), max(16, screen.columns - 1)
     values = seen.picture

@@ -42,9 +42,9 @@ from vfs.boundary import current
 from vfs.dataset import Absence, Dataset, Files
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
-from vfs.formats.mib.absent import Stored, absences, in_front
+from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
-from vfs.formats.mib.heads import Found, Geometry, first_frames, pixels, read_heads, upside_down
+from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads, upside_down
 from vfs.headers import nav_dims, read_at
 from vfs.layout import FrameLayout, altered, whole_frame
 
@@ -84,7 +84,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
             f"{found.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has {found.sizes[0]:,}; it looks truncated"
         )
     counts = counts[full]
-    stored = Stored(found, full, counts, first_frames(found, full, counts, record), record)
+    stored = StoredFrames(found, full, counts, first_frames(found, full, counts, record), record)
     expected = _expected(hdr_path, hdr)
     front = in_front(stored, expected)
     layout = FrameLayout.of(
@@ -219,7 +219,7 @@ def _count(hdr: dict[str, str], key: str) -> int:
     return int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
 
 
-def _attrs(found: Found, geometry: Geometry, hdr: dict[str, str]) -> dict[str, Any]:
+def _attrs(found: MibFiles, geometry: Geometry, hdr: dict[str, str]) -> dict[str, Any]:
     """What the header of the first frame and the .hdr file say."""
     head = found.head
     if len(head) < min(geometry.header, found.sizes.item(0)):

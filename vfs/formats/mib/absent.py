@@ -15,15 +15,15 @@ import numpy as np
 from vfs import series
 from vfs.dataset import Absence
 from vfs.errors import MissingSourceError, TruncatedSourceError
-from vfs.formats.mib.heads import Found
+from vfs.formats.mib.heads import MibFiles
 
 _BLANK = "shows these frames as blank"
 
 
-class Stored(NamedTuple):
+class StoredFrames(NamedTuple):
     """Which frames the files hold."""
 
-    found: Found
+    found: MibFiles
     full: np.ndarray
     """int64[m], the files that hold whole frames"""
     counts: np.ndarray
@@ -39,7 +39,7 @@ class Stored(NamedTuple):
         return int(self.begin[-1] + self.counts[-1])
 
 
-def in_front(stored: Stored, expected: int) -> int:
+def in_front(stored: StoredFrames, expected: int) -> int:
     """How many frames are missing in front of the first file.
 
     They are, where fewer than the .hdr says are stored, their numbers begin above 1 and the name of the first file says that it is not the
@@ -57,7 +57,7 @@ def in_front(stored: Stored, expected: int) -> int:
     return 0
 
 
-def absences(named: str, stored: Stored, front: int, expected: int, scan: Sequence[int], whole_series: bool) -> tuple[Absence, ...]:
+def absences(named: str, stored: StoredFrames, front: int, expected: int, scan: Sequence[int], whole_series: bool) -> tuple[Absence, ...]:
     """What is absent, worst first.
 
     Args:
@@ -85,7 +85,7 @@ def absences(named: str, stored: Stored, front: int, expected: int, scan: Sequen
     return tuple(found)
 
 
-def _first_ones(named: str, stored: Stored, front: int, expected: int, whole_series: bool) -> Iterator[Absence]:
+def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, whole_series: bool) -> Iterator[Absence]:
     """Frames in front of the first file. Without a .hdr that tells how many there should be they are no part of what is shown."""
     path, number = stored.found.paths[0], stored.found.sequences.item(0)
     lost = series.in_front(path)
@@ -98,7 +98,7 @@ def _first_ones(named: str, stored: Stored, front: int, expected: int, whole_ser
         yield Absence(said, counts={"files_missing": lost.count, "frames_missing": number - 1}, files=lost.paths)
 
 
-def _holes(named: str, stored: Stored, rests: np.ndarray, front: int, total: int) -> Iterator[Absence]:
+def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, total: int) -> Iterator[Absence]:
     """Frames between those that are stored: of files that are missing, or that were cut."""
     paths = stored.found.paths
     ends = np.concatenate([[0], (stored.begin + stored.counts)[:-1]])
@@ -121,7 +121,7 @@ def _holes(named: str, stored: Stored, rests: np.ndarray, front: int, total: int
         yield Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": count})
 
 
-def _left_over(stored: Stored, rests: np.ndarray) -> Absence:
+def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
     """Bytes behind the last whole frame of a file."""
     files, left = np.flatnonzero(rests), int(rests.sum())
     said = f"{stored.found.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,} {'byte is' if left == 1 else 'bytes are'} left out"

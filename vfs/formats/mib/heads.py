@@ -42,7 +42,7 @@ class Geometry(NamedTuple):
         return f"{self.x} × {self.y} pixels {self.kind}{depth}, chips {self.layout}, headers of {self.header} bytes"
 
 
-class Found(NamedTuple):
+class MibFiles(NamedTuple):
     """The files of a set in the order of their first frames."""
 
     paths: tuple[str, ...]
@@ -74,7 +74,7 @@ class _Words(NamedTuple):
     """from that comma to the end, where the last field matters (R64)"""
 
 
-def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Found]:
+def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, MibFiles]:
     """The first header of every file (one open, stat and read each). Returns what they agree on, and the files in their order."""
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
@@ -97,11 +97,11 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Fou
         if sequence <= least[0] and (sequence, path) < least:
             least, lowest = (sequence, path), head
     if len(paths) == 1:
-        return first, Found((path,), sequences, sizes, times, ctimes, lowest)
+        return first, MibFiles((path,), sequences, sizes, times, ctimes, lowest)
     order = np.argsort(sequences, kind="stable")
     if (np.diff(sequences[order]) == 0).any():
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
-    return first, Found(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], ctimes[order], lowest)
+    return first, MibFiles(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], ctimes[order], lowest)
 
 
 def _head(path: str) -> tuple[bytes, os.stat_result]:
@@ -206,7 +206,7 @@ def upside_down(pieces: np.ndarray, height: int) -> np.ndarray:
     return turned
 
 
-def first_frames(found: Found, full: np.ndarray, counts: np.ndarray, record: int) -> np.ndarray:
+def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: int) -> np.ndarray:
     """Index of the first frame of every file that has whole ones: its sequence number minus the smallest, which may be in a file that was cut before its end.
 
     Args:
