@@ -298,6 +298,14 @@ def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> t
     return fd, found
 
 
+def read_open(fd: int, size: int, offset: int) -> bytes:
+    """Read `size` bytes of an open file from `offset` on, or what there is: a read that gives less before the end of the file is continued."""
+    got = os.pread(fd, size, offset) if size else b""
+    while len(got) < size and (more := os.pread(fd, size - len(got), offset + len(got))):
+        got += more
+    return got
+
+
 def _open_leased(path: str, flags: int) -> int:
     """Wait for a file that is leased, and for nothing that is no file: another thing may have its name by now."""
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)

@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vfs.boundary import open_file
+from vfs.boundary import open_file, read_open
 from vfs.errors import FormatError, SourceError, TruncatedSourceError
 
 TYPES = {2: "i2", 3: "i4", 4: "u2", 5: "u4", 6: "f4", 7: "f8", 8: "?", 9: "i1", 10: "u1", 11: "i8", 12: "u8"}
@@ -125,7 +125,7 @@ class _Parser:
         if a < 0 or a + size > len(self.buffer):
             if size > self.size - self.at:
                 raise TruncatedSourceError(f"{self.path}: its tags go on beyond byte {self.at + size:,}, the file has {self.size:,}; it looks truncated")
-            self.buffer = os.pread(self.fd, max(size, _BUFFER), self.at)
+            self.buffer = read_open(self.fd, max(size, _BUFFER), self.at)
             self.first, a = self.at, 0
             if len(self.buffer) < size:
                 raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes at byte {self.at:,}, found {len(self.buffer):,}")

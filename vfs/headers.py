@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from vfs.boundary import Boundary, absolute, open_found, remember, remembered
+from vfs.boundary import Boundary, absolute, open_found, read_open, remember, remembered
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.options import shown
 
@@ -71,9 +71,7 @@ def _read(path: str, size: int, offset: int) -> tuple[bytes, os.stat_result]:
         try:
             # a garbled header may name any place and any size: no memory for what is not there
             left = max(0, min(size, found.st_size - offset)) if offset >= 0 else 0
-            got = os.pread(fd, left, offset) if left else b""
-            while len(got) < left and (more := os.pread(fd, left - len(got), offset + len(got))):
-                got += more
+            got = read_open(fd, left, offset)
         finally:
             os.close(fd)
     except OSError as error:

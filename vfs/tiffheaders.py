@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from vfs.boundary import open_file
+from vfs.boundary import open_file, read_open
 from vfs.errors import DecodeError, DependencyError, FormatError, SourceError, TruncatedSourceError
 
 DESCRIPTION, SOFTWARE = 270, 305
@@ -139,15 +139,10 @@ class Reader:
             return self._window[inside : inside + size]
         if at + size > self.size:
             raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes of structure at byte {at:,}, the file has {self.size:,}; it looks truncated")
-        parts: list[bytes] = []
-        want = max(size, 4096)  # what a directory points to is often next to it
         try:
-            while want > 0 and (part := os.pread(self.fd, want, at + sum(len(p) for p in parts))):
-                parts.append(part)
-                want -= len(part)
+            got = read_open(self.fd, max(size, 4096), at)  # what a directory points to is often next to it
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
-        got = b"".join(parts)
         if len(got) < size:
             raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes at byte {at:,}, found {len(got):,}; it looks truncated")
         if len(got) <= 1 << 16:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from vfs import series
-from vfs.boundary import open_stream
+from vfs.boundary import open_stream, read_open
 from vfs.dataset import Absence, Dataset, Files
 from vfs.dmtags import Tags, is_tag_file, plain, read_tags
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
@@ -147,7 +147,7 @@ class _Sector:
 
     def raw(self, block: int) -> bytes:
         try:
-            return os.pread(self.fd, k2is.HEADER, block * k2is.BYTES)
+            return read_open(self.fd, k2is.HEADER, block * k2is.BYTES)
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
 

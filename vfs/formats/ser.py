@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.boundary import open_stream
+from vfs.boundary import open_stream, read_open
 from vfs.dataset import Absence, Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
@@ -157,7 +157,7 @@ def _elements(path: str, series: _Series, size: int) -> tuple[np.dtype, tuple[in
     kind = first[lead:]
     with open_stream(path) as file:
         for n, at in enumerate(series.offsets.tolist()):
-            found = os.pread(file.fileno(), len(kind), at + lead)
+            found = read_open(file.fileno(), len(kind), at + lead)
             if found != kind:
                 raise FormatError(f"{path}: element {n} at byte {at:,} has another dtype or shape than element 0; they cannot be one array")
     return dtype, shape, [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0], "") for k in range(axes)][::-1], before

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from vfs import series
-from vfs.boundary import open_file
+from vfs.boundary import open_file, read_open
 from vfs.dataset import Absence, Dataset, Files, per_frame
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
@@ -144,7 +144,7 @@ class _FrameHeaders:
             try:
                 descriptor = open_file(self.paths[file])
                 try:
-                    got = [os.pread(descriptor, size, p - start + byte + at) if p < stop else bytes(size) for p in positions[which == row].tolist()]
+                    got = [read_open(descriptor, size, p - start + byte + at) if p < stop else bytes(size) for p in positions[which == row].tolist()]
                 finally:
                     os.close(descriptor)
             except OSError as error:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vfs.boundary import open_found
+from vfs.boundary import open_found, read_open
 from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, SourceError
 from vfs.formats.mib.decoders import RawDecoder
@@ -109,7 +109,7 @@ def _head(path: str) -> tuple[bytes, os.stat_result]:
     try:
         fd, found = open_found(path)
         try:
-            head = os.pread(fd, _HEAD, 0)
+            head = read_open(fd, _HEAD, 0)
         finally:
             os.close(fd)
     except OSError as error:
