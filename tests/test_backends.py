@@ -117,14 +117,21 @@ def test_memory_answers_as_files_do() -> None:
     assert junk.tobytes() == b"\xa512\xa5\xa5\xa5\xa5\xa5\xa59"
 
 
-def test_counting_counts_what_would_be_read() -> None:
-    backend = CountingBackend(MemoryBackend([bytes(100_000)], copies=True))
+def test_counting_counts_what_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(100_000))
+    backend = CountingBackend(make_backend("buffered", Files.stat([path])))
     memory = np.empty(100_000, np.uint8)
+    wanted = np.array([[0, 0, 100], [0, 200, 300], [0, 50_000, 50_100]])
+    backend.span(0, 0, 90_000, memory, wanted)  # the kernel may have been read from disk
+    backend.reads.clear()
     backend.span(0, 10, 30, memory)
     assert backend.nbytes == 20
-    backend.span(0, 0, 90_000, memory, np.array([[0, 0, 100], [0, 200, 300], [0, 50_000, 50_100]]))
+    backend.span(0, 0, 90_000, memory, wanted)
     assert backend.nbytes == 20 + 300 + 100  # the gap of 100 bytes is read, the long one is not
-    assert [(read.file, read.start, read.stop) for read in backend.reads] == [(0, 10, 30), (0, 0, 90_000)]
+    assert backend.lend(0, 0, 5000, lambda fd: 5 - len(os.pread(fd, 3, 0)) - len(os.pread(fd, 3, 9))) == -1
+    assert [(read.file, read.start, read.stop, read.nbytes) for read in backend.reads] == [(0, 10, 30, 20), (0, 0, 90_000, 400), (0, 0, 5000, 6)]
+    assert CountingBackend(MemoryBackend([b""])).lend(0, 0, 0, lambda fd: pytest.fail("there is no file")) is None
 
 
 def test_failing_fails_as_told() -> None:
@@ -134,6 +141,22 @@ def test_failing_fails_as_told() -> None:
     with pytest.raises(SourceError, match="file 0: bytes 50 to 51"):
         backend.span(0, 50, 51, memory)
     backend.span(0, 0, 100, memory, np.array([[0, 0, 50], [0, 51, 100]]))
+
+
+def test_a_file_is_lent_where_nothing_fails_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(100))
+    backend = FailingBackend(make_backend("buffered", Files.stat([path])), lambda file, start, stop: start <= 50 < stop)
+    assert backend.lend(0, 0, 50, lambda fd: -1) == -1
+    assert backend.lend(0, 0, 51, lambda fd: pytest.fail("was lent")) is None
+
+
+@pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
+@pytest.mark.parametrize("name", ["mmap", "direct"])
+def test_some_lend_nothing(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(100))
+    assert make_backend(name, Files.stat([path])).lend(0, 0, 100, lambda fd: pytest.fail("was lent")) is None
 
 
 @pytest.mark.parametrize("sparse", [False, True])

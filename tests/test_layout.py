@@ -40,12 +40,19 @@ class TwelveBits:
     word_pixels: int = 2
     accumulates: bool = False
     straight: bool = False
+    lined: bool = False
 
     @staticmethod
     def pack(pixels: np.ndarray) -> bytes:
         even, odd = np.pad(pixels.reshape(-1), (0, pixels.size % 2)).reshape(-1, 2).T.astype(np.uint32)
         word = even | odd << 12
         return np.stack([word & 255, word >> 8 & 255, word >> 16], axis=1).astype(np.uint8).tobytes()
+
+    def converts(self, dtype: np.dtype) -> bool:
+        return False
+
+    def step(self, dtype: np.dtype) -> None:
+        return None
 
     def decode(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         for row in rows:
@@ -66,6 +73,13 @@ class BytePlanes:
     word_pixels: int = 1
     accumulates: bool = True
     straight: bool = False
+    lined: bool = False
+
+    def converts(self, dtype: np.dtype) -> bool:
+        return False
+
+    def step(self, dtype: np.dtype) -> None:
+        return None
 
     def decode(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         for row in rows:

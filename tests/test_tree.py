@@ -20,8 +20,9 @@ import vfs
 from tests.test_array import failing, in_memory
 from tests.test_layout import DTYPES, some
 from vfs.array import ArrayReader
+from vfs.backends import make_backend
 from vfs.cache import ChunkCache
-from vfs.dataset import Dataset
+from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.errors import OptionError, SourceError
 from vfs.layout import FrameLayout
@@ -206,14 +207,19 @@ def test_parts_of_files(zarr_format: int, limit: int) -> None:
                 assert got.tobytes() == whole.tobytes()[start:stop], (key, start, stop)
 
 
-def test_a_part_of_a_huge_chunk_reads_that_part() -> None:
+def test_a_part_of_a_huge_chunk_reads_that_part(tmp_path: Path) -> None:
     values = np.arange(64 * 1024, dtype="<u4").reshape(8, 64, 128)
-    backend = CountingBackend(MemoryBackend([values.tobytes()], copies=True, window=1 << 19))
+    path = tmp_path / "values.bin"
+    path.write_bytes(values.tobytes())
+    backend = CountingBackend(make_backend("buffered", Files.stat([path])))
     array = array_of(values, backend=backend, chunks=(-1, -1, -1), cache=ChunkCache(values.nbytes - 1))
-    got = tree_of(array).zarr(3).get("data/c/0/0/0", 100_001, 104_097)
+    face = tree_of(array).zarr(3)
+    face.get("data/c/0/0/0", 60_001, 70_000)  # loads kernels
+    backend.reads.clear()
+    got = face.get("data/c/0/0/0", 100_001, 104_097)
     assert got is not None
     assert got.tobytes() == values.tobytes()[100_001:104_097]
-    assert backend.nbytes <= 4096 + 8
+    assert 4096 <= backend.nbytes <= 4096 + 8
 
 
 def test_reading_a_part_twice_decodes_once() -> None:

@@ -29,17 +29,12 @@ from vfs.kernels import steps
 class Decoder(Protocol):
     """Decodes read ranges.
 
-    One that also has `converts(dtype)` writes elements of the dtypes for which that is true, too, in the same pass.
-
-    One that also has `step(dtype)` gives the address of a kernel that does what `decode` does into memory of that dtype (see
-    `vfs.kernels.steps`): a read need not come back to the interpreter for every piece of a file.
-
     Attributes:
         dtype: of the elements it writes, native byte order.
         word_bytes, word_pixels: the smallest unit that decodes by itself: that many bytes hold that many elements.
         accumulates: True where it adds to the output, which must then be cleared.
         straight: True where the bytes in the file already are the elements in native order: contiguous ranges need no decoding.
-        lined: True where it takes ranges of several lines. One that does not say so is given a range for each line.
+        lined: True where it takes ranges of several lines; else it is given a range for each line.
     """
 
     @property
@@ -52,6 +47,20 @@ class Decoder(Protocol):
     def accumulates(self) -> bool: ...
     @property
     def straight(self) -> bool: ...
+    @property
+    def lined(self) -> bool: ...
+
+    def converts(self, dtype: np.dtype) -> bool:
+        """Say whether `decode` also writes elements of another dtype, in the same pass."""
+
+    def step(self, dtype: np.dtype) -> int | None:
+        """Give a kernel that does what `decode` does: a read need not come back to the interpreter for every piece of a file.
+
+        Args:
+            dtype: of the output: `dtype`, or one that it converts to.
+
+        Returns: its address, see `vfs.kernels.steps`; None where there is no such kernel.
+        """
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         """Write the elements of `ranges`.
@@ -67,14 +76,17 @@ class Decoder(Protocol):
 class BlockDecoder(Protocol):
     """Decodes whole blocks. `word_bytes` is 0.
 
-    One that also has `decode_into(data, block, out)` writes the elements into memory of theirs (dtype[size], in C order), so that a
-    block that is wanted as a whole goes straight to where it belongs.
+    Attributes:
+        decode_into: a method (data, block, out) that writes the elements into `out`, dtype[size] in C order. Blocks that are wanted as a
+            whole then go straight to where they belong. None where it has no such method: then all go through the cache.
     """
 
     @property
     def dtype(self) -> np.dtype: ...
     @property
     def word_bytes(self) -> int: ...
+    @property
+    def decode_into(self) -> Callable[[np.ndarray, int, np.ndarray], None] | None: ...
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         """Decode one block.
@@ -155,6 +167,7 @@ class CodecDecoder:
     stored: np.dtype
     codec: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     word_bytes: int = 0
+    decode_into = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))

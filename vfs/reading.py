@@ -7,18 +7,19 @@ is possible. What is corrected or converted goes in tiles that stay in the proce
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from vfs import scan, tiling
-from vfs.backends import Backend, Lender
+from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.cache import ChunkCache
 from vfs.corrections import Corrections, corrected_box
 from vfs.dataset import TRIES, Dataset
-from vfs.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import DecodeError, OptionError, SourceError
 from vfs.geometry import Region
 from vfs.headers import dtype_option
@@ -71,7 +72,7 @@ class RegionReader:
         moved: `moved(0)` is another number once a file turned out to be touched, see `vfs.dataset.Files`.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
-        converts: the decoder does, in the same pass. lender: the backend, where kernels read from its files. longest: bytes of the longest file.
+        converts: the decoder does, in the same pass. longest: bytes of the longest file.
 
     Raises:
         OptionError: `dtype` does not fit.
@@ -95,12 +96,11 @@ class RegionReader:
         self.decodes_whole = dataset.decoder.word_bytes == 0
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
-        self.lined = getattr(dataset.decoder, "lined", False)
+        self.lined = not self.decodes_whole and cast(Decoder, dataset.decoder).lined
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
         self.views = self.as_stored and self.plain and not backend.copies
-        decoder, converted = dataset.decoder, self.dtype != self.stored and corrections is None
-        self.converts = converted and isinstance(decoder, PlainDecoder) and decoder.converts(self.dtype)
-        self.lender = cast(Lender, backend) if hasattr(backend, "lend") and hasattr(decoder, "step") else None
+        converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
+        self.converts = converted and cast(Decoder, dataset.decoder).converts(self.dtype)
         self.longest = int(dataset.files.sizes.max(initial=0))
 
     @property
@@ -305,7 +305,7 @@ class RegionReader:
 
     def fetch(self, rows: np.ndarray, flat: np.ndarray) -> None:
         """Put the elements of read ranges into their places, converted where `flat` has not the dtype that is stored."""
-        backend, decoder = self.backend, cast(Any, self.dataset.decoder)
+        backend, decoder = self.backend, cast(Decoder, self.dataset.decoder)
         converted = flat.dtype != self.stored
         one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)  # needs no kernel: neither calls, nor in a fresh process compiling
         if len(rows) > 1:
@@ -330,26 +330,36 @@ class RegionReader:
             wins = windows(rows, most)
             longest = _longest(wins)
         with scratch.borrow(longest + backend.margin) as memory:
-            each = wins.tolist() if self.lender is None or len(wins) <= 1 else self._decoded(self.lender, rows, wins, memory, flat)
+            each = wins.tolist() if len(wins) <= 1 else self._decoded(rows, wins, memory, flat)
             for file, start, stop, first, last, wanted in each:
                 part = rows[first:last]
                 few = in_lines(part, 0) if wanted * 2 < stop - start else None
                 decoder.decode(part, backend.span(file, start, stop, memory, few), start, flat)
 
-    def _decoded(self, lender: Lender, rows: np.ndarray, wins: np.ndarray, memory: np.ndarray, flat: np.ndarray) -> Iterator[list[int]]:
-        """Have a kernel read and decode windows, sorted by file, all of a file in one call. Gives those that it could not read: `span` says why."""
-        step, out, n = cast(Any, self.dataset.decoder).step(flat.dtype), flat.view(np.uint8), len(wins)
+    def _decoded(self, rows: np.ndarray, wins: np.ndarray, memory: np.ndarray, flat: np.ndarray) -> Iterator[list[int]]:
+        """Have a kernel read and decode windows, sorted by file, all of a file in one call.
+
+        Yields: windows that are left to do: those that could not be read (`span` says why), or all where there is no kernel or no file for it.
+        """
+        step, out, n = cast(Decoder, self.dataset.decoder).step(flat.dtype), flat.view(np.uint8), len(wins)
+        if step is None:
+            yield from wins.tolist()
+            return
+
+        def decode(fd: int, part: np.ndarray) -> int:
+            return int(decode_windows(fd, rows, part, step, memory, out))
+
         first = 0
         while first < n:
             file = wins.item(first, W_FILE)
             last = n if wins.item(n - 1, W_FILE) == file else int(np.searchsorted(wins[:, W_FILE], file, "right"))
             part = wins[first:last]
             start, stop = int(part[:, W_START].min()), int(part[:, W_STOP].max())
-            opened = lender.lend(file, start, stop)
-            bad = decode_windows(opened.fd, rows, part, step, memory, out)
-            if bad < 0:
-                lender.unchanged(opened, file, start, stop)
-            else:
+            bad = self.backend.lend(file, start, stop, partial(decode, part=part))
+            if bad is None:
+                yield from wins[first:].tolist()
+                return
+            if bad >= 0:
                 yield part[bad].tolist()
                 last = first + bad + 1
             first = last
@@ -360,7 +370,7 @@ class RegionReader:
         rows, covered = layout.read_ranges(region)
         if covered < out.size:
             out[...] = np.asarray(self.dataset.fill).astype(self.stored)
-        decode_into = getattr(self.dataset.decoder, "decode_into", None)
+        decode_into = cast(BlockDecoder, self.dataset.decoder).decode_into
         if decode_into is None or out.dtype != self.stored or not out.flags.c_contiguous or layout.leads is not None:
             self._place_blocks(layout, region, out, None)
             return covered >= out.size
@@ -387,7 +397,7 @@ class RegionReader:
             if all(part.stop > part.start for part in to):
                 out[tuple(to)] = self._block(where, shape)[tuple(of)]
 
-    def _decode_into(self, rows: np.ndarray, flat: np.ndarray, decode_into: Any) -> None:
+    def _decode_into(self, rows: np.ndarray, flat: np.ndarray, decode_into: Callable[[np.ndarray, int, np.ndarray], None]) -> None:
         """Decode whole blocks to where they belong: those of a window of the file are read together, and nothing else is done for each."""
         if self.cache.held:
             kept = [self.cache.peek((self.token, number)) for number in rows[:, PLANE].tolist()]

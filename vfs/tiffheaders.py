@@ -445,6 +445,7 @@ class SegmentDecoder:
     segments: int
     dtype: np.dtype
     word_bytes: int = 0
+    decode_into = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         stored = _inflated(self.header)

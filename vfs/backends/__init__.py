@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from vfs.errors import OptionError
 
 class Backend(Protocol):
     """Bytes of files.
-
-    One that reads from open files may also have `lend` and `unchanged`, see `Lender`: kernels then read from these themselves.
 
     Attributes:
         copies: True where `span` copies into `scratch`, False where it gives views and needs none.
@@ -51,22 +49,18 @@ class Backend(Protocol):
             SourceError: the bytes cannot be had. The message names file and byte range.
         """
 
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
+        """Have somebody else read from the open file: a kernel, which needs no interpreter between its reads.
 
-class Lender(Protocol):
-    """A backend whose open files others may read from."""
+        Args:
+            file: index into the set's files.
+            start, stop: all bytes that may be read lie between these.
+            read: takes a descriptor, good until it returns. Returns -1 where it read everything, else the number of the piece where it gave up.
 
-    def lend(self, file: int, start: int, stop: int) -> Any:
-        """An open file, for bytes `start` to `stop`: its `fd` is good for as long as the object is held.
-
-        Raises:
-            SourceError: as `Backend.span`.
-        """
-
-    def unchanged(self, opened: Any, file: int, start: int, stop: int) -> None:
-        """To be asked after reading.
+        Returns: what `read` returned; None where this backend lends no files, and `read` was not called.
 
         Raises:
-            SourceChangedError: the file was written meanwhile.
+            SourceError: the file cannot be opened, or was written meanwhile. Why a piece could not be read is for `span` to say.
         """
 
 

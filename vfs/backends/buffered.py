@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,7 +27,6 @@ class BufferedBackend:
 
     def __init__(self, files: Files) -> None:
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
-        self.lend = self.handles.get
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         opened = self.handles.get(file, start, stop)
@@ -44,10 +44,18 @@ class BufferedBackend:
             if bad >= 0:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     fill(opened, a, out[a - start : b - start])
-        self.unchanged(opened, file, start, stop)
+        self._check(opened, file, start, stop)
         return out
 
-    def unchanged(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int:
+        opened = self.handles.get(file, start, stop)
+        bad = read(opened.fd)
+        if bad < 0:
+            self._check(opened, file, start, stop)
+        return bad
+
+    def _check(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
+        """Raise `SourceChangedError` where a file was written while it was read."""
         now, files = os.fstat(opened.fd), self.handles.files
         if now.st_ctime_ns != files.ctimes.item(file) and not files.same(file, now):
             raise self.handles.wrong(opened, file, start, stop, now)

@@ -106,6 +106,9 @@ class DirectBackend:
             raise self.handles.wrong(opened, file, start, stop, now)
         return memory[start - first : stop - first]
 
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
+        """Lends nothing: these files can only be read in aligned blocks."""
+
     @staticmethod
     def _fill(opened: _Direct, start: int, stop: int, memory: np.ndarray, first: int) -> None:
         """Read bytes of a file to their places in memory that begins with byte `first`, with the blocks that they begin and end in."""

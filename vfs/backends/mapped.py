@@ -17,6 +17,7 @@ import ctypes
 import errno
 import mmap
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -136,6 +137,9 @@ class MmapBackend:
             _advise(window.at + first - base, stop - first, mmap.MADV_WILLNEED)  # whether the kernel does so is its own business
         window.last = stop
         return data[start - base : stop - base]
+
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
+        """Lends nothing: whoever has a view needs no file."""
 
     def _beyond(self, window: _Window, file: int, start: int, stop: int) -> np.ndarray:
         """The bytes `start` to `stop`, which the window does not have: it was refused, it ends before, or the file was shorter when it was mapped."""

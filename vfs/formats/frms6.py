@@ -256,6 +256,7 @@ class _Table:
 
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
     word_bytes: int = 0
+    decode_into = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:
@@ -274,6 +275,7 @@ class _Matlab:
 
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
     word_bytes: int = 0
+    decode_into = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:

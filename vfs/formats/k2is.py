@@ -112,10 +112,17 @@ class SectorDecoder:
     word_pixels: int = 16
     accumulates: bool = False
     straight: bool = False
+    lined: bool = False
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.uint16)
+
+    def converts(self, dtype: np.dtype) -> bool:
+        return False
+
+    def step(self, dtype: np.dtype) -> None:
+        return None
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         row, wrong = k2is.unpack(ranges, data, base, out)

@@ -153,6 +153,7 @@ class _Unpacked:
     packing: str
     skip: int
     word_bytes: int = 0
+    decode_into = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -192,6 +193,9 @@ class NibbleDecoder:
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.uint8)
+
+    def converts(self, dtype: np.dtype) -> bool:
+        return False
 
     def step(self, dtype: np.dtype) -> int:
         return steps.unpacking(4)
@@ -343,6 +347,7 @@ class _Table:
     """The positions of a scan from lines "y,x", as one block."""
 
     word_bytes: int = 0
+    decode_into = None
 
     @property
     def dtype(self) -> np.dtype:

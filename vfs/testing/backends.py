@@ -15,8 +15,8 @@ import numpy as np
 from vfs.backends import Backend
 from vfs.dataset import Files
 from vfs.errors import SourceError, TruncatedSourceError
-from vfs.kernels.fetch import GAP
 from vfs.kernels.ranges import DEST, START, STOP
+from vfs.testing.counted import counted
 
 JUNK = 0xA5
 """What `MemoryBackend` puts into bytes that nobody asked for."""
@@ -63,6 +63,9 @@ class MemoryBackend:
                 out[a - start : b - start] = content[a:b]
         return out
 
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
+        """Lends nothing: there is no file."""
+
 
 class _Around:
     """A backend that does what the one inside does."""
@@ -77,10 +80,13 @@ class _Around:
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         return self.inner.span(file, start, stop, scratch, wanted, width)
 
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
+        return self.inner.lend(file, start, stop, read)
+
 
 @dataclass(frozen=True)
 class Read:
-    """One call of `span`: file, bytes `start` to `stop`, and how many of them a backend that reads would fetch."""
+    """One call of `span` or `lend`: file, bytes `start` to `stop`, and how many bytes the kernel gave to the thread meanwhile."""
 
     file: int
     start: int
@@ -89,11 +95,10 @@ class Read:
 
 
 class CountingBackend(_Around):
-    """Logs every read.
+    """Logs every call that reads, with the bytes that were really read.
 
-    Bytes are counted as `buffered` fetches them: all of a span, or, where only some ranges of it are wanted, these and the
-    gaps between them that are shorter than a page. Put it around a backend that copies: one that maps is asked for
-    everything between the first and the last byte, whatever is touched of it.
+    The kernel counts them (see `vfs.testing.counted`): what is looked at in a map or in memory counts nothing, what is read to load a compiled
+    function counts, too. So read once before counting, and clear the log.
 
     Attributes:
         reads: the log.
@@ -105,31 +110,27 @@ class CountingBackend(_Around):
 
     @property
     def nbytes(self) -> int:
-        """Bytes fetched so far."""
+        """Bytes read so far."""
         return sum(read.nbytes for read in self.reads)
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
-        self.reads.append(Read(file, start, stop, stop - start if wanted is None else _fetched(wanted)))
-        return self.inner.span(file, start, stop, scratch, wanted, width)
+        found, nbytes = counted(lambda: self.inner.span(file, start, stop, scratch, wanted, width), "thread-self")
+        self.reads.append(Read(file, start, stop, nbytes))
+        return found
 
-
-def _fetched(wanted: np.ndarray) -> int:
-    total, end = 0, None
-    for a, b in sorted(wanted[:, START : STOP + 1].tolist()):
-        if end is not None and a <= end + GAP:
-            total += max(0, b - end)
-            end = max(end, b)
-        else:
-            total += b - a
-            end = b
-    return total
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
+        bad, nbytes = counted(lambda: self.inner.lend(file, start, stop, read), "thread-self")
+        if bad is not None:
+            self.reads.append(Read(file, start, stop, nbytes))
+        return bad
 
 
 class FailingBackend(_Around):
     """Refuses what a rule says.
 
     Args:
-        fails: (file, first byte, last byte half-open) -> True where reading them fails. It can be exchanged at any time.
+        fails: (file, first byte, last byte half-open) -> True where reading them fails; then reading more around them fails, too. It can be
+            exchanged at any time.
     """
 
     def __init__(self, inner: Backend, fails: Callable[[int, int, int], bool] = lambda file, start, stop: True) -> None:
@@ -143,9 +144,13 @@ class FailingBackend(_Around):
                 raise SourceError(f"file {file}: bytes {a:,} to {b:,} cannot be read: it was asked to fail")
         return self.inner.span(file, start, stop, scratch, wanted, width)
 
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
+        """Lends a file of which nothing fails between these bytes; else what is read of it comes to `span`, which knows what fails."""
+        return None if self.fails(file, start, stop) else self.inner.lend(file, start, stop, read)
+
 
 class SlowBackend(_Around):
-    """Waits before every read.
+    """Waits before every call that reads.
 
     Args:
         seconds: how long.
@@ -158,3 +163,7 @@ class SlowBackend(_Around):
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
         time.sleep(self.seconds)
         return self.inner.span(file, start, stop, scratch, wanted, width)
+
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
+        time.sleep(self.seconds)
+        return self.inner.lend(file, start, stop, read)

@@ -256,6 +256,7 @@ class Held:
 
     values: np.ndarray
     word_bytes: int = 0
+    decode_into = None
 
     @property
     def dtype(self) -> np.dtype:

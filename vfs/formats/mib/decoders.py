@@ -37,6 +37,9 @@ class RawDecoder:
     def accumulates(self) -> bool:
         return self.depth == 24
 
+    def converts(self, dtype: np.dtype) -> bool:
+        return False
+
     def step(self, dtype: np.dtype) -> int:
         return steps.unpacking(self.depth)
 
@@ -60,10 +63,17 @@ class StampDecoder:
     word_pixels: int = 1
     accumulates: bool = False
     straight: bool = False
+    lined: bool = False
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.float64 if self.exposure else np.int64)
+
+    def converts(self, dtype: np.dtype) -> bool:
+        return False
+
+    def step(self, dtype: np.dtype) -> None:
+        return None
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         kernel = stamps.place_exposures if self.exposure else stamps.place_times

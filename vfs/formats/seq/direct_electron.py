@@ -61,6 +61,7 @@ class _BadPixels:
     boxes: tuple[tuple[int, int, int, int], ...]
     dtype: np.dtype = field(default_factory=lambda: np.dtype(bool))
     word_bytes: int = 0
+    decode_into = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         mask = np.zeros(shape, self.dtype)
