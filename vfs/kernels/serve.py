@@ -149,10 +149,15 @@ def same(fd, name, source, file):
 
 @_inner
 def _fetch(source, file, start, pieces, n):
-    """Bytes of a file from `start` on, to the `n` places that `pieces` holds (address, bytes), by one call. Returns 0, or `NOT_OPEN` and the file."""
+    """Bytes of a file from `start` on, to the `n` places that `pieces` holds (address, bytes), by one call. Returns 0, or `NOT_OPEN` and the file.
+
+    Where the first place is at address 0 nothing is read: it is only found out whether the file is open.
+    """
     fd = np.int32(atomic_load(peek(source + 8 * FILES) + 8 * file) - 1)
     if fd < 0:
         return NOT_OPEN + file
+    if peek(pieces) == 0:
+        return 0
     done = preadv(fd, pieces, np.int32(n), start) if n > 1 else 0
     for k in range(n):
         to, left = peek(pieces + 16 * k), peek(pieces + 16 * k + 8)
@@ -247,7 +252,11 @@ def stream_row(rows, n, byte):
 
 @_inner
 def _direct(source, number, first, last, to):
-    """The bytes `first` to `last` behind the header, read from the files. Returns 0, or what `answer` returns where that does not work."""
+    """The bytes `first` to `last` behind the header, read from the files; `to` 0: only looks whether these are open.
+
+    Returns: 0, or what `answer` returns where that does not work.
+    """
+    move = 1 if to else 0
     frame = peek(source + 8 * FRAME)
     stride, header = peek(source + 8 * STRIDE), peek(source + 8 * HEADER)
     rows, n = peek(source + 8 * STREAM), peek(source + 8 * ROWS)
@@ -292,7 +301,7 @@ def _direct(source, number, first, last, to):
             poke(pieces + 16 * used, to)
             poke(pieces + 16 * used + 8, take)
             used += 1
-        to += take
+        to += take * move
         end = at + take
         first += take
     wrong = _fetch(source, file, start, pieces, used)
@@ -358,7 +367,8 @@ def _answer(fh, to, size, offset):
     head = peek(source + 8 * HEAD)
     if offset < head:
         done = min(head, last) - offset
-        memcpy(to, peek(source + 8 * HEAD_AT) + offset, done)
+        if to:
+            memcpy(to, peek(source + 8 * HEAD_AT) + offset, done)
         if offset + done == last:
             return done
     a, b = offset + done - head, last - head
@@ -369,8 +379,8 @@ def _answer(fh, to, size, offset):
         return NO_ANSWER
     moves = peek(source + 8 * MOVES)
     before = atomic_load(moves)
-    wrong = _direct(source, number, a, b, to + done)
-    if wrong:
+    wrong = _direct(source, number, a, b, to + done if to else 0)
+    if wrong or to == 0:
         return wrong
     if atomic_load(moves) != before:  # some of it may have been read before that, and some after it
         return NO_ANSWER
@@ -400,6 +410,8 @@ def leave(at):
 @njit(nogil=True, cache=True, error_model="numpy")
 def answer(fh, to, size, offset):
     """Bytes `offset` to `offset + size` of what is open as `fh`, or as many as there are, to the address `to`.
+
+    `to` may be 0 for a source whose bytes come from files: then it is only found out whether these are open.
 
     Returns: how many bytes; `NO_ANSWER`, or `NOT_OPEN` and a file, and then anything may have been written there.
     """

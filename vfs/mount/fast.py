@@ -367,18 +367,17 @@ class Lane:
             except SourceError:  # perhaps of bytes of the piece that nobody asks for now
                 return None
         seen = set()
-        while True:
-            got = int(serve.answer(fh, to, size, offset))
-            file = got - serve.NOT_OPEN
-            if got >= 0:
-                return got
-            if got == serve.NO_ANSWER or file in seen:
-                return None
-            seen.add(file)
-            try:
-                self._reopen(which, source, file)
-            except SourceError:
-                return None
+        for place in (0, to):  # first all files are opened: else what was read would be read again for each one that is not
+            while (got := int(serve.answer(fh, place, size, offset))) < 0:
+                file = got - serve.NOT_OPEN
+                if got == serve.NO_ANSWER or file in seen:
+                    return None
+                seen.add(file)
+                try:
+                    self._reopen(which, source, file)
+                except SourceError:
+                    return None
+        return got
 
     def _reopen(self, which: int, source: Source, file: int) -> None:
         assert isinstance(source.array.backend, BufferedBackend)
