@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from vfs.api import VirtualArray, VirtualGroup, mount, open_group
 from vfs.array import ArrayReader
 from vfs.backends import make_backend
-from vfs.cache import ChunkCache
 from vfs.documents import plain_json
 from vfs.errors import IncompleteWarning, MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
 from vfs.formats import detect
@@ -30,7 +29,8 @@ from vfs.geometry import Region
 from vfs.headers import natural
 from vfs.kernels.ranges import FILE
 from vfs.testing.backend_suite import quick
-from vfs.testing.backends import CountingBackend, FailingBackend
+from vfs.testing.backends import FailingBackend
+from vfs.testing.counted_suite import CountedTests
 from vfs.testing.opens import opened_past_the_boundary
 
 Written = tuple[Any, np.ndarray, Mapping[str, Any]]
@@ -120,7 +120,7 @@ def _same(got: np.ndarray, twin: np.ndarray) -> None:
     np.testing.assert_array_equal(got, twin)
 
 
-class FormatTests:
+class FormatTests(CountedTests):
     """What a format must do with a set of files. Subclasses give `rows`."""
 
     rows: ClassVar[Sequence[Row]] = ()
@@ -297,18 +297,6 @@ class FormatTests:
                 mapped = np.load(point / name, mmap_mode="r")
                 _same(mapped, twins[name.split(".")[0]])
                 del mapped
-
-    # what is read
-
-    def test_no_more_is_read_than_stated(self, found: Opened) -> None:
-        array = found.open()
-        counting = CountingBackend(make_backend("buffered", array.dataset.files))
-        reader = ArrayReader(array.dataset, counting, cache=ChunkCache(0))
-        frame = (slice(0, 1),) * array.dataset.nav_ndim
-        for cut in (frame, ()):
-            counting.reads.clear()
-            asked = reader.read(cut).nbytes
-            assert counting.nbytes <= found.row.factor * asked, (cut, counting.nbytes, asked)
 
     # what is wrong
 
