@@ -182,24 +182,29 @@ def test_an_interrupted_sparse_read_goes_on(tmp_path: Path, monkeypatch: pytest.
         assert got[a:b].tobytes() == path.read_bytes()[a:b]
 
 
-@pytest.mark.parametrize("gone", [0, 700], ids=["the end", "the last 100"])
-def test_places_in_a_file_that_is_cut_or_a_read_that_stops_short(tmp_path: Path, gone: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More ranges than one call of the system takes, and gaps that are too long for one."""
+def many_places(path: Path, gone: int) -> tuple[np.ndarray, np.ndarray, BufferedBackend]:
+    """(ranges, what is in them, backend): more ranges than one call of the system takes, and gaps too long for one; `gone` bytes cut off the file."""
     content = np.random.default_rng(0).integers(0, 256, 400_000, "u1")
-    path = tmp_path / "a.bin"
     starts = np.concatenate([np.arange(1200) * 20, 100_000 + np.arange(300) * 1000])
     rows = np.zeros((1500, COLUMNS), np.int64)
     rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4], rows[:, 6] = starts, starts + 10, np.arange(1500)[::-1] * 5, 1, 5
     expected = np.concatenate([content[a : a + 10] for a in starts[::-1]])
     content[: len(content) - gone].tofile(path)
-    backend = BufferedBackend(Files.stat([path]))
+    return rows, expected, BufferedBackend(Files.stat([path]))
+
+
+def test_places_in_a_file_that_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.bin"
+    rows, _, backend = many_places(path, gone=700)
     monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path), ANYWHERE))
+    rows[-1, 2] += 1000
+    with pytest.raises(TruncatedSourceError, match=r"a.bin: expected bytes 399,000 to 400,010, the file has 399,300"):
+        backend.span(0, 0, 400_010, np.zeros(16_000, np.uint8), rows, 2)
+
+
+def test_places_in_a_file_and_a_read_that_stops_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, expected, backend = many_places(tmp_path / "a.bin", gone=0)
     out = np.zeros(15_000, np.uint8)
-    if gone:
-        rows[-1, 2] += 1000
-        with pytest.raises(TruncatedSourceError, match=r"a.bin: expected bytes 399,000 to 400,010, the file has 399,300"):
-            backend.span(0, 0, 400_010, np.zeros(16_000, np.uint8), rows, 2)
-        return
     backend.span(0, 0, 399_010, out, rows, 2)
     np.testing.assert_array_equal(out, expected)
     monkeypatch.setattr("vfs.backends.buffered.read_places", lambda fd, ranges, out, width: 2)  # and where Python can read the rest after all

@@ -301,7 +301,7 @@ def scans(draw: st.DrawFn, dataset: Dataset, stored: np.ndarray) -> tuple[Datase
 
 
 @st.composite
-def block_cases(draw: st.DrawFn) -> Case:
+def block_cases(draw: st.DrawFn, whole: bool | None = None) -> Case:
     """Blocks that form no grid, in any file order, some missing, stored in their own shape or in a common larger one."""
     nd = draw(st.integers(1, 5))
     shape = tuple(draw(st.integers(1, 9 if nd < 3 else 4)) for _ in range(nd))
@@ -310,7 +310,7 @@ def block_cases(draw: st.DrawFn) -> Case:
     for a, b in [((i,), (i + 1,)) for i in range(shape[0])] if by_frame else [((0,), (shape[0],))]:
         boxes += partition(draw, (*a, *(0,) * (nd - 1)), (*b, *shape[1:]), draw(st.integers(0, 6)))
     pitch = tuple(np.max([np.subtract(b, a) for a, b in boxes], axis=0) + draw(st.integers(0, 1))) if draw(st.integers(0, 3)) == 0 else ()
-    whole = draw(st.booleans())
+    whole = draw(st.booleans()) if whole is None else whole
     dtype = draw(st.sampled_from(DTYPES))
     fill = draw(st.sampled_from([0, 1]))
     values = some(dtype, shape, draw(st.integers(0, 3)))
@@ -439,16 +439,19 @@ def test_flat_reads_of_any_layout(case: Case, data: st.DataObject) -> None:
     same(array.read_flat(first, last), case.twin.reshape(-1)[first:last])
 
 
-@given(frame_cases() | block_cases(), st.data())
+@given(block_cases(whole=True), st.data())
+def test_planning_covers_every_element_of_whole_blocks_once(case: Case, data: st.DataObject) -> None:
+    rows, covered = case.dataset.layout.read_ranges(data.draw(regions(case.twin.shape)))
+    assert rows[:, COUNT].sum() == covered
+    assert (rows[:, START] < rows[:, STOP]).all()
+
+
+@given(frame_cases() | block_cases(whole=False), st.data())
 def test_planning_covers_every_element_once(case: Case, data: st.DataObject) -> None:
     """Plans alone, no bytes: each element of a region is written by at most one range, and `covered` says how many."""
     region = data.draw(regions(case.twin.shape))
     decoder = case.dataset.decoder
     rows, covered = case.dataset.layout.read_ranges(region)
-    if decoder.word_bytes == 0:
-        assert rows[:, COUNT].sum() == covered
-        assert (rows[:, START] < rows[:, STOP]).all()
-        return
     for plane in np.unique(rows[:, PLANE]):
         touched = np.zeros(region.size, int)
         for row in rows[rows[:, PLANE] == plane]:
@@ -603,11 +606,9 @@ class Straight(CodecDecoder):
         out[...] = self.decode_block(data, block, (out.size,))
 
 
-@given(block_cases(), st.data(), st.booleans())
+@given(block_cases(whole=True), st.data(), st.booleans())
 def test_blocks_that_are_wanted_as_a_whole_go_where_they_belong(case: Case, data: st.DataObject, copies: bool) -> None:
     plain = case.dataset.decoder
-    if plain.word_bytes:
-        return
     assert isinstance(plain, CodecDecoder)
     decoder = Straight(plain.stored, plain.codec)
     array = ArrayReader(replace(case.dataset, decoder=decoder), MemoryBackend(case.contents, copies=copies))

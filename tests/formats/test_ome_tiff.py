@@ -150,7 +150,6 @@ def _single(
     ("runs", "planes"),
     [
         ("<TiffData/>", range(24)),
-        ("", None),
         ('<TiffData IFD="2"/>', {0: 2}),
         ('<TiffData IFD="2" PlaneCount="3"/>', {0: 2, 1: 3, 2: 4}),
         ('<TiffData NumPlanes="2" FirstZ="1" FirstC="2" FirstT="1"/>', {21: 0, 22: 1}),
@@ -164,9 +163,6 @@ def test_runs(tmp_path: Path, runs: str, planes: Any) -> None:
     """What TiffData elements say, and what they mean where they say less. Planes in the order XYZCT."""
     pages = frames_of((24, 9, 7), "u2")
     path = _single(tmp_path, pages, runs)
-    if planes is None:
-        refuses(path, "where its planes are", kind=vfs.FormatError)
-        return
     twin = np.zeros((24, 9, 7), "u2")
     for plane, page in planes.items() if isinstance(planes, dict) else enumerate(planes):
         twin[plane] = pages[page]
@@ -182,6 +178,10 @@ def test_runs(tmp_path: Path, runs: str, planes: Any) -> None:
         check_boxes(path, twin.reshape(2, 3, 4, 9, 7), count=3, allow_incomplete=True)
         attrs = vfs.open(path, allow_incomplete=True).attrs
     assert (attrs.get("planes_blank", 0), attrs.get("runs_ignored", 0)) == (blank, ignored)
+
+
+def test_no_runs(tmp_path: Path) -> None:
+    refuses(_single(tmp_path, frames_of((24, 9, 7), "u2"), ""), "where its planes are", kind=vfs.FormatError)
 
 
 def test_attributes(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from vfs.cache import ChunkCache
 from vfs.testing.counted import counted
 
 if TYPE_CHECKING:
-    from vfs.testing.format_suite import Opened
+    from vfs.testing.rows import Opened
 
 TINY = 512
 """Bytes of a window, so that the tiny files of a row are read in several."""

@@ -8,9 +8,7 @@ import math
 import os
 import pickle
 import random
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +21,7 @@ from vfs.api import VirtualArray, VirtualGroup, mount, open_group
 from vfs.array import ArrayReader
 from vfs.backends import make_backend
 from vfs.documents import plain_json
-from vfs.errors import IncompleteWarning, MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
+from vfs.errors import MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
 from vfs.formats import detect
 from vfs.geometry import Region
 from vfs.headers import natural
@@ -32,86 +30,15 @@ from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
 from vfs.testing.counted_suite import CountedTests
 from vfs.testing.opens import opened_past_the_boundary
-
-Written = tuple[Any, np.ndarray, Mapping[str, Any]]
-"""What a writer gives: the paths that name the set, the array that is in it, options of the format."""
+from vfs.testing.rows import Opened, Row, always, of_rows
 
 TRIES = 40  # mutations and truncations of a set
 MOST = 1 << 24  # bytes that are read of what a garbled header promises
 
 
-@dataclass(frozen=True)
-class Row:
-    """One set of files that a format must read: a row of the conformance table.
-
-    Attributes:
-        name: of the row, for people.
-        format: name of the format.
-        write: makes tiny valid files in a folder. Returns (paths, twin, options).
-        detected: its first bytes tell the format; else it opens only by name.
-        arranged: it has navigation axes that nav_shape, sync_offset and roi apply to, and the twin holds all stored frames.
-        ordered: the format knows the order of its files, in whatever order they are named.
-        cut: frames that a truncated set still holds may be shown; else truncation must be an error.
-        counted: something in the files says how many frames the set holds: that its last file is lost can be told.
-        factor: bytes read at most for each byte of a frame and of the whole array; headers between frames, whole blocks.
-        calibrated: axes of the main array whose scale, offset and unit the files hold.
-        companions: names of the arrays beside it.
-    """
-
-    name: str
-    format: str
-    write: Callable[[Path], Written]
-    detected: bool = True
-    arranged: bool = True
-    ordered: bool = False
-    cut: bool = True
-    counted: bool = True
-    factor: float = 1.0
-    calibrated: Collection[str] = ()
-    companions: Collection[str] = ()
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A row that was written: its folder, paths, twin and options."""
-
-    row: Row
-    folder: Path
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-    twin: np.ndarray
-    options: Mapping[str, Any]
-
-    @property
-    def first(self) -> Path:
-        """The file that names the set."""
-        return Path(self.paths if isinstance(self.paths, str | os.PathLike) else self.paths[0])
-
-    @property
-    def files(self) -> list[Path]:
-        """All files in the folder."""
-        return sorted(path for path in self.folder.rglob("*") if path.is_file())
-
-    def open(self, **more: Any) -> VirtualArray:
-        """The main array."""
-        return self.group(**more).main
-
-    def told(self, **more: Any) -> tuple[VirtualGroup, list[str]]:
-        """All arrays, and what was warned of: a line for each warning."""
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", IncompleteWarning)
-            group = self.group(**more)
-        return group, [str(one.message) for one in said]
-
-    def group(self, **more: Any) -> VirtualGroup:
-        """All arrays."""
-        return open_group(more.pop("paths", self.paths), **{"format": self.row.format, **self.options, **more})
-
-    def complaint(self, error: VfsError) -> str:
-        """The message of an error about the set: one line that names one of its files."""
-        text = str(error)
-        assert "\n" not in text, text
-        assert any(path.name in text for path in [*self.files, self.first]), text
-        return text
+def _rows(suite: type[FormatTests], name: str) -> list[Row]:
+    """The rows of a suite that a check of it applies to."""
+    return [row for row in suite.rows if getattr(getattr(suite, name), "applies", always)(row)]
 
 
 def _same(got: np.ndarray, twin: np.ndarray) -> None:
@@ -125,11 +52,18 @@ class FormatTests(CountedTests):
 
     rows: ClassVar[Sequence[Row]] = ()
 
+    def __init_subclass__(cls) -> None:
+        """Takes away the checks that apply to none of the rows: what runs says what is checked."""
+        super().__init_subclass__()
+        for name in [name for name in dir(cls) if name.startswith("test_")]:
+            if getattr(cls, name) is not None and not _rows(cls, name):
+                setattr(cls, name, None)
+
     @classmethod
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
-        """Every test that takes a row, or a set, runs with each."""
+        """Runs every check that takes a row, or a set, with each row that it applies to."""
         if "row" in metafunc.fixturenames:
-            metafunc.parametrize("row", metafunc.cls.rows, ids=lambda row: row.name)
+            metafunc.parametrize("row", _rows(metafunc.cls, metafunc.function.__name__), ids=lambda row: row.name)
 
     @pytest.fixture
     def found(self, row: Row, tmp_path: Path) -> Opened:
@@ -140,11 +74,13 @@ class FormatTests(CountedTests):
 
     # what it is
 
+    @of_rows(lambda row: not row.detected)
+    def test_opens_only_by_name(self, found: Opened) -> None:
+        with pytest.raises(UnknownFormatError):
+            detect(str(found.first))
+
+    @of_rows(lambda row: row.detected)
     def test_detected_and_claimed_by_nobody_else(self, found: Opened) -> None:
-        if not found.row.detected:
-            with pytest.raises(UnknownFormatError):
-                detect(str(found.first))
-            return
         assert detect(str(found.first)).name == found.row.format
         _same(open_group(found.paths, **found.options).main[...], found.twin)
 
@@ -170,6 +106,7 @@ class FormatTests(CountedTests):
         assert {path for path, array in group.items() if array.dataset.companion} == set(found.row.companions)
         assert group.name
         assert not found.open().dataset.companion
+        assert bool({*found.files} - {*found.named}) == found.row.finds_files
 
     @quick
     @given(data=st.data())
@@ -211,15 +148,17 @@ class FormatTests(CountedTests):
 
     # other arrangements
 
+    @of_rows(lambda row: row.fixed)
+    def test_refuses_to_be_arranged(self, found: Opened) -> None:
+        for wanted in ({"nav_shape": 2}, {"sync_offset": 1}, {"roi": [0]}):
+            with pytest.raises(OptionError, match="nav_shape, sync_offset and roi do not apply"):
+                found.open(**wanted)
+
+    @of_rows(lambda row: row.arranged)
     @pytest.mark.filterwarnings("ignore:.*nav_shape [0-9,]+ holds:vfs.errors.IncompleteWarning")
     def test_arranged(self, found: Opened) -> None:
         array = found.open()
         k = array.dataset.nav_ndim
-        if not found.row.arranged:
-            if k == 0:
-                with pytest.raises(OptionError):
-                    found.open(nav_shape=2)
-            return
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
         n, blank = len(frames), np.full(frames.shape[1:], array.fill)
 
@@ -235,11 +174,11 @@ class FormatTests(CountedTests):
         _same(found.open(roi=[n - 1, 0, 0])[...], frames[[n - 1, 0, 0]])
         _same(found.open(nav_shape=(n + 1,), sync_offset=-1, roi=[n, 0])[...], np.stack([frames[n - 1], blank]))
 
+    @of_rows(lambda row: row.ordered)
     def test_files_in_any_order(self, found: Opened) -> None:
-        if isinstance(found.paths, str | os.PathLike) or not found.row.ordered:
-            return
-        for order in (found.paths[::-1], [*found.paths[1:], found.paths[0]]):
-            _same(found.open(paths=list(order))[...], found.twin)
+        assert len(found.named) > 1
+        for order in (found.named[::-1], [*found.named[1:], found.named[0]]):
+            _same(found.open(paths=order)[...], found.twin)
 
     # in other hands
 
@@ -269,15 +208,13 @@ class FormatTests(CountedTests):
 
     def test_through_a_mount(self, tmp_path: Path) -> None:
         """All rows at once, each by way of a description of how it is opened."""
-        if not self.rows:
-            return
         sets = []
         for n, row in enumerate(self.rows):
             folder = tmp_path / f"set {n}"
             folder.mkdir()
             found = Opened(row, folder, *row.write(folder))
-            paths = [found.paths] if isinstance(found.paths, str | os.PathLike) else found.paths
-            said = {"vfs": 1, "format": row.format, "files": [os.path.relpath(path, folder) for path in paths], "options": dict(found.options)}
+            named = [os.path.relpath(path, folder) for path in found.named]
+            said = {"vfs": 1, "format": row.format, "files": named, "options": dict(found.options)}
             description = folder / f"row {n}.vfs.json"
             description.write_text(json.dumps(said))
             sets.append((found.first if row.format == "description" else description, found.twin))
@@ -340,8 +277,7 @@ class FormatTests(CountedTests):
 
     def test_links_that_lead_out_of_the_folder(self, found: Opened, tmp_path: Path) -> None:
         """Only those that somebody named are followed, and only to where they led when the set was opened."""
-        given = [found.paths] if isinstance(found.paths, str | os.PathLike) else found.paths
-        named = {Path(path) for path in given}
+        named = set(found.named)
         outside = tmp_path / "outside"
         outside.mkdir()
 
@@ -405,26 +341,30 @@ class FormatTests(CountedTests):
                 open_group(found.paths, **found.options)
             found.complaint(caught.value)
 
-    @pytest.mark.parametrize(
-        "content",
-        [b"GIF89a" + bytes(5000), b"just text, nothing else\n" * 300, bytes(9000), b"\xff" * 9000, b"\0"],
-        ids=["gif", "text", "zeros", "ones", "byte"],
-    )
-    def test_foreign(self, found: Opened, content: bytes) -> None:
-        found.first.write_bytes(content)
-        if not found.row.detected:  # anything may be headerless data
+    FOREIGN = (b"GIF89a" + bytes(5000), b"just text, nothing else\n" * 300, bytes(9000), b"\xff" * 9000, b"\0")
+
+    @of_rows(lambda row: row.detected)
+    def test_foreign(self, found: Opened) -> None:
+        for content in self.FOREIGN:
+            found.first.write_bytes(content)
+            with pytest.raises(VfsError) as caught:
+                found.open()[...]
+            found.complaint(caught.value)
+            with pytest.raises(VfsError):
+                open_group(found.paths, **found.options).main[...]
+
+    @of_rows(lambda row: not row.detected)
+    def test_foreign_bytes_are_data_or_one_line(self, found: Opened) -> None:
+        """Anything may be headerless data."""
+        for content in self.FOREIGN:
+            found.first.write_bytes(content)
             self._survives(found)
-            return
-        with pytest.raises(VfsError) as caught:
-            found.open()[...]
-        found.complaint(caught.value)
-        with pytest.raises(VfsError):
-            open_group(found.paths, **found.options).main[...]
 
     def test_truncated_anywhere(self, found: Opened) -> None:
         array = found.open()
         k, fill = array.dataset.nav_ndim, array.fill
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
+        told = 0
         # of headerless files that follow on each other nothing says where a frame belongs but how many are in front of it
         for path in {found.first, Path(array.files[-1])} if found.row.detected else {Path(array.files[-1])}:
             whole = path.read_bytes()
@@ -435,12 +375,14 @@ class FormatTests(CountedTests):
                     got = group.main[...]
                 except VfsError as error:
                     found.complaint(error)
+                    told += 1
                     continue
                 if got.shape == found.twin.shape and np.array_equal(got, found.twin, equal_nan=got.dtype.kind in "fc"):
                     continue  # nothing of the array was lost
                 assert found.row.cut, f"{path.name} of {size} bytes: an array of {got.shape}, expected an error"
                 assert said, f"{path.name} of {size} bytes: an array of {got.shape} without a word"
                 assert all("\n" not in line and "nav_shape" not in line for line in said)
+                told += 1
                 if got.shape != found.twin.shape and not found.row.arranged:
                     continue  # another scan, which begins elsewhere
                 flat = got.reshape(-1, *frames.shape[1:])
@@ -448,11 +390,12 @@ class FormatTests(CountedTests):
                     assert np.array_equal(shown, frame, equal_nan=shown.dtype.kind in "fc") or (shown == fill).all()
                 assert (flat[len(frames) :] == fill).all()
             path.write_bytes(whole)
+        assert told > TRIES // 2
 
+    @of_rows(lambda row: row.finds_files)
     def test_a_file_is_lost(self, found: Opened) -> None:
         """Each in turn but those that are named: an error that names it, or a warning and what is left at its place."""
-        given = {Path(path) for path in ([found.paths] if isinstance(found.paths, str | os.PathLike) else found.paths)}
-        for path in [path for path in found.files if path not in given]:
+        for path in [path for path in found.files if path not in found.named]:
             away = path.rename(found.folder.parent / "away")
             try:
                 group, said = found.told()

@@ -14,6 +14,7 @@ say. Both suites need pytest and hypothesis.
 """
 
 from vfs.testing.backend_suite import BackendTests
-from vfs.testing.format_suite import FormatTests, Row, Written
+from vfs.testing.format_suite import FormatTests
+from vfs.testing.rows import Row, Written
 
 __all__ = ["BackendTests", "FormatTests", "Row", "Written"]

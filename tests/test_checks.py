@@ -1,0 +1,70 @@
+"""The tests themselves: each one checks something, whatever it is given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TOP = Path(__file__).parents[1]
+FILES = {str(path.relative_to(TOP)): ast.parse(path.read_text()) for folder in ("tests", "vfs/testing") for path in sorted((TOP / folder).rglob("*.py"))}
+INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def of_pytest(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in functions(tree) if node.name.startswith("test_"))
+
+
+def own(node: ast.AST, leave_out: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
+    """What a node holds, without the functions inside it, and without what stands in nodes of some kinds."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (*INNER, *leave_out)):
+            yield child
+            yield from own(child, leave_out)
+
+
+def called(node: ast.AST) -> str:
+    """The last part of the name that a call calls."""
+    name = node.func if isinstance(node, ast.Call) else None
+    return name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
+
+
+def is_check(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert | ast.Raise) or called(node) in {"raises", "warns", "fail"} or called(node).startswith("assert_")
+
+
+def checking() -> set[str]:
+    """Names of functions that check something, themselves or in a function that they call."""
+    inside = {}
+    for tree in FILES.values():
+        for function in functions(tree):
+            inside.setdefault(function.name, []).extend(ast.walk(function))
+    found = {name for name, nodes in inside.items() if any(map(is_check, nodes))}
+    while more := {name for name, nodes in inside.items() if name not in found and any(called(node) in found for node in nodes)}:
+        found |= more
+    return found
+
+
+def test_no_test_returns_early() -> None:
+    """Whether a test applies is decided when the tests are collected: then the list of tests says what is tested."""
+    found = ((path, test) for path, tree in FILES.items() for test in of_pytest(tree))
+    assert not [f"{path}:{node.lineno} {test.name}" for path, test in found for node in own(test) if isinstance(node, ast.Return)]
+
+
+def test_every_test_checks_something_whatever_it_finds() -> None:
+    """What stands only in an `if` may never be asked."""
+    known = checking()
+    idle = []
+    for path, tree in FILES.items():
+        for test in of_pytest(tree):
+            nodes = list(own(test, (ast.If,)))
+            for node in own(test):
+                if isinstance(node, ast.If) and node.orelse:
+                    nodes += own(node)
+            if not any(is_check(node) or called(node) in known for node in nodes):
+                idle.append(f"{path}:{test.lineno} {test.name}")
+    assert not idle
