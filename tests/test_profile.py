@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import json
 import os
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -13,38 +16,50 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
+from zarr.abc.store import RangeByteRequest
+from zarr.core.buffer import default_buffer_prototype
 
 import vfs
+from tests.mount.direct import Direct
 from vfs import Region
 from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.tree import Folder
 
 LEVELS, FUNCTIONS = 6, 20
 HOME = str(Path(vfs.__file__).parent) + os.sep
 
 
-def profiled(act: Callable[[], Any]) -> tuple[int, list[str]]:
-    """Runs something, and says how deep our own Python functions were nested and which they were (a call each)."""
-    depth, deepest, called = 0, 0, []
+def profiled(act: Callable[[], Any], before: Callable[[], Any] = lambda: None, threads: bool = False) -> tuple[int, list[str]]:
+    """Runs something, and says how deep our own Python functions were nested and which they were (a call each).
+
+    It runs twice, each time after `before`; what is said is of the second time. `threads`: also of those that it starts to do the work for it.
+    """
+    nested, deepest, called = threading.local(), 0, []
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
-        nonlocal depth, deepest
+        nonlocal deepest
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(HOME) or code.co_name.startswith("<"):
             return  # neither numpy's, nor a comprehension or generator expression inside a function
         if f"{os.sep}kernels{os.sep}" in code.co_filename:
             return  # compiled
-        depth += 1 if event == "call" else -1
+        nested.depth = getattr(nested, "depth", 0) + (1 if event == "call" else -1)
         if event == "call":
-            deepest = max(deepest, depth)
+            deepest = max(deepest, nested.depth)
             called.append(f"{Path(code.co_filename).stem}.{code.co_qualname}")
 
+    before()
     act()  # what happens once: compiling, opening
+    before()
     gc.disable()  # what other tests left behind
+    threading.setprofile(watch if threads else None)
     sys.setprofile(watch)
     try:
         act()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
         gc.enable()
     return deepest, called
 
@@ -80,6 +95,71 @@ def test_a_chunk_passes_through_few_functions(tmp_path: Path, kind: str) -> None
         tiled = kind == "converted" and name == "tree.get"  # cut into tiles on top of all the rest
         assert levels <= LEVELS + tiled, (name, levels, called)
         assert len(set(called)) <= FUNCTIONS + tiled, (name, sorted(set(called)))
+
+
+def compressed(folder: Path) -> vfs.VirtualArray:
+    """Eight blocks that decode only as a whole, a chunk each."""
+    values = np.random.default_rng(0).integers(0, 200, (64, 32, 32)).astype("<u2")
+    data, blocks = b"", []
+    for n in range(0, 64, 8):
+        block = zlib.compress(values[n : n + 8].tobytes())
+        blocks.append({"file": 0, "offset": len(data), "nbytes": len(block), "origin": [n, 0, 0], "shape": [8, 32, 32]})
+        data += block
+    (folder / "z.bin").write_bytes(data)
+    document = {"vfs": 1, "dtype": "<u2", "shape": [64, 32, 32], "files": ["z.bin"], "blocks": blocks, "codec": {"id": "zlib"}}
+    (folder / "z.vfs.json").write_text(json.dumps(document))
+    return vfs.open(folder / "z.vfs.json", chunks=(8, 32, 32), backend="buffered")
+
+
+WAYS = {
+    "array[n]": ((6, 20), (11, 36)),
+    "store": ((11, 31), (16, 47)),
+    "store, part of a chunk": ((11, 33), (16, 43)),
+    "zarr": ((12, 32), (16, 50)),
+    "mount, chunk": ((15, 45), (20, 55)),
+    "mount, part of a chunk": ((15, 45), (20, 55)),
+    "mount, .npy": ((14, 44), (24, 63)),
+    "mount, part of a .npy": ((14, 43), (24, 63)),
+}
+"""Most levels and functions of the way of a chunk that is not in the cache, through each adapter: of elements that are copied, swapped or converted, and
+of compressed blocks. As many as there are: nothing gets longer unnoticed. The house wants 8 levels and 20 functions: who shortens a way lowers its bound."""
+
+
+def ways(array: vfs.VirtualArray) -> dict[str, Callable[[], Any]]:
+    """What an adapter does for one request."""
+    store, folder = array.store(), Folder([array.group.tree])
+    direct = Direct(folder)
+    key, proto = "data/c/1/0/0", default_buffer_prototype()
+
+    def read(path: str, size: int, offset: int) -> Callable[[], Any]:
+        info = direct.open(path)
+        return lambda: direct.read(path, info, size, offset)
+
+    zarred = zarr.open_array(store, path="data", mode="r").async_array
+    chunk, npy = (next(name for name in folder.faces if name.endswith(ending) and ".v2" not in name) for ending in (".zarr", ".npy"))
+    return {
+        "array[n]": lambda: array[9],
+        "store": lambda: store.get_sync(key),
+        "store, part of a chunk": lambda: store.get_sync(key, prototype=proto, byte_range=RangeByteRequest(100, 300)),
+        "zarr": lambda: asyncio.run(zarred.getitem(9)),
+        "mount, chunk": read(f"{chunk}/{key}", array.chunk_bytes, 0),
+        "mount, part of a chunk": read(f"{chunk}/{key}", 4096, 4096),
+        "mount, .npy": read(npy, array.chunk_bytes, 0),
+        "mount, part of a .npy": read(npy, 4096, 20_000),
+    }
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["view", "copied", "gathered", "read", "converted", "compressed"])
+def test_the_way_of_a_chunk_through_every_adapter(tmp_path: Path, kind: str, way: str) -> None:
+    array = compressed(tmp_path) if kind == "compressed" else arrays(tmp_path)[kind]
+    act = ways(array)[way]
+    levels, called = profiled(act, array.cache.clear, threads=way == "zarr")
+    by_kernels_alone = way.startswith("mount") and kind in ("copied", "read")  # what is decoded as fast as it is copied never comes to the interpreter
+    assert (not called) == by_kernels_alone, called
+    most_levels, most_functions = WAYS[way][kind == "compressed"]
+    assert levels <= most_levels, called
+    assert len(set(called)) <= most_functions, sorted(set(called))
 
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
