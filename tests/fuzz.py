@@ -1,6 +1,6 @@
 """Damaged files of every format: `scripts/fuzz [MUTATIONS A SET, default 2500] [SEED]`.
 
-The sets are those that the tests of the formats mutate a few hundred times, and the small real files where they are at hand (see
+The sets are those that tests/formats/test_mutations.py changes a few dozen times, and the small real files where they are at hand (see
 tests/conftest.py). Each runs in a process of its own, so that a crash has a name; one that takes longer than a minute for a single file
 is ended with the stack it hung in. Prints what came of every set, and ends with status 1 if any was not only arrays and one-line errors.
 """
@@ -32,6 +32,8 @@ from vfs.testing.writers import write_mib, write_npy, write_raw
 Made = tuple[Any, Mapping[str, Any]]  # what to open, options
 MODULES = ("blo", "dm", "empad", "frms6", "hdf5", "k2is", "mrc", "seq", "ser", "tvips")
 LARGEST = 300_000  # bytes of a real set: every mutation writes a file anew
+HEADS = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 1 << 16, "frms6": 1100, "mib": 800, "description": 600}
+"""First bytes of the files of a format that are changed rather than those behind them; of others 640."""
 PATIENCE = 60  # seconds for one file
 
 
@@ -114,11 +116,10 @@ def one(name: str, count: int, seed: int) -> None:
         except vfs.VfsError as error:  # of the real ones, some need options or files that are not there
             print(json.dumps({"left out": str(error)}), flush=True)
             return
-        heads = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 1 << 16, "frms6": 1100, "mib": 800, "description": 600}
         seen = Counter[str]()
         for part in range(0, count, 100):
             faulthandler.dump_traceback_later(100 * PATIENCE, exit=True)
-            some = fuzz(Path(place), paths, min(100, count - part), seed=seed + part, head=heads.get(options["format"], 640), **options)
+            some = fuzz(Path(place), paths, min(100, count - part), seed=seed + part, head=HEADS.get(options["format"], 640), **options)
             worst = {key: max(seen[key], some.pop(key)) for key in ("longest", "memory")}
             seen.update(some)
             seen |= Counter(worst)

@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
 from vfs.testing.frame_writers import write_blo
 
 
@@ -137,8 +137,3 @@ def test_refused(tmp_path: Path) -> None:
     (tmp_path / "foreign.blo").write_bytes(b"something else" * 100)
     refuses(tmp_path / "foreign.blo", "foreign.blo", kind=vfs.UnknownFormatError)
     refuses(tmp_path / "foreign.blo", "begins with", format="blo", kind=vfs.FormatError)
-
-
-def test_mutations(tmp_path: Path) -> None:
-    path, options = _set(tmp_path)
-    assert fuzz(tmp_path, path, 300, **options)["opened"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 import zlib
 from pathlib import Path
@@ -183,7 +184,7 @@ def opens_or_refuses(folder: Path) -> bool:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mutations(tmp_path: Path, seed: int) -> None:
-    """10,000 in all."""
+    """2,000 in all; VFS_FUZZ says how many instead of 500 each."""
     folder = tmp_path
     (folder / "a.bin").write_bytes(TWIN.tobytes())
     (folder / "z.bin").write_bytes(zlib.compress(TWIN.tobytes()))
@@ -198,7 +199,8 @@ def test_mutations(tmp_path: Path, seed: int) -> None:
         write(folder, document)
         assert opens_or_refuses(folder), document
     opened = 0
-    for _ in range(2500):
+    count = int(os.environ.get("VFS_FUZZ", "500"))
+    for _ in range(count):
         document = chance.choice(documents)
         name = document.get("table", "")
         if name and chance.random() < 0.5:
@@ -211,4 +213,4 @@ def test_mutations(tmp_path: Path, seed: int) -> None:
         opened += opens_or_refuses(folder)
         if name:
             (folder / name).write_bytes(files[name])
-    assert 100 < opened < 2000  # neither is everything refused nor nothing
+    assert count // 25 < opened < count * 4 // 5  # neither is everything refused nor nothing

@@ -14,7 +14,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
 from vfs.describe import describe
 from vfs.dmtags import Stored, plain, read_tags
 from vfs.formats import dm
@@ -317,12 +317,6 @@ def test_truncated(tmp_path: Path) -> None:
 def test_tag_bytes_are_what_readers_know() -> None:
     assert tag_bytes(np.uint16(258)) == b"%%%%\0\0\0\1\0\0\0\4\2\1"
     assert tag_bytes({"a": {}}, 4) == b"\1\0" + bytes(7) + b"\1" + b"\x14\0\1a" + bytes(7) + b"\x0a" + b"\1\0" + bytes(8)
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 300, head=2500, **options)["opened"]
 
 
 def test_real_files(oracle: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, incomplete, refuses, same, warned
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_empad
 
 RECORD = 130 * 128 * 4
@@ -183,9 +183,3 @@ def test_refused(tmp_path: Path) -> None:
     refuses(tmp_path / "empty.raw", "0 bytes", format="empad")
     (tmp_path / "odd.raw").write_bytes(bytes(RECORD + 1))
     assert incomplete(tmp_path / "odd.raw", "1 bytes more", format="empad").shape == (1, 128, 128)
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 200, **options)["opened"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, incomplete, refuses, same, warned
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_frms6
 
 
@@ -299,9 +299,3 @@ def test_refused(tmp_path: Path) -> None:
     refuses(path, "no option", binning=2, kind=vfs.OptionError)
     empty = write_frms6(tmp_path, np.empty((0, 4, 3), "u2"), name="empty", hdr=False)
     refuses(empty, "have none", kind=vfs.FormatError)
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 300, head=1100, **options)["opened"]

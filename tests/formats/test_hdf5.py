@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_boxes, check_truncated, frames_of, fuzz, refuses, same
+from tests.formats.frame_checks import check_boxes, check_truncated, frames_of, refuses, same
 from vfs.formats.hdf5 import sniff
 
 h5py = pytest.importorskip("h5py")
@@ -372,16 +372,6 @@ def _linked(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 SETS = [_set, _filtered, _text, _newer, _linked]
-
-
-@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    """`scripts/fuzz` runs more, and real files."""
-    path, options = make(tmp_path)
-    seen = fuzz(tmp_path, path, 60, seed=3, head=1 << 20, **options)
-    assert seen["opened"]
-    assert seen["FormatError"]
 
 
 def is_hdf5(path: Path) -> bool:

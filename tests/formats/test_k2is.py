@@ -21,7 +21,6 @@ from tests.formats.frame_checks import (
     check_boxes,
     check_truncated,
     frames_of,
-    fuzz,
     incomplete,
     one_line,
     refuses,
@@ -319,12 +318,6 @@ def test_a_small_box_reads_headers_and_the_rows_it_wants(tmp_path: Path) -> None
     assert covered == 100
     assert (rows[:, 2] - rows[:, 1]).tolist() == [40, 240]
     assert array.dataset.layout.read_ranges(vfs.Region.whole(array.shape), 100)[1] == -1
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 200, **options)["opened"]
 
 
 def test_real_block(oracle: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
 from vfs.testing.stack_writers import write_mrc
 
 MODES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}
@@ -231,12 +231,6 @@ def test_bytes_without_a_machine_stamp(tmp_path: Path, shape: tuple[int, ...], o
     array = vfs.open(write_mrc(tmp_path, twin, 0, order=order, mark=False, ispg=1))
     same(array[...], twin)
     assert array.attrs["byte_order"] == {"<": "little", ">": "big"}[order]
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 300, **options)["opened"]
 
 
 def test_real_files(oracle: dict[str, Any]) -> None:

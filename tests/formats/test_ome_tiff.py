@@ -16,7 +16,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, fuzz, one_line, opens_incomplete, refuses, same
+from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, one_line, opens_incomplete, refuses, same
 from vfs.formats import detect
 from vfs.report import as_json
 from vfs.testing.tiff_writers import SHORT, ome_xml, write_ome_tiff, write_tiff
@@ -456,11 +456,3 @@ def test_a_tiff_without_a_document(tmp_path: Path) -> None:
 def test_pickled(tmp_path: Path) -> None:
     twin = frames_of((2, 1, 2, 9, 7), "u2")
     same(pickle.loads(pickle.dumps(vfs.open(write_ome_tiff(tmp_path, twin, files=2))))[...], twin)
-
-
-@pytest.mark.parametrize("describe", ["every", "companion"])
-def test_mutations(tmp_path: Path, describe: Any) -> None:
-    path = write_ome_tiff(tmp_path, frames_of((2, 1, 2, 6, 5), "u2"), files=2, describe=describe)
-    outcomes = fuzz(tmp_path, path, 150, head=2500, format="ome_tiff")
-    assert outcomes["opened"]
-    assert outcomes["FormatError"]

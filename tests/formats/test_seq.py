@@ -13,7 +13,7 @@ import zarr
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
 from vfs import cli
 from vfs.array import ArrayReader
 from vfs.testing.backends import CountingBackend
@@ -318,9 +318,3 @@ def test_garbled(tmp_path: Path, at: int, values: tuple[int, ...], word: str) ->
 def test_foreign(tmp_path: Path) -> None:
     (tmp_path / "foreign.seq").write_bytes(b"LOCUS some gene" * 100)
     refuses(tmp_path / "foreign.seq", "foreign.seq", kind=vfs.UnknownFormatError)
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 300, head=640, **options)["opened"]

@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, fuzz, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
 from vfs.testing.stack_writers import write_emi, write_ser
 
 
@@ -135,12 +135,6 @@ def test_elements_of_several_kinds_are_no_array(tmp_path: Path) -> None:
     second = data.index(kind, data.index(kind) + 1)
     path.write_bytes(data[:second] + struct.pack("<hii", 2, 4, 5) + data[second + 10 :])
     refuses(path, "element 1", "another dtype or shape")
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 300, **options)["opened"]
 
 
 @pytest.mark.filterwarnings("ignore:.*(for 200 were allocated, 5|for 10 were allocated, 1) are stored:vfs.IncompleteWarning")

@@ -17,7 +17,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import BACKENDS, check_arranged, check_boxes, frames_of, fuzz, one_line, refuses, same
+from tests.formats.frame_checks import BACKENDS, check_arranged, check_boxes, frames_of, one_line, refuses, same
 from vfs import tiffheaders
 from vfs.backends.buffered import BufferedBackend
 from vfs.formats import detect
@@ -671,14 +671,6 @@ def test_without_tifffile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         patch.setitem(sys.modules, "imagecodecs", None)
         refuses(path, "imagecodecs", "pip install 'vfs[tiff]'", kind=vfs.DependencyError)
     assert vfs.open(path).shape == (11, 3)
-
-
-@pytest.mark.parametrize("how", [{}, {"strip": 2, "gap": 1, "order": ">", "big": True}, {"tile": (16, 16), "compression": 8, "encode": zlib.compress}])
-def test_mutations(tmp_path: Path, how: dict[str, Any]) -> None:
-    path = write_tiff(tmp_path / "a.tif", list(frames_of((3, 6, 5), "u2")), **how)
-    outcomes = fuzz(tmp_path, path, 150, head=2500, format="tiff")
-    assert outcomes["opened"]
-    assert outcomes["FormatError"]
 
 
 def test_a_picture_larger_than_its_page_is_not_decoded(tmp_path: Path) -> None:

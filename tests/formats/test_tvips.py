@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, fuzz, incomplete, refuses, same, warned
+from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_tvips
 
 
@@ -212,9 +212,3 @@ def test_refused(tmp_path: Path) -> None:
     refuses([path, other], "has no number", kind=vfs.OptionError)
     (tmp_path / "foreign.tvips").write_bytes(bytes(1000))
     refuses(tmp_path / "foreign.tvips", "foreign.tvips", kind=vfs.UnknownFormatError)
-
-
-@pytest.mark.parametrize("make", SETS)
-def test_mutations(tmp_path: Path, make: Any) -> None:
-    path, options = make(tmp_path)
-    assert fuzz(tmp_path, path, 300, **options)["opened"]
