@@ -285,7 +285,7 @@ def test_corrections_that_somebody_names_may_lie_anywhere(inside: Path, secret: 
         np.testing.assert_array_equal(got[1], 1 - TWIN.astype("f4"))
 
 
-def test_files_that_options_name_may_lie_anywhere_but_not_if_a_description_says_so(inside: Path, tmp_path: Path) -> None:
+def test_files_that_options_name_may_lie_anywhere_of_descriptions_not(inside: Path, tmp_path: Path) -> None:
     path, twin, options = test_frms6.row(inside)
     table = tmp_path / "gains.csv"
     height, width = twin.shape[-2:]

@@ -75,7 +75,7 @@ def test_of_pieces_that_pass_only_the_last_few_are_held() -> None:
     assert set(cache._passing) == set(cache._kept) - {"stays"}
 
 
-def test_a_piece_that_passes_stays_where_somebody_comes_back_for_parts_of_it() -> None:
+def test_a_piece_that_passes_stays_for_who_comes_back_for_parts_of_it() -> None:
     cache = ChunkCache(10_000)
     first = cache.passing("a", lambda: piece(100))
     assert cache.get("a", lambda: pytest.fail("made again")) is first
@@ -218,7 +218,7 @@ class Counted:
         self.dropped += 1
 
 
-def test_who_hands_out_a_piece_is_told_when_it_comes_and_goes_and_keeps_it_by_using_it() -> None:
+def test_who_hands_out_a_piece_is_told_when_it_comes_and_goes() -> None:
     cache = ChunkCache(100_000)
     one, other = Counted(), Counted()
     first = cache.get("a", lambda: piece(40_000), one)

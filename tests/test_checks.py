@@ -8,6 +8,7 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[1]
 FILES = {str(path.relative_to(TOP)): ast.parse(path.read_text()) for folder in ("tests", "vfs/testing") for path in sorted((TOP / folder).rglob("*.py"))}
+LONGEST = 70  # characters of the name of a test
 INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -68,3 +69,7 @@ def test_every_test_checks_something_whatever_it_finds() -> None:
             if not any(is_check(node) or called(node) in known for node in nodes):
                 idle.append(f"{path}:{test.lineno} {test.name}")
     assert not idle
+
+
+def test_names_of_tests_are_short() -> None:
+    assert not [f"{path}: {test.name}" for path, tree in FILES.items() for test in of_pytest(tree) if len(test.name) > LONGEST]

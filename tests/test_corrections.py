@@ -81,9 +81,7 @@ def test_reference_frames_in_a_file_however_many_axes_they_have(tmp_path: Path, 
     np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dark=dark)[...], want, rtol=1e-5)
 
 
-def test_of_files_that_do_not_fit_nothing_is_read_and_of_many_frames_not_all_at_once(
-    tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_do_not_fit_are_not_read_nor_many_frames_at_once(tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan that was given for a dark image by mistake was read to its end, all of it into memory, to find that it does not fit."""
     seen: list[int] = []
     read = RegionReader.read

@@ -239,7 +239,7 @@ def scan(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_set_is_shown_once_by_its_naming_file_whatever_is_asked_for_first(scan: Path) -> None:
+def test_a_set_is_shown_once_whatever_is_asked_for_first(scan: Path) -> None:
     listed = sorted(os.listdir(scan))
     hdr = next(name for name in listed if name.endswith(".hdr"))
     members = [name.removesuffix(".mib") for name in listed if name.endswith(".mib")]
@@ -361,7 +361,7 @@ def test_new_files_appear_and_removed_ones_vanish(tmp_path: Path) -> None:
     assert names(forest) == []
 
 
-def test_a_changed_set_is_opened_again_under_the_same_name_with_another_stamp_and_a_later_time(tmp_path: Path) -> None:
+def test_a_changed_set_is_opened_again_with_another_stamp_and_time(tmp_path: Path) -> None:
     save(tmp_path / "a.npy", time=2_000_000_000_000_000_000)
     forest = api.forest(tmp_path)
     stamp, time = forest.stamp("a.npy"), forest.time("a.npy")
@@ -745,7 +745,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # some were stopped
 @pytest.mark.skipif(not SHARED.exists(), reason="no real files here")
-def test_every_set_of_the_real_files_is_shown_once_with_the_faces_it_has_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_set_of_real_files_is_shown_once_with_all_its_faces(caplog: pytest.LogCaptureFixture) -> None:
     shared = SHARED.resolve()
     forest = api.forest(shared)
     shown: dict[str, list[str]] = {}

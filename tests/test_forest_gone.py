@@ -51,7 +51,7 @@ def read(shown: Forest, run: str) -> None:
 
 
 @pytest.mark.parametrize("how", GOING)
-def test_names_that_were_read_from_are_errors_when_their_files_go_until_they_are_back(tmp_path: Path, how: str) -> None:
+def test_names_that_were_read_are_errors_while_their_files_are_gone(tmp_path: Path, how: str) -> None:
     run = tmp_path / "day" / "run"
     run.mkdir(parents=True)
     np.save(run / "a.npy", np.ones((4, 8, 8), "u2"))

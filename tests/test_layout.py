@@ -909,7 +909,7 @@ def test_a_million_blocks_plan_no_more_rows_than_needed(million: BlockLayout) ->
     assert len(rows) <= 16
 
 
-def test_reading_one_pixel_of_each_of_a_million_frames_plans_little_at_once() -> None:
+def test_one_pixel_of_each_of_a_million_frames_is_planned_in_parts() -> None:
     layout = FrameLayout.of((3, 4), [1 << 20], word_bytes=1, frame_header=1)
     assert layout.read_ranges(Region.box((0, 1, 1), (1 << 20, 2, 2)), 1 << 17)[1] == -1
     content = np.zeros((1 << 20, 13), np.uint8)

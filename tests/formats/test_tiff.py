@@ -410,7 +410,7 @@ def test_pages_appended_by_others_than_tifffile(tmp_path: Path, shape: tuple[int
     same(group["series_1/data"][...], other)
 
 
-def test_planes_behind_a_page_that_has_no_directory_for_them_are_not_left_out(tmp_path: Path) -> None:
+def test_planes_behind_a_page_without_a_directory_are_not_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.tif"
     with tifffile.TiffWriter(path) as writer:
         writer.write(frames_of((4, 7, 9), "u2"), photometric="minisblack", truncate=True)

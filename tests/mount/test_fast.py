@@ -128,7 +128,7 @@ def test_what_lies_in_the_files_comes_to_the_interpreter_once_a_file(tmp_path: P
     assert counted[2] > 2 * len(twin) - 4 * 8192
 
 
-def test_decoded_pieces_come_to_the_interpreter_once_and_the_next_one_is_made_ahead(tmp_path: Path, opened: Any) -> None:
+def test_decoded_pieces_are_made_once_and_the_next_one_ahead(tmp_path: Path, opened: Any) -> None:
     frames = np.random.default_rng(1).integers(0, 1 << 12, (64, 256, 256)).astype("u2")
     direct = opened(write_mib(tmp_path, frames, kind="R64", depth=12), nav_shape=(64,), chunks=(8, 256, 256))
     array = direct.folder.split("scan.npy")[0].array  # type: ignore[union-attr]
@@ -235,9 +235,7 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
 
 
 @pytest.mark.parametrize("fault", ["truncated", "overwritten", "touched", "deleted", "replaced", "a folder"])
-def test_a_source_that_changes_is_eio_with_file_and_range_and_is_back_when_the_file_is(
-    scan: Scan, opened: Any, fault: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_source_that_changes_is_eio_until_the_file_is_back(scan: Scan, opened: Any, fault: str, caplog: pytest.LogCaptureFixture) -> None:
     direct = opened(scan.files, **scan.options)
     bad = scan.files[1]
     kept, times = bad.read_bytes(), (bad.stat().st_atime_ns, bad.stat().st_mtime_ns)

@@ -107,7 +107,7 @@ READ = "import sys, threading; t = threading.Thread(target=lambda: open(sys.argv
 """Opens nothing but a document, in a thread that ends."""
 
 
-def test_a_mount_that_was_read_from_ends_when_its_readers_have_ended_or_by_force(small: Path, point: Path, lib: str) -> None:
+def test_a_mount_ends_when_its_readers_have_ended_or_by_force(small: Path, point: Path, lib: str) -> None:
     with vfs.mount(small, point), holder(READ, point) as held:
         for lazy in (False, True):
             with pytest.raises(
@@ -141,7 +141,7 @@ def test_what_a_signal_ends_is_an_error_to_those_who_read_on(small: Path, point:
     assert [one for one in mounts() if one.point == str(point)] == []
 
 
-def test_what_the_death_of_its_parent_ends_is_an_error_to_those_who_read_on(small: Path, point: Path) -> None:
+def test_a_mount_ended_by_the_death_of_its_parent_is_an_error_to_readers(small: Path, point: Path) -> None:
     code = textwrap.dedent(MOUNTING) + "time.sleep(100)"
     with subprocess.Popen([sys.executable, "-c", code, small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
         assert parent.stdout
@@ -327,7 +327,7 @@ def test_the_server_ends_when_its_parent_dies_though_a_forked_child_lives(small:
             os.kill(child, signal.SIGKILL)
 
 
-def test_a_forked_child_that_ends_leaves_the_mount_alone_and_one_that_stays_does_not_delay_closing(small: Path, point: Path) -> None:
+def test_a_forked_child_neither_ends_a_mount_nor_delays_closing(small: Path, point: Path) -> None:
     code = """
         if os.fork() == 0:
             sys.exit()  # runs the exit handlers

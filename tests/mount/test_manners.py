@@ -355,7 +355,7 @@ def test_a_server_that_died_leaves_an_entry_that_is_cleared(small: Path, point: 
         assert not folder.exists()
 
 
-def test_entries_of_dead_servers_are_taken_over_and_those_of_living_ones_are_not(small: Path, point: Path, runtime: Path) -> None:
+def test_only_entries_of_dead_servers_are_taken_over(small: Path, point: Path, runtime: Path) -> None:
     first = Entry(str(point))
     assert alive(first.folder)
     second = Entry(str(point))

@@ -47,7 +47,7 @@ def test_the_three_faces_are_listed_with_sizes_modes_and_owner(scan: Scan, point
         assert used
 
 
-def test_inode_numbers_are_all_different_and_the_same_in_the_next_mount_and_in_listings(scan: Scan, point: Path, lib: str) -> None:
+def test_inode_numbers_differ_and_are_the_same_in_every_mount_and_listing(scan: Scan, point: Path, lib: str) -> None:
     seen = []
     for _ in range(2):
         with scan.mount(point):

@@ -410,7 +410,7 @@ def test_five_thousand_files_under_a_limit_of_1024_descriptors(tmp_path: Path, p
         assert descriptors(server.pid) < 64
 
 
-def test_a_cache_has_a_limit_and_where_memory_ends_requests_are_served_one_by_one(tmp_path: Path, point: Path) -> None:
+def test_where_memory_ends_requests_are_served_one_by_one(tmp_path: Path, point: Path) -> None:
     """Four chunks of 32 MiB, read in pieces by eight processes, by a server that has memory for less than two of them."""
     frames = np.random.default_rng(0).integers(0, 1 << 16, (4, 4096, 4096)).astype(">u2")
     path = write_raw(tmp_path, frames)[0]
