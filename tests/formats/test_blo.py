@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
 from vfs.testing.frame_writers import write_blo
 
 
@@ -101,13 +101,6 @@ def test_real_file(oracle: dict[str, Any]) -> None:
     assert same_values(group["data"][...], entry["arrays"]["frames"])
     assert same_values(group["virtual_bright_field"][...], entry["arrays"]["virtual_bright_field"])
     same(group["frame_number"][...], np.arange(6, dtype="u4").reshape(2, 3))
-
-
-@pytest.mark.parametrize("dtype", ["u1", "u2"])
-def test_truncated(tmp_path: Path, dtype: str) -> None:
-    twin = frames_of((2, 3, 5, 5), dtype)
-    path = write_blo(tmp_path, twin)
-    check_truncated(path, path, twin, format="blo")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_boxes, check_truncated, frames_of, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, refuses, same
 from vfs.formats.hdf5 import sniff
 
 h5py = pytest.importorskip("h5py")
@@ -305,11 +305,6 @@ def test_damaged_chunks_are_errors_or_other_numbers_never_crashes(tmp_path: Path
         except vfs.DecodeError as error:
             errors += str(path) in str(error)
     assert errors, name
-
-
-def test_truncated(tmp_path: Path) -> None:
-    path, twin, _ = row(tmp_path)
-    check_truncated(path, path, twin, format="hdf5")
 
 
 def test_refused(tmp_path: Path) -> None:

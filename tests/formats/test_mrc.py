@@ -17,7 +17,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
 from vfs.testing.stack_writers import write_mrc
 
 MODES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}
@@ -157,11 +157,6 @@ def test_movies_know_their_scan(tmp_path: Path) -> None:
     (tmp_path / "run_scan_coordinates.csv").write_text("0,0\nx,2\n5,5\n")
     with pytest.raises(vfs.SourceError, match="two numbers"):
         vfs.open_group(path)["scan_coordinates"][...]
-
-
-def test_truncated(tmp_path: Path) -> None:
-    path, twin, _ = row(tmp_path)
-    check_truncated(path, path, twin, format="mrc")
 
 
 @pytest.mark.parametrize("mode", [6, 101])
