@@ -34,7 +34,7 @@ from vfs.buffers import lender, scratch  # noqa: E402
 from vfs.errors import SourceError  # noqa: E402
 from vfs.geometry import Region  # noqa: E402
 from vfs.kernels.ranges import FILE, START, STOP, in_lines  # noqa: E402
-from vfs.testing.format_suite import Opened, Row  # noqa: E402
+from vfs.testing.rows import Opened, Row  # noqa: E402
 
 WINDOW = 1 << 13
 """Bytes read at once: two frames of most rows, so that a set has several windows."""
