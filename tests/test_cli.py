@@ -29,7 +29,7 @@ from vfs.options import from_text, kinds
 from vfs.testing.writers import write_mib, write_npy, write_raw
 from vfs.tiling import size
 
-COMMANDS = ("info", "formats", "mount", "mounts", "unmount", "export", "look", "demo")
+COMMANDS = ("info", "formats", "mount", "mounts", "unmount", "export", "look", "demo", "docs")
 FUSE = os.path.exists("/dev/fuse")
 
 

@@ -7,6 +7,7 @@ get JSON with `--json` on stdout, notes go to stderr. Everything heavy is import
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import signal
@@ -40,7 +41,7 @@ from vfs.commands import (
 )
 from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.streams import give_up
-from vfs.tables import width
+from vfs.tables import table, width
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
@@ -207,6 +208,36 @@ def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help=
 
     with _cleaning():
         run(keep)
+
+
+@_command("List the pages of the manual, or print one.", "vfs docs", "vfs docs mount", "vfs docs recipes | less")
+def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of a page, as `vfs docs` lists it.")] = None) -> None:
+    """Print a page of the manual: laid out on a terminal, as Markdown elsewhere. Without TOPIC, list the pages, a line each."""
+    pages = _pages()
+    if topic is None:
+        rows = table([(name, text.split("\n\n")[1]) for name, text in pages.items()], width())
+        put("\n".join([line for row in rows for line in row] + ["`vfs docs TOPIC` prints one"]))
+    elif topic not in pages:
+        near = difflib.get_close_matches(topic, pages, 3)
+        raise OptionError(f"no page {topic!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(pages)}"))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(pages[topic]))
+    else:
+        put(pages[topic].rstrip())
+
+
+def _pages() -> dict[str, str]:
+    """Read the pages of the manual, which are files of this package.
+
+    Returns: topic -> text in Markdown. The first paragraph, below the title, is one line that says what the page is about.
+    """
+    from importlib.resources import files
+
+    found = sorted(files("vfs").joinpath("docs").iterdir(), key=lambda page: page.name)
+    return {page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in found if page.name.endswith(".md")}
 
 
 def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, json_: bool, verbose: bool, describe: bool, explicit: bool) -> None:

@@ -44,7 +44,7 @@ def scale(array: VirtualArray) -> dict[str, Any]:
 
 
 def as_json(group: VirtualGroup) -> dict[str, Any]:
-    """Everything about a set, as JSON can hold it. README.md has the fields: `shared_attrs` holds for every array that is no companion."""
+    """Everything about a set, as JSON can hold it. vfs/docs/commands.md has the fields: `shared_attrs` holds for every array that is no companion."""
     files = sources(group)
     attrs = {path: plain_json({**array.attrs, **array.dataset.conventions}) for path, array in group.items()}
     shared = _shared([attrs[path] for path, array in group.items() if not array.dataset.companion])
@@ -318,12 +318,3 @@ def formats_text(known: Mapping[str, Format], columns: int = 80) -> Iterator[str
         for name, parameter in f.options.items():
             default = "" if parameter.default is None else f" (default {parameter.default})"
             yield from wrapped(f"-o {name}=…  {f.help(name)}{default}", columns, indent, indent + "  ")
-
-
-def formats_markdown(known: Mapping[str, Format]) -> Iterator[str]:
-    """The formats as the table that stands in README.md."""
-    yield "| format | files | what | options (`-o KEY=VALUE`) |"
-    yield "|---|---|---|---|"
-    for f in known.values():
-        name = f"[{f.name}]({f.url})" if f.url else f.name
-        yield f"| {name} | {' '.join(f'`{e}`' for e in f.extensions)} | {f.summary} | {', '.join(f'`{o}`' for o in f.options)} |"

@@ -1,0 +1,374 @@
+"""README.md and the pages of `vfs/docs` say what is so: their sessions print what they show, their tables are complete, their links lead somewhere.
+
+The README's sessions start in an empty folder; those of a page in one with `demo`, which `vfs demo --keep demo` leaves.
+VFS_WRITE_DOCS=1 puts what the sessions print, and what is generated of the formats, into the pages instead of comparing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vfs import cli
+from vfs.demo import SCAN, SIZE, diffraction
+from vfs.formats import Format, formats
+from vfs.mount.status import Status
+from vfs.options import named
+from vfs.testing.writers import write_mib
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+DOCS = ROOT / "vfs" / "docs"
+PAGES = {page.stem: page for page in (README, *sorted(DOCS.glob("*.md")))}
+WRITE = bool(os.environ.get("VFS_WRITE_DOCS"))
+TABLE = re.compile(r"(<!-- formats: .*? -->\n).*?(<!-- /formats -->)", re.DOTALL)
+SECTION = re.compile(r"(?<=<!-- format )(\w+)( -->\n)(.*?)(?=<!-- /format -->)", re.DOTALL)
+SESSION = re.compile(r"(?<=^```)(console|python)\n((?:\$|>>>) .*?)(?=^```$)", re.MULTILINE | re.DOTALL)
+SECONDS = re.compile(r" in 0:00:\d\d$", re.MULTILINE)  # that a mount of a session lasted
+HOME = "/home/you"  # what pages call the folder in which sessions run
+PROMPTS = {"console": ("$ ", "> "), "python": (">>> ", "... ")}
+PYTHON = """
+import contextlib, io, json, sys
+for line in sys.stdin:
+    scope, shown = {"__name__": "__main__"}, []
+    for source in json.loads(line):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(source, "<page>", "single"), scope)
+        shown.append(out.getvalue())
+    print(json.dumps(shown), flush=True)
+"""
+WITH_SESSIONS = [name for name, page in PAGES.items() if SESSION.search(page.read_text())]
+
+
+def parse(kind: str, text: str) -> Iterator[tuple[str, str]]:
+    """(what is typed, what is shown for it) of a session."""
+    first, more = PROMPTS[kind]
+    typed, shown = "", ""
+    for line in text.splitlines(keepends=True):
+        if line.startswith(first) and typed:
+            yield typed, shown
+            typed, shown = "", ""
+        if line.startswith((first, more) if not shown else first):
+            typed += line[len(first) :]
+        elif typed and line.rstrip() == more.rstrip():
+            typed += "\n"
+        else:
+            shown += line
+    yield typed, shown
+
+
+def write(kind: str, steps: list[tuple[str, str]]) -> str:
+    """The session as it stands in the README."""
+    first, more = PROMPTS[kind]
+    text = ""
+    for typed, shown in steps:
+        lines = typed.splitlines(keepends=True)
+        text += first + lines[0] + "".join((more + line).rstrip(" \n") + "\n" for line in lines[1:]) + shown
+    return text
+
+
+class Shell:
+    """A shell that is typed into line by line."""
+
+    def __init__(self, folder: Path) -> None:
+        bin_ = folder / "bin"
+        bin_.mkdir()
+        for name, command in (("vfs", f"{sys.executable} -P -m vfs.cli"), ("python3", f"{sys.executable} -P")):
+            (bin_ / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+            (bin_ / name).chmod(0o755)
+        self.folder = folder / "home"
+        self.folder.mkdir()
+        runtime = folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "PATH": f"{bin_}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
+        self.process = subprocess.Popen(
+            ["bash"], cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def type(self, text: str) -> str:
+        """What is printed for some lines; for a command in the background, up to its first line."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        end = "" if text.rstrip().endswith("&") else "echo @@end\n"
+        self.process.stdin.write(text + end)
+        self.process.stdin.flush()
+        shown = ""
+        while line := self.process.stdout.readline():
+            if line.endswith("@@end\n"):
+                return shown + line.removesuffix("@@end\n")
+            shown += line
+            if not end:
+                return shown
+        raise AssertionError(f"the shell ended at {text!r} after {shown!r}")
+
+    def close(self) -> None:
+        with open("/proc/self/mountinfo") as mounted:
+            left = [line.split()[4] for line in mounted if line.split()[4].startswith(f"{self.folder}/")]
+        for point in left:  # of a session that failed
+            subprocess.run(["umount", "-l", point], check=False, timeout=30)
+        self.process.kill()
+        self.process.communicate()
+
+
+class Python:
+    """A Python that runs sessions one after the other, each with names of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-P", "-W", "ignore", "-c", PYTHON]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def type(self, sources: list[str]) -> list[str]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(sources) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise AssertionError(self.process.communicate()[1])
+        return list(json.loads(answer))
+
+    def close(self) -> None:
+        self.process.communicate(timeout=60)
+
+
+class Reader:
+    """Somebody who types the sessions of a page into a shell, and into a Python that ends before the shell goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.shell = Shell(folder)
+        self.python: Python | None = None
+
+    def rerun(self, found: re.Match[str]) -> str:
+        """The session with what is really printed."""
+        kind, steps = found[1], list(parse(found[1], found[2]))
+        sources = [typed for typed, _ in steps]
+        if kind == "python":
+            self.python = self.python or Python(self.shell.folder)
+            shown = self.python.type(sources)
+        else:
+            self.leave_python()  # a mount does not end as long as a program runs that read there
+            shown = [self.shell.type(typed) for typed in sources]
+        shown = [SECONDS.sub(" in 0:00:01", one).replace(str(self.shell.folder), HOME) for one in shown]
+        return f"{kind}\n" + write(kind, list(zip(sources, shown, strict=True)))
+
+    def leave_python(self) -> None:
+        if self.python is not None:
+            self.python.close()
+            self.python = None
+
+    def close(self) -> None:
+        self.leave_python()
+        self.shell.close()
+
+
+def compare(page: Path, made: str, text: str) -> None:
+    if WRITE:
+        page.write_text(made)
+    else:
+        assert made == text, f"{page.name} is not what it should be; VFS_WRITE_DOCS=1 writes it"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", WITH_SESSIONS)
+def test_sessions_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
+    text = PAGES[name].read_text()
+    if "vfs mount" in text and not os.path.exists("/dev/fuse"):
+        pytest.skip("no /dev/fuse")
+    reader = Reader(tmp_path)
+    if name != "README":
+        (reader.shell.folder / "demo").mkdir()
+        write_mib(reader.shell.folder / "demo", diffraction().reshape(-1, SIZE, SIZE), frames_per_file=50, scan=SCAN)
+    try:
+        made = SESSION.sub(reader.rerun, text)
+    finally:
+        reader.close()
+    compare(PAGES[name], made, text)
+
+
+def test_pages_about_using_it_have_sessions() -> None:
+    assert {"README", "commands", "folders", "formats", "how-it-works", "mount", "recipes", "security"} <= {*WITH_SESSIONS}
+
+
+def format_row(one: Format) -> str:
+    name = f"[{one.name}]({one.url})" if one.url else one.name
+    return f"| {name} | {' '.join(f'`{e}`' for e in one.extensions)} | {one.summary} | {', '.join(f'`{o}`' for o in one.options)} |"
+
+
+def test_table_of_formats_is_current() -> None:
+    text = README.read_text()
+    table = "\n".join(["| format | files | what | options (`-o KEY=VALUE`) |", "|---|---|---|---|", *map(format_row, formats().values())])
+    made = TABLE.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+    assert made.count(table) == 1, "the marks of the table are gone"
+    compare(README, made, text)
+
+
+def format_section(one: Format) -> str:
+    """What the page says of each format: what it is, its files, where it is specified, a row for each option."""
+    made = f"### {one.name}\n\n{one.summary[0].upper()}{one.summary[1:]}.\n\nFiles: {' '.join(f'`{e}`' for e in one.extensions)}"
+    made += f". See <{one.url}>.\n\n" if one.url else ".\n\n"
+    if one.options:
+        made += "| option | takes | default | |\n|---|---|---|---|\n"
+    for name, parameter in one.options.items():
+        default = "" if parameter.default is None else f"`{str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default}`"
+        assert one.help(name), f"{one.name} says nothing of its option {name}"
+        made += f"| `-o {name}=…` | {named(parameter.annotation)} | {default} | {one.help(name)} |\n"
+    return made + "\n" * bool(one.options)
+
+
+def test_page_of_formats_has_every_format_and_option() -> None:
+    text = PAGES["formats"].read_text()
+    assert [name for name, _, _ in SECTION.findall(text)] == list(formats())
+    compare(PAGES["formats"], SECTION.sub(lambda found: f"{found[1]}{found[2]}{format_section(formats()[found[1]])}", text), text)
+
+
+def test_every_command_and_option_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    text = PAGES["commands"].read_text()
+    cli.main(["--help"])
+    listed = capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
+    commands = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert commands
+    for command in commands:
+        assert f"| `vfs {command}" in text
+        cli.main([command, "--help"])
+        for option in re.findall(r"(?<= )--[a-z][a-z-]+", capsys.readouterr().out):
+            assert f"`{option}`" in text or f"`{option} " in text or option == "--help", f"{option} of {command}"
+
+
+def test_readme_is_short_and_begins_with_commands_and_sessions() -> None:
+    text = README.read_text()
+    first = text.partition("## Formats")[0]
+    assert first.startswith("# vfs\n\n")
+    for script in re.findall(r"^scripts/\w+", first, re.MULTILINE):
+        assert os.access(ROOT / script, os.X_OK)
+    assert [kind for kind, _ in SESSION.findall(first)] == ["console", "python"]
+    assert len(first.splitlines()) < 70
+    assert len(text.splitlines()) <= 150
+
+
+def anchors(text: str) -> set[str]:
+    """What `#…` of a link may name: the headings, as GitHub spells them."""
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in re.findall(r"^#+ (.*)", text, re.M)}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    links = [link.partition("#")[::2] for link in re.findall(r"\]\(([^)]+)\)", PAGES[name].read_text()) if "://" not in link]
+    for path, anchor in links:
+        page = PAGES[name].parent / path if path else PAGES[name]
+        assert page.exists(), path
+        assert not anchor or anchor in anchors(page.read_text()), f"{path}#{anchor}"
+    if name == "README":
+        assert {Path(path).stem for path, _ in links} >= {*PAGES} - {"README"}, "a page that the README does not name"
+
+
+def test_docs_lists_the_pages_and_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["docs"]) == 0
+    *listed, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == [name for name in PAGES if name != "README"], "a line for each"
+    assert last == "`vfs docs TOPIC` prints one"
+    for name, page in PAGES.items():
+        if name != "README":
+            assert cli.main(["docs", name]) == 0
+            assert capsys.readouterr().out == page.read_text()
+
+
+def test_docs_on_a_terminal_are_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["docs", "commands"]) == 0
+    out = capsys.readouterr().out
+    assert "Commands" in out
+    assert not re.search(r"^#", out, re.M)
+    assert "|---|" not in out
+
+
+@pytest.mark.parametrize(("topic", "said"), [("mont", "did you mean mount?"), ("zzz", "there are adding-a-format, changes, ")])
+def test_docs_of_a_wrong_topic_is_one_line(topic: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["docs", topic]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"no page '{topic}'" in err
+    assert said in err
+
+
+def test_fields_of_a_mounts_status_are_all_there() -> None:
+    table = PAGES["mount"].read_text().partition("| field of `status.json` |")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(names) == sorted(["vfs", *Status.__annotations__])
+
+
+def test_fields_of_info_are_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_mib(tmp_path, np.zeros((1, 8, 8), np.uint16), frames_per_file=1, scan=(1, 1))
+    assert cli.main(["info", "--json", "--zarr-format", "3", str(path)]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    table = PAGES["commands"].read_text().partition("| field of `vfs info --json` |")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert set(names) == {*entry, *entry["arrays"]["exposure"]}
+
+
+def unit() -> str:
+    """The systemd unit."""
+    return re.findall(r"^```ini\n(.*?)^```$", PAGES["mount"].read_text(), re.MULTILINE | re.DOTALL)[0]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    program = tmp_path / ".local/bin/vfs"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+
+    def verified(text: str) -> tuple[int, str]:
+        (tmp_path / "scan.service").write_text(text)
+        command = ["systemd-analyze", "verify", "--user", "--man=no", "--recursive-errors=no", str(tmp_path / "scan.service")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
+        return done.returncode, done.stderr
+
+    _, said = verified("[Service]\nExecStart=/nonexistent\nKillMode=nonsense\n")
+    if "nonsense" not in said:
+        pytest.skip(f"systemd-analyze cannot verify here: {said}")
+    assert verified(unit()) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="no /dev/fuse")
+def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
+    """As systemd would do it, which is not running where tests run: the line itself, READY=1, SIGTERM to the main process."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "mnt").mkdir()
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    (tmp_path / ".local/bin").mkdir(parents=True)
+    program = tmp_path / ".local/bin/vfs"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m vfs.cli "$@"\n')
+    program.chmod(0o755)
+    write_mib(tmp_path / "data", np.arange(2 * 6 * 64, dtype=np.uint16).reshape(12, 8, 8), frames_per_file=5, scan=(2, 6))
+    settings = dict(line.split("=", 1) for line in unit().splitlines() if "=" in line)
+    assert settings["Type"] == "notify"
+    assert settings["KillMode"] == "mixed"
+    command = settings["ExecStart"].replace("%h", str(tmp_path)).split()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + str(tmp_path / "notify"))
+        manager.settimeout(60)
+        environment = {**os.environ, "NOTIFY_SOCKET": "@" + str(tmp_path / "notify"), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+        with subprocess.Popen(command, env=environment, cwd="/", stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as service:
+            try:
+                assert manager.recv(1000) == b"READY=1"
+                assert manager.recv(1000).startswith(b"STATUS=0 B in 0 reads")
+                assert (tmp_path / "mnt/scan.npy").stat().st_size == 128 + 2 * 6 * 64 * 2
+            finally:
+                service.terminate()
+            _, said = service.communicate(timeout=60)
+            assert service.returncode == 0
+    assert "no errors" in said
+    assert os.listdir(tmp_path / "mnt") == []
