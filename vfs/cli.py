@@ -1,8 +1,13 @@
-"""The commands; those of mounts are in `vfs.mounting`. Each opens data through `vfs.open_group` and shows what it finds; nothing is decided here.
+"""The command line: every command but those of mounts, which are in `vfs.mounting`.
 
-What the user did wrong, and what cannot be read, is one line on stderr, `vfs: …`, and exit status 2; Ctrl-C is 130, a bug 1
-with a hint at VFS_DEBUG=1, which shows tracebacks, and a reader of our output who ends (`vfs info … | head`) a quiet 1. Programs
-get JSON with `--json` on stdout, notes go to stderr. Everything heavy is imported inside the commands: help comes at once.
+Each command opens data through `vfs.open_group` and prints what it finds; nothing is decided here.
+Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
+
+Exit status: 2 for what the user did wrong or what cannot be read, with one line `vfs: …` on stderr; 130 for
+Ctrl-C; 1 for a bug, with a hint at VFS_DEBUG=1, which shows the traceback; 1 without a word where the reader of
+our output has ended (`vfs info … | head`).
+
+Everything heavy is imported inside the commands, so that `--help` comes at once.
 """
 
 from __future__ import annotations
@@ -49,10 +54,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="vfs",
-    help="Scattered detector files as one zarr store and one mounted directory, without converting anything. To begin with: vfs demo, then "
-    "vfs info FILE and vfs mount FILE FOLDER; vfs COMMAND --help says more.",
-    epilog="Exit status: 0 done, also of a mount that a signal ended; 1 a bug, or nobody reads the output; 2 what cannot be opened, read, mounted or "
-    "understood, with one line that says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM.",
+    help="Show an array that a detector scattered over many files as one zarr store and one mounted directory, "
+    "without converting anything. Start with `vfs demo`, then `vfs info FILE` and `vfs mount FILE FOLDER`. "
+    "`vfs COMMAND --help` says more of a command, `vfs docs` lists the manual.",
+    epilog="Exit status: 0 done (also a mount that a signal ended); 1 a bug, or nobody reads the output; 2 something "
+    "cannot be opened, read, mounted or understood, and one line says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, "
+    "SIGTERM.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -61,7 +68,12 @@ app = typer.Typer(
 
 
 def _command(short: str, *examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function. Args: short: what it does, for the list of commands; examples: of calls, for its help."""
+    """Make a command of a function.
+
+    Args:
+        short: what it does, for the list of commands.
+        examples: calls, which its help shows.
+    """
     epilog = "\n".join(["\b", "For example:", *(f"  {example}" for example in examples)]) if examples else None
     return app.command(short_help=short, epilog=epilog)
 
@@ -77,7 +89,7 @@ def _root(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 
 
 @_command(
-    "Say what data sets are, and which are in a folder.",
+    "Print what data sets are, or which are in a folder.",
     "vfs info scan.hdr",
     "vfs info ~/data",
     "vfs info 'part*.raw' --format raw -o dtype=u2 -o sig_shape=256,256",
@@ -86,13 +98,18 @@ def _root(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 def info(
     datasets: Datasets,
     json_: Json = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Metadata, files, and why the chunks are what they are.")] = False,
-    describe: Annotated[bool, typer.Option("--describe", help="Print a *.vfs.json description instead: it opens as the same arrays.")] = False,
-    explicit: Annotated[bool, typer.Option("--explicit", help="With --describe: say where every pixel is, for readers without the format.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more: all arrays, their metadata, and the files.")] = False,
+    describe: Annotated[bool, typer.Option("--describe", help="Print a description (*.vfs.json) instead: it opens as the same arrays.")] = False,
+    explicit: Annotated[
+        bool, typer.Option("--explicit", help="With --describe: write down where every pixel is, so that it opens without the format.")
+    ] = False,
     *,
     settings: Settings,
 ) -> None:
-    """Print what data sets are: format, arrays, shape, dtype, axes, chunks, files, scale. Of a folder, the data sets that are in it."""
+    """Print what data sets are: format, files, and for each array dtype, size, axes, scale and chunks.
+
+    Of a folder: a line for each data set in it.
+    """
     folders = [name for name in datasets if os.path.isdir(name)]
     _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
     failed: list[VfsError] = []
@@ -131,9 +148,9 @@ def _print_text(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], ve
         put("\n".join(folder.text(verbose, width())))
 
 
-@_command("List the formats, their extensions and options.", "vfs formats", "vfs formats raw")
+@_command("List the formats with their options.", "vfs formats", "vfs formats raw")
 def formats(name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this format.")] = None, json_: Json = False) -> None:
-    """List the formats, their extensions and options."""
+    """List the formats: what each is, the endings of its files, where it is specified, and its options for -o."""
     from vfs import report
     from vfs.formats import by_name
     from vfs.formats import formats as known
@@ -146,24 +163,27 @@ def formats(name: Annotated[str | None, typer.Argument(metavar="NAME", help="Onl
 
 
 _command(
-    "Show data sets as folders and files until that is ended.",
+    "Show data sets as zarr stores and .npy files in a folder.",
     "mkdir mnt && vfs mount scan.hdr mnt --background && ls mnt",
     "vfs mount scan.mib mnt --nav-shape 256,256",
     "vfs mount --tree ~/data mnt",
 )(mounting.mount)
-_command("List what is mounted, and how it does.")(mounting.mounts)
-_command("End a mount, or all of them.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
+_command("List your mounts, and what each has served.")(mounting.mounts)
+_command("End a mount, or all of yours.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
 
 
 @_command("Write a data set as a real zarr store.", "vfs export scan.hdr scan.zarr", "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4")
 @opens
 def export(
-    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="As for info; several files are one set here.")],
-    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="The folder to be made.")],
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="As for info, but several files are one data set.")],
+    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="A folder that is not there yet.")],
     *,
     settings: Settings,
 ) -> None:
-    """Write a data set as a real zarr store, with a progress bar."""
+    """Write a data set as a real zarr store: compressed, and yours to change. Prints its size on disk.
+
+    OUT.zarr has that name only when it is complete: an export that is ended leaves nothing.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -183,16 +203,16 @@ def export(
     put(f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio {total / stored:,.1f}")
 
 
-@_command("Show a frame in the terminal.", "vfs look scan.hdr", "vfs look scan.hdr 10,20", "vfs look many.h5 --array entry/data")
+@_command("Draw a frame in the terminal.", "vfs look scan.hdr", "vfs look scan.hdr 10,20", "vfs look many.h5 --array entry/data")
 @opens
 def look(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for info.")],
-    position: Annotated[str | None, typer.Argument(metavar="POSITION", help="10,20 or one number that counts the frames; by default the middle.")] = None,
-    graphics: Annotated[str, typer.Option(metavar="WAY", help="auto (what the terminal has), kitty, sixel, truecolor, 256 or plain.")] = "auto",
+    position: Annotated[str | None, typer.Argument(metavar="POSITION", help="10,20, or one number that counts all frames. Without it, the middle.")] = None,
+    graphics: Annotated[str, typer.Option(metavar="WAY", help="How: auto (the best the terminal has), kitty, sixel, truecolor, 256, plain.")] = "auto",
     *,
     settings: Settings,
 ) -> None:
-    """Show a frame in the terminal, with minimum, maximum, mean, saturated pixels and a histogram."""
+    """Draw a frame in the terminal, with minimum, maximum, mean, number of saturated pixels and a histogram."""
     from vfs.look import looked
     from vfs.screen import screen
 
@@ -201,9 +221,12 @@ def look(
     put("\n".join(looked(open_set([dataset], settings, main=True), position, shown)))
 
 
-@_command("Show all of it on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
-def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help="Leave the files in this new folder.")] = None) -> None:
-    """Write a small scan of several files, mount it, read it back through zarr, and show the result."""
+@_command("Show what vfs does, on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
+def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help="A new folder: leave the files of the scan there.")] = None) -> None:
+    """Write a small scan of several files, mount it, read it back through zarr, compare, and draw a frame.
+
+    Leaves nothing behind, unless --keep is given.
+    """
     from vfs.demo import demo as run
 
     with _cleaning():
@@ -211,8 +234,8 @@ def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help=
 
 
 @_command("List the pages of the manual, or print one.", "vfs docs", "vfs docs mount", "vfs docs recipes | less")
-def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of a page, as `vfs docs` lists it.")] = None) -> None:
-    """Print a page of the manual: laid out on a terminal, as Markdown elsewhere. Without TOPIC, list the pages, a line each."""
+def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of a page.")] = None) -> None:
+    """Print a page of the manual: laid out on a terminal, Markdown elsewhere. Without TOPIC, list the pages."""
     pages = _pages()
     if topic is None:
         rows = table([(name, text.split("\n\n")[1]) for name, text in pages.items()], width())
@@ -241,8 +264,10 @@ def _pages() -> dict[str, str]:
 
 
 def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, json_: bool, verbose: bool, describe: bool, explicit: bool) -> None:
-    """Raises:
-    OptionError: options that have no effect together, or on a folder.
+    """Refuse options of `info` that have no effect together, or on a folder.
+
+    Raises:
+        OptionError: such options are given.
     """
     if describe and datasets > 1:
         raise OptionError(f"--describe takes one data set, found {datasets}")
@@ -263,10 +288,12 @@ def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, js
 
 
 def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]) -> list[FoundSets]:
-    """What is in some folders.
+    """Look for the data sets in folders.
 
     Args:
-        json_: keep JSON, not lines; all: all of it, not only what fits a screen; failed: why a folder cannot be listed is added to it.
+        json_: keep JSON, not lines of text.
+        all: look at all of a folder, not only at what fits a screen.
+        failed: gets an error for each folder that cannot be listed.
     """
     if not paths:
         return []
@@ -285,7 +312,7 @@ def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, f
 
 
 def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:
-    """A description whose names are relative to the current folder, where the set lies in it, else to the folder of the set."""
+    """Describe a set, with names relative to the current folder if the set lies in it, else to the set's folder."""
     from vfs.describe import describe
 
     here = os.getcwd()
@@ -297,22 +324,23 @@ def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:
 
 
 def _zarr_metadata(group: VirtualGroup, version: int) -> Any:
-    """The document that zarr clients open the tree by."""
+    """Return the document by which zarr clients open the set: consolidated metadata of version 3 or 2."""
     return json.loads(group.tree.zarr(version).documents["zarr.json" if version == 3 else ".zmetadata"])
 
 
 def _terminated(signum: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + signum)  # lets `finally` clean up
+    """End the process with the exit status of a signal."""
+    raise SystemExit(128 + signum)  # an exception, so that `finally` blocks run
 
 
 def _cleaning() -> AbstractContextManager[None]:
-    """SIGTERM and SIGHUP let `finally` clean up, as SIGINT does by itself."""
+    """Have SIGTERM and SIGHUP run `finally` blocks, as SIGINT does by itself, so that nothing half made is left."""
     return signals(_terminated, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def _process() -> Iterator[None]:
-    """What a process of our own needs: it warns in one line, and prints whatever names files have."""
+    """Set up a process that runs a command: warnings are one line, and names that are no UTF-8 can be printed."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -323,7 +351,13 @@ def _process() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit status; see the module."""
+    """Run one command.
+
+    Args:
+        arguments: what stands behind `vfs`; None: the arguments of this process.
+
+    Returns: the exit status, see the docstring of the module.
+    """
     debug = bool(os.environ.get("VFS_DEBUG"))
     try:
         with _process():
@@ -350,7 +384,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage(error: Any) -> str:
-    """What is wrong with a call, what was expected, and where to read on."""
+    """Return the line for a wrong call: what is wrong, what was expected, which help to read."""
     context = getattr(error, "ctx", None)
     if context is None:
         return f"{error.format_message().rstrip('.')} (see vfs --help)"
@@ -365,7 +399,7 @@ def _usage(error: Any) -> str:
 
 
 def _nowhere() -> bool:
-    """Whether the current folder was removed."""
+    """Return True if the current folder was removed."""
     try:
         os.getcwd()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the commands share: the options that data is opened with, opening it, and what is said on stderr. `vfs.cli` runs them."""
+"""What the commands share: the options for opening data, opening it, and printing. `vfs.cli` runs the commands."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 Datasets = Annotated[
     list[str],
-    typer.Argument(metavar="DATASET", help="A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a *.vfs.json description."),
+    typer.Argument(metavar="DATASET", help="A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a description (*.vfs.json)."),
 ]
 
 
-Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ def _settings(
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    """The texts of `-o` as key -> value. Keys may be written with - for _.
+    """Split the texts of `-o` into key -> value. Keys may be written with - for _.
 
     Raises:
-        OptionError: one is no KEY=VALUE; a key is there twice.
+        OptionError: a text is no KEY=VALUE; a key is given twice.
     """
     given: dict[str, str] = {}
     for text in texts:
@@ -153,11 +153,12 @@ def opens(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def line(text: str) -> str:
+    """Return a note as it is printed: behind the name of the program, in one line."""
     return f"vfs: {printable(text)}"
 
 
 def say(text: str) -> None:
-    """Tell people something, on stderr. That it cannot be written there is no reason to fail."""
+    """Print a note on stderr. A stderr that cannot be written to is no reason to fail."""
     try:
         print(line(text), file=sys.stderr, flush=True)
     except OSError:
@@ -165,7 +166,7 @@ def say(text: str) -> None:
 
 
 def put(text: str) -> None:
-    """Print what a command was asked for, on stdout.
+    """Print the result of a command on stdout.
 
     Raises:
         typer.Exit: with status 2: it cannot be written there, which is said.
@@ -185,7 +186,7 @@ def open_set(paths: Sequence[str], settings: Settings, main: bool = False) -> Vi
     """Open the paths as one set.
 
     Args:
-        main: its main array is wanted, not whatever there is.
+        main: the main array is wanted: a set without it is an error, though it may have others.
 
     Raises:
         OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
@@ -203,9 +204,11 @@ def open_set(paths: Sequence[str], settings: Settings, main: bool = False) -> Vi
 
 
 def _check_name(path: str) -> None:
-    """Raises:
-    OptionError: it is empty, or a folder.
-    MissingSourceError: it is not there; the message has a name like it that is.
+    """Refuse a path that cannot be a data set.
+
+    Raises:
+        OptionError: the path is empty, or a folder.
+        MissingSourceError: the file is not there; the message proposes a name like it that is.
     """
     if not path:
         raise OptionError("expected the name of a file, found an empty one")
@@ -221,11 +224,11 @@ def _check_name(path: str) -> None:
     raise MissingSourceError(f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}")
 
 
-_LOOKED_AT = 2000  # names of a folder, for one that is like one that is not there
+_LOOKED_AT = 2000  # names of a folder that are compared with one that is not there
 
 
 def folder_given(path: str) -> OptionError:
-    """What is said where a file is expected and a folder named."""
+    """Return the error for a folder where a file is expected."""
     if is_zarr(path):
         return OptionError(f"{path}: is a zarr store already; what reads zarr opens it as it is")
     typed = shlex.quote(path)
@@ -233,13 +236,19 @@ def folder_given(path: str) -> OptionError:
 
 
 def is_zarr(folder: str) -> bool:
-    """Returns: whether a folder is a zarr group or array."""
+    """Return True if a folder is a zarr group or array."""
     return any(os.path.isfile(os.path.join(folder, name)) for name in ("zarr.json", ".zgroup", ".zarray"))
 
 
 def refuse(given: Mapping[str, object], where: str) -> None:
-    """Raises:
-    OptionError: one of these options is given, which has no effect there.
+    """Refuse options that would have no effect.
+
+    Args:
+        given: option as it is typed -> its value, false where it is not given.
+        where: why it has no effect, for the message.
+
+    Raises:
+        OptionError: one of them is given.
     """
     for name, value in given.items():
         if value:
@@ -247,7 +256,7 @@ def refuse(given: Mapping[str, object], where: str) -> None:
 
 
 def raise_all(failed: Sequence[VfsError]) -> None:
-    """Say what went wrong, a line each: the last one by raising it."""
+    """Print errors, a line each, and raise the last one."""
     for error in failed[:-1]:
         say(str(error))
     if failed:
@@ -255,10 +264,10 @@ def raise_all(failed: Sequence[VfsError]) -> None:
 
 
 def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None) -> list[VirtualGroup]:
-    """Open each argument as a set, but not what belongs to the set of another argument: `scan_*.mib` unquoted is one scan.
+    """Open each argument as a set, but not files of the set of another argument: `scan_*.mib` unquoted is one scan.
 
     Args:
-        failed: why a set cannot be opened is added to it; None: that is raised.
+        failed: gets the errors of sets that cannot be opened; None: the first one is raised.
     """
     from vfs.headers import series
 
@@ -291,6 +300,7 @@ def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError
 
 
 def warn_of_chunks(groups: Sequence[VirtualGroup]) -> None:
+    """Warn on stderr of arrays whose chunks make every read much larger than what is asked for."""
     for group in groups:
         for path, array in group.items():
             if array.chunking.warning:
@@ -298,9 +308,12 @@ def warn_of_chunks(groups: Sequence[VirtualGroup]) -> None:
 
 
 def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
-    """The texts of `-o` as the types that the format's options have.
+    """Convert the texts of `-o` to the types of the format's options.
 
-    `-o dtype` of headerless data is what its pixels are, not what they are to be converted to.
+    For headerless data, `-o dtype` says what the pixels in the file are; `--dtype` says what to convert them to.
+
+    Raises:
+        OptionError: the format has no such option, or a text is no value of it.
     """
     texts = dict(given)
     if "dtype" in texts and "stored_dtype" in kind.options:
@@ -319,12 +332,16 @@ def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def document(value: Any) -> str:
+    """Write a value as JSON that people can read, too."""
     return json.dumps(value, indent=1, ensure_ascii=False)
 
 
 @contextmanager
 def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
-    """Have signals handled so, in the main thread of a process (elsewhere they are somebody else's); ignored ones stay ignored, as under nohup."""
+    """Install a handler for signals, and put the old ones back at the end.
+
+    Does so in the main thread only, as Python demands. Signals that are ignored, as under nohup, stay ignored.
+    """
     here = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handler) for number in numbers if here and signal.getsignal(number) is not signal.SIG_IGN}
     try:

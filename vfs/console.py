@@ -1,4 +1,7 @@
-"""What people and service managers get to see of mounts: the line that `vfs mount` keeps up to date, its log lines, the table of `vfs mounts`."""
+"""Shows mounts to people and service managers.
+
+The status line of `vfs mount`, its log lines, and the table of `vfs mounts`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from vfs.tiling import size
 
 
 class Terminal(logging.Handler):
-    """Stderr with a line at its end that is kept up to date, as long as it is a terminal and we are in its foreground; else without that line."""
+    """Prints log lines on stderr, with a status line below them that is kept up to date.
+
+    The status line is there only while stderr is a terminal and we are in its foreground.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,32 +41,33 @@ class Terminal(logging.Handler):
 
     def say(self, text: str) -> None:
         """Print lines above the status line."""
-        with self._lock, suppress(OSError, ValueError):  # nobody sees it any more
+        with self._lock, suppress(OSError, ValueError):  # stderr is closed: nobody reads it
             drawn = self._drawn
             self._draw("")
             print(text, file=sys.stderr, flush=True)
             self._draw(drawn)
 
     def show(self, status: Status) -> None:
-        """Bring the status line up to date."""
+        """Draw the status line anew."""
         columns = shutil.get_terminal_size().columns
         with self._lock, suppress(OSError, ValueError):
             self._draw(f"vfs: {status.counts()}"[: columns - 1] if _in_front() else "")
 
     def end(self) -> None:
-        """Take the status line away."""
+        """Remove the status line."""
         with self._lock, suppress(OSError, ValueError):
             self._draw("")
 
     def _draw(self, text: str) -> None:
         if self._drawn or text:
-            sys.stderr.write(f"\r{text.ljust(len(self._drawn))}" + ("" if text else "\r"))  # no codes: any terminal does that
+            # spaces wipe what was there; escape codes are not understood by every terminal
+            sys.stderr.write(f"\r{text.ljust(len(self._drawn))}" + ("" if text else "\r"))
             sys.stderr.flush()
         self._drawn = text
 
 
 def _in_front() -> bool:
-    """True where stderr is a terminal and nobody else writes there: we are not in the background of its shell."""
+    """Return True if stderr is a terminal and we are in its foreground: nobody else writes there."""
     try:
         return os.isatty(2) and os.tcgetpgrp(2) == os.getpgrp()
     except OSError:
@@ -69,7 +76,7 @@ def _in_front() -> bool:
 
 @contextmanager
 def terminal(level: str) -> Iterator[Terminal]:
-    """A terminal that log lines from a level on go to."""
+    """Send log lines of a level, and more severe ones, to a `Terminal` until the block ends."""
     shown, root = Terminal(), logging.getLogger()
     before = root.level
     root.addHandler(shown)
@@ -82,7 +89,7 @@ def terminal(level: str) -> Iterator[Terminal]:
 
 
 def tell_manager(text: str) -> None:
-    """Tell the service manager that started us, if one did (`sd_notify(3)`): "READY=1", "STATUS=…"."""
+    """Tell the service manager something ("READY=1", "STATUS=…"), if one has started us: see `sd_notify(3)`."""
     name = os.environ.get("NOTIFY_SOCKET", "")
     if name:
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as to:
@@ -91,8 +98,10 @@ def tell_manager(text: str) -> None:
 
 
 def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
-    """The table of `vfs mounts`: mount point, since when, bytes served, cache hits, errors, from what, and what is wrong; below, what
-    its sets should hold and do not.
+    """Return the lines of `vfs mounts`: a row for each mount, and below it what its sets lack.
+
+    A row has the mount point, since when, bytes served, share of cache hits, errors, the sources, and the state where
+    that is another one than mounted.
 
     Args:
         columns: characters of a line.
@@ -124,5 +133,5 @@ _STATES = {
 
 
 def mounts_json(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """What `vfs mounts --json` prints: what status.json says, and the mount's state and where that file is."""
+    """Return what `vfs mounts --json` prints: the fields of status.json, the state, and the folder of that file."""
     return [{"mountpoint": one.point, "state": one.state, "folder": one.folder, **(one.status.document() if one.status else {})} for one in found]

@@ -1,8 +1,8 @@
-"""What vfs does, shown on a small scan: `vfs demo`.
+"""`vfs demo`: shows on a small scan what vfs does.
 
-Writes a scan as an instrument would, several files with a header before every frame, mounts it, lets a second process that knows
-nothing of vfs read it through zarr, compares every pixel, shows the mounted tree and one frame, and leaves nothing behind. Where
-FUSE is missing it says so and reads through the store in this process instead.
+Writes a scan as an instrument would, in several files with a header before every frame. Mounts it. Has a second
+process, which knows nothing of vfs, read it through zarr, and compares every pixel. Shows the mounted tree and one
+frame, and leaves nothing behind. Where FUSE is missing, it says so and reads through the store in this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vfs.testing.writers import write_mib
 
 SCAN = (12, 16)
 SIZE = 64
-CHUNKS = (1, -1, -1, -1)  # a scan line each; files end in the middle of lines
+CHUNKS = (1, -1, -1, -1)  # a line of the scan each; a file ends within a line, so some chunks cross files
 READER = """
 import sys, numpy, zarr
 data = zarr.open_group(sys.argv[1], mode="r")["data"]
@@ -35,7 +35,7 @@ numpy.save(sys.argv[2], data[:])
 
 
 def diffraction(scan: tuple[int, int] = SCAN, size: int = SIZE) -> np.ndarray:
-    """Spots of a crystal whose lattice turns and stretches from place to place, with the noise of counting.
+    """Make diffraction patterns of a crystal whose lattice turns and stretches over the scan, with counting noise.
 
     Returns: uint16[scan_y, scan_x, size, size], always the same.
     """
@@ -54,14 +54,15 @@ def diffraction(scan: tuple[int, int] = SCAN, size: int = SIZE) -> np.ndarray:
 
 
 def demo(keep: str | None = None, console: Console | None = None) -> None:
-    """Run it.
+    """Run the demo.
 
     Args:
-        keep: a folder, new or empty, where the written files stay.
+        keep: a folder, new or empty, where the files of the scan stay.
+        console: where to print; None: stdout.
 
     Raises:
-        OptionError: `keep` is something else.
-        VfsError: what was read is not what was written.
+        OptionError: `keep` is no folder, or not empty.
+        VfsError: the pixels that were read are not those that were written.
     """
     out = Console(highlight=False) if console is None else console
     with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary:
@@ -113,7 +114,7 @@ def _list(out: Console, folder: str) -> None:
 
 
 def _tree(mountpoint: str) -> Tree:
-    """What is mounted, the first of every folder of chunks."""
+    """Draw the mounted folders; of a folder of chunks only the first one."""
     tree = Tree("mount", guide_style="dim")
     _branch(tree, mountpoint)
     return tree
@@ -135,7 +136,7 @@ def _branch(tree: Tree, folder: str) -> None:
 
 
 def _second_process(store: str, answer: str) -> np.ndarray:
-    """What zarr reads in a process of its own."""
+    """Read the array of a mounted store with zarr, in a process of its own."""
     done = subprocess.run([sys.executable, "-P", "-c", READER, store, answer], capture_output=True, text=True, check=False)
     if done.returncode:
         raise VfsError(f"demo: zarr could not read {store}: {done.stderr.strip().splitlines()[-1:]}")

@@ -1,7 +1,8 @@
-"""Writing descriptions (`*.vfs.json`, see `vfs.formats.description`) of what is open.
+"""Writes descriptions (`*.vfs.json`, see `vfs.formats.description`) of open sets.
 
-Two forms. The short one keeps how the set was opened: format, files, options. The explicit one says where every element is, so
-that the set can be read without knowing its format: it is there for elements that are plain numbers or numcodecs blocks.
+There are two forms. The short one keeps how the set was opened: format, files, options. The explicit one says where
+every element is, so that the set can be read without knowing its format. It can be written where elements are plain
+numbers or blocks encoded by numcodecs.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from vfs.formats.description.blocks import MixedDecoder
 from vfs.formats.description.sources import Folder
 from vfs.layout import BlockLayout, FrameLayout, whole_frame
 
-MOST_ENTRIES = 50_000  # blocks, or runs of frames: more of them belong into a table
-MOST_NUMBERS = 1 << 16  # of a correction that was given as an array
+MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong into a table
+MOST_NUMBERS = 1 << 16  # elements of a correction that was given as an array
 
 
 def describe(group: VirtualGroup, folder: str | os.PathLike[str] | None = None, *, explicit: bool = False, follow_outside: bool = False) -> dict[str, Any]:
-    """A description of a set: as JSON in a file `NAME.vfs.json` in `folder` it opens as the same arrays.
+    """Describe a set. Saved as JSON in a file `NAME.vfs.json` in `folder`, the description opens as the same arrays.
 
     Args:
-        folder: where the description will lie; None: the deepest folder that holds all files of the set.
-        explicit: say where every element is, and leave out companions of which that cannot be said.
-        follow_outside: files may lie outside of `folder`; the description then opens with `follow_outside=True`.
+        folder: where the description will be saved; None: the deepest folder that holds all files of the set.
+        explicit: say where every element is. Companions of which that cannot be said are left out.
+        follow_outside: files may lie outside of `folder`; the description then opens only with `follow_outside=True`.
 
-    Returns: JSON-able.
+    Returns: what JSON can hold.
 
     Raises:
-        OptionError: a file lies outside of `folder`; or what was opened cannot be written down in the form that is asked for.
+        OptionError: a file lies outside of `folder`; or the set cannot be described in the form that is asked for.
     """
     names = [name for array in group.values() for name in array.files] if explicit else list(group.opening.paths)
     here = os.path.abspath(folder) if folder is not None else os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
@@ -48,15 +49,17 @@ def describe(group: VirtualGroup, folder: str | os.PathLike[str] | None = None, 
 
 
 class _Names:
-    """Names of files as a description in `folder` has them."""
+    """Turns paths into the names that a description in `folder` has for them."""
 
     def __init__(self, folder: str, follow_outside: bool) -> None:
         self.folder = Folder(folder)
         self.follow_outside = follow_outside
 
     def of(self, path: str) -> str:
-        """Raises:
-        OptionError: the file lies outside of the folder, or its name cannot be written as JSON.
+        """Return the name of a file, relative to the folder.
+
+        Raises:
+            OptionError: the file lies outside of the folder, or its name cannot be written as JSON.
         """
         name = os.path.relpath(path, self.folder.path)
         if not self.follow_outside and not self.folder.holds(os.path.join(self.folder.path, name), name):
@@ -100,7 +103,7 @@ def _explicit(group: VirtualGroup, names: _Names) -> dict[str, Any]:
         except OptionError:
             if not array.dataset.companion:
                 raise
-    lacks = Counter[str]()  # which the places of the rest do not tell; how frames fit the scan they do
+    lacks = Counter[str]()  # the places of what is there do not tell these; how frames fit the scan, they do
     for absence in group.absent:
         lacks.update({} if absence.of_scan else absence.counts)
     if lacks:
@@ -119,10 +122,10 @@ def _explicit(group: VirtualGroup, names: _Names) -> dict[str, Any]:
 
 
 def _array(array: VirtualArray, names: _Names) -> dict[str, Any]:
-    """An array with its place in the files.
+    """Describe an array and where its elements lie in the files.
 
     Raises:
-        OptionError: it is converted or corrected, its elements are no plain numbers, or it has too many pieces.
+        OptionError: the array is converted or corrected, its elements are no plain numbers, or it has too many pieces.
     """
     dataset = array.dataset
     if array.dtype != dataset.dtype or array.corrections is not None:
@@ -161,7 +164,10 @@ def _number(value: float) -> Any:
 
 
 def _frames(dataset: Dataset, layout: FrameLayout) -> tuple[dict[str, Any], list[int]]:
-    """Returns ({"frames": …}, the files that it names, as indices into those of the data set)."""
+    """Describe equal frames.
+
+    Returns: ({"frames": …}, the files that it names, as indices into those of the data set).
+    """
     stream, stride = layout.stream, layout.stride
     size = math.prod(layout.sig_shape) * layout.word_bytes
     if _reach(layout) * layout.word_bytes > stride - layout.header:
@@ -204,7 +210,7 @@ def _stored(layout: FrameLayout, stored: int) -> dict[str, int]:
 
 
 def _reach(layout: FrameLayout) -> int:
-    """How many elements a frame takes in the file."""
+    """Return how many elements a frame takes up in the file, from its first to its last one."""
     k = len(layout.sig_shape)
     shape, strides = layout.pieces[:, k : 2 * k], layout.pieces[:, 2 * k : 3 * k]
     return int((layout.pieces[:, 3 * k] + np.maximum((shape - 1) * strides, 0).sum(axis=1)).max(initial=0)) + 1
@@ -215,7 +221,10 @@ def _piece(row: Sequence[int], k: int) -> dict[str, Any]:
 
 
 def _one_by_one(dataset: Dataset, layout: FrameLayout) -> np.ndarray:
-    """Entries (file, first byte, 1, position) of frames that were chosen singly; blank ones have none."""
+    """Return an entry for each frame that was chosen and is stored.
+
+    Returns: int64[n, 4], (file, first byte, 1, position).
+    """
     assert layout.chosen is not None
     stored = layout.chosen + layout.offset
     at = stored * layout.stride
@@ -235,12 +244,12 @@ def _one_or_all(values: np.ndarray) -> int | list[int]:
 
 
 def _short_numbers(made: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is 0 anyway."""
+    """Leave out the entries that are 0, which is what they are without being said."""
     return {name: value for name, value in made.items() if isinstance(value, list) or value}
 
 
 def _encodings(decoder: PlainDecoder | CodecDecoder | MixedDecoder, stored: np.dtype) -> Callable[[int], dict[str, Any]]:
-    """Number of a block -> what it says of its codec and byte order."""
+    """Return a function: number of a block -> the entries about its codec and byte order."""
     if isinstance(decoder, PlainDecoder):
         return lambda number: {}
     kinds = decoder.decoders if isinstance(decoder, MixedDecoder) else (decoder,)
@@ -255,7 +264,10 @@ def _encodings(decoder: PlainDecoder | CodecDecoder | MixedDecoder, stored: np.d
 
 
 def _blocks(dataset: Dataset, layout: BlockLayout, encoding: Callable[[int], dict[str, Any]]) -> tuple[dict[str, Any], list[int]]:
-    """Returns ({"blocks": …}, the files that they name, as indices into those of the data set)."""
+    """Describe blocks.
+
+    Returns: ({"blocks": …}, the files that they name, as indices into those of the data set).
+    """
     n = int(layout.levels[1])
     if n > MOST_ENTRIES:
         raise OptionError(f"{dataset.path}: {n:,} blocks are too many for an explicit description; only the short one can be written")

@@ -1,4 +1,7 @@
-"""The data sets in one folder, for `vfs info FOLDER`: found by the rules of a mounted tree (`vfs.forest.listing`), a line for each."""
+"""`vfs info FOLDER`: a line for each data set in a folder.
+
+Sets are found by the rules of a mounted tree (`vfs.forest.listing`).
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,15 @@ _NAMES = 8  # subfolders that are named
 
 @dataclass(frozen=True)
 class FoundSets:
-    """What is in a folder.
+    """What a folder holds.
 
     Attributes:
-        sets: file that names a set -> what was asked for of it.
-        broken: files that look like a set and cannot be opened -> why.
-        folders: names of subfolders; others: files that belong to no set; unknown: files that were not looked at.
+        path: the folder, as it was named.
+        sets: file that names a set -> its cells of a table, or its JSON.
+        broken: file that looks like a set and cannot be opened -> why.
+        folders: names of subfolders.
+        others: number of files that belong to no set.
+        unknown: number of files that were not looked at.
     """
 
     path: str
@@ -39,10 +45,11 @@ class FoundSets:
     unknown: int
 
     def text(self, all: bool = False, columns: int = 80) -> list[str]:
-        """The lines for people: a row for each set, what else is there, and how to go on.
+        """Return lines for people: a row for each set, what else is there, and what to type next.
 
         Args:
-            all: all rows, not only those that fit a screen; columns: characters of a line.
+            all: all rows, not only those that fit a screen.
+            columns: characters of a line.
         """
         rows = table([(printable(name), *cells) for name, cells in self.sets.items()], columns)
         rows += [
@@ -57,7 +64,7 @@ class FoundSets:
         return lines + below
 
     def _below(self, columns: int) -> list[str]:
-        """What else is in the folder, and how to go on."""
+        """Return the lines below the sets: what else is in the folder, and what to type next."""
         names, lines = [printable(name) for name in self.folders], []
         if names:
             said = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else "")
@@ -72,15 +79,16 @@ class FoundSets:
 
 
 def look(path: str, *, json: bool = False, most: int | None = None, format: str | None = None, follow_outside: bool = False, **options: Any) -> FoundSets:
-    """Open the sets in a folder one after the other, not those in its subfolders.
+    """Open the sets in a folder, one after the other, but not those in its subfolders.
 
     Args:
-        json: keep what `report.as_json` says of each, else cells of a table.
-        most: sets after which to stop looking; None: look at all.
-        format: only sets of this format; options: what `open_group` takes.
+        json: keep what `report.as_json` says of each set, not cells of a table.
+        most: number of sets after which to stop; None: look at all files.
+        format: only sets of this format.
+        follow_outside, options: what `open_group` takes.
 
     Raises:
-        FormatError: there is neither a set nor a folder.
+        FormatError: the folder holds neither sets nor folders.
         SourceError: the folder cannot be listed.
     """
     kept: dict[str, Any] = {}
@@ -93,7 +101,7 @@ def look(path: str, *, json: bool = False, most: int | None = None, format: str 
     kinds = [by_name(format)] if format else list(formats().values())
     listing = Listing(os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=follow_outside))
     listing.begin()
-    listing.told.update(listing.files)  # what is broken is said here
+    listing.told.update(listing.files)  # so that broken sets are not logged: they are printed
     while (most is None or len(listing.base) <= most) and listing.step():
         pass
     unknown = {name for name in listing.pending if name not in listing.owner}

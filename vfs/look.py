@@ -1,4 +1,4 @@
-"""One frame of a data set in the terminal, with its figures and a small histogram: what `vfs look` prints."""
+"""What `vfs look` prints: a frame of a data set, drawn, with its figures and a small histogram."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def looked(group: VirtualGroup, position: str | None, screen: Screen) -> Iterato
 
     Args:
         position: "10,20", or a number that counts all frames; None: the middle of the scan.
-        screen: where it is shown.
+        screen: where the frame is drawn.
 
     Raises:
-        OptionError: there is no such position.
+        OptionError: the scan has no such position.
         SourceError: the frame cannot be read.
     """
     array = group.main
@@ -47,13 +47,13 @@ def looked(group: VirtualGroup, position: str | None, screen: Screen) -> Iterato
 
 
 def picture(group: VirtualGroup, position: tuple[int, ...], screen: Screen) -> str:
-    """Only the picture of a frame of a group's main array."""
+    """Draw a frame of a group's main array, without a word."""
     view = FrameView.of(group.main)
     return _pictured(look(view, position, *screen.room), screen)
 
 
 def _where(view: FrameView, position: tuple[int, ...]) -> Iterator[str]:
-    """Where the frame is: its place along each axis of positions, and what that is where the axis is calibrated."""
+    """Say where the frame is along each navigation axis, and in its unit where the axis is calibrated."""
     known = view.array.calibration
     places = []
     for axis, at in zip(view.where, position, strict=True):
@@ -76,16 +76,16 @@ def _drawn(view: FrameView, seen: Look, screen: Screen) -> Iterator[str]:
 
 def _pictured(seen: Look, screen: Screen) -> str:
     if seen.picture.ndim == 3:
-        white = 255 if seen.full == 255 else contrast(seen.picture)[1]  # 16-bit samples are seldom used up
+        white = 255 if seen.full == 255 else contrast(seen.picture)[1]  # colours of 16 bits seldom reach the maximum
         return screen.shown(shaded(seen.picture, 0.0, white, 1.0))
     return screen.shown(shaded(seen.picture, *contrast(seen.picture)))
 
 
 def _plot(view: FrameView, seen: Look, screen: Screen) -> Iterator[str]:
-    """Values along an axis as bars."""
+    """Draw values along one axis as bars."""
     rows, columns = max(4, min(16, screen.rows - 12)), max(16, screen.columns - 1)
     values = seen.picture
-    if len(values) > columns:  # of a screen that shows more pixels than characters
+    if len(values) > columns:  # the screen has room for more pixels than characters
         values = np.fmax.reduceat(values, np.arange(columns) * len(values) // columns)
     base = min(0, seen.low)
     heights = np.nan_to_num(shares(values, base, seen.high))
@@ -110,7 +110,7 @@ def _number(value: float) -> str:
 
 
 def _histogram(seen: Look, screen: Screen) -> Iterator[str]:
-    """How many elements have which value, logarithmic: most detectors have many dark pixels and few bright ones."""
+    """Draw how many elements have which value, on a logarithmic scale: many pixels are dark, few are bright."""
     bins = min(_BINS, seen.high - seen.low + 1) if isinstance(seen.low, int) and isinstance(seen.high, int) else _BINS
     counts, _ = np.histogram(shares(seen.values, seen.low, seen.high), bins=bins, range=(0, 1))
     tall = np.log1p(counts) / max(1.0, math.log1p(counts.max()))

@@ -1,4 +1,4 @@
-"""The commands of mounts: mount, mounts, unmount. `vfs.cli` runs them; everything heavy is imported inside them."""
+"""The commands mount, mounts and unmount, which `vfs.cli` runs. Everything heavy is imported inside them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LogLevel(StrEnum):
-    """What a mount logs, and what is worse."""
+    """The least severe messages that a mount logs."""
 
     error = "error"
     warning = "warning"
@@ -36,7 +36,7 @@ class LogLevel(StrEnum):
 @opens
 def mount(
     datasets: Datasets,
-    mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")],
+    mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder, which shows the data sets while they are mounted.")],
     tree: Annotated[bool, typer.Option("--tree", help="DATASET is a folder: show its subfolders, and every data set in them.")] = False,
     show_files: Annotated[bool, typer.Option("--show-files", help="With --tree: show files that are no data set, too.")] = False,
     background: Annotated[bool, typer.Option("--background", help="Return when it is mounted, and go on serving.")] = False,
@@ -45,12 +45,17 @@ def mount(
     allow_other: Annotated[bool, typer.Option("--allow-other", help="Let in other users too.")] = False,
     direct_io: Annotated[bool, typer.Option("--direct-io", help="Past the kernel's cache: for reading once; files cannot be mapped.")] = False,
     log_level: Annotated[
-        LogLevel | None, typer.Option("--log-level", metavar="LEVEL", help="error, warning, info (in the background), or debug: every request.")
+        LogLevel | None,
+        typer.Option("--log-level", metavar="LEVEL", help="error, warning, info (in the background), or debug: every request."),
     ] = None,
     *,
     settings: Settings,
 ) -> None:
-    """Show data sets as folders and files (NAME.zarr, NAME.v2.zarr, NAME.npy) until Ctrl-C or `vfs unmount`."""
+    """Show data sets in a folder, read-only, until Ctrl-C or `vfs unmount`.
+
+    MOUNTPOINT then has for each data set NAME.zarr (zarr version 3), NAME.v2.zarr (version 2) and NAME.npy (the
+    largest array as one file). Nothing is converted: bytes are computed when they are read.
+    """
     with _at_once():
         from vfs.api import folder, open_folder
         from vfs.backends import choice
@@ -108,7 +113,7 @@ def mount(
 
 
 def mounts(json_: Json = False) -> None:
-    """List what this user has mounted: from what, since when, bytes served, cache hits, errors."""
+    """List your mounts, a line each: since when, bytes served, share of cache hits, errors, from which files."""
     from vfs.console import mounts_json, mounts_text
     from vfs.mount import mounts as found
 
@@ -119,12 +124,15 @@ def mounts(json_: Json = False) -> None:
 
 
 def unmount(
-    mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="Where it is mounted.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All that this user has mounted.")] = False,
-    lazy: Annotated[bool, typer.Option("--lazy", help="Also where it is in use: what is open there can be read on.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also where a program that read there still runs: to it, what is gone may look like zeros.")] = False,
+    mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="The folder it is mounted on.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="End all of your mounts.")] = False,
+    lazy: Annotated[bool, typer.Option("--lazy", help="Also end one that is in use: what is open there can be read on.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also end one whose readers still run: to them, what is gone may look like zeros.")] = False,
 ) -> None:
-    """End a mount, or all of them."""
+    """End a mount, or all of yours.
+
+    Refused while a program that has read there still runs: it would take the empty folder for zeros.
+    """
     from vfs.mount import mounts as found
     from vfs.mount import unmount as end
 
@@ -142,10 +150,10 @@ def unmount(
 
 
 def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_files: bool) -> Callable[[], Forest]:
-    """What makes what `--tree` shows; can be pickled.
+    """Return a function that opens a folder for `--tree`. It can be pickled, for the process that serves.
 
     Raises:
-        OptionError: several folders, or an option that is for a single data set.
+        OptionError: there are several folders, or an option is for a single data set.
     """
     from vfs.api import forest
 
@@ -156,8 +164,9 @@ def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_fi
 
 
 def _at_once() -> AbstractContextManager[None]:
-    """Ctrl-C ends us wherever we are, as the other signals do, for work that leaves nothing to clean up.
+    """Have Ctrl-C end the process at once, as other signals do, during work that leaves nothing to clean up.
 
-    An exception of a handler gets lost where it strikes inside a callback: of an import, of the compiler, of a weak reference.
+    The usual KeyboardInterrupt gets lost if it strikes inside a callback: of an import, of the compiler, of a weak
+    reference.
     """
     return signals(signal.SIG_DFL, signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What a set of files is, in words for people and as JSON for programs: what `vfs info` and `vfs formats` print."""
+"""What `vfs info` and `vfs formats` print: sets and formats in words for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from vfs.formats import Format
 from vfs.tables import GLUE, cut, table, wrapped
 from vfs.tiling import size
 
-SCREEN = 22  # lines of a set that fit an ordinary terminal, with the command above them and the prompt below
-NUMBERS = 6  # of these lines, those that arrays of one element get where not all arrays fit
-SEVERAL = 4  # sets that people get to see one after the other; of more there is a row each
-SHOWN = 12  # files and metadata entries that people get to see of each list
-WIDE = 110  # characters of a metadata value
+SCREEN = 22  # lines that fit an ordinary terminal of 24, with the command above them and the prompt below
+NUMBERS = 6  # of these lines, how many arrays of one element get where not all arrays fit
+SEVERAL = 4  # sets that are printed in full, one after the other; more of them get a row each
+SHOWN = 12  # files, and metadata entries, that are printed of each list
+WIDE = 110  # characters of a metadata value that are printed
 _LONGEST_UNIT = 40
 _UNIT = ("unit", "units")
 _SCALE = re.compile(r"scale|calibration|pixel_?size|physical_?size|resolution|spacing|units?$", re.IGNORECASE)
 
 
 def sources(group: VirtualGroup) -> dict[str, int]:
-    """Path -> bytes of every file of the set, -1 for missing ones."""
+    """Return path -> size in bytes of every file of the set; -1 for missing ones."""
     found: dict[str, int] = {}
     for array in group.values():
         files = array.dataset.files
@@ -38,13 +38,17 @@ def sources(group: VirtualGroup) -> dict[str, int]:
 
 
 def scale(array: VirtualArray) -> dict[str, Any]:
-    """What the format says of sizes and units: the metadata whose names say so."""
+    """Return the metadata about sizes and units: the entries whose names say so (`_SCALE`)."""
     said = {**array.attrs, **array.dataset.conventions}
     return {key: plain_json(value) for key, value in said.items() if _SCALE.search(key) and value not in (None, "", [], {})}
 
 
 def as_json(group: VirtualGroup) -> dict[str, Any]:
-    """Everything about a set, as JSON can hold it. vfs/docs/commands.md has the fields: `shared_attrs` holds for every array that is no companion."""
+    """Return everything about a set, as JSON can hold it. The fields are listed in vfs/docs/commands.md.
+
+    Metadata that all arrays share, companions aside, is said once, in `shared_attrs`: a set of hundreds of arrays
+    would repeat it hundreds of times.
+    """
     files = sources(group)
     attrs = {path: plain_json({**array.attrs, **array.dataset.conventions}) for path, array in group.items()}
     shared = _shared([attrs[path] for path, array in group.items() if not array.dataset.companion])
@@ -64,12 +68,13 @@ def as_json(group: VirtualGroup) -> dict[str, Any]:
 
 
 def _shared(attrs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What several arrays say alike; nothing where there is but one."""
+    """Return the entries that all arrays have alike; nothing where there is only one array."""
     first, *others = attrs
     return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)} if others else {}
 
 
 def _array_json(array: VirtualArray, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything about an array but what is said once for all of them."""
     chunking = array.chunking
     return {
         "shape": list(array.shape),
@@ -88,10 +93,10 @@ def _array_json(array: VirtualArray, attrs: Mapping[str, Any], shared: Mapping[s
 
 
 def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> Iterator[str]:
-    """The same for people, line by line: all that fits a screen, the main array first.
+    """Describe a set for people, line by line: as much as fits a screen, the main array first.
 
     Args:
-        verbose: all arrays, with metadata, files, and why the chunks are what they are.
+        verbose: say all: every array with its metadata, the files, how they are read.
         columns: characters of a line.
     """
     files = sources(group)
@@ -109,7 +114,7 @@ def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> It
 
 
 def as_rows(groups: Sequence[VirtualGroup], columns: int = 80) -> list[str]:
-    """Several sets for people, a row each, as far as they fit a screen."""
+    """Describe several sets for people, a row each, as many as fit a screen."""
     rows = table([(printable(os.path.basename(group.opening.paths[0])), *set_cells(group)) for group in groups], columns)
     shown = list(fitting(rows, SCREEN - 1))
     more = f"and {len(rows) - len(shown):,} more; " if len(shown) < len(rows) else ""
@@ -117,7 +122,10 @@ def as_rows(groups: Sequence[VirtualGroup], columns: int = 80) -> list[str]:
 
 
 def set_cells(group: VirtualGroup) -> tuple[str, str, str, str]:
-    """A set in a row: format, number of files, bytes; dtype and axes of the main array, and how many more there are."""
+    """Return the cells of a set's row: format, number of files, bytes, and its arrays.
+
+    Of the arrays it says dtype and axes of the main one, and how many more there are.
+    """
     files, main = sources(group), group.main
     more = f", {len(group) - 1}{GLUE}more{GLUE}arrays" if len(group) > 2 else f", 1{GLUE}more{GLUE}array" if len(group) == 2 else ""
     return (
@@ -129,14 +137,17 @@ def set_cells(group: VirtualGroup) -> tuple[str, str, str, str]:
 
 
 def _ordered(group: VirtualGroup) -> list[str]:
-    """The arrays in the order in which people want to see them: the main one, others, those of one element."""
+    """Sort the arrays as people want to see them: the main one, the others, those of one element."""
     return sorted(group, key=lambda path: (path != group.tree.main, group[path].size == 1))
 
 
 def _bounded(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
-    """What fits a screen: all of the main array, the rows of some others and of some that are single numbers, and how many are left."""
+    """Return the blocks of lines that fit a screen.
+
+    These are all lines of the main array, rows of some others and of some single numbers, and how many are left.
+    """
     main = _blocks(group, paths[:1], False, columns)
-    room = SCREEN - 2 - len(main[0])  # the set has a line of its own, and so has what is left
+    room = SCREEN - 2 - len(main[0])  # the set has a line of its own, and so has the number of those left
     numbers = [path for path in paths[1:] if group[path].size == 1]
     others = paths[1 : len(paths) - len(numbers)][:room]
     rows = _rows(group, [*others, *numbers[:room]], columns)
@@ -147,7 +158,11 @@ def _bounded(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[li
 
 
 def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
-    """The first rows that have so many lines."""
+    """Yield rows as long as all their lines fit.
+
+    Args:
+        room: lines that there are.
+    """
     for row in rows:
         room -= len(row)
         if room < 0:
@@ -156,7 +171,7 @@ def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
 
 
 def _blocks(group: VirtualGroup, paths: Sequence[str], verbose: bool, columns: int) -> list[list[str]]:
-    """The lines of some arrays: a row, and what else there is to say of each."""
+    """Return the lines of each array: its row, and what else there is to say of it."""
     rows = _rows(group, paths, columns)
     details = [list(_details(group[path], path == group.tree.main, verbose, columns)) for path in paths]
     if verbose:
@@ -168,7 +183,7 @@ def _blocks(group: VirtualGroup, paths: Sequence[str], verbose: bool, columns: i
 
 
 def _metadata(array: VirtualArray, said: Mapping[str, Any], columns: int) -> Iterator[str]:
-    """A line for each entry that was not said already, of the main array or as a scale."""
+    """Yield a line for each metadata entry that was not printed already, for the main array or as a scale."""
     shown = scale(array)
     entries = [(key, value) for key, value in plain_json(array.attrs).items() if key not in shown and not (key in said and said[key] == value)]
     lines = [cut(printable(f"{key}: {_short(value)}"), columns - 4) for key, value in entries]
@@ -176,7 +191,7 @@ def _metadata(array: VirtualArray, said: Mapping[str, Any], columns: int) -> Ite
 
 
 def _rows(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
-    """The lines of some arrays: a row of a table, or for those of one element what it is."""
+    """Return the lines of each array's row: cells of a table, or, for an array of one element, its value."""
     several = [path for path in paths if group[path].size != 1]
     rows = dict(zip(several, table([_cells(path, group[path]) for path in several], columns), strict=True))
     return [rows.get(path) or _number_row(path, group[path], columns) for path in paths]
@@ -187,7 +202,7 @@ def _number_row(path: str, array: VirtualArray, columns: int) -> list[str]:
 
 
 def _cells(path: str, array: VirtualArray) -> tuple[str, ...]:
-    """Name, dtype, bytes, axes with their lengths and the unit."""
+    """Return the cells of an array's row: name, dtype, bytes, axes with their lengths and the unit."""
     unit = printable(_unit(array, ", in ")).replace(" ", GLUE).replace(GLUE, " ", 1)
     return printable(path), array.dtype.name, size(array.nbytes), _axis_lengths(array) + unit
 
@@ -197,13 +212,13 @@ def _axis_lengths(array: VirtualArray) -> str:
 
 
 def _unit(array: VirtualArray, before: str) -> str:
-    """The unit with something before it; nothing where it has none."""
+    """Return the unit of an array's values with a text before it; nothing where there is no unit."""
     unit = next((" ".join(str(value).split()) for key, value in scale(array).items() if key in _UNIT), "")
     return before + cut(unit, _LONGEST_UNIT) if unit else ""
 
 
 def single_value(array: VirtualArray) -> Any:
-    """The value of an array of one element; text that says so where it cannot be read."""
+    """Read the value of an array of one element. Returns a text that says so where it cannot be read."""
     try:
         return array.read().reshape(-1)[0]
     except VfsError:
@@ -211,7 +226,7 @@ def single_value(array: VirtualArray) -> Any:
 
 
 def _details(array: VirtualArray, main: bool, verbose: bool, columns: int) -> Iterator[str]:
-    """Lines about an array: calibration, frames that are not stored, chunks where there are several, warnings."""
+    """Yield lines about an array: calibration, how many frames are not stored, chunks if there are several, warnings."""
     companion = array.dataset.companion
     if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
@@ -229,7 +244,7 @@ def _paragraph(text: str, columns: int, indent: int = 4) -> list[str]:
 
 
 def _chunks(array: VirtualArray) -> str:
-    """What chunks are, why so, and their read amplification."""
+    """Say what the chunks are, why so, and how many bytes are read for each one asked for."""
     chunking = array.chunking
     one, full = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
     shape = " x ".join(map(str, array.chunks)) or "1"
@@ -238,7 +253,7 @@ def _chunks(array: VirtualArray) -> str:
 
 
 def _more(group: VirtualGroup, files: Mapping[str, int], columns: int) -> Iterator[str]:
-    """How files are read, and which these are, by folder."""
+    """Yield how the files are read, and their names, by folder."""
     for line in _backend(group):
         yield from _paragraph(line, columns, 2)
     folders: dict[str, list[str]] = {}
@@ -251,7 +266,7 @@ def _more(group: VirtualGroup, files: Mapping[str, int], columns: int) -> Iterat
 
 
 def _backend(group: VirtualGroup) -> Iterator[str]:
-    """How files are read, and why so; what a mount does where that is something else."""
+    """Yield how files are read and why; also how a mount reads them, if that is another way."""
     asked = group.opening.settings.get("backend", "auto")
     chosen, why = choice(asked)
     yield f"backend: {chosen}{' (auto)' if asked == 'auto' else ', as asked'}; it {why}"
@@ -261,7 +276,7 @@ def _backend(group: VirtualGroup) -> Iterator[str]:
 
 
 def _axes(value: Any) -> str:
-    """A calibration in a line: `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` as "x 0.5 nm from 1"."""
+    """Write a calibration in a line: `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` is "x 0.5 nm from 1"."""
     if not isinstance(value, Mapping) or not all(isinstance(axis, Mapping) and axis.keys() & {"scale", "value", "values"} for axis in value.values()):
         return _short(value)
     parts = []
@@ -279,7 +294,7 @@ def _number(value: Any) -> str:
 
 
 def count(n: int, what: str) -> str:
-    """1 file, 2 files."""
+    """Write a number of things: "1 file", "2 files"."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
@@ -295,7 +310,7 @@ def _some(lines: Sequence[str], more: str) -> list[str]:
 
 
 def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
-    """What `vfs formats --json` prints."""
+    """Return what `vfs formats --json` prints."""
     return [
         {
             "name": f.name,
@@ -309,7 +324,7 @@ def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
 
 
 def formats_text(known: Mapping[str, Format], columns: int = 80) -> Iterator[str]:
-    """The formats, their endings and options, for people."""
+    """Describe formats for people: what each is, endings of its files, where it is specified, its options."""
     width = max(map(len, known)) + 2
     indent = " " * width
     for f in known.values():

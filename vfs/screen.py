@@ -1,8 +1,11 @@
-"""What the terminal that our output goes to can show.
+"""Finds out what the terminal can show that our output goes to.
 
-It is asked itself (environment variables outlive the terminal that set them, and pass through ssh, sudo and tmux): every terminal answers
-the question for its attributes (DA1), of which 4 is sixel graphics, and before that kitty's question, if it knows it. Nothing is
-written or asked where output does not go to a terminal, or where we are not in its foreground: others would get the answer.
+The terminal itself is asked, because environment variables outlive the terminal that set them, and pass through ssh,
+sudo and tmux. Every terminal answers the question for its attributes (DA1), of which 4 is sixel graphics. Kitty's own
+question is asked before that one; terminals that do not know it stay silent.
+
+Nothing is asked where output does not go to a terminal, or where we are in its background: other programs would get
+the answer.
 """
 
 from __future__ import annotations
@@ -25,20 +28,22 @@ from vfs.picture import grown, half_blocks, kitty, letters, sixel
 
 WAYS = ("kitty", "sixel", "truecolor", "256", "plain")
 _GRAPHICS = WAYS[:2]
-_WAIT = 1.0  # seconds that a terminal has to answer, at the other end of a slow line
+_WAIT = 1.0  # seconds that a terminal has to answer, also over a slow network
 _ANSWERED = re.compile(rb"\x1b\[\?[\d;]*c")
 _CELL = (8, 16)  # pixels of a character, width and height, where the terminal does not say
-_LARGEST = 720  # pixels of a picture's side
-_ELSEWHERE = (80, 40)  # columns and rows where there is no terminal
+_LARGEST = 720  # pixels along a side of a picture, at most
+_ELSEWHERE = (80, 40)  # columns and rows of text that does not go to a terminal
 
 
 @dataclass(frozen=True)
 class Screen:
-    """How pictures are shown, and how much room there is.
+    """How pictures are drawn, and how much room there is.
 
     Attributes:
-        way: one of `WAYS`. blocks: block characters can be written.
-        columns, rows: characters. cell: pixels of a character, width and height.
+        way: one of `WAYS`.
+        blocks: True if block characters (█) can be written.
+        columns, rows: size of the terminal in characters.
+        cell: width and height of a character in pixels.
     """
 
     way: str
@@ -49,14 +54,14 @@ class Screen:
 
     @property
     def room(self) -> tuple[int, int]:
-        """The most pixels that a picture may have, rows and columns, beside some lines of text."""
+        """Return how many pixels a picture may have, (rows, columns), with some lines of text beside it."""
         columns, rows = max(16, self.columns - 1), max(16, self.rows - 9)
         if self.way in _GRAPHICS:
             return min(_LARGEST, rows * self.cell[1]), min(_LARGEST, columns * self.cell[0])
         return 2 * rows, columns
 
     def shown(self, pixels: np.ndarray) -> str:
-        """A picture, uint8[rows, columns, 3], as what shows it when it is written to the terminal."""
+        """Turn a picture, uint8[rows, columns, 3], into the text that draws it when the terminal gets it."""
         pixels = grown(pixels, *self.room, most=64 if self.way in _GRAPHICS else 8)
         if self.way == "kitty":
             return kitty(pixels)
@@ -66,13 +71,13 @@ class Screen:
 
 
 def screen(way: str = "auto") -> Screen:
-    """Find out what our output goes to.
+    """Find out how pictures can be drawn on stdout.
 
     Args:
-        way: one of `WAYS` that is taken whatever there is, or "auto".
+        way: one of `WAYS`, taken whatever the terminal can do; or "auto".
 
     Raises:
-        OptionError: `way` is none of them.
+        OptionError: `way` is neither.
     """
     if way not in (*WAYS, "auto"):
         raise OptionError(f"--graphics {way}: expected auto, {', '.join(WAYS)}")
@@ -84,6 +89,7 @@ def screen(way: str = "auto") -> Screen:
 
 
 def _way(blocks: bool) -> str:
+    """Choose how to draw on the terminal, one of `WAYS`."""
     term, colours = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
     if os.environ.get("NO_COLOR") or term in ("", "dumb", "unknown"):
         return "plain"
@@ -97,7 +103,7 @@ def _way(blocks: bool) -> str:
 
 
 def _graphics(term: str) -> str:
-    """The graphics that the terminal says it has, or ""."""
+    """Ask the terminal which graphics it has. Returns "kitty", "sixel" or ""."""
     inside = bool(os.environ.get("TMUX")) or term.startswith(("screen", "tmux"))
     kitty = "" if inside else "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # tmux would take it for a title
     answer = b"" if term.startswith(("linux", "vt")) else _ask(f"{kitty}\x1b[c".encode())
@@ -108,14 +114,18 @@ def _graphics(term: str) -> str:
 
 
 def _ask(question: bytes) -> bytes:
-    """What the terminal answers to a question that DA1 ends; nothing where it does not answer, or cannot be asked."""
+    """Ask the terminal, and return its answer; nothing where it does not answer or cannot be asked.
+
+    Args:
+        question: what is written to it. It ends with DA1, which every terminal answers, so the end of an answer is known.
+    """
     try:
         fd = os.open(os.ttyname(sys.stdout.fileno()), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
         if os.tcgetpgrp(fd) != os.getpgrp() or select.select([fd], [], [], 0)[0]:
-            return b""  # in the background; or somebody has typed ahead, which is not ours to read
+            return b""  # we are in the background; or somebody has typed ahead, which is not ours to read
         return _talk(fd, question)
     except (OSError, termios.error):
         return b""
@@ -124,6 +134,7 @@ def _ask(question: bytes) -> bytes:
 
 
 def _talk(fd: int, question: bytes) -> bytes:
+    """Write a question to a terminal, and read what it answers within `_WAIT` seconds."""
     before = termios.tcgetattr(fd)
     quiet = [*before]
     quiet[3] &= ~(termios.ICANON | termios.ECHO)
@@ -133,14 +144,14 @@ def _talk(fd: int, question: bytes) -> bytes:
         os.write(fd, question)
         while not _ANSWERED.search(answer) and (left := end - time.monotonic()) > 0:
             if select.select([fd], [], [], left)[0]:
-                answer += os.read(fd, 1024) or b"\x1b[?c"  # it has hung up
+                answer += os.read(fd, 1024) or b"\x1b[?c"  # the terminal was closed: end the loop
     finally:
-        termios.tcsetattr(fd, termios.TCSAFLUSH, before)  # whatever comes of an answer now is not taken for what somebody types
+        termios.tcsetattr(fd, termios.TCSAFLUSH, before)  # FLUSH: a late answer is not taken for typing
     return answer
 
 
 def _cell() -> tuple[int, int]:
-    """Pixels of a character, as far as the terminal says."""
+    """Return width and height of a character in pixels; a usual size where the terminal does not say it."""
     try:
         rows, columns, wide, high = unpack("HHHH", ioctl(sys.stdout.fileno(), termios.TIOCGWINSZ, bytes(8)))
     except OSError:

@@ -1,4 +1,4 @@
-"""Text in columns and paragraphs that fit the lines of a terminal: text in, lines out."""
+"""Puts text into columns and paragraphs that fit the lines of a terminal: text in, lines out."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-GLUE = "\xa0"  # a space at which no line is broken, as it comes in; a plain one as it comes out
+GLUE = "\xa0"  # a space at which no line is broken; lines that come out have a plain space there
 _NARROWEST = 40  # characters of a line
-_ROOM = 24  # characters that the last column has at least, or it goes on further left
+_ROOM = 24  # characters that the last column needs; with fewer, its further lines begin further left
 
 
 def width() -> int:
-    """Returns: characters of a line: of the terminal, or as COLUMNS says; 80 where there is neither."""
+    """Return the number of characters of a line: the terminal's, or what COLUMNS says, else 80; at least 40."""
     return max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
 
 
 def wrapped(text: str, columns: int, first: str = "", rest: str = "") -> list[str]:
-    """Break a paragraph at its spaces. Words stay whole, also those that are longer than a line: people copy names.
+    """Break a paragraph at its spaces. Words stay whole, even if longer than a line: people copy names of files.
 
     Args:
-        columns: characters of a line; first, rest: what the first line and the others begin with.
+        columns: characters of a line.
+        first, rest: what the first line and the others begin with.
     """
     lines = textwrap.wrap(text, columns, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)
     return [line.replace(GLUE, " ") for line in lines] or [first.rstrip()]
 
 
 def cut(text: str, columns: int) -> str:
-    """Shorten a text to one line."""
+    """Cut a text off where a line ends."""
     return text if len(text) <= columns else text[: columns - 1] + "…"
 
 
@@ -35,7 +36,8 @@ def table(rows: Sequence[Sequence[str]], columns: int, indent: str = "  ") -> li
     """Put cells side by side. The last cell of a row is wrapped; a first cell that takes half a line has a line of its own.
 
     Args:
-        rows: their cells, as many in each; columns: characters of a line.
+        rows: the cells of each row, as many in every one.
+        columns: characters of a line.
 
     Returns: the lines of each row.
     """
