@@ -39,7 +39,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 @dataclass(frozen=True)
 class Settings:
-    """How data is to be opened: arguments of `vfs.open_group`, and the text of `-o KEY=VALUE`."""
+    """How data is to be opened.
+
+    Attributes:
+        format: name of the format; None: the files tell.
+        options: the texts of `-o KEY=VALUE`.
+        zarr_format: 3 or 2; None: not said.
+        common: arguments of `vfs.open_group` that every format takes.
+    """
 
     format: str | None
     options: Mapping[str, str]
@@ -48,20 +55,20 @@ class Settings:
 
     @property
     def given(self) -> dict[str, bool]:
-        """Every option as it is typed -> whether it says something else than without it."""
+        """Option as it is typed -> True if its value is another one than its default."""
         own = {"--format": self.format, "--option": self.options, "--zarr-format": self.zarr_format}
         return {name: bool(value) for name, value in own.items()} | {
             "--" + name.replace("_", "-"): value not in (None, False, 0, "auto") for name, value in self.common.items()
         }
 
     def of_folders(self, *names: str) -> dict[str, Any]:
-        """What is said for all data sets of a folder: the format, its options, and common ones.
+        """Return the arguments of `vfs.open_group` for all data sets of a folder.
 
         Args:
-            names: of the common options.
+            names: common options that are taken over.
 
         Raises:
-            OptionError: options of a format, but not of which.
+            OptionError: options of a format are given, but not `--format`: sets of other formats would refuse them.
         """
         from vfs.formats import by_name
 
@@ -73,28 +80,34 @@ class Settings:
 
 def _settings(
     *,
-    format: Annotated[str | None, typer.Option(metavar="NAME", help="Format of the files; by default their first bytes tell.")] = None,
+    format: Annotated[str | None, typer.Option(metavar="NAME", help="Format of the files. Without it, their first bytes tell.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="Option of the format (see `vfs formats`); any number.")
+        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the format (`vfs formats` lists them). May be repeated.")
     ] = None,
-    array: Annotated[str | None, typer.Option(metavar="NAME", help="Only this array of a container, as the main one.")] = None,
-    chunks: Annotated[str, typer.Option(metavar="SPEC", help="auto, frames, scan, balanced, a size (4MiB), or elements per axis (1,16,-1,-1).")] = "auto",
-    nav_shape: Annotated[str | None, typer.Option(metavar="A,B", help="Shape of the scan, slowest axis first.")] = None,
+    array: Annotated[str | None, typer.Option(metavar="NAME", help="Only this array of a file that has several.")] = None,
+    chunks: Annotated[
+        str, typer.Option(metavar="SPEC", help="Shape of chunks: auto, frames, scan, balanced, a size (4MiB), or elements per axis (1,16,-1,-1).")
+    ] = "auto",
+    nav_shape: Annotated[str | None, typer.Option(metavar="A,B", help="Shape of the scan, slowest axis first (256,256).")] = None,
     sync_offset: Annotated[int, typer.Option(metavar="N", help="Skip N frames at the start; negative: N blank frames first.")] = 0,
-    roi: Annotated[str | None, typer.Option(metavar="FILE.npy", help="Mask over the scan, or list of positions: only these frames.")] = None,
-    dtype: Annotated[str | None, typer.Option(metavar="T", help="Convert pixels to it (f4, u2, ...).")] = None,
-    dark: Annotated[str | None, typer.Option(metavar="F", help="File or array of the set that is subtracted from every frame.")] = None,
-    gain: Annotated[str | None, typer.Option(metavar="F", help="File or array of the set that every frame is multiplied with.")] = None,
-    dead: Annotated[str | None, typer.Option(metavar="F", help="Mask or coordinates of pixels that are replaced by their neighbours.")] = None,
-    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, mmap, buffered or direct.")] = "auto",
-    accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Read files that change after they were opened, instead of an error.")] = False,
-    allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Open a set of which files or parts are missing: what is not stored is blank or left out.")
+    roi: Annotated[str | None, typer.Option(metavar="FILE.npy", help="Only these frames: a mask over the scan, or a list of positions.")] = None,
+    dtype: Annotated[str | None, typer.Option(metavar="T", help="Convert pixels to this dtype (f4, u2, ...).")] = None,
+    dark: Annotated[str | None, typer.Option(metavar="F", help="Subtract this image from every frame: a file, or an array of the set.")] = None,
+    gain: Annotated[str | None, typer.Option(metavar="F", help="Multiply every frame with this image: a file, or an array of the set.")] = None,
+    dead: Annotated[str | None, typer.Option(metavar="F", help="Replace these pixels by their good neighbours: a mask, or coordinates.")] = None,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="How files are read: auto, mmap, buffered (pread) or direct (past the page cache).")] = "auto",
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Read on in files that change after they were opened. Otherwise that is an error.")
     ] = False,
-    follow_outside: Annotated[bool, typer.Option("--follow-outside", help="Read files outside the folder of a set, where it or a link names them.")] = False,
-    zarr_format: Annotated[int | None, typer.Option(metavar="3|2", help="Only this version of zarr (info: show what it says of the data).")] = None,
+    allow_incomplete: Annotated[
+        bool, typer.Option("--allow-incomplete", help="Open a set of which files or frames are missing. Missing frames are blank or left out.")
+    ] = False,
+    follow_outside: Annotated[bool, typer.Option("--follow-outside", help="Also read files outside of the set's folder that the set or a link names.")] = False,
+    zarr_format: Annotated[
+        int | None, typer.Option(metavar="3|2", help="Version of zarr: of the store (export), of the only face (mount), of the metadata to print (info).")
+    ] = None,
 ) -> Settings:
-    """The options that every command has that opens data."""
+    """Take the options that every command has that opens data; their help stands in the signature."""
     if zarr_format not in (None, 2, 3):
         raise OptionError(f"--zarr-format {zarr_format}: expected 3 or 2")
     common = {
@@ -137,7 +150,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def opens(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `_settings`, which it gets as its argument `settings`."""
+    """Give a command the options of `_settings`. It gets what they say as its argument `settings`."""
     shared = inspect.signature(_settings, eval_str=True).parameters
 
     def run(**given: Any) -> None:

@@ -37,16 +37,18 @@ class LogLevel(StrEnum):
 def mount(
     datasets: Datasets,
     mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder, which shows the data sets while they are mounted.")],
-    tree: Annotated[bool, typer.Option("--tree", help="DATASET is a folder: show its subfolders, and every data set in them.")] = False,
-    show_files: Annotated[bool, typer.Option("--show-files", help="With --tree: show files that are no data set, too.")] = False,
-    background: Annotated[bool, typer.Option("--background", help="Return when it is mounted, and go on serving.")] = False,
-    cache_size: Annotated[str, typer.Option("--cache-size", metavar="BYTES", help="Most bytes of decoded pieces that are kept (2GiB).")] = "256MiB",
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Reads that are answered side by side; one a core, at least 4.")] = None,
-    allow_other: Annotated[bool, typer.Option("--allow-other", help="Let in other users too.")] = False,
-    direct_io: Annotated[bool, typer.Option("--direct-io", help="Past the kernel's cache: for reading once; files cannot be mapped.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="DATASET is a folder: show it with its subfolders and every data set in them.")] = False,
+    show_files: Annotated[bool, typer.Option("--show-files", help="With --tree: also show files that are no data set.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="Return when it is mounted; a process in the background serves it.")] = False,
+    cache_size: Annotated[str, typer.Option("--cache-size", metavar="BYTES", help="Memory for decoded chunks that are kept (2GiB).")] = "256MiB",
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", help="How many reads are answered at once. Without it one a core, at least 4.")
+    ] = None,
+    allow_other: Annotated[bool, typer.Option("--allow-other", help="Let in other users, each to what he could read of the files himself.")] = False,
+    direct_io: Annotated[bool, typer.Option("--direct-io", help="Bypass the kernel's cache: for reading once. Files cannot be mapped then.")] = False,
     log_level: Annotated[
         LogLevel | None,
-        typer.Option("--log-level", metavar="LEVEL", help="error, warning, info (in the background), or debug: every request."),
+        typer.Option("--log-level", metavar="LEVEL", help="error, warning (in the foreground), info (in the background), or debug: every request."),
     ] = None,
     *,
     settings: Settings,
