@@ -247,7 +247,7 @@ def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name
         from rich.console import Console
         from rich.markdown import Markdown
 
-        Console().print(Markdown(pages[topic]))
+        Console().print(Markdown(pages[topic], hyperlinks=False))  # names of pages, not links to files
     else:
         put(pages[topic].rstrip())
 
