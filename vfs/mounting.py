@@ -94,7 +94,7 @@ def mount(
             what = count(len(groups), "data set")
         end = f"`vfs unmount {quote(mountpoint)}` ends it"
         if background:
-            said = f"{what} at {mountpoint}; {end}, `vfs mounts` says how it does"
+            said = f"{what} at {mountpoint}; {end}, `vfs mounts` shows what it has served"
             start_in_background(make, mountpoint, say=lambda: say(said), log_level=level, **how)
             return
         from vfs.mount import serve

@@ -227,7 +227,7 @@ def test_a_service_manager_is_told(small: Path, point: Path, tmp_path: Path) -> 
 def test_the_background(small: Path, point: Path, runtime: Path, tmp_path: Path, lib: str) -> None:
     done = cli("mount", small.name, point.name, "--background", cwd=tmp_path)  # returns though its output is a pipe
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"vfs: 1 data set at {point.name}; `vfs unmount {point.name}` ends it, `vfs mounts` says how it does\n"
+    assert done.stderr == f"vfs: 1 data set at {point.name}; `vfs unmount {point.name}` ends it, `vfs mounts` shows what it has served\n"
     assert np.load(point / "small.npy").sum() == np.arange(24).sum()
     (folder,) = (runtime / "vfs").iterdir()
     assert {path.name for path in folder.iterdir()} == {"pid", "status.json", "readers", "log"}
