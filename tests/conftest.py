@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,47 @@ settings.load_profile(os.environ.get("VFS_HYPOTHESIS", "vfs"))  # VFS_HYPOTHESIS
 
 SHARED = Path(os.environ.get("VFS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 """Real files from instruments with `oracle.json`: beside the checkout, never in it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that depend on the zarr that is installed: `scripts/test -m zarr` runs these only."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            fixtures = [made.func for found in item._fixtureinfo.name2fixturedefs.values() for made in found]
+            if _is_of_zarr(item.module) or any(map(_asks_zarr, (item.function, *fixtures))):
+                item.add_marker("zarr")
+
+
+@cache
+def _is_of_zarr(module: ModuleType) -> bool:
+    """Say whether a module of tests imports zarr at its top."""
+    return any((getattr(found, "__module__", None) or getattr(found, "__name__", "")).partition(".")[0] == "zarr" for found in vars(module).values())
+
+
+def _asks_zarr(function: Callable[..., Any]) -> bool:
+    function = getattr(function, "hypothesis", function)  # of a property: what is below the decorator
+    function = getattr(function, "inner_test", function)
+    return isinstance(function, FunctionType) and _reaches_zarr(function, frozenset())
+
+
+@cache
+def _reaches_zarr(function: FunctionType, above: frozenset[FunctionType]) -> bool:
+    """Say whether a function of the tests names zarr, or a store, or calls a function of the tests that does."""
+    names: set[str] = set()
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        names.update(code.co_names)
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                codes.append(constant)
+            elif isinstance(constant, str) and ("import zarr" in constant or "from zarr" in constant):
+                return True
+    if names & {"zarr", "store"}:
+        return True
+    known = [function.__globals__[name] for name in names if name in function.__globals__]
+    below = [found for found in known if isinstance(found, FunctionType) and found.__module__.startswith(("tests.", "vfs.testing"))]
+    return any(_reaches_zarr(found, above | {function}) for found in below if found not in above and found is not function)
 
 
 @pytest.fixture(scope="session", autouse=True)
