@@ -22,10 +22,13 @@ def _words(data, phase, out):
 
 @njit(nogil=True, cache=True)
 def _mirror(src, a, dst, b, n):
-    """Copy backwards. Unsigned indices: with signed ones numba looks for negative indices, and the loop does not vectorise (0.41 of memcpy instead of 0.76)."""
-    last = a + np.uint64(n - 1)
+    """Copy `n` words, the first to the last place: written backwards, as `vfs.kernels.unpack` says why.
+
+    Unsigned indices: with signed ones numba looks for negative indices, and the loop does not vectorise (0.41 of memcpy instead of 0.76).
+    """
+    last = b + np.uint64(n - 1)
     for i in range(np.uint64(n)):
-        dst[b + i] = src[last - i]
+        dst[last - i] = src[a + i]
 
 
 @njit(nogil=True, cache=True)

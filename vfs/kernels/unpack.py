@@ -4,8 +4,12 @@ A word holds 64, 8 or 4 pixels of 1, 8 or 16 bits; 24-bit pixels are two images 
 Ranges of any SKIP, COUNT and STEP decode. What costs time are whole words that go on forwards (STEP 1) or backwards
 (STEP -1, sectors mounted upside down): these are 64-bit loads and stores; only ragged ends and other steps go by pixels.
 
-A line of a sector is short (32 to 512 bytes), so that what a line costs by itself counts: words are loaded from and stored to addresses, which
-need not be aligned. Lines of sectors that lie side by side come in the order of the file.
+What goes backwards is written backwards: the lines of a sector that is mounted upside down go down in memory too, and a processor
+guesses what is written next where addresses keep rising or keep falling. Lines written upwards, each before the last one, took
+twice as long once the output did not fit the caches (R64 12 bit of four chips on an AMD EPYC: 0.43 of memcpy, downwards 0.80).
+
+A line of a sector is short (32 to 512 bytes), so that what a line costs by itself counts: words are loaded from and stored to
+addresses, which need not be aligned. Lines of sectors that lie side by side come in the order of the file.
 """
 
 from __future__ import annotations
@@ -57,12 +61,12 @@ def _forwards(src, dst, n):
 def _backwards(src, dst, n, bits):
     if bits == 8:  # pixels lie backwards in a word: the words as they are
         for i in range(n):
-            set_word(dst, i, get_word(src, n - 1 - i))
+            set_word(dst, n - 1 - i, get_word(src, i))
     else:  # only the two bytes of a pixel are swapped
         low, eight = np.uint64(0x00FF00FF00FF00FF), np.uint64(8)
         for i in range(n):
-            word = get_word(src, n - 1 - i)
-            set_word(dst, i, ((word & low) << eight) | ((word >> eight) & low))
+            word = get_word(src, i)
+            set_word(dst, n - 1 - i, ((word & low) << eight) | ((word >> eight) & low))
 
 
 @njit(nogil=True, cache=True)
@@ -111,7 +115,7 @@ def _bits_forwards(data, first, dst, n):
 def _bits_backwards(data, first, dst, n):
     for i in range(n):
         for j in range(8):
-            set_word(dst, 8 * i + j, _SPREAD[1, data[np.uint64(first + 8 * (n - 1 - i) + j)]])
+            set_word(dst, 8 * (n - 1 - i) + j, _SPREAD[1, data[np.uint64(first + 8 * i + j)]])
 
 
 @njit(nogil=True, cache=True)
@@ -165,8 +169,8 @@ def _add_forwards(src, dst, n, shift):
 def _add_backwards(src, dst, n, shift):
     low, eight = np.uint64(0x00FF00FF00FF00FF), np.uint64(8)
     for i in range(n):
-        word = get_word(src, n - 1 - i)
-        _add_lanes(dst, i, ((word & low) << eight) | ((word >> eight) & low), shift)
+        word = get_word(src, i)
+        _add_lanes(dst, n - 1 - i, ((word & low) << eight) | ((word >> eight) & low), shift)
 
 
 @njit(nogil=True, cache=True)
