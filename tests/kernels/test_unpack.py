@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
-from vfs.kernels.unpack import add_halves, place_bits, place_lanes
+from vfs.kernels.unpack import place_bits, place_halves, place_lanes
 
-KERNELS = {1: place_bits, 6: place_lanes, 12: place_lanes, 24: add_halves}
+KERNELS = {1: place_bits, 6: place_lanes, 12: place_lanes, 24: place_halves}
 LANES = {1: 64, 6: 8, 12: 4, 24: 4}
 DTYPES = {1: np.uint8, 6: np.uint8, 12: np.uint16, 24: np.uint32}
 
@@ -28,8 +28,10 @@ def twin(ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray, depth
             a = row[START] - base + line * row[PITCH]
             found = pixels(data[a : a + 8 * words], depth)[row[SKIP] : row[SKIP] + row[COUNT]]
             places = row[DEST] + line * row[NEXT] + row[STEP] * np.arange(row[COUNT])
-            if depth == 24:
-                out[places] += found.astype(np.uint32) << (12 if row[PLANE] == 0 else 0)
+            if row[PLANE] == 1:
+                out[places] += found
+            elif depth == 24:
+                out[places] = found.astype(np.uint32) << 12
             else:
                 out[places] = found
 
@@ -112,6 +114,6 @@ def test_words_by_hand() -> None:
 
     data = np.array([0, 0, 0, 0, 0, 0, 0x0A, 0xBC, 0, 0, 0, 0, 0, 0, 0x01, 0x23], np.uint8)
     both = np.array([[0, 0, 8, 0, 1, 0, 4, 0, 1, 0, 0], [0, 8, 16, 0, 1, 0, 4, 1, 1, 0, 0]])
-    sums = np.zeros(4, np.uint32)
-    add_halves(both, data, 0, sums)
+    sums = np.full(4, 9, np.uint32)
+    place_halves(both, data, 0, sums)
     assert sums.tolist() == [0xABC123, 0, 0, 0]

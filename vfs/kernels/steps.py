@@ -115,7 +115,7 @@ def unpacking(depth: int) -> int:
         elif depth == 4:
             unpack.place_nibbles(table, source, base, target)
         elif depth == 24:
-            unpack.add_halves(table, source, base, target)
+            unpack.place_halves(table, source, base, target)
         else:
             unpack.place_lanes(table, source, base, target)
 

@@ -151,34 +151,49 @@ def place_bits(ranges, data, base, out):
                     out[to + i * by] = _pixel(source + start, skip + i, 6)
 
 
+_LOW_BITS = np.uint64(12)
+
+
 @inner
-def _add_lanes(dst, i, word, shift):
-    """Add 4 lanes of 16 bits to 4 elements of 32 bits from word `2 * i` on."""
+def _put_lanes(dst, i, word, high):
+    """4 lanes of 16 bits as the high 12 bits of 4 elements of 32 bits from word `2 * i` on, or added to these."""
     even, odd, sixteen, half = np.uint64(0xFFFF), np.uint64(0xFFFF00000000), np.uint64(16), np.uint64(32)
-    set_word(dst, 2 * i, get_word(dst, 2 * i) + (((word & even) | ((word << sixteen) & odd)) << shift))
-    set_word(dst, 2 * i + 1, get_word(dst, 2 * i + 1) + ((((word >> half) & even) | ((word >> sixteen) & odd)) << shift))
+    first, second = (word & even) | ((word << sixteen) & odd), ((word >> half) & even) | ((word >> sixteen) & odd)
+    if high:
+        set_word(dst, 2 * i, first << _LOW_BITS)
+        set_word(dst, 2 * i + 1, second << _LOW_BITS)
+    else:
+        set_word(dst, 2 * i, get_word(dst, 2 * i) + first)
+        set_word(dst, 2 * i + 1, get_word(dst, 2 * i + 1) + second)
 
 
 @inner
-def _add_forwards(src, dst, n, shift):
+def _halves_forwards(src, dst, n, high):
     for i in range(n):
-        _add_lanes(dst, i, swap_bytes(get_word(src, i)), shift)
+        _put_lanes(dst, i, swap_bytes(get_word(src, i)), high)
 
 
 @inner
-def _add_backwards(src, dst, n, shift):
+def _halves_backwards(src, dst, n, high):
     low, eight = np.uint64(0x00FF00FF00FF00FF), np.uint64(8)
     for i in range(n):
         word = get_word(src, i)
-        _add_lanes(dst, n - 1 - i, ((word & low) << eight) | ((word >> eight) & low), shift)
+        _put_lanes(dst, n - 1 - i, ((word & low) << eight) | ((word >> eight) & low), high)
+
+
+@inner
+def _put_half(out, at, half, high):
+    out[at] = np.uint32(half << _LOW_BITS) if high else np.uint32(out[at] + half)
 
 
 @njit(nogil=True, cache=True)
-def add_halves(ranges, data, base, out):
-    """Words of 4 lanes of 16 bits: in plane 0 the high 12 bits of pixels, in plane 1 the low ones. Adds to `out`.
+def place_halves(ranges, data, base, out):
+    """Words of 4 lanes of 16 bits: in plane 0 the high 12 bits of pixels, in plane 1 the low ones, which are added to these.
+
+    A clear output, to which both are added, is memory gone through once more (0.65 of memcpy, this way 0.77).
 
     Args:
-        ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
+        ranges: int64[n, 11], for every pixel its plane 0 before its plane 1, as they lie in a file; data: uint8[m], a file's bytes from `base` on.
         out: uint32, contiguous.
     """
     source, target = data.ctypes.data, out.ctypes.data
@@ -193,18 +208,18 @@ def add_halves(ranges, data, base, out):
                 if line < 0 or line >= max(1, ranges[k, LINES]):
                     continue
                 count, skip, by, to = ranges[k, COUNT], ranges[k, SKIP], ranges[k, STEP], ranges[k, DEST] + line * ranges[k, NEXT]
-                shift = np.uint64(12 if ranges[k, PLANE] == 0 else 0)
+                high = ranges[k, PLANE] == 0
                 src = source + ranges[k, START] - base + line * ranges[k, PITCH]
                 head, word, n, tail = _whole(skip, count, by, 2)
                 if n > 0:
                     if by == 1:
-                        _add_forwards(src + word * 8, target + (to + head) * 4, n, shift)
+                        _halves_forwards(src + word * 8, target + (to + head) * 4, n, high)
                     else:
-                        _add_backwards(src + word * 8, target + (to - tail + 1) * 4, n, shift)
+                        _halves_backwards(src + word * 8, target + (to - tail + 1) * 4, n, high)
                 for i in range(head):
-                    out[to + i * by] += np.uint32(_pixel(src, skip + i, 2) << shift)
+                    _put_half(out, to + i * by, _pixel(src, skip + i, 2), high)
                 for i in range(tail, count):
-                    out[to + i * by] += np.uint32(_pixel(src, skip + i, 2) << shift)
+                    _put_half(out, to + i * by, _pixel(src, skip + i, 2), high)
 
 
 @njit(nogil=True, cache=True)

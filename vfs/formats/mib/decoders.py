@@ -22,6 +22,7 @@ class RawDecoder:
 
     depth: int
     word_bytes: int = 8
+    accumulates: bool = False
     straight: bool = False
     lined: bool = True
 
@@ -32,10 +33,6 @@ class RawDecoder:
     @property
     def word_pixels(self) -> int:
         return _RAW[self.depth][1]
-
-    @property
-    def accumulates(self) -> bool:
-        return self.depth == 24
 
     def converts(self, dtype: np.dtype) -> bool:
         return False
