@@ -66,7 +66,10 @@ def machine() -> str:
     return f"{name}, {os.cpu_count()} cores, {sizes}; Python {sys.version.split()[0]}, numpy {np.__version__}; load {os.getloadavg()[0]:.1f}"
 
 
-FULL = Size(max(512, 4 * max(caches().values(), default=0) // FRAME), 8192, 7, 0.15)
+_LARGEST = max(caches().values(), default=0)
+FULL = Size(max(512, 4 * _LARGEST // FRAME), 8192, 7, 0.15)
+FITS = min(READ, _LARGEST // 4 or READ)
+"""Bytes of a set that lies in the largest cache together with what is made of it and what that is compared with."""
 TINY = Size(32, 40, 1, 0.0)
 
 
