@@ -87,8 +87,8 @@ def negotiate(spec: ChunkSpec, source: Source) -> Chunking:
     """Decide on a chunk shape.
 
     Args:
-        spec: "auto" (whole frames or blocks, about 2 MiB), "frames" (one frame a chunk, for looking), "scan" (few detector pixels
-            of much of the scan, for virtual detectors), "balanced" (an equal share of scan and detector), a number of bytes
+        spec: "auto" (whole frames or blocks, about 2 MiB), "frames" (one frame a chunk, for looking), "scan" (few rows of every frame,
+            much of the scan, for virtual detectors), "balanced" (an equal share of scan and detector), a number of bytes
             (also as "4MiB": whole frames or blocks of about that size), or elements per axis (also as "1,16,-1,-1"; -1 is the
             whole axis). What is given as elements is taken as it is.
 
@@ -148,13 +148,29 @@ def _named(word: str, source: Source) -> tuple[tuple[int, ...], str]:
     positions = math.prod(source.shape[:nav])
     frame = math.prod(source.shape[nav:]) * source.itemsize
     if word == "scan":  # the whole scan if that leaves at least one word of pixels, else as much as fits
-        reason = "few pixels of every frame, much of the scan"
+        reason = "few rows of every frame, much of the scan"
+        chunk = _rows(source.shape[nav:], SCAN_TARGET // max(1, positions * source.itemsize), source.word)
     else:
         share = math.sqrt(min(1.0, SCAN_TARGET / max(1, positions * frame)))
         positions = max(1, int(positions * share))
         reason = "an equal share of the scan and of the detector"
-    chunk = _shrunk(source.shape[nav:], min(1.0, SCAN_TARGET / max(1, positions * frame)), source.word)
+        chunk = _shrunk(source.shape[nav:], min(1.0, SCAN_TARGET / max(1, positions * frame)), source.word)
     return _fitted(source.shape[:nav], SCAN_TARGET // (math.prod(chunk) * source.itemsize)) + chunk, reason
+
+
+def _rows(shape: Sequence[int], elements: int, word: int) -> tuple[int, ...]:
+    """Take at most so many elements of a frame, but a word at least: whole rows if they fit, else part of one.
+
+    A square box takes a little of many rows, and storage gives whole pages of each: all chunks of a scan of 1,024 frames of 256 x 256 pixels took
+    109 ms as 45 x 45 boxes, 55 ms as 8 x 256 (buffered; mapped 105 and 31; whole frames 27).
+    """
+    left, chunk = max(1, elements), list(shape)
+    for axis in reversed(range(len(shape))):
+        chunk[axis] = max(1, min(shape[axis], left))
+        left //= chunk[axis]
+    if chunk:
+        chunk[-1] = min(max(1, shape[-1]), -(-chunk[-1] // word) * word)
+    return tuple(chunk)
 
 
 def _shrunk(shape: Sequence[int], share: float, word: int) -> tuple[int, ...]:
