@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 import vfs
-from vfs import api
+from vfs.api import opening, plans
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.formats import Format
@@ -49,8 +49,8 @@ def container(paths: Any, *, twice: bool = False) -> list[Dataset]:
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of the format `container`."""
     kind = Format("container", (".many",), "", "for tests", lambda path, head: path.endswith(".many"), container)
-    known = {**api.by_name.__globals__["formats"](), "container": kind}
-    monkeypatch.setitem(api.by_name.__globals__, "formats", lambda: known)
+    known = {**opening.by_name.__globals__["formats"](), "container": kind}
+    monkeypatch.setitem(opening.by_name.__globals__, "formats", lambda: known)
     path = tmp_path / "set.many"
     path.write_bytes(VALUES.tobytes())
     return path
@@ -187,11 +187,11 @@ def test_companions_go_with_the_scan_and_others_do_not(many: Path) -> None:
 
 def test_an_opening_is_what_was_given(path: Path) -> None:
     array = vfs.open(path, nav_shape=(3, 4), chunks="frames", backend="buffered")
-    opening = array.group.opening
-    assert opening.paths == (str(path),)
-    assert opening.format == "npy"
-    assert pickle.loads(pickle.dumps(opening)) == opening
-    np.testing.assert_array_equal(opening.group().main[...], array[...])
+    how = array.group.opening
+    assert how.paths == (str(path),)
+    assert how.format == "npy"
+    assert pickle.loads(pickle.dumps(how)) == how
+    np.testing.assert_array_equal(how.open().tree.arrays["data"][...], array[...])
 
 
 def test_a_set_that_changed_is_not_opened_again_as_the_same(path: Path) -> None:
@@ -224,8 +224,8 @@ def test_who_only_passes_an_array_on_opens_no_files(path: Path, monkeypatch: pyt
     assert not hasattr(again, "anything")
 
     opened = []
-    really = api.open_group
-    monkeypatch.setattr(api, "open_group", lambda *args, **options: (opened.append(args), really(*args, **options))[1])
+    really = opening.Opening.open
+    monkeypatch.setattr(opening.Opening, "open", lambda *args: (opened.append(args), really(*args))[1])
     dask = pytest.importorskip("dask.array")
     lazy = dask.from_array(array, chunks=-1).sum(), dask.from_zarr(array.zarr()).sum()
     pickle.loads(pickle.dumps(lazy))
@@ -307,13 +307,13 @@ print(light, heavy)
 def test_what_a_mount_shows_shares_one_cache_of_the_size_asked_for(path: Path, tmp_path: Path) -> None:
     other = write_npy(tmp_path, VALUES, name="other.npy")
     openings = [vfs.open_group(name, chunks=(4, 4, 5)).opening for name in (path, other)]
-    shown = api.open_folder(openings, 200)  # a chunk has 160 bytes
+    shown = plans.open_folder(openings, 200)  # a chunk has 160 bytes
     assert shown.cache.limit == 200
     for name in ("scan", "other"):
         for _ in range(2):
             assert shown.get(f"{name}.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
     assert (shown.cache.hits, shown.cache.misses, shown.cache.held) == (2, 2, 160)
-    assert set(api.open_folder(openings, zarr_format=2).faces) == {"scan.v2.zarr", "scan.npy", "other.v2.zarr", "other.npy"}
+    assert set(plans.open_folder(openings, zarr_format=2).faces) == {"scan.v2.zarr", "scan.npy", "other.v2.zarr", "other.npy"}
 
 
 @pytest.mark.parametrize("size", ["many", -1, "-1", 1.5, None, True, "5 miles"])
@@ -323,7 +323,7 @@ def test_a_cache_size_that_is_none(path: Path, size: Any) -> None:
 
 
 def test_without_a_cache_everything_is_read_all_the_same(path: Path) -> None:
-    shown = api.open_folder([vfs.open_group(path, chunks=(4, 4, 5)).opening], 0)
+    shown = plans.open_folder([vfs.open_group(path, chunks=(4, 4, 5)).opening], 0)
     for _ in range(2):
         assert shown.get("scan.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
     assert shown.cache.held == 0

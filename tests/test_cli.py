@@ -21,6 +21,7 @@ import pytest
 import zarr
 
 import vfs
+import vfs.formats as registry
 from vfs import cli, export, report
 from vfs.documents import plain_json
 from vfs.formats import formats
@@ -441,7 +442,7 @@ def test_a_bug_is_one_line_too_unless_asked(scan: Path, monkeypatch: pytest.Monk
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("two\nlines")
 
-    monkeypatch.setattr("vfs.api.open_group", broken)
+    monkeypatch.setattr("vfs.api.opening.open_set", broken)
     monkeypatch.delenv("VFS_DEBUG", raising=False)
     assert "ZeroDivisionError: two lines (this is a bug in vfs; VFS_DEBUG=1" in refused(capsys, "info", scan, status=1)
     monkeypatch.setenv("VFS_DEBUG", "1")
@@ -449,12 +450,21 @@ def test_a_bug_is_one_line_too_unless_asked(scan: Path, monkeypatch: pytest.Monk
         run("info", scan)
 
 
+@pytest.mark.parametrize("command", ["info", "look"])
+def test_a_command_detects_the_format_once(scan: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    looked_at: list[str] = []
+    real = registry.read_first
+    monkeypatch.setattr(registry, "read_first", lambda path, size: (looked_at.append(path), real(path, size))[1])
+    assert run(command, scan) == 0
+    assert looked_at == [str(scan)]
+
+
 def test_a_warning_is_one_line(scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def warns(*_: object, **__: object) -> None:
         warnings.warn("look here", UserWarning, stacklevel=1)
         raise vfs.FormatError("no more")
 
-    monkeypatch.setattr("vfs.api.open_group", warns)
+    monkeypatch.setattr("vfs.api.opening.open_set", warns)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run("info", scan) == 2
@@ -465,7 +475,7 @@ def test_ctrl_c_is_130(scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vfs.api.open_group", interrupted)
+    monkeypatch.setattr("vfs.api.opening.open_set", interrupted)
     assert run("info", scan) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -684,7 +694,7 @@ def test_demo_does_not_believe_what_it_reads(monkeypatch: pytest.MonkeyPatch, ca
     from vfs import demo
 
     monkeypatch.setattr(demo, "_second_process", lambda store, answer: demo.diffraction() + 1)
-    monkeypatch.setattr("vfs.api.VirtualGroup.zarr", lambda self: {"data": demo.diffraction() + 1})
+    monkeypatch.setattr("vfs.api.groups.VirtualGroup.zarr", lambda self: {"data": demo.diffraction() + 1})
     assert run("demo") == 2
     assert "not what was written" in capsys.readouterr().err
 

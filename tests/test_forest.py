@@ -19,11 +19,12 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
-from vfs import api
+from vfs.api import plans
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.forest import Forest
 from vfs.forest import forest as forests
 from vfs.forest import listing as listings
+from vfs.open_options import OpenOptions, split
 from vfs.testing.writers import write_mib
 
 VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
@@ -36,14 +37,14 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, "CHECK", 0.0)
         monkeypatch.setattr(module, "SHARE", 0.0)
     count: Counter[str] = Counter()
-    real = api.open_group
+    real = plans.open_set
 
-    def counting(path: Any, **options: Any) -> Any:
+    def counting(path: str, *how: Any) -> Any:
         if isinstance(path, str):  # not what a description names
             count[os.path.basename(path)] += 1
-        return real(path, **options)
+        return real(path, *how)
 
-    monkeypatch.setattr(api, "open_group", counting)
+    monkeypatch.setattr(plans, "open_set", counting)
     return count
 
 
@@ -93,7 +94,7 @@ def test_subfolders_and_faces_at_any_depth(tmp_path: Path) -> None:
     save(tmp_path / "a.npy")
     save(tmp_path / "2024/may/b.npy", VALUES + 1)
     (tmp_path / "2024/notes.txt").write_text("nothing")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert names(forest) == sorted([*faces("a"), "2024", "empty"])
     assert names(forest, "2024") == ["may"]
     assert names(forest, "empty") == []
@@ -109,9 +110,9 @@ def test_subfolders_and_faces_at_any_depth(tmp_path: Path) -> None:
 
 def test_what_is_shown_is_what_a_folder_of_the_same_set_shows(tmp_path: Path) -> None:
     write_mib(tmp_path, np.arange(6 * 64 * 64, dtype=np.uint16).reshape(6, 64, 64), frames_per_file=2)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     namer = next(name for name in os.listdir(tmp_path) if name.endswith(".hdr"))
-    folder = api.folder([api.open_group(tmp_path / namer)], forest.cache)
+    folder = plans.folder([vfs.open_group(tmp_path / namer)], forest.cache)
     for path in everything(forest):
         assert forest.node(path) == folder.node(path)
         assert forest.time(path) == folder.time(path)
@@ -124,7 +125,7 @@ def test_nothing_is_opened_but_what_is_behind_a_name(tmp_path: Path, opened: Cou
     for k in range(300):
         save(tmp_path / f"d{k:03}.npy")
         (tmp_path / f"n{k}.txt").write_text("nothing")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert not opened
     assert forest.node("d007.zarr") is not None
     assert forest.node("d007.zarr/data/c/0/0/0") is not None
@@ -143,7 +144,7 @@ def test_nothing_is_opened_but_what_is_behind_a_name(tmp_path: Path, opened: Cou
 def test_a_folder_is_opened_through_in_the_background_once_it_is_listed(tmp_path: Path, opened: Counter[str]) -> None:
     for k in range(100):
         save(tmp_path / f"d{k:03}.npy")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     next(forest.children(""))
     for thread in threading.enumerate():
         if thread.name == "ahead":
@@ -159,22 +160,22 @@ def test_one_thread_opens_the_files_of_a_folder(tmp_path: Path, monkeypatch: pyt
     for k in range(60):
         save(tmp_path / f"s{k}.npy")
     inside, most = [0], [0]
-    real = api.open_group
+    real = plans.open_set
 
-    def slow(path: Any, **options: Any) -> Any:
+    def slow(path: str, *how: Any) -> Any:
         inside[0] += 1
         most[0] = max(most[0], inside[0])
         time.sleep(0.005)
         try:
             if path.endswith("s40.npy") and failing:
                 raise OSError(errno.EMFILE, "too many")
-            return real(path, **options)
+            return real(path, *how)
         finally:
             inside[0] -= 1
 
     failing = True
-    monkeypatch.setattr(api, "open_group", slow)
-    forest = api.forest(tmp_path)
+    monkeypatch.setattr(plans, "open_set", slow)
+    forest = plans.forest(tmp_path)
     with pytest.raises(SourceError, match="s40"):
         names(forest)
     failing = False
@@ -191,7 +192,7 @@ def test_one_thread_opens_the_files_of_a_folder(tmp_path: Path, monkeypatch: pyt
 def test_listing_goes_on_from_any_place_while_names_come_and_go(tmp_path: Path) -> None:
     for k in range(20):
         save(tmp_path / f"d{k:02}.npy")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     whole = list(forest.children(""))
     for after in (0, 1, 17, 59, 60, 61, 1000):
         assert list(forest.children("", after)) == whole[after:]
@@ -210,7 +211,7 @@ def test_many_readers_open_a_set_once(tmp_path: Path, opened: Counter[str], monk
         save(tmp_path / f"d{k:02}.npy", VALUES + k)
     monkeypatch.setattr(listings, "CHECK", 3600.0)
     monkeypatch.setattr(forests, "CHECK", 3600.0)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     wrong: list[str] = []
 
     def read() -> None:
@@ -244,18 +245,18 @@ def test_a_set_is_shown_once_whatever_is_asked_for_first(scan: Path) -> None:
     hdr = next(name for name in listed if name.endswith(".hdr"))
     members = [name.removesuffix(".mib") for name in listed if name.endswith(".mib")]
     label = hdr.removesuffix(".hdr")
-    shown = [name for name in names(api.forest(scan)) if name.endswith(".v2.zarr")]
+    shown = [name for name in names(plans.forest(scan)) if name.endswith(".v2.zarr")]
     assert shown == [f"{label}.v2.zarr"]
-    forest = api.forest(scan)
+    forest = plans.forest(scan)
     assert [forest.node(f"{member}.zarr") for member in members if member != label] == [None] * len([m for m in members if m != label])
     assert forest.node(f"{label}.zarr") is not None
-    assert names(forest) == names(api.forest(scan))
+    assert names(forest) == names(plans.forest(scan))
 
 
 def test_a_series_without_naming_file_is_called_by_its_first_one(scan: Path) -> None:
     os.remove(next(scan.glob("*.hdr")))
     first, *others = sorted(path.stem for path in scan.glob("*.mib"))
-    forest = api.forest(scan)
+    forest = plans.forest(scan)
     for other in others:
         assert forest.node(f"{other}.zarr") is None
     assert [name for name in names(forest) if name.endswith(".v2.zarr")] == [f"{first}.v2.zarr"]
@@ -265,7 +266,7 @@ def test_a_description_takes_the_files_it_names(scan: Path) -> None:
     hdr = next(scan.glob("*.hdr"))
     (scan / "mine.vfs.json").write_text(json.dumps({"vfs": 1, "format": "mib", "files": [hdr.name]}))
     for asked in ("mine.zarr", f"{hdr.stem}.zarr"):
-        forest = api.forest(scan)
+        forest = plans.forest(scan)
         assert (forest.node(asked) is None) == (asked != "mine.zarr")
         assert [name for name in names(forest) if name.endswith(".v2.zarr")] == ["mine.v2.zarr"]
 
@@ -275,7 +276,7 @@ def test_a_growing_series_is_opened_again(tmp_path: Path) -> None:
     *_, last = files = sorted(tmp_path.glob("*.mib"))
     kept = last.read_bytes()
     os.remove(last)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     face = f"{files[0].stem}.npy"
     stamp, node = forest.stamp(face), forest.node(face)
     assert node
@@ -304,7 +305,7 @@ def test_equal_names_are_numbered_and_stay(tmp_path: Path) -> None:
     save(tmp_path / "b.npy", VALUES + 3)
     save(tmp_path / "b.v2.npy", VALUES + 4)
     for asked in (None, "a-2.npy", "a-3.npy", "a-2-2.npy", "b-2.npy", "b.v2.npy"):
-        forest = api.forest(tmp_path)
+        forest = plans.forest(tmp_path)
         if asked:
             forest.node(asked)
         shown = {name: int(content(forest, name)[0]) for name in names(forest) if name.endswith(".npy")}
@@ -321,7 +322,7 @@ def test_equal_names_are_numbered_and_stay(tmp_path: Path) -> None:
 
 def test_a_new_folder_takes_the_name_of_a_face(tmp_path: Path) -> None:
     save(tmp_path / "a.npy")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert names(forest) == faces("a")
     (tmp_path / "a.zarr").mkdir()
     assert names(forest) == sorted([*faces("a-2"), "a.zarr"])
@@ -333,13 +334,13 @@ def test_a_new_folder_takes_the_name_of_a_face(tmp_path: Path) -> None:
 def test_long_names_leave_room_for_endings(tmp_path: Path) -> None:
     save(tmp_path / ("x" * 251 + ".npy"))
     save(tmp_path / ("ä" * 125 + ".npy"))
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     shown = names(forest)
     assert len(shown) == 6
     for name in shown:
         assert len(os.fsencode(name)) <= 255
         assert forest.node(name) is not None
-        assert api.forest(tmp_path).node(name) is not None
+        assert plans.forest(tmp_path).node(name) is not None
 
 
 # changes
@@ -347,7 +348,7 @@ def test_long_names_leave_room_for_endings(tmp_path: Path) -> None:
 
 def test_new_files_appear_and_removed_ones_vanish(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert names(forest, "sub") == []
     assert forest.node("sub/a.npy") is None
     save(tmp_path / "sub/a.npy")
@@ -363,7 +364,7 @@ def test_new_files_appear_and_removed_ones_vanish(tmp_path: Path) -> None:
 
 def test_a_changed_set_is_opened_again_with_another_stamp_and_time(tmp_path: Path) -> None:
     save(tmp_path / "a.npy", time=2_000_000_000_000_000_000)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     stamp, time = forest.stamp("a.npy"), forest.time("a.npy")
     assert (stamp != 0, time, forest.stamp("a.v2.zarr/.zgroup")) == (True, 2_000_000_000_000_000_000, stamp)
     save(tmp_path / "a.npy", VALUES + 7, time=1_000_000_000_000_000_000)  # older, as cp -p would leave it
@@ -380,7 +381,7 @@ def test_a_changed_set_is_opened_again_with_another_stamp_and_time(tmp_path: Pat
 def test_a_set_that_is_replaced_all_the_time_is_never_absent(tmp_path: Path) -> None:
     """Absent would read as blank. Every answer is of one of the sets that were there, or an error."""
     save(tmp_path / "a.npy", np.full(100, 0, "<u2"))
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     done, wrong, answers = threading.Event(), [], Counter[str]()
 
     def replace() -> None:
@@ -413,7 +414,7 @@ def test_a_set_that_is_replaced_all_the_time_is_never_absent(tmp_path: Path) -> 
 
 def test_what_is_put_back_with_its_size_and_time_may_hold_other_data(tmp_path: Path) -> None:
     path = save(tmp_path / "a.npy", time=10**18)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     stamp = forest.stamp("a.npy")
     kept = path.read_bytes()
     os.remove(path)
@@ -426,7 +427,7 @@ def test_what_is_put_back_with_its_size_and_time_may_hold_other_data(tmp_path: P
 
 def test_a_set_that_was_shown_and_breaks_is_an_error_not_absent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = save(tmp_path / "a.npy")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert content(forest, "a.npy").size == 24
     path.write_bytes(b"\x93NUMPY garbage")
     for name in ("a.npy", "a.zarr", "a.zarr/data/c/0/0/0"):
@@ -450,7 +451,7 @@ def test_a_set_that_loses_a_file_is_an_error_not_absent(tmp_path: Path, fault: s
         (tmp_path / name).write_bytes(VALUES.tobytes())
     said = {"vfs": 1, "format": "raw", "files": ["a.bin", "b.bin"], "options": {"dtype": "<u2", "sig_shape": "3,4"}}
     (tmp_path / "set.vfs.json").write_text(json.dumps(said))
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     want = np.tile(VALUES.reshape(-1), 2)
     assert content(forest, "set.npy").tolist() == want.tolist()
     (tmp_path / "b.bin").unlink()
@@ -466,7 +467,7 @@ def test_a_set_that_loses_a_file_is_an_error_not_absent(tmp_path: Path, fault: s
 
 def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path / "a.npy", np.zeros(1000, "<u2"))
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     monkeypatch.setattr(listings, "CHECK", 3600.0)
     monkeypatch.setattr(forests, "CHECK", 3600.0)
     assert content(forest, "a.npy").size == 1000
@@ -484,7 +485,7 @@ def test_broken_files_are_not_shown_and_logged_once(tmp_path: Path, opened: Coun
     (tmp_path / "empty.mib").write_bytes(b"")
     (tmp_path / "unknown.tif").write_bytes(b"nothing that anybody knows")
     save(tmp_path / "good.npy")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     for _ in range(3):
         assert names(forest) == faces("good")
         assert forest.node("empty.zarr") is None
@@ -503,15 +504,15 @@ def test_broken_files_are_not_shown_and_logged_once(tmp_path: Path, opened: Coun
 def test_a_format_that_raises_anything_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     save(tmp_path / "a.npy")
     save(tmp_path / "b.npy")
-    real = api.open_group
+    real = plans.open_set
 
-    def failing(path: str, **options: Any) -> Any:
+    def failing(path: str, *how: Any) -> Any:
         if path.endswith("a.npy"):
             raise RecursionError("deep\nin there")
-        return real(path, **options)
+        return real(path, *how)
 
-    monkeypatch.setattr(api, "open_group", failing)
-    forest = api.forest(tmp_path)
+    monkeypatch.setattr(plans, "open_set", failing)
+    forest = plans.forest(tmp_path)
     assert names(forest) == faces("b")
     assert forest.node("a.npy") is None
     assert [record.getMessage() for record in caplog.records] == [f"not shown: {tmp_path}/a.npy: RecursionError: deep\\nin there"]
@@ -520,15 +521,15 @@ def test_a_format_that_raises_anything_does_no_harm(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
 def test_what_cannot_be_opened_now_is_an_error_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, quiet: None) -> None:
     save(tmp_path / "a.npy")
-    real, left = api.open_group, [0, 0]
+    real, left = plans.open_set, [0, 0]
 
-    def failing(path: str, **options: Any) -> Any:
+    def failing(path: str, *how: Any) -> Any:
         if left.pop():
             raise SourceError(f"{path}: cannot be opened: {os.strerror(code)}", code)
-        return real(path, **options)
+        return real(path, *how)
 
-    monkeypatch.setattr(api, "open_group", failing)
-    forest = api.forest(tmp_path)
+    monkeypatch.setattr(plans, "open_set", failing)
+    forest = plans.forest(tmp_path)
     left[:] = [0] * 10 + [1, 1]
     with pytest.raises(SourceError, match=os.strerror(code)) as caught:
         forest.node("a.npy")
@@ -551,12 +552,12 @@ def test_links_lead_nowhere_outside_and_not_round_in_circles(tmp_path: Path) -> 
     (root / "gone.npy").symlink_to(root / "nothing")
     (root / "inside.npy").symlink_to("sub/a.npy")
     os.mkfifo(root / "pipe.npy")
-    forest = api.forest(root, show_files=True)
+    forest = plans.forest(root, show_files=True)
     assert set(everything(forest)) == {path for path in everything(forest) if path.split("/")[0] in ("sub", *faces("inside"))}
     assert names(forest) == sorted(["sub", *faces("inside")])
     assert names(forest, "sub") == faces("a")
     assert forest.node("out/secret.npy") is None
-    following = api.forest(root, follow_outside=True)
+    following = plans.forest(root, OpenOptions(follow_outside=True))
     assert names(following) == sorted(["sub", "out", *faces("inside", "secret")])
     assert names(following, "out") == faces("secret")
     assert len(list(everything(following))) < 100
@@ -570,11 +571,11 @@ def test_what_a_set_says_leads_nowhere_outside(tmp_path: Path, caplog: pytest.Lo
     save(root / "sub/a.npy")
     for label, name in (("inner", "sub/a.npy"), ("outer", "../outside/secret.npy")):
         (root / f"{label}.vfs.json").write_text(json.dumps({"vfs": 1, "format": "npy", "files": [name]}))
-    forest = api.forest(root)
+    forest = plans.forest(root)
     assert names(forest) == sorted(["sub", *faces("inner")])
     assert content(forest, "inner.npy").size == 24
     assert [record.getMessage().split(": ")[1] for record in caplog.records] == [f"{root}/outer.vfs.json"]
-    assert names(api.forest(root, follow_outside=True)) == sorted(["sub", *faces("inner", "outer")])
+    assert names(plans.forest(root, OpenOptions(follow_outside=True))) == sorted(["sub", *faces("inner", "outer")])
 
 
 def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(tmp_path: Path) -> None:
@@ -582,7 +583,7 @@ def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(tmp_path: 
     outside.mkdir()
     (root / "sub").mkdir(parents=True)
     save(outside / "secret.npy")
-    forest = api.forest(root)
+    forest = plans.forest(root)
     assert names(forest, "sub") == []
     forest._top._checked, forest._top._pause = 1e12, 3600.0  # what was looked at before is believed for a while
     os.rmdir(root / "sub")
@@ -595,7 +596,7 @@ def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(tmp_path: 
 def test_an_unreadable_folder_is_an_error_and_the_others_are_not(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
     save(tmp_path / "a.npy")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert names(forest) == sorted(["closed", *faces("a")])
     with pytest.raises(SourceError, match="cannot be listed"):
         names(forest, "closed")
@@ -604,7 +605,7 @@ def test_an_unreadable_folder_is_an_error_and_the_others_are_not(tmp_path: Path)
 def test_a_tree_that_goes_away_is_an_error(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    forest = api.forest(root)
+    forest = plans.forest(root)
     assert names(forest) == []
     os.rmdir(root)
     with pytest.raises(SourceError, match="cannot be listed"):
@@ -615,7 +616,7 @@ def test_a_tree_that_goes_away_is_an_error(tmp_path: Path) -> None:
 
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
     save(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.npy")))
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert names(forest) == faces("\udcff\udcfe")
     assert content(forest, "\udcff\udcfe.npy").size == 24
 
@@ -628,9 +629,9 @@ def test_files_that_are_no_data_set_are_shown_as_they_are_if_asked_for(scan: Pat
     (scan / "bad.npy").write_bytes(b"\x93NUMPY garbage")
     (scan / "void").write_bytes(b"")
     save(scan / "good.npy")
-    forest = api.forest(scan, show_files=True)
+    forest = plans.forest(scan, show_files=True)
     extra = {"notes.txt", "bad.npy", "void"}
-    assert set(names(forest)) - set(names(api.forest(scan))) == extra
+    assert set(names(forest)) - set(names(plans.forest(scan))) == extra
     for name in extra:
         data = (scan / name).read_bytes()
         assert forest.node(name) == (False, len(data))
@@ -653,7 +654,7 @@ def test_a_face_hides_a_file_of_its_name(tmp_path: Path) -> None:
     label = next(tmp_path.glob("*.hdr")).stem
     (tmp_path / f"{label}.npy").write_bytes(b"\x93NUMPY garbage")
     for asked in (None, f"{label}.npy"):
-        forest = api.forest(tmp_path, show_files=True)
+        forest = plans.forest(tmp_path, show_files=True)
         if asked:
             forest.node(asked)
         assert names(forest).count(f"{label}.npy") == 1
@@ -667,7 +668,7 @@ def test_sets_that_are_open_are_limited_and_listings_hold_little(tmp_path: Path,
     for k in range(60):
         save(tmp_path / f"d{k:02}.npy", VALUES + k)
     monkeypatch.setattr(forests, "OPEN", 8)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     for k in range(60):
         assert forest.node(f"d{k:02}.zarr/data/c/0/0/0") is not None
         assert len(forest._live) <= 8
@@ -687,7 +688,7 @@ def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: py
         (tmp_path / f"s{k:02}").mkdir()
         save(tmp_path / f"s{k:02}/a.npy", VALUES + k)
     monkeypatch.setattr(forests, "NAMES", 500)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     stamps = []
     for _ in range(2):
         stamps.append([forest.stamp(f"s{k:02}/a.npy") for k in range(20)])
@@ -702,12 +703,12 @@ def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: py
 def test_options_go_to_every_set(tmp_path: Path) -> None:
     save(tmp_path / "a.npy", np.zeros((10, 8, 8), "<u2"))
     save(tmp_path / "b.npy", np.zeros((3, 4, 4), "<u2"))
-    forest = api.forest(tmp_path, chunks="frames", dtype="f4", zarr_format=3)
+    forest = plans.forest(tmp_path, OpenOptions(chunks="frames", dtype="f4"), zarr_format=3)
     assert names(forest) == ["a.npy", "a.zarr", "b.npy", "b.zarr"]
     assert forest.node("a.npy").size == 128 + 640 * 4  # type: ignore[union-attr]
     assert forest.node("b.zarr/data/c/2/0/0").size == 64  # type: ignore[union-attr]
     (tmp_path / "c.bin").write_bytes(bytes(64))
-    raw = api.forest(tmp_path, format="raw", dtype="u1", sig_shape="4,4")
+    raw = plans.forest(tmp_path, OpenOptions(format="raw", dtype="u1"), {"sig_shape": "4,4"})
     assert names(raw) == faces("c")
     assert raw.node("c.npy").size == 192  # type: ignore[union-attr]
 
@@ -730,14 +731,15 @@ def test_options_go_to_every_set(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    how = {"zarr_format": options.pop("zarr_format")} if "zarr_format" in options else {}
     with pytest.raises(OptionError, match=message):
-        api.forest(tmp_path, **options)
+        plans.forest(tmp_path, *split(OpenOptions, options), **how)
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", save(tmp_path / "a.npy")):
         with pytest.raises(OptionError, match="expected a folder"):
-            api.forest(path)
+            plans.forest(path)
     for call in (lambda: vfs.mount([tmp_path, tmp_path], tmp_path, tree=True), lambda: vfs.mount(tmp_path, tmp_path, show_files=True)):
         with pytest.raises(OptionError, match="tree=True"):
             call()
@@ -747,7 +749,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not SHARED.exists(), reason="no real files here")
 def test_every_set_of_real_files_is_shown_once_with_all_its_faces(caplog: pytest.LogCaptureFixture) -> None:
     shared = SHARED.resolve()
-    forest = api.forest(shared)
+    forest = plans.forest(shared)
     shown: dict[str, list[str]] = {}
     stack: list[str] = [""]
     while stack:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vfs.api import forest
+from vfs.api.plans import forest
 from vfs.errors import SourceError
 from vfs.forest import Forest, seen
 from vfs.forest.seen import Seen
+from vfs.open_options import OpenOptions
 from vfs.tree import NpyFace
 
 KEYS = ("a.zarr/data/c/1/0/0", "a.zarr/data/zarr.json", "a.zarr", "a.v2.zarr/data/1/0/0", "a.npy")
@@ -55,7 +56,7 @@ def test_names_that_were_read_are_errors_while_their_files_are_gone(tmp_path: Pa
     run = tmp_path / "day" / "run"
     run.mkdir(parents=True)
     np.save(run / "a.npy", np.ones((4, 8, 8), "u2"))
-    shown = forest(tmp_path, chunks="frames")
+    shown = forest(tmp_path, OpenOptions(chunks="frames"))
     read(shown, "day/run")
     shutil.copytree(tmp_path / "day", copy := tmp_path.parent / f"{tmp_path.name}-copy")
     GOING[how](run)
@@ -75,7 +76,7 @@ def test_names_that_were_read_are_errors_while_their_files_are_gone(tmp_path: Pa
 
 def test_chunks_of_what_a_set_was_before_are_errors(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones((4, 8, 8), "u2"))
-    shown = forest(tmp_path, chunks="frames")
+    shown = forest(tmp_path, OpenOptions(chunks="frames"))
     assert shown.get("a.zarr/data/c/3/0/0") is not None
     assert shown.get("a.v2.zarr/data/3/0/0") is not None
     assert shown.node("a.zarr/data/c/4/0/0") is None

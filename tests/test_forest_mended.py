@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tests.test_forest import names, opened, quiet
-from vfs import api
+from vfs.api import plans
 from vfs.errors import SourceError
 from vfs.forest import Forest
+from vfs.open_options import OpenOptions
 from vfs.testing.writers import write_mib
 
 __all__ = ["opened", "quiet"]  # fixtures
@@ -39,7 +40,7 @@ def pixels(forest: Forest, path: str = "scan.npy") -> np.ndarray:
 @pytest.mark.parametrize("back", ["in place", "replaced"])
 def test_a_set_that_was_shown(tmp_path: Path, quiet: None, hdr: bool, back: str) -> None:
     write_mib(tmp_path, FRAMES, frames_per_file=2, hdr=hdr)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     (first,) = [name for name in names(forest) if name.endswith("1.npy" if not hdr else "scan.npy")]
     shown = names(forest)
     np.testing.assert_array_equal(pixels(forest, first), FRAMES.ravel())
@@ -61,7 +62,7 @@ def test_a_set_that_was_shown(tmp_path: Path, quiet: None, hdr: bool, back: str)
 def test_a_set_that_was_broken_when_it_was_first_looked_at(tmp_path: Path, quiet: None) -> None:
     write_mib(tmp_path, FRAMES, frames_per_file=2)
     size = damage(tmp_path / "scan002.mib")
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert [name for name in names(forest) if name.endswith(".npy")] == []
     os.truncate(tmp_path / "scan002.mib", size)
     assert {name.split(".")[0] for name in names(forest)} == {"scan"}  # not what one of its members is called
@@ -76,7 +77,7 @@ def test_a_member_that_becomes_something_else_is_an_error_and_not_absent(tmp_pat
     away.mkdir()
     folder.mkdir()
     write_mib(folder, FRAMES, frames_per_file=2, hdr=hdr)
-    forest = api.forest(folder)
+    forest = plans.forest(folder)
     (first,) = [name for name in names(forest) if name.endswith(".npy") and not name.endswith(("exposure.npy", "timestamp.npy"))]
     chunk = f"{first.removesuffix('.npy')}.zarr/data/c/0/0/0"
     np.testing.assert_array_equal(pixels(forest, first), FRAMES.ravel())
@@ -106,7 +107,7 @@ def test_a_member_that_becomes_something_else_is_an_error_and_not_absent(tmp_pat
 def test_what_a_set_loses_is_not_blank_until_it_is_mounted_again(tmp_path: Path, quiet: None, fault: str) -> None:
     """Opened anew it would be refused, or shown as a scan that was stopped: neither is what was shown."""
     write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     np.testing.assert_array_equal(pixels(forest), FRAMES.ravel())
     member = tmp_path / {"first gone": "scan001.mib", "last gone": "scan003.mib"}.get(fault, "scan002.mib")
     whole, stat = member.read_bytes(), member.stat()
@@ -122,8 +123,8 @@ def test_what_a_set_loses_is_not_blank_until_it_is_mounted_again(tmp_path: Path,
                 forest.get(path, 0, 10)
         names(forest)
     if fault != "member emptied":  # mounted again it is shown with what is left, where that is right or was allowed
-        assert ("scan.npy" in names(api.forest(tmp_path))) == (fault == "last gone")
-        assert pixels(api.forest(tmp_path, allow_incomplete=True)).shape == FRAMES.ravel().shape
+        assert ("scan.npy" in names(plans.forest(tmp_path))) == (fault == "last gone")
+        assert pixels(plans.forest(tmp_path, OpenOptions(allow_incomplete=True))).shape == FRAMES.ravel().shape
     member.write_bytes(whole)
     os.utime(member, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     np.testing.assert_array_equal(pixels(forest), FRAMES.ravel())
@@ -131,7 +132,7 @@ def test_what_a_set_loses_is_not_blank_until_it_is_mounted_again(tmp_path: Path,
 
 def test_a_file_of_one_set_that_is_written_again_shorter_is_another_set(tmp_path: Path, quiet: None) -> None:
     np.save(tmp_path / "scan.npy", FRAMES)
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     assert pixels(forest).size == FRAMES.size
     np.save(tmp_path / "other.npy", FRAMES[:2])
     (tmp_path / "other.npy").replace(tmp_path / "scan.npy")
@@ -143,7 +144,7 @@ def test_a_set_that_grows_and_is_cut_again(tmp_path: Path, quiet: None) -> None:
     paths = sorted(path for path in [write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))] for path in path.parent.glob("*.mib"))
     last = paths[-1].read_bytes()
     paths[-1].unlink()
-    forest = api.forest(tmp_path)
+    forest = plans.forest(tmp_path)
     partly = FRAMES.copy()
     partly[4:] = 0
     np.testing.assert_array_equal(pixels(forest), partly.ravel())

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs import api
+from vfs.api import opening, plans
 from vfs.dataset import Absence
 from vfs.errors import TruncatedSourceError
 from vfs.formats import Format, npy
@@ -38,11 +38,11 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
 
     def lacking(*absent: Absence) -> Path:
         def opened(paths: Any) -> Any:
-            return [api.altered(dataset, absent=absent) for dataset in npy.open(paths)]
+            return [opening.altered(dataset, absent=absent) for dataset in npy.open(paths)]
 
         format = Format("npy", (".npy",), "", "", npy.sniff, opened)
-        monkeypatch.setattr(api, "detect", lambda path: format)
-        monkeypatch.setattr(api, "by_name", lambda name: format)
+        monkeypatch.setattr(opening, "detect", lambda path: format)
+        monkeypatch.setattr(opening, "by_name", lambda name: format)
         return stack
 
     return lacking
@@ -122,7 +122,7 @@ def test_without_its_main_array_a_set_opens_as_a_group_only(short: Any) -> None:
 
 def test_a_tree_logs_it_once(short: Any, caplog: pytest.LogCaptureFixture) -> None:
     path = short(LOST)
-    opener = api.forest(path.parent).rules.open
+    opener = plans.forest(path.parent).rules.open
     with caplog.at_level(logging.WARNING, "vfs.mount"):
         opener(str(path))
         opener(str(path))
@@ -143,3 +143,10 @@ def test_the_commands_say_it_in_a_line(stack: Path, tmp_path: Path) -> None:
     assert "allow_incomplete=True (--allow-incomplete) shows them so" in done.stderr
     done = run("export", str(stack), str(tmp_path / "out.zarr"), "--nav-shape", "5,5000", "--allow-incomplete")
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+
+
+def test_what_a_correction_image_lacks_is_said(short: Any, tmp_path: Path) -> None:
+    dark = short(LOST)
+    for opens in (vfs.open, vfs.open_group):
+        with pytest.warns(vfs.IncompleteWarning, match=r"^scan.npy: 2 files are missing; scan.npy: 2 files are missing$"):
+            opens(dark, dark=dark)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
+import pickle
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +16,12 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs import commands
+from vfs.api import OpenHere
+from vfs.cli import main
+from vfs.describe import describe
 from vfs.formats import formats
-from vfs.options import fitting
+from vfs.open_options import MountOptions, OpenOptions, flag, known
+from vfs.options import fitting, kinds
 from vfs.testing.writers import write_npy, write_raw
 
 
@@ -32,16 +38,57 @@ def options_of(function: Any) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in inspect.signature(function).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
 
-def test_every_way_in_spells_the_same_options() -> None:
-    of_open, of_group, of_mount = map(options_of, (vfs.open, vfs.open_group, vfs.mount))
-    assert of_open == of_group  # names, defaults and annotations
-    assert {name: p for name, p in of_mount.items() if name in of_open} == {name: p for name, p in of_open.items() if name != "cache"}
+@pytest.mark.parametrize(
+    ("function", "kind"), [(vfs.open, OpenHere), (vfs.open_group, OpenHere), (vfs.mount, MountOptions)], ids=["open", "open_group", "mount"]
+)
+def test_a_way_in_takes_the_fields_of_its_options(function: Any, kind: type[OpenOptions]) -> None:
+    taken = options_of(function)
+    assert {name: (p.default, p.annotation) for name, p in taken.items()} == {each.name: (each.default, each.type) for each in fields(kind)}
+    assert inspect.signature(function).parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
+    text = " ".join((inspect.getdoc(function) or "").split())
+    for name, option in known(kind).items():
+        assert f"{name}: {option.about.help}" in text
+    assert "{options}" not in text
+
+
+def test_the_contract_of_open() -> None:
+    """Section 1 of the design: names and defaults that users may rely on."""
+    promised = dict.fromkeys(("format", "array", "nav_shape", "roi", "dtype", "dark", "gain", "dead")) | {"sync_offset": 0, "chunks": "auto", "backend": "auto"}
     for function in (vfs.open, vfs.open_group, vfs.mount):
-        assert inspect.signature(function).parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
-    text = inspect.getdoc(vfs.open) or ""
-    assert all(re.search(rf"^    (\w+, )*{name}(, \w+)*:", text, re.MULTILINE) for name in ("paths", *of_open, "options"))
-    of_command = {*inspect.signature(commands._settings).parameters, "cache"} - {"option", "zarr_format"}
-    assert of_command == set(of_open)
+        taken = options_of(function)
+        assert {name: taken[name].default for name in promised} == promised
+
+
+@pytest.mark.parametrize(("command", "kind"), [("info", OpenOptions), ("export", OpenOptions), ("look", OpenOptions), ("mount", MountOptions)])
+def test_a_command_has_a_flag_for_every_option(command: str, kind: type[OpenOptions], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for name, option in known(kind).items():
+        assert flag(name) in text
+        assert option.about.help in text
+
+
+def test_options_are_pickled_as_what_is_said() -> None:
+    assert OpenOptions().said() == {}
+    options = OpenOptions(nav_shape=(2, 3), chunks="frames", sync_offset=0)
+    assert options.said() == {"nav_shape": (2, 3), "chunks": "frames"}
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert b"backend" not in pickle.dumps(options)
+    assert MountOptions(tree=True, dtype="u2").common() == OpenOptions(dtype="u2")
+
+
+def test_a_description_keeps_every_option_that_it_may_say(tmp_path: Path) -> None:
+    path = write_npy(tmp_path, np.arange(240, dtype="u2").reshape(12, 4, 5))
+    values = {"array": "data", "sync_offset": 1, "roi": [0, 1], "dtype": "<f4", "dark": np.ones((4, 5)), "gain": np.ones((4, 5)), "dead": [[0, 1]]}
+    values |= {"nav_shape": (3, 4), "chunks": "frames", "backend": "buffered", "accept_changes": True, "allow_incomplete": True}
+    options = {name: option for name, option in known(OpenOptions).items() if option.about.saved != "never"}
+    for name, option in options.items():  # what is not named above takes a value of its type
+        values.setdefault(name, {bool: True, int: 1, float: 1.5, str: "text"}.get(kinds(option.annotation)[0]))
+    description = tmp_path / "set.vfs.json"
+    description.write_text(json.dumps(describe(vfs.open_group(path, **values), tmp_path)))
+    again = vfs.open_group(description).opening.options
+    assert set(again.said()) == {*options, "format"}
+    assert (again.nav_shape, again.dtype, again.backend) == ([3, 4], "<f4", "buffered")
 
 
 # options of wrong types

@@ -94,7 +94,7 @@ def _root(context: typer.Context, version: Annotated[bool, typer.Option("--versi
     "vfs info ~/data",
     "vfs info 'part*.raw' --format raw -o dtype=u2 -o sig_shape=256,256",
 )
-@opens
+@opens()
 def info(
     datasets: Datasets,
     json_: Json = False,
@@ -173,7 +173,7 @@ _command("End a mount, or all of yours.", "vfs unmount mnt", "vfs unmount --all"
 
 
 @_command("Write a data set as a real zarr store.", "vfs export scan.hdr scan.zarr", "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4")
-@opens
+@opens()
 def export(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="As for info, but several files are one data set.")],
     target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="A folder that is not there yet.")],
@@ -204,7 +204,7 @@ def export(
 
 
 @_command("Draw a frame in the terminal.", "vfs look scan.hdr", "vfs look scan.hdr 10,20", "vfs look many.h5 --array entry/data")
-@opens
+@opens()
 def look(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for info.")],
     position: Annotated[str | None, typer.Argument(metavar="POSITION", help="10,20, or one number that counts all frames. Without it, the middle.")] = None,
@@ -216,7 +216,7 @@ def look(
     from vfs.look import looked
     from vfs.screen import screen
 
-    refuse({name: settings.given[name] for name in ("--chunks", "--zarr-format")}, "for look, which reads one frame")
+    refuse({"--chunks": settings.options.said().get("chunks"), "--zarr-format": settings.zarr_format}, "for look, which reads one frame")
     shown = screen(graphics)
     put("\n".join(looked(open_set([dataset], settings, main=True), position, shown)))
 
@@ -273,7 +273,6 @@ def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, js
         raise OptionError(f"--describe takes one data set, found {datasets}")
     if describe and folders:
         raise folder_given(folders[0])
-    given = settings.given
     if describe:
         refuse({"--json": json_, "-v": verbose, "--zarr-format": settings.zarr_format}, "with --describe, which prints a description")
     if json_:
@@ -281,10 +280,10 @@ def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, js
     if not describe:
         refuse({"--explicit": explicit}, "without --describe")
     if explicit:
-        refuse({name: given[name] for name in ("--chunks", "--backend", "--accept-changes")}, "with --explicit: a description that says where pixels are")
+        refuse(settings.given("reading"), "with --explicit: a description that says where pixels are")
     if folders:
-        kept = ("--format", "--option", "--dtype", "--allow-incomplete", "--follow-outside")
-        refuse({name: value for name, value in given.items() if name not in kept}, f"on {folders[0]}, a folder; name one data set of it")
+        given = settings.given("one set", "reading") | {"--zarr-format": bool(settings.zarr_format)}
+        refuse(given, f"on {folders[0]}, a folder; name one data set of it")
 
 
 def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]) -> list[FoundSets]:
@@ -300,12 +299,12 @@ def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, f
     from vfs.folders import look
     from vfs.report import SCREEN
 
-    found, options = [], settings.of_folders("dtype", "allow_incomplete", "follow_outside")
+    found, own = [], settings.format_options_of_all()
     for path in paths:
         try:
             if is_zarr(path):
                 raise folder_given(path)
-            found.append(look(path, json=json_, most=None if all else SCREEN, **options))
+            found.append(look(path, settings.options, own, json=json_, most=None if all else SCREEN))
         except VfsError as error:
             failed.append(error)
     return found

@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs.errors import MissingSourceError, OptionError, VfsError, printable
-from vfs.options import from_text, named
+from vfs.open_options import Known, OpenOptions, Scope, flag, known
+from vfs.options import from_text, kinds, named
 from vfs.streams import give_up
 
 if TYPE_CHECKING:
     from vfs.api import VirtualGroup
+    from vfs.cache import ChunkCache
     from vfs.formats import Format
 
 Datasets = Annotated[
@@ -39,96 +41,86 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 @dataclass(frozen=True)
 class Settings:
-    """How data is to be opened.
+    """How data is to be opened, as it was typed.
 
     Attributes:
-        format: name of the format; None: the files tell.
-        options: the texts of `-o KEY=VALUE`.
-        zarr_format: 3 or 2; None: not said.
-        common: arguments of `vfs.open_group` that every format takes.
+        options: the options for every format.
+        format_options: the texts of `-o KEY=VALUE`.
+        zarr_format: 3 or 2, where one was asked for.
     """
 
-    format: str | None
-    options: Mapping[str, str]
+    options: OpenOptions
+    format_options: Mapping[str, str]
     zarr_format: int | None
-    common: Mapping[str, Any]
 
-    @property
-    def given(self) -> dict[str, bool]:
-        """Option as it is typed -> True if its value is another one than its default."""
-        own = {"--format": self.format, "--option": self.options, "--zarr-format": self.zarr_format}
-        return {name: bool(value) for name, value in own.items()} | {
-            "--" + name.replace("_", "-"): value not in (None, False, 0, "auto") for name, value in self.common.items()
-        }
-
-    def of_folders(self, *names: str) -> dict[str, Any]:
-        """Return the arguments of `vfs.open_group` for all data sets of a folder.
+    def given(self, *scopes: Scope) -> dict[str, bool]:
+        """The options for every format that say something else than what goes without them, as they are typed -> True.
 
         Args:
-            names: common options that are taken over.
+            scopes: only options that are about one of these.
+        """
+        return {flag(name): True for name in self.options.said() if known(type(self.options))[name].about.scope in scopes}
+
+    def format_options_of_all(self) -> dict[str, Any]:
+        """The options of the format, for all data sets of a folder.
 
         Raises:
-            OptionError: options of a format are given, but not `--format`: sets of other formats would refuse them.
+            OptionError: there are some, but it was not said of which format.
         """
         from vfs.formats import by_name
 
-        if self.options and not self.format:
-            raise OptionError(f"-o {next(iter(self.options))}: an option of a format; for a folder, say of which one with --format")
-        own = converted(by_name(self.format), self.options) if self.format else {}
-        return {"format": self.format, **{name: self.common[name] for name in names}, **own}
+        if self.format_options and not self.options.format:
+            raise OptionError(f"-o {next(iter(self.format_options))}: an option of a format; for a folder, say of which one with --format")
+        return converted(by_name(self.options.format), self.format_options) if self.options.format else {}
 
 
-def _settings(
-    *,
-    format: Annotated[str | None, typer.Option(metavar="NAME", help="Format of the files. Without it, their first bytes tell.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the format (`vfs formats` lists them). May be repeated.")
-    ] = None,
-    array: Annotated[str | None, typer.Option(metavar="NAME", help="Only this array of a file that has several.")] = None,
-    chunks: Annotated[
-        str, typer.Option(metavar="SPEC", help="Shape of chunks: auto, frames, scan, balanced, a size (4MiB), or elements per axis (1,16,-1,-1).")
-    ] = "auto",
-    nav_shape: Annotated[str | None, typer.Option(metavar="A,B", help="Shape of the scan, slowest axis first (256,256).")] = None,
-    sync_offset: Annotated[int, typer.Option(metavar="N", help="Skip N frames at the start; negative: N blank frames first.")] = 0,
-    roi: Annotated[str | None, typer.Option(metavar="FILE.npy", help="Only these frames: a mask over the scan, or a list of positions.")] = None,
-    dtype: Annotated[str | None, typer.Option(metavar="T", help="Convert pixels to this dtype (f4, u2, ...).")] = None,
-    dark: Annotated[str | None, typer.Option(metavar="F", help="Subtract this image from every frame: a file, or an array of the set.")] = None,
-    gain: Annotated[str | None, typer.Option(metavar="F", help="Multiply every frame with this image: a file, or an array of the set.")] = None,
-    dead: Annotated[str | None, typer.Option(metavar="F", help="Replace these pixels by their good neighbours: a mask, or coordinates.")] = None,
-    backend: Annotated[str, typer.Option(metavar="NAME", help="How files are read: auto, mmap, buffered (pread) or direct (past the page cache).")] = "auto",
-    accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Read on in files that change after they were opened. Otherwise that is an error.")
-    ] = False,
-    allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Open a set of which files or frames are missing. Missing frames are blank or left out.")
-    ] = False,
-    follow_outside: Annotated[bool, typer.Option("--follow-outside", help="Also read files outside of the set's folder that the set or a link names.")] = False,
-    zarr_format: Annotated[
-        int | None, typer.Option(metavar="3|2", help="Version of zarr: of the store (export), of the only face (mount), of the metadata to print (info).")
-    ] = None,
-) -> Settings:
-    """Take the options that every command has that opens data; their help stands in the signature."""
+def _flags(options: type[OpenOptions]) -> list[inspect.Parameter]:
+    """The options of a class as typer takes them, and those that are only typed: -o and --zarr-format.
+
+    Those that the class adds come first in the help, since they are what the command is about.
+    """
+    common = known(OpenOptions)
+    own = [_flag(name, option) for name, option in known(options).items() if name not in common]
+    first, *others = [_flag(name, option) for name, option in common.items()]
+    return [*own, first, _parameter("option", _PAIRS, None), *others, _parameter("zarr_format", _ZARR_FORMAT, None)]
+
+
+_PAIRS = Annotated[
+    list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the format (`vfs formats` lists them). May be repeated.")
+]
+_ZARR_FORMAT = Annotated[
+    int | None, typer.Option(metavar="3|2", help="Version of zarr: of the store (export), of the only face (mount), of the metadata to print (info).")
+]
+
+
+def _flag(name: str, option: Known) -> inspect.Parameter:
+    """One option as typer takes it. Its text is taken apart by typer where it is a number or a switch, else by whoever uses it."""
+    default, annotation, about = option
+    taken: Any = _TYPED.get(kinds(annotation), str)
+    names = (flag(name),) if taken is bool else ()  # one flag, not --name/--no-name
+    typed = typer.Option(*names, metavar=about.metavar, help=about.help)
+    return _parameter(name, Annotated[taken | None if default is None else taken, typed], default)
+
+
+_TYPED = {(bool,): bool, (int,): int, (float,): float}
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _settings(options: type[OpenOptions], *, option: Sequence[str] | None, zarr_format: int | None, **common: Any) -> Settings:
+    """What was typed.
+
+    Raises:
+        OptionError: a value is empty, or no such zarr format.
+    """
     if zarr_format not in (None, 2, 3):
         raise OptionError(f"--zarr-format {zarr_format}: expected 3 or 2")
-    common = {
-        "array": array,
-        "chunks": chunks,
-        "nav_shape": nav_shape,
-        "sync_offset": sync_offset,
-        "roi": roi,
-        "dtype": dtype,
-        "dark": dark,
-        "gain": gain,
-        "dead": dead,
-        "backend": backend,
-        "accept_changes": accept_changes,
-        "allow_incomplete": allow_incomplete,
-        "follow_outside": follow_outside,
-    }
-    for name, value in {"format": format, **common}.items():
+    for name, value in common.items():
         if value == "":
-            raise OptionError(f"--{name.replace('_', '-')}: expected a value, found an empty one")
-    return Settings(format, _pairs(option or ()), zarr_format, common)
+            raise OptionError(f"{flag(name)}: expected a value, found an empty one")
+    return Settings(options(**common), _pairs(option or ()), zarr_format)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -149,20 +141,29 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def opens(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `_settings`. It gets what they say as its argument `settings`."""
-    shared = inspect.signature(_settings, eval_str=True).parameters
+def opens(options: type[OpenOptions] = OpenOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that data is opened with; it gets them as its argument `settings`.
 
-    def run(**given: Any) -> None:
-        common = {name: given.pop(name) for name in shared}
-        command(**given, settings=_settings(**common))
+    Args:
+        options: the class of which the fields are the options.
+    """
 
-    own = [p.replace(kind=p.KEYWORD_ONLY) for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "settings"]
-    parameters = [*own, *shared.values()]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return run
+    def opening(command: Callable[..., None]) -> Callable[..., None]:
+        flags = _flags(options)
+
+        def run(**given: Any) -> None:
+            typed = {parameter.name: given.pop(parameter.name) for parameter in flags}
+            command(**given, settings=_settings(options, **typed))
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "settings"]
+        parameters = [*own, *flags]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return opening
 
 
 def line(text: str) -> str:
@@ -195,25 +196,22 @@ def put(text: str) -> None:
         raise typer.Exit(2) from None
 
 
-def open_set(paths: Sequence[str], settings: Settings, main: bool = False) -> VirtualGroup:
+def open_set(paths: Sequence[str], settings: Settings, main: bool = False, cache: ChunkCache | None = None) -> VirtualGroup:
     """Open the paths as one set.
 
     Args:
+        cache: see `vfs.open`.
         main: the main array is wanted: a set without it is an error, though it may have others.
 
     Raises:
         OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
     """
-    from vfs.api import open, open_group
-    from vfs.formats import by_name, detect
-    from vfs.headers import expand
+    from vfs.api.groups import group_of
+    from vfs.api.opening import open_set as opened
 
     for path in paths:
         _check_name(path)
-    names = expand(paths, settings.common["follow_outside"])
-    kind = by_name(settings.format) if settings.format else detect(names[0])
-    options = {"format": kind.name, **settings.common, **converted(kind, settings.options)}
-    return open(names, **options).group if main else open_group(names, **options)
+    return group_of(opened(paths, settings.options, settings.format_options, cache, convert=converted), main=main)
 
 
 def _check_name(path: str) -> None:
@@ -276,11 +274,12 @@ def raise_all(failed: Sequence[VfsError]) -> None:
         raise failed[-1]
 
 
-def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None) -> list[VirtualGroup]:
+def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None, cache: ChunkCache | None = None) -> list[VirtualGroup]:
     """Open each argument as a set, but not files of the set of another argument: `scan_*.mib` unquoted is one scan.
 
     Args:
         failed: gets the errors of sets that cannot be opened; None: the first one is raised.
+        cache: see `vfs.open`.
     """
     from vfs.headers import series
 
@@ -294,7 +293,7 @@ def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError
             shown.setdefault(owner, []).append(argument)
             continue
         try:
-            group = open_set([argument], settings)
+            group = open_set([argument], settings, cache=cache)
         except VfsError as error:
             if failed is None:
                 raise

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from vfs.api import Opening, VirtualArray, VirtualGroup
+from vfs.api.groups import VirtualArray, VirtualGroup
+from vfs.api.opening import Opening
 from vfs.dataset import Dataset
 from vfs.decode import CodecDecoder, PlainDecoder
 from vfs.documents import plain_json
@@ -24,6 +25,7 @@ from vfs.formats.description import VERSION
 from vfs.formats.description.blocks import MixedDecoder
 from vfs.formats.description.sources import Folder
 from vfs.layout import BlockLayout, FrameLayout, whole_frame
+from vfs.open_options import OpenOptions, Saved, known
 
 MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong into a table
 MOST_NUMBERS = 1 << 16  # elements of a correction that was given as an array
@@ -72,20 +74,26 @@ class _Names:
 
 
 def _short(opening: Opening, names: _Names) -> dict[str, Any]:
-    usual = {"sync_offset": 0, "chunks": "auto", "backend": "auto"}
-    options = {"array": opening.array, **opening.settings, **opening.options}
-    kept = {name: _option(name, value, names) for name, value in options.items() if value is not None}
-    kept = {name: value for name, value in kept.items() if name not in usual or value != usual[name]}
+    ways = {name: option.about.saved for name, option in known(OpenOptions).items()}
+    kept = {name: _option(name, value, ways[name], names) for name, value in opening.options.said().items() if ways[name] != "never"}
+    for name, value in opening.format_options.items():
+        if value is not None:
+            kept[name] = _option(name, value, "dtype" if name == "stored_dtype" else "as it is", names)
     made: dict[str, Any] = {"vfs": VERSION, "format": opening.format, "files": [names.of(path) for path in opening.paths]}
     return made | ({"options": kept} if kept else {})
 
 
-def _option(name: str, value: Any, names: _Names) -> Any:
-    if name in ("dtype", "stored_dtype"):
+def _option(name: str, value: Any, saved: Saved, names: _Names) -> Any:
+    """The value of an option as it stands in a description.
+
+    Raises:
+        OptionError: it has too many numbers, or names a file outside of the folder.
+    """
+    if saved == "dtype":
         return np.dtype(value).str if np.dtype(value).itemsize > 1 else np.dtype(value).name
-    if name in ("dark", "gain", "dead") and isinstance(value, str | os.PathLike):
+    if saved == "image" and isinstance(value, str | os.PathLike):
         return names.of(os.fspath(value)) if os.path.isabs(value) else os.fspath(value)  # else an array of the set
-    if name == "roi":
+    if saved == "positions":
         mask = np.asarray(value)
         return (np.flatnonzero(mask) if mask.dtype == bool else mask).tolist()
     if isinstance(value, np.ndarray | np.generic | list | tuple) and np.size(value) > MOST_NUMBERS:

@@ -6,18 +6,20 @@ Sets are found by the rules of a mounted tree (`vfs.forest.listing`).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from vfs.api import open_group
+from vfs.api.groups import group_of
+from vfs.api.opening import open_set
 from vfs.errors import FormatError, printable
 from vfs.forest import Opened
 from vfs.forest.listing import Listing
 from vfs.forest.records import Rules
 from vfs.formats import by_name, formats
 from vfs.headers import natural, series
+from vfs.open_options import OpenOptions
 from vfs.report import SCREEN, as_json, count, fitting, set_cells
 from vfs.tables import cut, table, wrapped
 
@@ -78,14 +80,13 @@ class FoundSets:
         return lines + wrapped(f"{hint}`vfs mount --tree {printable(quote(self.path))} MOUNTPOINT` shows all", columns)
 
 
-def look(path: str, *, json: bool = False, most: int | None = None, format: str | None = None, follow_outside: bool = False, **options: Any) -> FoundSets:
+def look(path: str, options: OpenOptions, format_options: Mapping[str, Any], *, json: bool = False, most: int | None = None) -> FoundSets:
     """Open the sets in a folder, one after the other, but not those in its subfolders.
 
     Args:
+        options, format_options: how the sets are opened; with a `format`, only sets of this format.
         json: keep what `report.as_json` says of each set, not cells of a table.
         most: number of sets after which to stop; None: look at all files.
-        format: only sets of this format.
-        follow_outside, options: what `open_group` takes.
 
     Raises:
         FormatError: the folder holds neither sets nor folders.
@@ -94,12 +95,12 @@ def look(path: str, *, json: bool = False, most: int | None = None, format: str 
     kept: dict[str, Any] = {}
 
     def opened(file: str) -> Opened:
-        group = open_group(file, format=format, follow_outside=follow_outside, **options)
+        group = group_of(open_set(file, options, format_options))
         kept[os.path.basename(file)] = as_json(group) if json else set_cells(group)
         return Opened(group.tree, group.opening.format, group.opening.paths)
 
-    kinds = [by_name(format)] if format else list(formats().values())
-    listing = Listing(os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=follow_outside))
+    kinds = [by_name(options.format)] if options.format else list(formats().values())
+    listing = Listing(os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=options.follow_outside))
     listing.begin()
     listing.told.update(listing.files)  # so that broken sets are not logged: they are printed
     while (most is None or len(listing.base) <= most) and listing.step():

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,12 +14,11 @@ import typer
 
 from vfs.commands import Datasets, Json, Settings, document, line, open_all, opens, put, raise_all, say, signals, warn_of_chunks
 from vfs.errors import MountError, OptionError, VfsError
+from vfs.open_options import MountOptions
 from vfs.tables import width
 
 if TYPE_CHECKING:
-    from vfs.forest import Forest
     from vfs.mount.status import Status
-    from vfs.tree import Shown
 
 
 class LogLevel(StrEnum):
@@ -33,19 +30,11 @@ class LogLevel(StrEnum):
     debug = "debug"
 
 
-@opens
+@opens(MountOptions)
 def mount(
     datasets: Datasets,
     mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder, which shows the data sets while they are mounted.")],
-    tree: Annotated[bool, typer.Option("--tree", help="DATASET is a folder: show it with its subfolders and every data set in them.")] = False,
-    show_files: Annotated[bool, typer.Option("--show-files", help="With --tree: also show files that are no data set.")] = False,
     background: Annotated[bool, typer.Option("--background", help="Return when it is mounted; a process in the background serves it.")] = False,
-    cache_size: Annotated[str, typer.Option("--cache-size", metavar="BYTES", help="Memory for decoded chunks that are kept (2GiB).")] = "256MiB",
-    workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", help="How many reads are answered at once. Without it one a core, at least 4.")
-    ] = None,
-    allow_other: Annotated[bool, typer.Option("--allow-other", help="Let in other users, each to what he could read of the files himself.")] = False,
-    direct_io: Annotated[bool, typer.Option("--direct-io", help="Bypass the kernel's cache: for reading once. Files cannot be mapped then.")] = False,
     log_level: Annotated[
         LogLevel | None,
         typer.Option("--log-level", metavar="LEVEL", help="error, warning (in the foreground), info (in the background), or debug: every request."),
@@ -59,43 +48,40 @@ def mount(
     largest array as one file). Nothing is converted: bytes are computed when they are read.
     """
     with _at_once():
-        from vfs.api import folder, open_folder
+        from vfs.api.plans import plan_sets, plan_tree
         from vfs.backends import choice
         from vfs.cache import ChunkCache
         from vfs.console import tell_manager, terminal
         from vfs.mount import start_in_background
-        from vfs.mount.points import check_apart, mounted, resolve
+        from vfs.mount.points import mounted, resolve
         from vfs.report import count
         from vfs.tiling import as_bytes
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
-        limit = as_bytes(cache_size, "--cache-size")
-        how: dict[str, Any] = {"workers": workers, "allow_other": allow_other, "direct_io": direct_io}
+        options = settings.options
+        assert isinstance(options, MountOptions)
+        limit = as_bytes(options.cache_size, "--cache-size")
         point = resolve(mountpoint)
         if not mounted(point) and os.path.isfile(point):  # what is mounted there is not asked: its server may be stopped
             raise OptionError(f"{mountpoint}: expected a folder to mount on, found a file; the mount point comes last")
-        if show_files and not tree:
+        if options.show_files and not options.tree:
             raise OptionError("--show-files goes with --tree")
-        make: Callable[[], Shown]
-        if tree:
-            make = _forest(datasets, settings, limit, show_files)
-            shown: Shown = make()  # opens nothing
-            check_apart(mountpoint, datasets[0])
-            how["sources"] = [os.path.abspath(datasets[0])]
+        if options.tree:
+            shown = {"cache_size": limit, "zarr_format": settings.zarr_format, "show_files": options.show_files}
+            plan = plan_tree(datasets, mountpoint, options.common(), settings.format_options_of_all(), **shown)
             what = f"the data sets in {datasets[0]}"
         else:
             cache = ChunkCache(limit)
-            backend, _ = choice(settings.common["backend"], serves=True)
-            groups = open_all(datasets, replace(settings, common={**settings.common, "backend": backend, "cache": cache}))
+            backend, _ = choice(options.backend, serves=True)
+            groups = open_all(datasets, replace(settings, options=replace(options, backend=backend)), cache=cache)
             warn_of_chunks(groups)
-            make = partial(open_folder, [group.opening for group in groups], limit, settings.zarr_format)
-            shown = folder(groups, cache, settings.zarr_format)
-            how["sources"] = [group.opening.paths[0] for group in groups]
+            plan = plan_sets(groups, cache, settings.zarr_format)
             what = count(len(groups), "data set")
+        how: dict[str, Any] = {"workers": options.workers, "allow_other": options.allow_other, "direct_io": options.direct_io, "sources": plan.sources}
         end = f"`vfs unmount {quote(mountpoint)}` ends it"
         if background:
             said = f"{what} at {mountpoint}; {end}, `vfs mounts` shows what it has served"
-            start_in_background(make, mountpoint, say=lambda: say(said), log_level=level, **how)
+            start_in_background(plan.make, mountpoint, say=lambda: say(said), log_level=level, **how)
             return
         from vfs.mount import serve
 
@@ -109,7 +95,7 @@ def mount(
                 console.show(status)
                 tell_manager(f"STATUS={status.counts()}")
 
-            last = serve(shown, mountpoint, ready=ready, watch=watch, debug=level == "debug", **how)
+            last = serve(plan.here(), mountpoint, ready=ready, watch=watch, debug=level == "debug", **how)
             console.end()
             console.say(line(f"{mountpoint}: {last.summary()}"))
 
@@ -149,20 +135,6 @@ def unmount(
         except MountError as error:
             failed.append(error)
     raise_all(failed)
-
-
-def _forest(folders: Sequence[str], settings: Settings, cache_size: int, show_files: bool) -> Callable[[], Forest]:
-    """Return a function that opens a folder for `--tree`. It can be pickled, for the process that serves.
-
-    Raises:
-        OptionError: there are several folders, or an option is for a single data set.
-    """
-    from vfs.api import forest
-
-    if len(folders) != 1:
-        raise OptionError(f"--tree shows one folder, found {len(folders)}")
-    options = settings.of_folders(*settings.common)
-    return partial(forest, os.path.abspath(folders[0]), cache_size, settings.zarr_format, show_files=show_files, **options)
 
 
 def _at_once() -> AbstractContextManager[None]:

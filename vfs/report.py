@@ -267,7 +267,7 @@ def _more(group: VirtualGroup, files: Mapping[str, int], columns: int) -> Iterat
 
 def _backend(group: VirtualGroup) -> Iterator[str]:
     """Yield how files are read and why; also how a mount reads them, if that is another way."""
-    asked = group.opening.settings.get("backend", "auto")
+    asked = group.opening.options.backend
     chosen, why = choice(asked)
     yield f"backend: {chosen}{' (auto)' if asked == 'auto' else ', as asked'}; it {why}"
     served, reason = choice(asked, serves=True)

@@ -17,12 +17,13 @@ import pytest
 
 from tests.mount.direct import Direct, every_path, same_as_the_tree
 from tests.mount.support import Scan, eventually
-from vfs import api
+from vfs.api import plans
 from vfs.forest import Forest, listing
 from vfs.forest import forest as forest_module
 from vfs.kernels import native, serve
 from vfs.mount import fast
 from vfs.mount.view import STAMP
+from vfs.open_options import OpenOptions
 from vfs.testing.writers import write_mib
 
 
@@ -32,7 +33,7 @@ def trees(direct: Callable[[Forest], Direct], monkeypatch: pytest.MonkeyPatch) -
         """A tree whose files are looked at again after so many seconds."""
         monkeypatch.setattr(listing, "CHECK", trusted)
         monkeypatch.setattr(forest_module, "CHECK", trusted)
-        return direct(api.forest(root, **options))
+        return direct(plans.forest(root, OpenOptions(**options)))
 
     return start
 

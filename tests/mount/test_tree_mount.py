@@ -25,15 +25,15 @@ from vfs.testing.writers import write_mib
 VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
 COUNTING = """
     import os, sys, pickle
-    from vfs import api
+    from vfs.api import plans
     from vfs.mount import serve
-    real, log = api.open_group, sys.argv[3]
-    def counting(path, **options):
+    real, log = plans.open_set, sys.argv[3]
+    def counting(path, *how):
         with open(log, "a") as file:
             file.write(os.path.basename(path) + "\\n")
-        return real(path, **options)
-    api.open_group = counting
-    serve(api.forest(sys.argv[1]), sys.argv[2], ready=lambda: print("ready", flush=True))
+        return real(path, *how)
+    plans.open_set = counting
+    serve(plans.forest(sys.argv[1]), sys.argv[2], ready=lambda: print("ready", flush=True))
 """
 
 

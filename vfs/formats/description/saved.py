@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Saved
+from vfs.dataset import Saved as SavedSet
 from vfs.errors import OptionError
 from vfs.formats import Format, by_name
 from vfs.formats.description.schema import MOST, Value, load
 from vfs.formats.description.sources import Folder
-from vfs.options import fitting, named
+from vfs.open_options import Known, OpenOptions, Saved, known
+from vfs.options import fitting, kinds, named
 
 _MOST_IMAGE = 1 << 20  # numbers a correction may have that stands in the description itself
 
 
-def saved(members: Mapping[str, Value], folder: Folder) -> Saved:
+def saved(members: Mapping[str, Value], folder: Folder) -> SavedSet:
     """What a description with a `format` says.
 
     Raises:
@@ -47,7 +48,7 @@ def saved(members: Mapping[str, Value], folder: Folder) -> Saved:
             options[key] = _option(at, key, kind)
     if "stored_dtype" in kind.options and "dtype" in options:  # headerless data, where dtype says what the pixels are
         options.setdefault("stored_dtype", options.pop("dtype"))
-    return Saved(paths, kind.name, options)
+    return SavedSet(paths, kind.name, options)
 
 
 def _option(value: Value, name: str, kind: Format) -> Any:
@@ -77,8 +78,12 @@ def _flag(value: Value, folder: Folder) -> bool:
     return value.flag()
 
 
-def _offset(value: Value, folder: Folder) -> int:
+def _whole(value: Value, folder: Folder) -> int:
     return value.integer(-MOST)
+
+
+def _number(value: Value, folder: Folder) -> float:
+    return float(fitting("", value.value, float))
 
 
 def _image(value: Value, folder: Folder) -> Any:
@@ -104,18 +109,14 @@ def _image_or_array(value: Value, folder: Folder) -> Any:
     return _image(value, folder)
 
 
-_SETTINGS: dict[str, Callable[[Value, Folder], Any]] = {
-    "array": _text,
-    "nav_shape": _numbers,
-    "sync_offset": _offset,
-    "roi": _image,
-    "dtype": _text,
-    "chunks": _numbers,
-    "dark": _image_or_array,
-    "gain": _image_or_array,
-    "dead": _image_or_array,
-    "backend": _text,
-    "accept_changes": _flag,
-    "allow_incomplete": _flag,
-}
+_WAYS: dict[Saved, Callable[[Value, Folder], Any]] = {"dtype": _text, "numbers": _numbers, "positions": _image, "image": _image_or_array}
+_PLAIN: dict[Any, Callable[[Value, Folder], Any]] = {bool: _flag, int: _whole, float: _number, str: _text}
+
+
+def _way(option: Known) -> Callable[[Value, Folder], Any]:
+    """How the value of an option is read."""
+    return _PLAIN[kinds(option.annotation)[0]] if option.about.saved == "as it is" else _WAYS[option.about.saved]
+
+
+_SETTINGS = {name: _way(option) for name, option in known(OpenOptions).items() if option.about.saved != "never"}
 """What `vfs.open` takes for every format: name -> how it is read."""
