@@ -169,7 +169,6 @@ class OpenOptions:
         "are named, or a symbolic link leads out of it (in HDF5 the array is absent). See `vfs.boundary`.",
         saved="never",
     )
-    note: str | None = option(None, "Remark that is kept with the set, in its description and its pickles.", "TEXT", scope="one set")
 
     def __post_init__(self) -> None:
         values = vars(self)
