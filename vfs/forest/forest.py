@@ -1,4 +1,4 @@
-"""`Forest`: paths of a tree of folders, and the sets behind them that are open."""
+"""`Forest`: finds what the paths in a tree of folders lead to, and keeps the data sets open that are in use."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from vfs.formats import Format, formats
 from vfs.tree import FOLDER, Face, Held, Node
 
 KEEP = 1.0  # seconds that a kernel may remember names
-OPEN = 256  # sets kept open at most
-WEIGHT = 64 << 20  # bytes that they may take, about
-LIGHT = 100_000  # bytes that a set takes whose files and tables are small
-NAMES = 1_000_000  # in the folders that are remembered
+OPEN = 256  # most data sets that are kept open
+WEIGHT = 64 << 20  # bytes of memory that these may take, about
+LIGHT = 100_000  # bytes of memory that a set takes whose files and tables are small
+NAMES = 1_000_000  # most names in the folders that are remembered
 
 
 class _Live:
-    """A set that is open.
+    """A data set that is open.
 
     Attributes:
         record: what its folder remembered of it when it was last looked at.
         checked, pause: see `Record`.
         named: the files that it was opened by.
-        paths: of its faces that were asked for.
+        paths: paths of its faces that were asked for.
         dropped, told: see `vfs.tree.Life`.
     """
 
@@ -68,11 +68,11 @@ class _Live:
 
     @cached_property
     def files(self) -> Sequence[str]:
-        """All files of the set, and those that name it."""
+        """All files of the set, and those that it was opened by."""
         return tuple(dict.fromkeys(chain([os.path.join(self.listing.path, self.name)], self.named, self.tree.files)))
 
     def look_again(self) -> None:
-        """Have all its files looked at before it is used again."""
+        """Have all its files checked before it is used again."""
         self.checked = -1e9
         self.tell()
 
@@ -82,7 +82,14 @@ class _Live:
 
 
 class _Place(NamedTuple):
-    """What a path leads to: a folder (no name), a file shown as it is (no ending), or a key in a face of the set that a file names."""
+    """What a path leads to: a folder (no name), a file shown as it is (no ending), or a key in a face of a data set.
+
+    Attributes:
+        listing: the folder.
+        name: the file, or the one that names the data set.
+        ending: of the face.
+        key: in the face.
+    """
 
     listing: Listing
     name: str = ""
@@ -91,7 +98,7 @@ class _Place(NamedTuple):
 
 
 class Forest:
-    """What a mount shows of a tree of folders (`vfs.tree.Shown`). Safe from many threads.
+    """What a mount shows of a tree of folders (`vfs.tree.Shown`). Safe for many threads.
 
     Args:
         root: the folder.
@@ -103,7 +110,7 @@ class Forest:
         follow_outside: links and what files say may lead out of the tree, and links to folders are followed.
 
     Attributes:
-        faces: none: nothing is known from the start.
+        faces: empty: nothing is known from the start.
         keep, steady, warnings: see `vfs.tree.Shown`.
 
     Raises:
@@ -163,7 +170,7 @@ class Forest:
         return self._node(path, self._face(path, place)[1], place.key)
 
     def _node(self, path: str, face: Face, key: str) -> Node | None:
-        """What a key of a face is.
+        """Returns what a key of a face is: a folder or a file.
 
         Raises:
             SourceError: it is none any more.
@@ -258,7 +265,7 @@ class Forest:
     # from a path to a place
 
     def _place(self, path: str) -> _Place | None:
-        """What a path leads to; None where there is nothing.
+        """Find out what a path leads to; None where there is nothing.
 
         Raises:
             SourceError: that cannot be said: a folder cannot be read, or see `Listing.face`.
@@ -290,7 +297,7 @@ class Forest:
     # open sets
 
     def _used_before(self, path: str) -> tuple[_Live, Face, str] | None:
-        """The face of a path and the key in it, where it was used so shortly before that nothing has to be looked at."""
+        """The face of a path and the key in it, if it was used so recently that no file has to be checked."""
         at = len(path)
         while at > 0:
             found = self._hot.get(path[:at])
@@ -303,7 +310,7 @@ class Forest:
         return None
 
     def _face(self, path: str, place: _Place) -> tuple[_Live, Face]:
-        """The open set and the face at a place.
+        """Returns the open set and the face at a place.
 
         Raises:
             SourceError: the set cannot be opened any more, or changes all the time. Not the same as a face that is absent.
@@ -330,7 +337,7 @@ class Forest:
         return live, face
 
     def _opened(self, listing: Listing, name: str) -> _Live | None:
-        """The set that a file names, opened, and opened again where it changed; None where it is none any more.
+        """Returns the set that a file names, opened if need be, and opened again if it changed; None where it is none any more.
 
         Raises:
             SourceError: see `Listing.record`.
@@ -351,7 +358,7 @@ class Forest:
             return live
 
     def _look(self, key: str, listing: Listing, name: str) -> None:
-        """Open a set, if it is not open, or changed."""
+        """Open a set if it is not open, or changed."""
         live = self._kept(key, listing)
         began = time.monotonic()
         if live is not None:
@@ -385,7 +392,7 @@ class Forest:
             live.tell()
 
     def _bytes(self, path: str, start: int, stop: int | None) -> memoryview:
-        """The bytes of a file that is shown as it is.
+        """Returns the bytes of a file that is shown as it is.
 
         Raises:
             SourceError: they cannot be had.
@@ -407,7 +414,7 @@ class Forest:
         return iter(()) if first is None else chain([first], names)
 
     def _go_ahead(self, listing: Listing) -> None:
-        """Open the files of a folder in a thread of its own, before who lists it asks for them."""
+        """Open the files of a folder in a thread, before the listing asks for them."""
         with self._lock:
             if listing in self._ahead:
                 self._ahead.remove(listing)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+from vfs import scan
 from vfs.boundary import ANYWHERE, Boundary
 from vfs.dataset import Files
+from vfs.errors import SourceError
 from vfs.formats import Format
 from vfs.tree import Node, Tree
 
 CHECK = 0.5  # seconds that a file or folder is taken to be as it was when it was looked at
 SHARE = 10  # looking at a set again takes at most one part of so many of the time: a large one is looked at less often
 LONGEST = 255  # bytes of a name
+WATCHED = 16  # files of a set that are looked at while it is closed
 
 DESCRIPTION = "description"  # the format whose files may name those of any other
 
@@ -35,23 +38,24 @@ class Opened(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """What is remembered of a file. Small: there may be a hundred thousand of them.
+    """Remembers what a file was when it was opened. Small: there may be a hundred thousand of them.
 
     Attributes:
         state: of the file when it was opened; None where it was gone.
-        seen: number of the change of the folder that was the last one when it was opened.
-        checked, pause: when it was last found unchanged (monotonic), and how many seconds that is good for.
-        label: what its data set is called, before -2, -3.
+        seen: how often the folder had changed when the file was opened.
+        checked: when it was last found unchanged (monotonic seconds).
+        pause: seconds that this is good for.
+        label: the name of its data set, before -2, -3.
         format: name of its format.
-        faces: ending -> what the face is at its root; empty where it is no data set, or broken.
+        faces: pairs of ending and what the face is at its root; empty where it is no data set, or broken.
         members: names in the folder that belong to the set, besides its own.
         watched: paths, sizes and times of other files of the set, if there are not many.
         time: modification time of the newest file, ns; later than that of what the file was before.
         stamp: stands for the files of the set with their sizes and times (of modification, of change). Never 0.
         nbytes: of all files of the set; while it is lost, what they had when it was shown.
-        error: why it is not shown; "" where it is, or is simply nothing that vfs knows.
-        lost: it was shown before, and now cannot be opened: not absent, but an error.
-        passing: other files of the folder may be the reason why it is broken.
+        error: why it is not shown; "" where it is shown, or is nothing that vfs knows.
+        lost: it was shown before and cannot be opened now, so its names are errors, not absent.
+        passing: it is broken, perhaps because of other files of the folder; it is tried again when these change.
     """
 
     state: State | None
@@ -73,7 +77,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds in all folders of a tree.
+    """Says what holds in all folders of a tree: how sets are opened, and what is shown.
 
     Attributes:
         root: real path of the root.
@@ -103,13 +107,17 @@ class Rules:
         lower = name.lower()
         return next((rank for rank, endings in enumerate(self.ranks) if lower.endswith(endings)), len(self.ranks))
 
+    def leads(self, name: str) -> bool:
+        """True for a file that is only there to name a set."""
+        return self.rank(name) < len(self.ranks)
+
     def may_name(self, lead: str, name: str, format: str) -> bool:
-        """Whether a set of a format may be named by the file `lead` rather than by the file `name`."""
+        """True where a set of a format may be named by the file `lead` rather than by the file `name`."""
         lower = lead.lower()
         return self.rank(lead) < self.rank(name) and any(kind.name in (format, DESCRIPTION) and lower.endswith(kind.leads) for kind in self.kinds if kind.leads)
 
     def labels(self, name: str) -> set[str]:
-        """What a file's data set may be called. One that is recognised as of a format with other endings loses its own."""
+        """The names that a file's data set may get. A format that the file's content tells may cut off another ending than its own."""
         fits = {shortened(kind.label(name)) for kind in self.kinds if name.lower().endswith(kind.extensions)}
         return fits | {shortened(os.path.splitext(name)[0] or name)}
 
@@ -147,7 +155,7 @@ def files_of(tree: Tree) -> list[Files]:
 
 
 def unchanged(tree: Tree) -> bool:
-    """Whether all files of a set are what they were when it was opened, and none was touched."""
+    """True where all files of a set are what they were when it was opened, and none was touched."""
     for files in files_of(tree):
         for file, path in enumerate(files.paths):
             found = _found(path)
@@ -158,8 +166,56 @@ def unchanged(tree: Tree) -> bool:
     return True
 
 
+def describe(record: Record, path: str, opened: Opened, rules: Rules, folders: Collection[str], order: Mapping[str, int]) -> None:
+    """Write down in the record of a file what its set is.
+
+    Args:
+        path: of the file.
+        folders: the names of its folder, as given and as it really is.
+        order: place of every candidate of the folder.
+    """
+    tree, paths = opened.tree, {os.path.abspath(name) for name in opened.paths}
+    sizes: dict[str, int] = {}
+    digest = blake2b(repr(record.state and record.state[:3]).encode(), digest_size=8)
+    watched: list[tuple[str, int, int]] = []
+    for files in files_of(tree):
+        paths.update(files.paths)
+        sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
+        digest.update("\0".join(files.paths).encode("utf-8", "surrogateescape"))
+        digest.update(files.sizes.tobytes() + files.times.tobytes() + files.ctimes.tobytes())
+        few = range(len(files)) if len(files) <= WATCHED else (0, len(files) - 1)
+        watched += [(files.paths[k], int(files.sizes[k]), int(files.times[k])) for k in few]
+    names = {os.path.basename(name) for name in paths if os.path.dirname(name) in folders} - {os.path.basename(path)}
+    record.members = tuple(sorted(names, key=lambda member: (order.get(member, len(order)), member)))
+    record.watched = tuple(entry for entry in watched[:WATCHED] if entry[0] != path)
+    record.label, record.format = shortened(tree.name), opened.format
+    roots = tree.roots(rules.zarr_format).items()
+    record.faces = tuple((end, node) for end, node in roots if len(os.fsencode(record.label + end)) <= LONGEST - 5)
+    record.time = tree.time
+    record.stamp = int.from_bytes(digest.digest()) >> 1 | 1
+    record.nbytes = sum(size for size in sizes.values() if size > 0)
+
+
+def refuse_less(path: str, record: Record, before: Record | None, opened: Opened) -> None:
+    """Refuse a set that was shown and has fewer bytes now: frames that it lost would be shown as blank, or others in their place.
+
+    Args:
+        path: of the file that names the set.
+        before: what was remembered of it.
+
+    Raises:
+        SourceError: it is of several files, or has blank frames, and its files have fewer bytes than they had.
+    """
+    if before is None or not (before.faces or before.lost) or record.nbytes >= before.nbytes:
+        return
+    several = sum(len(files) for files in files_of(opened.tree)) > 1
+    if several or any(scan.blanks(array.dataset) for array in opened.tree.arrays.values()):
+        less = f"its files have {before.nbytes - record.nbytes:,} bytes less than when it was shown"
+        raise SourceError(f"{path}: {less}; put back what is missing, or mount again to see what is left")
+
+
 def below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or below it."""
+    """True where a path is a folder or lies below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

@@ -1,4 +1,8 @@
-"""Faces of a tree that somebody has read from. When their files go, their names stay errors: a reader that is still at it takes what is absent for blank."""
+"""Remembers the faces of a tree that were read from.
+
+When their files go, their names become errors instead of vanishing: a reader in the middle of such a face would take what
+is absent for blank.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ MOST = 1 << 16  # faces that are remembered: those that were read from last
 
 
 class Seen:
-    """Paths of faces. Safe from many threads."""
+    """Paths of faces that were read from. Safe for many threads."""
 
     def __init__(self) -> None:
         self._faces: dict[str, int] = {}  # -> what its keys depend on, 0 where that has changed; those used last at the end
@@ -20,7 +24,7 @@ class Seen:
         self._lock = threading.Lock()
 
     def add(self, path: str, face: Face) -> None:
-        """A face was read from."""
+        """Note that a face was read from."""
         keys = hash(tuple((name, array.shape, array.chunks) for name, array in face.arrays.items())) | 1 if isinstance(face, ZarrFace) else 1
         with self._lock:
             before = self._faces.pop(path, None)
@@ -38,11 +42,11 @@ class Seen:
                 del self._above[folder]
 
     def knows(self, path: str) -> bool:
-        """Whether a path that leads nowhere now is a face, or lies in one, or is a folder that one was in."""
+        """True where a path that leads nowhere now was such a face, lies in one, or is a folder that held one."""
         return path in self._above or path in self._faces or any(above in self._faces for above in _folders(path))
 
     def had(self, path: str, key: str) -> bool:
-        """Whether a key that a face does not have may be that of a chunk of what it showed before."""
+        """True where a key that a face does not have may be a chunk of the arrays that it showed before."""
         return self._faces.get(path) == 0 and number(key.rpartition("/")[2]) >= 0
 
 
