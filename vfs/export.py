@@ -1,7 +1,7 @@
-"""A real zarr store of a tree: the same groups, arrays, chunks, names and attributes, compressed as zarr does by default.
+"""Writes a data set as a real zarr store: the same groups, arrays, chunks, names and attributes, compressed as zarr does by default.
 
-It is written beside its final name and renamed when it is whole: what has the name is complete. Chunks of nothing but the
-fill value are not written in zarr v3, where readers fill them in by themselves.
+The store is written beside its final name and renamed when it is complete, so whatever has the final name is complete.
+In zarr v3 chunks that hold nothing but the fill value are not written; readers fill them in.
 """
 
 from __future__ import annotations
@@ -19,28 +19,30 @@ from typing import Any
 from vfs.errors import OptionError, SourceError
 from vfs.tree import Tree
 
-BATCH = 8 << 20  # bytes written at once, whole chunks: zarr compresses the chunks of a batch in several threads, and several batches are read ahead
+BATCH = 8 << 20
+"""Bytes written at once, in whole chunks: zarr compresses the chunks of a batch in several threads, and several batches are read ahead."""
 
 
 def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, progress: Callable[[int], None] | None = None) -> int:
-    """Write a tree as a zarr store in a folder. Memory stays in the order of `BATCH`, or of a chunk if that is more.
+    """Write a data set as a zarr store in a folder. It takes memory of a few `BATCH`es, or of a few chunks if these are larger.
 
     Args:
-        target: the folder to be made; its parent exists, it does not.
+        tree: the data set.
+        target: the folder to be made. It must not exist; the folder above it must.
         zarr_format: 3 or 2.
-        progress: called with the bytes of the arrays that have been written since it was called last.
+        progress: is called with the number of bytes of the arrays that were written since its last call.
 
     Returns: bytes of the files that were written.
 
     Raises:
         OptionError: there is something at `target` already, it cannot be written, or there is no such zarr format.
-        SourceError: bytes cannot be read; nothing is left behind.
+        SourceError: bytes of the data set cannot be read. Nothing is left behind.
     """
     target = check_target(target)
     documents = {key: json.loads(text) for key, text in tree.zarr(zarr_format).documents.items()}
     partial = f"{target}.{os.getpid()}.part"
     try:
-        with ThreadPoolExecutor(1) as writer:  # who interrupts us waits until zarr has ended what it was writing
+        with ThreadPoolExecutor(1) as writer:  # an interrupt waits until zarr has ended what it was writing
             _write(tree, partial, documents, zarr_format, writer, progress or (lambda done: None))
         stored = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names)
         os.rename(partial, target)
@@ -53,7 +55,7 @@ def export(tree: Tree, target: str | os.PathLike[str], *, zarr_format: int = 3, 
 
 
 def check_target(target: str | os.PathLike[str]) -> str:
-    """The absolute path of a folder that can be made.
+    """Check that a folder can be made. Returns its absolute path.
 
     Raises:
         OptionError: there is something already, or no folder to make it in.
@@ -90,7 +92,7 @@ def _write(tree: Tree, folder: str, documents: dict[str, Any], zarr_format: int,
 
 
 def _batch(shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Whole chunks, grown along the fast axes first, of at most `BATCH` bytes."""
+    """The shape of a batch: whole chunks, as many as fit in `BATCH` bytes, along the fast axes first."""
     batch = list(chunks)
     for axis in reversed(range(len(shape))):
         times = BATCH // (math.prod(batch) * itemsize)

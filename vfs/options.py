@@ -1,4 +1,4 @@
-"""What an option takes, read from its annotation: whether a value is that, and a text as such a value."""
+"""Checks values of options against their annotations, and makes values from the texts of the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONG = 80  # characters of a value in a message
 
 @cache
 def kinds(annotation: Any) -> tuple[Any, ...]:
-    """The types that an option may have besides None, those first that take the fewest texts; for `Literal` its values."""
+    """The types that an annotation allows besides None; for `Literal` its values. Those that take the fewest texts come first."""
     if get_origin(annotation) in (Union, UnionType):
         members = [kind for member in get_args(annotation) if member is not NoneType for kind in kinds(member)]
     else:
@@ -30,12 +30,12 @@ def kinds(annotation: Any) -> tuple[Any, ...]:
 
 
 def named(annotation: Any) -> str:
-    """What an option takes, in words."""
+    """Says in words what an annotation allows, for messages."""
     return " or ".join(_NAMES.get(kind) or _ORIGINS.get(get_origin(kind)) or str(getattr(kind, "__name__", repr(kind))) for kind in kinds(annotation))
 
 
 def from_text(text: str, annotation: Any) -> Any:
-    """The text of an option as one of its types.
+    """Make a value of one of an option's types from its text.
 
     Raises:
         ValueError: it is none of them.
@@ -59,7 +59,7 @@ def from_text(text: str, annotation: Any) -> Any:
 
 
 def fitting(name: str, value: Any, annotation: Any) -> Any:
-    """The value of an option as one of the types that it takes; numpy's numbers as Python's.
+    """Check the value of an option. Returns it as one of the types that the option takes; numpy's numbers as Python's.
 
     Raises:
         OptionError: it is none of them.
@@ -75,13 +75,13 @@ def fitting(name: str, value: Any, annotation: Any) -> Any:
 
 
 def shown(value: object) -> str:
-    """A value in a message, cut off where it is long."""
+    """A value as messages show it: in one line, and cut off where it is long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
 def _as(value: Any, kind: Any) -> Any:
-    """The value as one of a type. Raises TypeError or ValueError where it is none."""
+    """Returns the value as one of a type. Raises TypeError or ValueError where it is none."""
     boolean = isinstance(value, bool) or (getattr(getattr(value, "dtype", None), "kind", "") == "b" and getattr(value, "ndim", 1) == 0)
     if kind is bool and boolean:
         return bool(value)
@@ -101,7 +101,7 @@ def _as(value: Any, kind: Any) -> Any:
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type that is none of the plain ones; True where nobody can tell."""
+    """True where a value is of a type other than bool, int, float and str, and also where that cannot be told."""
     plain = get_origin(kind) or kind
     if plain is Any or kind is Any:
         return True

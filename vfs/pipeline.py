@@ -1,16 +1,16 @@
-"""zarr's fast lane: a codec pipeline and an array that read our stores straight into the output.
+"""Makes zarr fast: a codec pipeline and an array that read stores of vfs straight into the output.
 
-zarr hands a pipeline a whole batch of chunks and the array they go to. The default pipeline makes a coroutine, a buffer and a
-copy a chunk. This one asks the engine for the box that the batch is, in one read, without any of them; what is no box
-(masks, lists of coordinates) it takes a chunk at a time. Arrays of other stores it leaves to the default pipeline, which
-it is derived from; so it may be chosen for everything::
+zarr gives a pipeline a batch of chunks and the array that they go into. zarr's default pipeline makes a coroutine, a
+buffer and a copy for every chunk. `Pipeline` makes none of them: it finds the box of the array that the batch is, and
+reads it at once. What is no box (masks, lists of coordinates) it reads chunk by chunk. Arrays of other stores it leaves to
+the default pipeline, from which it is derived, so it can be set for all of zarr::
 
     import vfs.pipeline                                                 # registers it
     zarr.config.set({"codec_pipeline.path": vfs.pipeline.NAME})
 
-`a.zarr()` chooses it for the array it opens, and for nothing else. That array is a `DirectArray`: integers and slices it
-reads without making a list of chunks first, small ones without the way to zarr's event loop and back; everything else it
-leaves to zarr. A frame of 128 KiB costs 22 µs instead of 150 (zarr's MemoryStore: 180).
+`a.zarr()` uses it for the array that it opens, and for nothing else. That array is a `DirectArray`: for integers and
+slices it makes no list of chunks, and small reads do not go through zarr's event loop; everything else it leaves to zarr.
+A frame of 128 KiB costs 22 µs instead of 150 (zarr's MemoryStore: 180).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ THREADS = 4
 
 @dataclass(frozen=True)
 class Pipeline(BatchedCodecPipeline):
-    """See the module."""
+    """A codec pipeline that reads stores of vfs without buffers and copies; see the module."""
 
     async def read(self, batch_info: Iterable[tuple[Any, ...]], out: Any, drop_axes: tuple[int, ...] = ()) -> Any:
-        """Read chunks into `out`; zarr's contract."""
+        """Read chunks into `out`, as zarr asks a pipeline to."""
         batch = list(batch_info)
         if not batch or type(out) is not NDBuffer or not all(isinstance(at, StorePath) and isinstance(at.store, Store) for at, *_ in batch):
             return await super().read(batch, out, drop_axes)
@@ -71,7 +71,7 @@ class _Box:
         self.array.read(self.region, self.view)
 
     def shared(self) -> list[_Box]:
-        """The same in parts for several threads, where it is large; cut along the slowest axis that is long enough."""
+        """Cut a large box into parts for several threads, along the slowest axis that is long enough."""
         axis = next((k for k, n in enumerate(self.view.shape) if n >= 2), 0)
         n = min(THREADS, self.view.nbytes // (SHARE // 2), self.view.shape[axis] if self.view.ndim else 1)
         if self.view.nbytes < SHARE or n < 2:
@@ -89,7 +89,7 @@ class _Box:
 
 @dataclass(frozen=True)
 class _Picked:
-    """Elements of one chunk that are no box."""
+    """Elements of one chunk that form no box, read through the whole chunk."""
 
     array: ArrayReader
     position: tuple[int, ...]
@@ -120,7 +120,7 @@ async def _run_shared(jobs: Sequence[_Box | _Picked]) -> None:
 
 
 def _jobs(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ...]) -> list[_Box | _Picked]:
-    """What to read for a batch: one box where it is one, else a job a chunk."""
+    """The reads for a batch: one where all of it is one box, else one for every chunk."""
     if len(batch) > 1 and not drop:
         whole = _union(batch, target)
         if whole is not None:
@@ -135,7 +135,7 @@ def _jobs(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ...
 
 @dataclass(frozen=True)
 class _Cut:
-    """A box of an array, the slices of the output it goes to, and which of its axes integers took away."""
+    """A box of an array, the slices of the output that it goes into, and which axes the output lacks (`gone`)."""
 
     array: ArrayReader
     region: Region
@@ -144,7 +144,7 @@ class _Cut:
 
 
 def _cut(array: ArrayReader, position: tuple[int, ...], of: Any, to: Any, target: np.ndarray, drop: tuple[int, ...]) -> _Cut | None:
-    """What a chunk's selection is, or None where it is no box."""
+    """The box that a selection in a chunk is; None where it is none."""
     of, to = (part if isinstance(part, tuple) else (part,) for part in (of, to))
     if drop or len(of) != array.ndim or not all(isinstance(cut, slice) for cut in to):
         return None
@@ -169,17 +169,18 @@ def _cut(array: ArrayReader, position: tuple[int, ...], of: Any, to: Any, target
 
 
 def _view(target: np.ndarray, cut: _Cut) -> np.ndarray:
-    """The part of the output that a cut goes to, as a view that has the axes which integers took away."""
+    """The part of the output that a cut goes into, as a view with all axes of the array, also those indexed by integers."""
     if not target.ndim:
         return target.reshape(cut.region.shape)
     return target[cut.to][tuple(None if gone else slice(None) for gone in cut.gone)]
 
 
 def _union(batch: list[tuple[Any, ...]], target: np.ndarray) -> _Box | None:
-    """All chunks of a batch as one box, where they are one that fills the output in order; else None.
+    """All chunks of a batch as one box that fills the output in order; None where they form none.
 
-    Slices of a chunk that go to slices of the output say how far the array's elements lie from those of the output. Where that is
-    the same for all chunks, and together they have as many elements as the output, the box is the output.
+    A slice of a chunk and the slice of the output that it goes into say by how much indices of the array differ from those
+    of the output. Where this is the same for all chunks, and together they have as many elements as the output, the output
+    is one box of the array.
     """
     face = batch[0][0].store.face
     array, _, _ = face.chunk(batch[0][0].path)
@@ -222,7 +223,7 @@ def _union(batch: list[tuple[Any, ...]], target: np.ndarray) -> _Box | None:
 
 
 class DirectArray(zarr.Array[Any]):
-    """A zarr.Array over a store of ours that reads integers and slices itself; see the module."""
+    """A zarr.Array over a store of vfs that answers integers and slices itself; see the module."""
 
     @cached_property
     def _reader(self) -> ArrayReader | None:
@@ -234,7 +235,7 @@ class DirectArray(zarr.Array[Any]):
         return DirectArray, (self._async_array,)
 
     def __getitem__(self, selection: Any) -> Any:
-        """What zarr gives for it."""
+        """The same as zarr's `Array` gives."""
         reader = self._reader
         chosen = None if reader is None or default_buffer_prototype().nd_buffer is not NDBuffer else _basic(selection, reader.shape)
         if reader is None or chosen is None:
@@ -250,7 +251,7 @@ class DirectArray(zarr.Array[Any]):
 
 
 def _basic(selection: Any, shape: tuple[int, ...]) -> tuple[Region, list[bool]] | None:
-    """The region that integers and slices choose, and which axes integers take away; None for anything that zarr has rules of its own for."""
+    """The region that integers and slices select, and which axes integers remove; None for every other selection."""
     parts = selection if type(selection) is tuple else (selection,)
     at = next((k for k, part in enumerate(parts) if part is ...), None)
     if at is not None:
@@ -284,6 +285,6 @@ register_pipeline(Pipeline)
 
 
 def direct(store: Store, path: str) -> DirectArray:
-    """An array of a store of ours, with the pipeline and the short ways of this module."""
+    """Open an array of a store of vfs as a `DirectArray` with this pipeline."""
     with zarr.config.set({"codec_pipeline.path": NAME}):  # the pipeline stays with the array
         return DirectArray(zarr.open_array(store, path=path, mode="r")._async_array)

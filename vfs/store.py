@@ -1,20 +1,22 @@
-"""The zarr adapter: a read-only `zarr.abc.store.Store` over one face of a tree. The only module that imports zarr.
+"""The zarr adapter: a read-only `zarr.abc.store.Store` over the zarr face of a data set.
 
 It translates `vfs.tree.ZarrFace` and nothing else:
 
-- a key that does not exist, a chunk outside the grid among them, is None; a source that cannot be read raises
-  `SourceError`, because zarr turns None into fill values without a word;
-- zarr gets the bytes of the file itself where they are the answer (one range of a mapped file), else memory that is used again
-  when nothing shows it any more: there is no further copy on the way, and there are no fresh pages. Chunks are read-only;
-- where the file has the elements in other byte order, or headers between the frames, zarr gets a view of the file all the same, which
-  decodes what of it is looked at (`vfs.chunks.ChunkView`): of a chunk of 16 frames one, for z[i]. Files are checked when it is asked for;
-- sizes and listings are arithmetic: no source is touched, and only what is listed takes time;
-- writing of any kind raises zarr's own error for read-only stores, a ValueError;
-- equal stores show the same: the same documents, opened the same way from files of the same sizes and times. They hash
-  alike. A pickled store is how it was opened, not what it holds. Its files are opened when it is first used, which is an error where they changed.
+- A key that does not exist gives None, and so does a chunk outside of the grid. A source that cannot be read raises
+  `SourceError`, because zarr turns None into fill values without a word.
+- Where one range of a mapped file is the answer, zarr gets this memory itself. Otherwise it gets memory from a pool, which
+  is used again when nothing refers to it any more. Nothing is copied on the way, and no fresh pages are needed. Chunks
+  are read-only.
+- Where the file has another byte order, or headers between the frames, zarr gets a view that decodes only what is looked at
+  (`vfs.chunks.ChunkView`): for z[i] one frame of a chunk of 16. The files are checked when the view is made.
+- Sizes and listings are computed. They touch no source, and take time only for what is listed.
+- Writing of any kind raises zarr's own error for read-only stores, a ValueError.
+- Stores are equal, and hash alike, if they show the same: equal documents, opened the same way from files of the same sizes
+  and times. A pickled store holds how it was opened, not the data. Its files are opened when it is first used; if they
+  changed, that is an error.
 
-The event loop answers cheap requests itself; only what takes longer than the way to a thread and back goes there
-(`WORTH_A_THREAD`). `get_sync` is the same without an event loop, for zarr's fused codec pipeline (zarr 3.3 and later).
+The event loop answers cheap requests itself. Only what takes longer than going to a thread and back goes to a thread
+(`WORTH_A_THREAD`). `get_sync` does without an event loop, for zarr's fused codec pipeline (zarr 3.3 and later).
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ WORTH_A_THREAD = 1 << 19
 
 
 class Store(zarr.abc.store.Store):
-    """A zarr hierarchy over the arrays of a tree.
+    """A read-only zarr store of a data set.
 
     Args:
-        face: what is shown, or what makes that when it is first asked for.
+        face: the zarr hierarchy that is shown, or a function that makes it when it is first needed.
         again: (function, arguments) that make an equal store in another process; small and quick to pickle.
-        name: what zarr calls it in its messages.
+        name: how zarr names the store in its messages.
     """
 
     supports_writes = False
@@ -75,7 +77,7 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def face(self) -> ZarrFace:
-        """What is shown."""
+        """The zarr hierarchy that is shown."""
         return self._face if isinstance(self._face, ZarrFace) else self._face()
 
     @cached_property
@@ -84,17 +86,17 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def _viewed(self) -> tuple[str, ...]:
-        """How the keys of chunks begin that are decoded when they are looked at. Of v3 only: zarr makes bytes of any v2 chunk first."""
+        """Beginnings of the keys of chunks that zarr gets as a `ChunkView`. Of v3 only: zarr makes bytes of any v2 chunk first."""
         return tuple(f"{path}/" for path, array in self.face.arrays.items() if self.face.zarr_format == 3 and self.face.viewed(array))
 
     @cached_property
     def _slow(self) -> tuple[str, ...]:
-        """How the keys of chunks begin that are made in a thread."""
+        """Beginnings of the keys of chunks that are made in a thread."""
         ways = ((f"{path}/", array) for path, array in self.face.arrays.items())
         return tuple(way for way, array in ways if way not in self._viewed and _is_slow(array))
 
     def with_read_only(self, read_only: bool = False) -> Store:
-        """The same store, not yet open.
+        """Make an equal store that is not open yet.
 
         Raises:
             ValueError: a store that can be written to was asked for.
@@ -104,7 +106,7 @@ class Store(zarr.abc.store.Store):
         return type(self)(self._face, self.again, self.name)
 
     def get_sync(self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """The bytes behind a key, or None where there is no such key.
+        """Returns the bytes behind a key; None where there is no such key.
 
         Args:
             prototype: kind of buffer; None: zarr's default.
@@ -136,7 +138,7 @@ class Store(zarr.abc.store.Store):
         return kind.from_bytes(data)
 
     async def get(self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """`get_sync`, in a thread where that is worth it."""
+        """Do what `get_sync` does, in a thread where that is worth it."""
         if key[-1:].isdecimal() and key.startswith(self._slow) and not self.face.kept(key):
             return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
         return self.get_sync(key, prototype=prototype, byte_range=byte_range)
@@ -226,7 +228,7 @@ class Store(zarr.abc.store.Store):
 
 
 def _is_slow(array: ArrayReader) -> bool:
-    """True where a chunk takes longer than the way to a thread: a view of a file takes as long as planning it, whatever its size."""
+    """True where making a chunk takes longer than going to a thread. A view of a mapped file is made at once, whatever its size."""
     if array.decodes_whole or array.together.chunks != array.chunks:
         return True
     chunk = array.grid.region((0,) * array.ndim)
@@ -234,7 +236,7 @@ def _is_slow(array: ArrayReader) -> bool:
 
 
 def _frozen(value: Any) -> Hashable:
-    """A hashable stand-in that is equal for equal values: what stores are compared by."""
+    """A hashable value that is equal for equal values; stores are compared by it."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, Mapping):
