@@ -22,14 +22,15 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 from vfs.options import fitting, kinds
 
 Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "never"]
-"""How an option stands in a description (`*.vfs.json`).
+"""The ways in which an option stands in a description (`*.vfs.json`).
 
-"as it is": its value. "dtype": the name of a dtype. "numbers": a number, several, or their text. "positions": positions
-of the scan. "image": numbers, a file, or an array of the set. "never": not at all; a description that has it is refused.
+"as it is": its value. "dtype": the name of a dtype. "numbers": a number, several, or their text.
+"positions": positions of the scan. "image": numbers, a file, or an array of the set.
+"never": not at all; a description that has it is refused.
 """
 
 Scope = Literal["any", "one set", "reading"]
-"""What an option is about.
+"""The things that an option may be about.
 
 "any": any data set. "one set": a single data set; it is refused for a whole folder of them. "reading": how elements are
 read, not which ones there are.
@@ -75,7 +76,7 @@ def option(
 
 @dataclass(frozen=True, kw_only=True)
 class OpenOptions:
-    """How data is opened, whatever its format. The options of the format travel beside it, as a mapping.
+    """Says how data is opened, whatever its format. The options of the format travel beside it, as a mapping.
 
     Raises:
         OptionError: an option does not take values of that type.
@@ -188,8 +189,8 @@ class OpenOptions:
 
     def said(self) -> dict[str, Any]:
         """The options whose values are not the usual ones."""
-        values = vars(self)
-        return {name: values[name] for name, option in known(type(self)).items() if not _same(values[name], option.default)}
+        usual = {name: option.default for name, option in known(type(self)).items()}
+        return {name: value for name, value in vars(self).items() if not _same(value, usual[name])}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made, (type(self), self.said())  # small; and a pickle from before an option was added still opens
@@ -197,7 +198,7 @@ class OpenOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MountOptions(OpenOptions):
-    """How data is opened and mounted."""
+    """Says how data is opened and mounted: the options of `vfs.mount` and `vfs mount`."""
 
     tree: bool = option(
         False,
@@ -251,7 +252,7 @@ _KNOWN: dict[type[OpenOptions], dict[str, Known]] = {}
 
 
 def flag(name: str) -> str:
-    """An option as the command line spells it."""
+    """Spell an option as the command line does."""
     return "--" + name.replace("_", "-")
 
 
@@ -267,5 +268,5 @@ def split(kind: type[Options], given: Mapping[str, Any]) -> tuple[Options, dict[
 
 
 def file_names(values: Iterable[Any]) -> list[str]:
-    """Those of some values of options that name files."""
+    """The values among some that name existing files: options may name files that are read."""
     return [os.fspath(value) for value in values if isinstance(value, str | os.PathLike) and os.path.isfile(value)]

@@ -34,7 +34,7 @@ __all__ = ["VirtualArray", "VirtualGroup", "mount", "open", "open_group"]
 
 @dataclass(frozen=True, kw_only=True)
 class OpenHere(OpenOptions):
-    """How data is opened in this process."""
+    """The options of `open` and `open_group`, which open data in this process."""
 
     cache: ChunkCache | None = option(
         None,

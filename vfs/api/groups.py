@@ -1,4 +1,4 @@
-"""What `vfs.open` and `vfs.open_group` give: `VirtualArray` and `VirtualGroup`, an open data set as Python sees it."""
+"""`VirtualArray` and `VirtualGroup`: an open data set as Python sees it. `vfs.open` and `vfs.open_group` return them."""
 
 from __future__ import annotations
 

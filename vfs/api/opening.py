@@ -47,7 +47,7 @@ ALLOW = "allow_incomplete=True (--allow-incomplete)"
 
 @dataclass(frozen=True)
 class Opening:
-    """How a data set was opened: enough to open it again in another process. Small and quick to pickle.
+    """Keeps how a data set was opened, so that it can be opened again in another process. Small and quick to pickle.
 
     Attributes:
         paths: absolute paths of the files that were named.
@@ -165,10 +165,11 @@ def _open_named(
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
     name: str | None = None,
 ) -> OpenedSet:
-    """Open the set of some files.
+    """Open the set of some files; see `open_set`.
 
     Args:
-        names: files, no globs; name: what the set is called; None: as its format calls it.
+        names: of files, no globs.
+        name: of the set; None: the one that the format derives from the first file.
     """
     named = [*names, *file_names([options.dark, options.gain, options.dead, options.roi, *format_options.values()])]
     with within(ANYWHERE if options.follow_outside else None, named) as boundary:
@@ -208,7 +209,7 @@ def _opening(
     name: str,
     boundary: Boundary,
 ) -> Opening:
-    """How a set was opened, in terms that hold in another process, too."""
+    """Write down how a set was opened, in terms that hold in another process, too."""
     lasting = {image: _lasting(getattr(options, image), stored.datasets) for image in images.given}
     sources = _digest(stored.datasets, images.sets)
     paths = tuple([absolute(file) for file in names])
@@ -294,11 +295,12 @@ def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, Dataset]:
     def goes_along(dataset: Dataset) -> bool:
         return dataset.companion and nav > 0 and dataset.nav_ndim == nav and dataset.shape[:nav] == main.shape[:nav]
 
-    return {one.path: one.arranged(scan, options.sync_offset, options.roi) if one is main or goes_along(one) else one for one in stored.datasets}
+    how = scan, options.sync_offset, options.roi
+    return {one.path: one.arranged(*how) if one is main or goes_along(one) else one for one in stored.datasets}
 
 
 def _absent(stored: _StoredSet, main: Dataset) -> tuple[Absence, ...]:
-    """What the arrays say is absent, each thing once.
+    """Collect what the arrays say is absent, each thing once.
 
     Args:
         main: the main array as it is shown.
@@ -365,7 +367,7 @@ class _Arrays(Mapping[str, ArrayReader]):
 
 
 def _readers(stored: _StoredSet, shown: Mapping[str, Dataset], options: OpenOptions, images: _Images, cache: ChunkCache) -> _Arrays:
-    """What reads the arrays. The main one is converted, corrected, and in the chunks that are asked for.
+    """Make readers of the arrays. The main one is converted, corrected, and in the chunks that are asked for.
 
     Raises:
         OptionError: a correction does not fit the frames.

@@ -28,11 +28,11 @@ from vfs.tree import Folder, Shown
 
 @dataclass(frozen=True)
 class MountPlan:
-    """What a mount is to show.
+    """Says what a mount is to show.
 
     Attributes:
-        make: makes it in the process that serves it; can be pickled.
-        here: makes it in this process, of what is open here already.
+        make: makes what is shown, in the process that serves it; can be pickled.
+        here: makes the same in this process, from what is open here already.
         sources: the files or the folder that were named.
     """
 
@@ -87,7 +87,7 @@ def plan_tree(
 
 
 def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None) -> Folder:
-    """Open data sets again, as what a mount shows. For the process that serves it.
+    """Open data sets again and make what a mount shows of them, in the process that serves it.
 
     Args:
         cache_size: most bytes of decoded chunks that are kept for all sets together.
@@ -100,7 +100,7 @@ def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_forma
 
 
 def folder(sets: Sequence[OpenedSet | VirtualGroup], cache: ChunkCache, zarr_format: int | None = None) -> Folder:
-    """What a mount shows of data sets.
+    """Make what a mount shows of open data sets.
 
     Args:
         cache: the one that the sets were opened with.
@@ -123,7 +123,7 @@ def forest(
     zarr_format: int | None = None,
     show_files: bool = False,
 ) -> Forest:
-    """A folder with its subfolders and all data sets in them, as what a mount shows. Opens nothing.
+    """Make what a mount shows of a folder with its subfolders and all data sets in them. Opens nothing.
 
     Args:
         options: how every data set is opened; with a `format`, only data sets of this format are shown. The backend
@@ -157,7 +157,7 @@ def forest(
 
 
 def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:
-    """Options as they are for all data sets of a folder.
+    """Check options that are for all data sets of a folder, and choose the backend.
 
     Raises:
         OptionError: one does not fit, or is for a single data set.
@@ -178,7 +178,7 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
 
 
 def _opened(path: str, told: dict[str, None], options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache) -> Opened:
-    """Open a set of a tree. What is absent goes to the log, once as long as `told` remembers it."""
+    """Open a data set of a folder. What is absent is logged, once as long as `told` remembers it."""
     found = open_set(path, options, format_options, cache)
     for said in found.warnings:
         if said not in told:
@@ -190,4 +190,4 @@ def _opened(path: str, told: dict[str, None], options: OpenOptions, format_optio
 
 
 _MOST_TOLD = 10_000
-"""Lines on what is absent that a tree remembers having said."""
+"""Most lines on what is absent that are remembered as logged."""

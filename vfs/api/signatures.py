@@ -83,7 +83,7 @@ def _spelled(function: Any, options: Any) -> Any:
 
 @cache
 def _documented(name: str, about: About) -> str:
-    """What the docstring says of an option."""
+    """The lines of a docstring on an option."""
     text = f"{name}: {about.help} {about.more}"
     return textwrap.fill(text, 100, initial_indent=_MARGIN, subsequent_indent=_MARGIN + "    ")
 

@@ -1,4 +1,4 @@
-"""What is in a folder, and which of its files may be data sets. No file is opened for that: names and links tell."""
+"""Reads the names in a folder, and says which of its files may be data sets. It opens no file: names and links tell."""
 
 from __future__ import annotations
 

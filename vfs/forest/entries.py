@@ -16,7 +16,7 @@ class Entries:
         self._places: dict[str, int] = {}
 
     def __len__(self) -> int:
-        """How many places there are, gaps included."""
+        """Number of places, gaps included."""
         return len(self._names)
 
     def at(self, place: int) -> str:
@@ -35,7 +35,10 @@ class Entries:
             self._names[place] = None
 
     def close_gaps(self) -> None:
-        """Move names up where more than half of many places are gaps. Only while no program is in the middle of a listing."""
+        """Move names up where more than half of many places are gaps.
+
+        Only for a time when no program is in the middle of a listing: places change.
+        """
         if MANY < len(self._names) < 2 * self._names.count(None):
             kept = [name for name in self._names if name is not None]
             self._places = {name: place for place, name in enumerate(kept)}

@@ -82,7 +82,7 @@ class _Live:
 
 
 class _Place(NamedTuple):
-    """What a path leads to: a folder (no name), a file shown as it is (no ending), or a key in a face of a data set.
+    """The place that a path leads to: a folder (no name), a file shown as it is (no ending), or a key in a face of a data set.
 
     Attributes:
         listing: the folder.
@@ -98,7 +98,7 @@ class _Place(NamedTuple):
 
 
 class Forest:
-    """What a mount shows of a tree of folders (`vfs.tree.Shown`). Safe for many threads.
+    """Shows a tree of folders to a mount (`vfs.tree.Shown`). Safe for many threads.
 
     Args:
         root: the folder.

@@ -44,7 +44,7 @@ PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR} 
 
 
 def _shape(record: Record) -> tuple[object, ...]:
-    """What the names of faces depend on."""
+    """Returns all that the names of a set's faces depend on."""
     return record.members, record.label, [ending for ending, _ in record.faces]
 
 

@@ -1,4 +1,4 @@
-"""What is remembered of the files of a tree of folders, and the rules that hold in all of it."""
+"""Remembers what files of a tree of folders were when they were opened, and holds the rules for the whole tree."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Rules:
 
     @property
     def boundary(self) -> Boundary:
-        """Where the files of all sets may lie."""
+        """The boundary within which the files of all sets must lie."""
         return ANYWHERE if self.follow_outside else Boundary((self.root,))
 
 
