@@ -36,7 +36,18 @@ def test_a_first_frame_compiles_what_plans_it_and_nothing_of_numba(tmp_path: Pat
     """Each once: another specialisation, an array made or sliced in a kernel, or `min` costs a fifth of a second; and no kernel for one range."""
     path = tmp_path / "scan.raw"
     np.zeros((8, 16, 16), "<u2").tofile(path)
-    planning = [f"vfs.kernels.planning.{name}" for name in ("_file_at", "box_rows", "frame_rows", "plan_frames")]
+    planning = [
+        f"vfs.kernels.{name}"
+        for name in (
+            "locate.locate",
+            "locate.row_of",
+            "locate.stored_frame",
+            "locate.tables",
+            "planning.box_rows",
+            "planning.frame_rows",
+            "planning.plan_frames",
+        )
+    ]
     assert ran(_COMPILED, str(path), "buffered", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == planning
     assert ran(_COMPILED, str(path), "mmap", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == []  # on disk
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs import scan
 from vfs.testing.writers import write_mib, write_raw
 from vfs.tiling import COSTLY, Source, negotiate
 
@@ -194,7 +193,7 @@ def test_blank_frames_are_counted(tmp_path: Path, frames: np.ndarray, missing: l
     for offset in (-20, -9, -1, 0, 1, 4, 11, 20):
         for count in (9, 12, 30):
             array = vfs.open(path, nav_shape=(count,), sync_offset=offset, roi=roi, allow_incomplete=True)
-            assert scan.blanks(array.dataset) == np.count_nonzero(~array.valid)
+            assert array.dataset.blanks == np.count_nonzero(~array.valid)
 
 
 def test_costly_shapes_say_so() -> None:

@@ -271,7 +271,7 @@ class ArrayReader(RegionReader):
     @property
     def valid(self) -> np.ndarray:
         """bool[navigation shape]: where a frame is stored; elsewhere the array is blank."""
-        return scan.valid(self.dataset)
+        return self.dataset.valid
 
     @property
     def valid_slices(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

@@ -11,7 +11,6 @@ for who asks for one again (`ChunkCache.passing`).
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -23,6 +22,7 @@ from vfs.buffers import lender
 from vfs.decode import PlainDecoder
 from vfs.errors import RegionError, SourceError
 from vfs.geometry import Region, select
+from vfs.kernels.locate import locate_one
 from vfs.kernels.ranges import FILE, LINES, START, STEP, STOP, by_file
 from vfs.layout import FrameLayout
 from vfs.reading import scratch_none
@@ -121,35 +121,25 @@ class _Plan:
         self.layout = layout
         self.frame = by_file(frame) if len(frame) > 1 else frame
         self.count = count
-        self.length = count * layout.stride
+        self.length = count * layout.stride - layout.header  # bytes from the first frame on
         self.ranges = by_file(ranges) if len(ranges) > 1 else ranges
         inner = [math.prod(array.shape[k + 1 : nav]) for k in range(nav)]
         # of every axis: chunks that are whole, and how many frames further the next one begins
         self.axes = [(n // c, c * inner[k] if k < nav else 0) for k, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True))]
-        self.starts = layout.stream[:, 0].data
-        self.piece = (0, 0, 0, 0)
         self.first, self.last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
         self.straight = array.views and len(ranges) == 1 and ranges[0, STEP] == 1 and ranges[0, LINES] <= 1 and self.last - self.first == array.chunk_bytes
 
     def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
         """(file, byte where the first frame's record begins), None for a chunk that is not as the plan says."""
-        frame = self.layout.offset
+        first = 0
         for p, (whole, step) in zip(position, self.axes, strict=True):
             if not 0 <= p < whole:
                 return None
-            frame += p * step
-        if frame < 0 or frame + self.count > self.layout.stored:
+            first += p * step
+        file, byte, left = locate_one(first, *self.layout.how, self.layout.stream)
+        if left < self.length or first + self.layout.offset + self.count > self.layout.stored:
             return None
-        at = frame * self.layout.stride
-        start, stop, byte, file = self.piece
-        if not start <= at or at + self.length > stop:
-            n = bisect_right(self.starts, at) - 1
-            if n < 0:
-                return None
-            start, stop, byte, file = self.piece = self.layout.stream[n].tolist()
-            if at + self.length > stop:
-                return None
-        return file, at - start + byte
+        return file, byte - self.layout.header
 
     def rows(self, file: int, base: int) -> np.ndarray:
         """The read ranges of a chunk."""

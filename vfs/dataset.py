@@ -21,8 +21,9 @@ from vfs import calibration
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, VfsError
+from vfs.geometry import Region
 from vfs.headers import nav_dims
-from vfs.layout import BlockLayout, FrameLayout, altered, whole_frame
+from vfs.layout import FrameLayout, Layout, altered, whole_frame
 
 T = TypeVar("T")
 
@@ -196,7 +197,7 @@ class Dataset:
 
     path: str
     files: Files
-    layout: FrameLayout | BlockLayout
+    layout: Layout
     decoder: Decoder | BlockDecoder
     shape: tuple[int, ...]
     dims: tuple[str, ...]
@@ -215,6 +216,20 @@ class Dataset:
     def dtype(self) -> np.dtype:
         """Element type as decoded, in native byte order."""
         return self.decoder.dtype
+
+    @property
+    def valid(self) -> np.ndarray:
+        """bool, in the shape of the navigation axes: where frames are stored. Of data made of blocks: where any block lies."""
+        return self.layout.valid(self.nav_ndim)
+
+    @property
+    def blanks(self) -> int:
+        """How many frames are not stored, of data that is made of frames. Counting takes no memory for each of them."""
+        return self.layout.blanks(self.nav_ndim)
+
+    def blank(self, box: Region) -> np.ndarray:
+        """bool, in the shape of a box, or one that broadcasts to it: the elements for which nothing is stored."""
+        return self.layout.blank(box, self.nav_ndim)
 
     def arranged(self, nav_shape: tuple[int, ...] | None = None, sync_offset: int = 0, roi: np.ndarray | None = None) -> Dataset:
         """The same frames as another scan.
@@ -258,10 +273,7 @@ class Dataset:
         scan, total = (None, None) if chosen is None else (nav, chosen)
         if self.chosen is not None and chosen is not None:
             scan, total = self.scan, self.chosen[chosen]
-        if isinstance(self.layout, FrameLayout):
-            layout: FrameLayout | BlockLayout = self.layout.arranged(nav if self.chosen is None else None, sync_offset, total)
-        else:
-            layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim)
+        layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim)
         nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
@@ -284,8 +296,7 @@ class Dataset:
 
     def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
         """What a scan shape leaves out or leaves blank, beyond what `sync_offset` asks for; None where it fits the stored frames."""
-        layout = self.layout
-        stored = max(0, layout.stored - layout.offset) if isinstance(layout, FrameLayout) else math.prod(self.shape[: self.nav_ndim])
+        stored = self.layout.stored_frames(self.nav_ndim)
         shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
         said = f"{self._named}: nav_shape {','.join(map(str, nav))} holds {shown:,} frames, {stored:,} are stored"
         if shown > most:

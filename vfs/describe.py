@@ -234,17 +234,12 @@ def _one_by_one(dataset: Dataset, layout: FrameLayout) -> np.ndarray:
     Returns: int64[n, 4], (file, first byte, 1, position).
     """
     assert layout.chosen is not None
-    stored = layout.chosen + layout.offset
-    at = stored * layout.stride
-    k = np.searchsorted(layout.stream[:, 0], at, "right") - 1
-    shown = (stored >= 0) & (stored < layout.stored) & (k >= 0)
-    position, at, k = np.flatnonzero(shown), at[shown], k[shown]
-    row = layout.stream[k]
-    full = row[:, 1] >= at + layout.stride
-    if (~full & (row[:, 1] > at)).any():
+    places = layout.locate(np.arange(len(layout.chosen)))
+    position = np.flatnonzero(places[:, 0] >= 0)
+    file, byte, left = places[position].T
+    if (left < layout.stride - layout.header).any() or (byte < layout.header).any():
         raise OptionError(f"{dataset.path}: chosen frames that run across files have no explicit description; only the short one can be written")
-    row, at, position = row[full], at[full], position[full]
-    return np.stack([row[:, 3], row[:, 2] + at - row[:, 0], np.ones_like(at), position], axis=1)
+    return np.stack([file, byte - layout.header, np.ones_like(byte), position], axis=1)
 
 
 def _one_or_all(values: np.ndarray) -> int | list[int]:

@@ -16,7 +16,6 @@ import numpy as np
 from vfs.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.geometry import Region
-from vfs.scan import blank
 from vfs.tiling import size
 
 BAND = 1 << 20  # bytes read at once
@@ -209,7 +208,7 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     few = max(1, BAND // max(1, columns))  # rows that are worked on at once
     for band in bands:
         region = view.region(position, band)
-        found.stored = found.stored or not blank(view.array.dataset, region).all()
+        found.stored = found.stored or not view.array.dataset.blank(region).all()
         read = _plain(view, view.array.read(region))
         with np.errstate(all="ignore"):
             for at in range(0, len(read), few):

@@ -92,6 +92,13 @@ class Region:
         """The same region for numpy."""
         return tuple(slice(a, b, s) for a, b, s in zip(self.start, self.stop, self.step, strict=True))
 
+    def flat(self, shape: Sequence[int]) -> np.ndarray:
+        """int64[size], flat indices of its elements in an array of this shape, in C order."""
+        made = np.zeros(1, np.int64)
+        for n, a, b, s in zip(shape, self.start, self.stop, self.step, strict=True):
+            made = (made[:, None] * n + np.arange(a, b, s)).reshape(-1)
+        return made
+
     def halves(self) -> tuple[Region, Region]:
         """Two regions, the first half of the slowest axis that has more than one element, and the rest."""
         axis = next(k for k, n in enumerate(self.shape) if n > 1)

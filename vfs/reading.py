@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from vfs import scan, tiling
+from vfs import tiling
 from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.cache import ChunkCache
@@ -25,11 +25,12 @@ from vfs.geometry import Region
 from vfs.headers import dtype_option
 from vfs.kernels.fetch import decode_windows, in_runs
 from vfs.kernels.ranges import (
-    COLUMNS,
     COUNT,
     DEST,
     LINES,
     NEXT,
+    NO_LIMIT,
+    NO_ROWS,
     PLANE,
     STEP,
     W_FILE,
@@ -45,7 +46,6 @@ from vfs.kernels.ranges import (
 from vfs.layout import BlockLayout
 
 ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
-_ANY = 1 << 62
 RUN = 1024
 """Bytes: ranges this long on average are read to where they belong, shorter ones together, to be copied there. Measured with rows of 512, 1024
 and 4096 bytes in reverse order, as a share of memcpy: 0.38, 0.45, 0.65, and 0.45, 0.37, 0.42 (`scripts/bench formats` has such rows: SER)."""
@@ -233,7 +233,7 @@ class RegionReader:
                 done += raw.size
                 correct(raw.reshape(-1, h * w), part.reshape(-1, h * w))
                 if not complete:  # what is not stored is no signal to be corrected
-                    np.copyto(part.reshape(tile.shape), blank, where=scan.blank(self.dataset, tile))
+                    np.copyto(part.reshape(tile.shape), blank, where=self.dataset.blank(tile))
                 if direct is None:
                     np.copyto(out[(*_within(tile, box)[1 : nav + 1], ...)], part.reshape(tile.shape)[inner], casting="unsafe")
 
@@ -247,7 +247,7 @@ class RegionReader:
             these themselves, whether all of the region is stored).
         """
         width = self.stored.itemsize
-        rows, covered = (_NO_ROWS, -1) if self.decodes_whole else self.dataset.layout.read_ranges(region, ROWS)
+        rows, covered = (NO_ROWS, -1) if self.decodes_whole else self.dataset.layout.read_ranges(region, ROWS)
         total = region.size
         tiles = [region] if covered >= 0 else []
         sizes, begins = [total], [0, len(rows)] if tiles else []
@@ -314,7 +314,7 @@ class RegionReader:
             rows = in_lines(rows, 0)
         if self.plain and not converted and backend.in_place and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
             rows, memory = rows if one else in_lines(rows, 0), flat.view(np.uint8)
-            for file, start, stop, first, last, _ in (_one_window(rows) if one else windows(rows, _ANY)).tolist():
+            for file, start, stop, first, last, _ in (_one_window(rows) if one else windows(rows, NO_LIMIT)).tolist():
                 backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
             return
         if not one and self.lined:
@@ -436,8 +436,6 @@ class RegionReader:
 
         return self.cache.get((self.token, number), make)
 
-
-_NO_ROWS = np.empty((0, COLUMNS), np.int64)
 
 scratch_none = np.empty(0, np.uint8)
 """For backends that give views and use no scratch."""

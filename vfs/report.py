@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vfs import scan
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.backends import choice
 from vfs.documents import plain_json
@@ -230,7 +229,7 @@ def _details(array: VirtualArray, main: bool, verbose: bool, columns: int) -> It
     companion = array.dataset.companion
     if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
-    if blank := scan.blanks(array.dataset) if verbose or not companion else 0:
+    if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
         yield f"    {blank:,} of {frames} {'is not stored: it reads' if blank == 1 else 'are not stored: they read'} as {array.dataset.fill}"
     if main or (array.chunks != array.shape and (verbose or not companion)):

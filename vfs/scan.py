@@ -15,62 +15,6 @@ import numpy as np
 from vfs.boundary import open_stream
 from vfs.dataset import Dataset
 from vfs.errors import OptionError
-from vfs.geometry import Region
-from vfs.layout import FrameLayout
-
-
-def valid(dataset: Dataset) -> np.ndarray:
-    """Where frames are stored.
-
-    Returns: bool[navigation shape of the array]. For data made of blocks, where any block lies.
-    """
-    nav = dataset.shape[: dataset.nav_ndim]
-    layout = dataset.layout
-    if isinstance(layout, FrameLayout):
-        return _stored(layout, np.arange(math.prod(nav))).reshape(nav)
-    found = np.zeros(nav, bool)
-    for row in layout.tree[: int(layout.levels[1])]:
-        found[tuple(slice(row[k], row[len(layout.shape) + k]) for k in range(dataset.nav_ndim))] = True
-    return found
-
-
-def blanks(dataset: Dataset) -> int:
-    """How many frames are not stored, of data that is made of frames; it takes no memory a frame."""
-    layout, nav = dataset.layout, math.prod(dataset.shape[: dataset.nav_ndim])
-    if not isinstance(layout, FrameLayout):
-        return 0
-    if layout.chosen is not None:
-        return nav - int(_stored(layout, np.arange(nav)).sum())
-    low, high = max(0, layout.offset), min(layout.stored, nav + layout.offset)
-    first, last = (-(-(layout.stream[:, end] - layout.header) // layout.stride) for end in (0, 1))  # frames that begin in each piece of the stream
-    return nav - int(np.maximum(0, np.minimum(last, high) - np.maximum(first, low)).sum())
-
-
-def _stored(layout: FrameLayout, positions: np.ndarray) -> np.ndarray:
-    """bool, of flat positions (int64) of the array's navigation axes: True where a frame is stored."""
-    frames = (positions if layout.chosen is None else layout.chosen[positions]) + layout.offset
-    begin = frames * layout.stride + layout.header
-    file = np.searchsorted(layout.stream[:, 0], begin, "right") - 1
-    last = layout.stream[np.maximum(file, 0), 1] if len(layout.stream) else np.zeros_like(begin)
-    return np.asarray((frames >= 0) & (frames < layout.stored) & (file >= 0) & (begin < last))
-
-
-def blank(dataset: Dataset, box: Region) -> np.ndarray:
-    """Which elements of a box nothing is stored for.
-
-    Returns: bool[box.shape], or one that broadcasts to it where whole frames are blank.
-    """
-    layout = dataset.layout
-    if isinstance(layout, FrameLayout):
-        at = np.zeros((), np.int64)
-        for axis in range(dataset.nav_ndim):
-            at = at[..., None] * dataset.shape[axis] + np.arange(box.start[axis], box.stop[axis], box.step[axis])
-        return ~_stored(layout, at).reshape(at.shape + (1,) * (len(dataset.shape) - dataset.nav_ndim))
-    empty = np.ones(box.shape, bool)
-    for block, *_ in layout.touched(box):
-        inside = zip(block.start, block.stop, box.start, box.step, strict=True)
-        empty[tuple(slice(max(0, -((o - lo) // s)), max(0, -(-(hi - o) // s))) for lo, hi, o, s in inside)] = False
-    return empty
 
 
 def positions(roi: Any) -> np.ndarray:

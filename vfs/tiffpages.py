@@ -29,7 +29,7 @@ import numpy as np
 from vfs.boundary import open_file
 from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import FormatError, SourceError, TruncatedSourceError
-from vfs.layout import BlockLayout, FrameLayout
+from vfs.layout import BlockLayout, FrameLayout, Layout
 from vfs.tiffalike import MISSING, START, STRIP_SIZES, STRIPS, SUB, TILE_SIZES, TILES, WHERE, Lead, Pattern
 from vfs.tiffheaders import DESCRIPTION, HOW, Field, Kind, Order, Reader, SegmentDecoder, make_kind, storage_value
 
@@ -414,7 +414,7 @@ def complaint_of(kind: Kind, offsets: np.ndarray, sizes: np.ndarray, ends: np.nd
 
 def arrange(
     planes: Planes, index: np.ndarray, nav: tuple[int, ...], shown: tuple[int, ...], dtype: np.dtype | None = None
-) -> tuple[FrameLayout | BlockLayout, Decoder | BlockDecoder, tuple[int, ...]]:
+) -> tuple[Layout, Decoder | BlockDecoder, tuple[int, ...]]:
     """The layout of an array of planes.
 
     Args:

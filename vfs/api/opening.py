@@ -37,7 +37,7 @@ from vfs.dataset import Absence, Dataset, Saved
 from vfs.errors import FormatError, OptionError, SourceChangedError, TruncatedSourceError, UnknownArrayError
 from vfs.formats import Format, by_name, detect
 from vfs.headers import expand, shape_option
-from vfs.layout import FrameLayout, altered
+from vfs.layout import altered
 from vfs.open_options import OpenOptions, file_names, split
 from vfs.scan import positions
 from vfs.tree import Tree
@@ -396,7 +396,7 @@ def _companion_chunks(dataset: Dataset) -> tiling.ChunkSpec:
     (xarray does) may look at the first chunk of every array.
     """
     layout, size = dataset.layout, _nbytes(dataset.shape[dataset.nav_ndim :], dataset.dtype)
-    apart = dataset.companion and isinstance(layout, FrameLayout) and layout.stride > 2 * size
+    apart = dataset.companion and layout.stride > 2 * size
     return max(1, _FIELDS * size) if apart else "auto"
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
-from vfs import scan
 from vfs.boundary import ANYWHERE, Boundary
 from vfs.dataset import Files
 from vfs.errors import SourceError
@@ -209,7 +208,7 @@ def refuse_less(path: str, record: Record, before: Record | None, opened: Opened
     if before is None or not (before.faces or before.lost) or record.nbytes >= before.nbytes:
         return
     several = sum(len(files) for files in files_of(opened.tree)) > 1
-    if several or any(scan.blanks(array.dataset) for array in opened.tree.arrays.values()):
+    if several or any(array.dataset.blanks for array in opened.tree.arrays.values()):
         less = f"its files have {before.nbytes - record.nbytes:,} bytes less than when it was shown"
         raise SourceError(f"{path}: {less}; put back what is missing, or mount again to see what is left")
 

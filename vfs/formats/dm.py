@@ -39,8 +39,8 @@ from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.geometry import Region
 from vfs.headers import nav_dims, read_at
-from vfs.kernels.ranges import COLUMNS
-from vfs.layout import FrameLayout, whole_frame
+from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
+from vfs.layout import FrameLayout, mirrored, whole_frame
 from vfs.numbering import joined
 
 _DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1", 27: "c8", 28: "c16"}
@@ -52,7 +52,6 @@ _MARK_BEFORE = 192  # bytes that hold the name and the type of any values
 _MARK_BEHIND = 1024  # bytes that hold the dimensions of an image
 _MAPS = 2 << 20  # bytes of maps, at most, in the block that is cheapest to read of files that store maps
 _MOST_AXES = 8
-_ANY = 1 << 62
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -75,39 +74,29 @@ class MapLayout(FrameLayout):
         stream = np.array([[0, count * math.prod(sig_shape) * itemsize, offset, 0]], np.int64)
         return cls(nav_shape, sig_shape, stream, itemsize, 0, count, itemsize, 1, whole_frame(sig_shape, steps))
 
-    def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
+    def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
         k = len(self.shape) - len(self.sig_shape)
-        axes = [np.arange(a, b, s) for a, b, s in zip(region.start, region.stop, region.step, strict=True)]
-        frames = _flat(axes[:k], self.shape[:k])
-        pixels = _flat(axes[k:], self.sig_shape)
-        stored = (frames if self.chosen is None else self.chosen[frames]) + self.offset
-        shown = np.flatnonzero((stored >= 0) & (stored < self.stored))
+        scan, frame = (Region(region.start[part], region.stop[part], region.step[part]) for part in (slice(k), slice(k, None)))
+        pixels = frame.flat(self.sig_shape)
+        place = self.locate(scan.flat(self.shape[:k]))[:, 1]
+        shown = np.flatnonzero(place >= 0)
         if not len(shown) or not len(pixels):
-            return np.empty((0, COLUMNS), np.int64), 0
-        begins = np.concatenate([[0], np.flatnonzero((np.diff(stored[shown]) != 1) | (np.diff(shown) != 1)) + 1])
+            return NO_ROWS, 0
+        begins = np.concatenate([[0], np.flatnonzero((np.diff(place[shown]) != self.word_bytes) | (np.diff(shown) != 1)) + 1])
         if len(begins) * len(pixels) > most:
-            return np.empty((0, COLUMNS), np.int64), -1
+            return NO_ROWS, -1
         counts = np.diff(np.append(begins, len(shown)))
         begins = shown[begins]
-        order = np.argsort(stored[begins], kind="stable")  # in file order, as all plans are
+        order = np.argsort(place[begins], kind="stable")  # in file order, as all plans are
         begins, counts = begins[order], counts[order]
         rows = np.zeros((len(pixels), len(begins), COLUMNS), np.int64)
-        first = pixels[:, None] * self.stored + stored[begins]
         rows[..., 0] = self.stream[0, 3]
-        rows[..., 1] = self.stream[0, 2] + first * self.word_bytes
+        rows[..., 1] = place[begins] + pixels[:, None] * self.stored * self.word_bytes
         rows[..., 2] = rows[..., 1] + counts * self.word_bytes
         rows[..., 3] = begins * len(pixels) + np.arange(len(pixels))[:, None]
         rows[..., 4] = np.where(counts == 1, 1, len(pixels))
         rows[..., 6] = counts
         return rows.reshape(-1, COLUMNS), len(shown) * len(pixels)
-
-
-def _flat(axes: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
-    """Flat indices, in C order, of the grid that positions along each axis make."""
-    flat = np.zeros(1, np.int64)
-    for axis, n in zip(axes, shape, strict=True):
-        flat = (flat[:, None] * n + axis).reshape(-1)
-    return flat
 
 
 @dataclass(frozen=True)
@@ -259,8 +248,7 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
     if image.coloured:
         sig, names = (*sig, 4), (*names, "channel")
     if image.half_of:
-        pieces = whole_frame(sig, [sig[1], -1])
-        pieces[0, 6] = sig[1] - 1
+        pieces = mirrored(whole_frame(sig), 1)
         said["half_of"] = list(image.half_of)
     count = math.prod(nav)
     row = joined(files.paths, [count] * len(files))

@@ -38,6 +38,7 @@ from vfs.formats import Format
 from vfs.geometry import Region
 from vfs.headers import natural, nav_dims, numbered
 from vfs.kernels import k2is
+from vfs.kernels.ranges import NO_LIMIT
 from vfs.layout import FrameLayout, whole_frame
 
 HEADER = np.dtype(
@@ -61,7 +62,6 @@ _FRAME = k2is.BLOCKS * k2is.BYTES  # bytes of a frame in a file
 _FULL = (k2is.BANDS * k2is.HEIGHT, k2is.SECTORS * 256)
 _IMAGE = (0, 1792, 0, 1920)  # y and x that hold the image
 _MOST_SCAN = 1 << 32  # positions
-_ANY = 1 << 62
 _WRONG = {
     k2is.BAD_SYNC: "the sync word FF FF 00 55",
     k2is.BAD_SIZE: "a block of 22,360 bytes of a sector of 1860 × 256 pixels",
@@ -90,12 +90,11 @@ class SectorLayout(FrameLayout):
     first_id: int = -1
     origin: tuple[int, int] = (0, 0)
 
-    def read_ranges(self, region: Region, most: int = _ANY) -> tuple[np.ndarray, int]:
+    def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
         nav = self.shape[:-2]
         lists = (region.start, region.stop, region.step, nav, self.origin)
         arrays = [np.array(values, np.int64) for values in lists]
-        chosen = np.empty(0, np.int64) if self.chosen is None else self.chosen
-        found: tuple[np.ndarray, int] = k2is.plan(*arrays, self.offset, chosen, self.stored, self.starts, self.first_id, most)
+        found: tuple[np.ndarray, int] = k2is.plan(*arrays, *self.how, self.starts, self.first_id, most)
         return found
 
 

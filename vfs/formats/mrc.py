@@ -24,7 +24,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceErr
 from vfs.formats import Format
 from vfs.headers import fields, nav_dims, read_at, read_side_file
 from vfs.kernels import steps
-from vfs.layout import BlockLayout, FrameLayout, altered, whole_frame
+from vfs.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
 
 HEADER = np.dtype(
     [
@@ -204,8 +204,10 @@ class NibbleDecoder:
         steps.decode(steps.unpacking(4), ranges, data, base, out.view(np.uint8))
 
 
-def _layout(header: np.void, files: Files, stored: np.dtype | None, start: int, opener: Any) -> tuple[FrameLayout | BlockLayout, Decoder | BlockDecoder]:
-    """Where the pixels are, as sections [nz, ny, nx] (pairs: [nz, ny, nx, 2])."""
+def _layout(
+    header: np.void, files: Files, stored: np.dtype | None, start: int, opener: Any, nav: tuple[int, ...]
+) -> tuple[Layout, Decoder | BlockDecoder, tuple[Absence, ...]]:
+    """Returns (where the pixels are, as [*nav, ny, nx] (pairs: [*nav, ny, nx, 2]); what decodes them; what the file lacks, or has left over)."""
     nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
     path, size = files.paths[0], int(files.sizes[0])
     sig = (ny, nx, 2) if mode == 3 else (ny, nx)
@@ -213,21 +215,22 @@ def _layout(header: np.void, files: Files, stored: np.dtype | None, start: int, 
         if stored is None:
             raise FormatError(f"{path}: packed files with pixels of 4 bits are not supported; unpack it first")
         mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
-        whole = (nz, *sig)
+        whole = (*nav, *sig)
         nbytes = math.prod(whole) * stored.itemsize
         if nbytes > _MOST_RATIO * size:
             raise FormatError(f"{path}: the header says {nbytes:,} bytes of pixels, which {size:,} packed bytes cannot hold; it looks garbled or truncated")
         nd = len(whole)
         block = BlockLayout.of(whole, np.zeros((1, nd), int), np.array([whole]), np.zeros(1, int), np.zeros(1, int), np.array([size]), whole=True)
-        return block, _Unpacked(stored, mark, start)
+        return block, _Unpacked(stored, mark, start), ()
     nbytes = ny * -(-nx // 2) if stored is None else math.prod(sig) * stored.itemsize
     held = min(nz, max(0, size - start) // nbytes)
     if not held:
         raise TruncatedSourceError(_ends(path, header, start + nz * nbytes, size))
     if stored is None:
         layout = FrameLayout.of(sig, [held], word_bytes=1, word_pixels=2, payload=nbytes, file_header=start, pieces=whole_frame(sig, [-(-nx // 2) * 2, 1]))
-        return layout, NibbleDecoder()
-    return FrameLayout.of(sig, [held], word_bytes=stored.itemsize, file_header=start), PlainDecoder(stored)
+    else:
+        layout = FrameLayout.of(sig, [held], word_bytes=stored.itemsize, file_header=start)
+    return layout.arranged(nav), NibbleDecoder() if stored is None else PlainDecoder(stored), _absent(header, files, layout, start)
 
 
 def _ends(path: str, header: np.void, end: int, size: int) -> str:
@@ -259,7 +262,6 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
     mode, start, nz = int(header["mode"]), 1024 + int(header["nsymbt"]), int(header["nz"])
     kind = "u1" if mode == 0 and mode0 == "unsigned" else MODES.get(mode)
     stored = None if kind is None else np.dtype(kind).newbyteorder(order)
-    layout, decoder = _layout(header, files, stored, start, opener)
     info = _de_info(path)
     volume = int(header["ispg"]) != 0 and not info and not path.lower().endswith((".mrcs", ".mrcs.gz", ".mrcs.bz2"))
     names: tuple[str, ...] = (sections or ("z" if volume else "frame"),)
@@ -268,15 +270,7 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
         nav, names = (), ()
     elif info and math.prod(scan := _de_scan(info)) == nz:
         nav, names = scan, nav_dims(len(scan))
-    absent: tuple[Absence, ...] = ()
-    if isinstance(layout, FrameLayout):
-        absent = _absent(header, files, layout, start)
-        layout = layout.arranged(nav)
-    elif nav != (nz,):
-        layout = replace(layout, shape=layout.shape[1:]) if not nav else layout.arranged(nav)
-        layout = (
-            layout if nav else BlockLayout.of(layout.shape, np.zeros((1, len(layout.shape)), int), np.array([layout.shape]), *layout.place[:, :3].T, whole=True)
-        )
+    layout, decoder, absent = _layout(header, files, stored, start, opener, nav)
     dims = (*names, "y", "x") + (("component",) if mode == 3 else ())
     labels = [raw[224 + 80 * n : 304 + 80 * n].decode("latin1").strip("\0 ") for n in range(10)]
     attrs = {**fields(header), "byte_order": "big" if order == ">" else "little", "labels": [x for x in labels if x]}
@@ -285,8 +279,7 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
     attrs["calibration"] = {axis: known for axis, known in _scales(header).items() if axis in dims}
     if info:
         attrs["info"] = info
-    shape = nav + layout.shape[len(layout.shape) - (3 if mode == 3 else 2) :]
-    main = Dataset("data", files, layout, decoder, shape, dims, len(nav), attrs=attrs)
+    main = Dataset("data", files, layout, decoder, layout.shape, dims, len(nav), attrs=attrs)
     return [altered(one, absent=absent) for one in (main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz))]
 
 

@@ -31,7 +31,7 @@ from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.headers import fields, nav_dims, numbered, parse_xml, read_at, read_side_file
-from vfs.layout import FrameLayout, altered, whole_frame
+from vfs.layout import FrameLayout, altered, mirrored, whole_frame
 from vfs.series import Lost, between, in_front
 
 HEADER = np.dtype(
@@ -172,9 +172,7 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[Dataset]:
     which = np.zeros(len(series.offsets), np.int64)
     layout = FrameLayout.planes(sig, which, series.offsets + before, word_bytes=dtype.itemsize)
     if len(sig) == 2:  # the first row of the array is the last one of the file
-        pieces = whole_frame(sig, [-sig[1], 1])
-        pieces[0, 6] = (sig[0] - 1) * sig[1]
-        layout = replace(layout, pieces=pieces)
+        layout = replace(layout, pieces=mirrored(whole_frame(sig), 0))
     nav = series.nav
     dims = ("y", "x") if len(sig) == 2 else ("energy",)
     attrs = {

@@ -136,22 +136,23 @@ class _FrameHeaders:
     def read(self, first: int, last: int, at: int, size: int) -> bytes:
         """`size` bytes from byte `at` of each of the frames `first` to `last` (half-open), one after the other; 0 of those that are missing."""
         found: list[bytes] = []
-        stream = self.layout.stream
-        positions = np.arange(first, last) * self.layout.stride
-        which = np.searchsorted(stream[:, 0], positions, "right") - 1
-        for row in np.unique(which).tolist():
-            start, stop, byte, file = stream[row].tolist()
+        places = self.layout.locate(np.arange(first, last))
+        ends = [*(np.flatnonzero(np.diff(places[:, 0])) + 1).tolist(), len(places)]
+        for part, file in zip(np.split(places[:, 1] - self.layout.header + at, ends[:-1]), places[np.array(ends) - 1, 0].tolist(), strict=True):
+            if file < 0:
+                found.append(bytes(size * len(part)))
+                continue
             try:
                 descriptor = open_file(self.paths[file])
                 try:
-                    got = [read_open(descriptor, size, p - start + byte + at) if p < stop else bytes(size) for p in positions[which == row].tolist()]
+                    got = [read_open(descriptor, size, byte) for byte in part.tolist()]
                 finally:
                     os.close(descriptor)
             except OSError as error:
                 if isinstance(error, SourceError):
                     raise
                 raise SourceError(f"{self.paths[file]}: cannot be read: {error.strerror}", error.errno or 5) from None
-            if any(len(part) < size for part in got):
+            if any(len(one) < size for one in got):
                 raise TruncatedSourceError(f"{self.paths[file]}: ends before a frame header that was there when it was opened")
             found += got
         return b"".join(found)

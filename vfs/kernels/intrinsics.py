@@ -23,6 +23,16 @@ _WORD = ir.IntType(64)
 
 
 @intrinsic
+def peek(typing_context, address):
+    """The int64 at an address."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(builder.inttoptr(args[0], _WORD.as_pointer()))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
 def get_word(typing_context, address, index):
     """Word `index` of 8 bytes from `address` on, which need not be aligned: no array has to be made and handed around for it."""
 

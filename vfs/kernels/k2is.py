@@ -29,6 +29,7 @@ import numpy as np
 from numba import njit
 
 from vfs.kernels.intrinsics import swap_bytes, unpack_12
+from vfs.kernels.locate import stored_frame, tables
 from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, SKIP, START, STEP, STOP
 
 ROWS, COLS, FIRST, ROW_STEP, COL_STEP, BLOCK, ID, GROUP = range(COLUMNS, COLUMNS + 8)
@@ -80,13 +81,13 @@ def _frame_rows(start, stop, step, pitch):
 
 
 @njit(nogil=True, cache=True)
-def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, first_id, most):
+def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, most):
     """Read ranges of a region of frames.
 
     Args:
         start, stop, step: the region, int64[ndim], navigation axes first; nav_shape: their length, int64[ndim - 2].
         origin: int64[2], y and x in the full frame where the array begins.
-        offset, chosen, stored: stored frame = scan position + offset; int64[m] scan positions that are shown, or empty: all; number of stored frames.
+        how, chosen: which stored frame a scan position shows, see `vfs.kernels.locate.tables`.
         first: int64[8], byte of the first stored frame in each sector's file; -1 where that one is missing: its pixels are not covered.
         first_id: frame id of that frame, which those behind it count on; -1 where they do not.
         most: ranges at most.
@@ -103,6 +104,7 @@ def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, fi
         return np.empty((0, WIDE), np.int64), 0
     table = _frame_rows(start[k:] + origin, stop[k:] + origin, step[k:], pitch)
     t = table.shape[0]
+    where = tables(how, chosen, first)
     shown = np.empty(frames, np.int64)
     index = start[:k].copy()
     count = 0
@@ -110,10 +112,8 @@ def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, fi
         position = 0
         for axis in range(k):
             position = position * nav_shape[axis] + index[axis]
-        if chosen.shape[0] > 0:
-            position = chosen[position]
-        shown[f] = position + offset
-        if 0 <= shown[f] < stored:
+        shown[f] = stored_frame(where, position)
+        if shown[f] >= 0:
             count += 1
         for axis in range(k - 1, -1, -1):
             index[axis] += step[axis]
@@ -126,7 +126,7 @@ def plan(start, stop, step, nav_shape, origin, offset, chosen, stored, first, fi
     n = covered = 0
     for f in range(frames):
         frame = shown[f]
-        if not 0 <= frame < stored:
+        if frame < 0:
             continue
         for r in range(t):
             if first[table[r, FILE]] < 0:

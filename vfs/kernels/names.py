@@ -12,12 +12,14 @@ import numpy as np
 from numba import cfunc, njit, types
 
 from vfs.kernels import serve
-from vfs.kernels.intrinsics import memcpy
-from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, call_word, peek, peek8, peek32, poke, poke8, poke32, room, state
+from vfs.kernels.intrinsics import memcpy, peek
+from vfs.kernels.locate import S_FILE, S_START, S_STOP, locate, stream_word
+from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, call_word, peek8, peek32, poke, poke8, poke32, room, state
 from vfs.kernels.paths import BASIS, PRIME, hashed, inode
 from vfs.kernels.serve import (
     ALWAYS,
     BESIDE,
+    CHOICES,
     CONTEXT,
     COUNTERS,
     FRAMES,
@@ -36,7 +38,6 @@ from vfs.kernels.serve import (
     SLOW_STAT,
     STAT_BYTES,
     STAT_INODE,
-    STREAM,
     STRIDE,
     THREADS,
     UNTIL,
@@ -54,7 +55,6 @@ from vfs.kernels.serve import (
     FILE,  # where the attributes of a file and of a folder are, but for the inode number
     FOLDER,
 ) = range(9)
-NAME_WORDS = 9
 NAME_MASK = (1 << 12) - 1
 """Places for names, less one."""
 
@@ -149,8 +149,9 @@ def _unchanged(source, number):
     paths = peek(source + 8 * PATHS)
     if paths == 0:
         return -1
-    rows, n = peek(source + 8 * STREAM), peek(source + 8 * ROWS)
+    where = serve.places(source)
     stride, header = peek(source + 8 * STRIDE), peek(source + 8 * HEADER)
+    single, rows = peek(source + 8 * CHOICES) > 0, peek(source + 8 * ROWS)
     frames = peek(source + 8 * FRAMES)
     number //= peek(source + 8 * BESIDE)
     k = 0
@@ -158,22 +159,23 @@ def _unchanged(source, number):
     for _ in range(STEPS):
         if k >= frames:
             return 1
-        stored, run = serve.frame_at(source, number, k)
-        if stored < 0:
+        position, run = serve.position_at(source, number, k)
+        begin, row = -1, -1
+        if position >= 0:
+            begin, row = locate(where, position, 0, -1)
+        if begin < 0:
             k += 1
             continue
-        begin = stored * stride + header
-        end = (stored + 1) * stride
-        row = serve.stream_row(rows, n, begin)
-        if row == 0:  # not here, or from its middle on
+        if row < 0:  # not here, or from its middle on
             return -1
-        k += max(1, min(run, (peek(row + 8) - begin) // stride))
-        while row < rows + 32 * n and peek(row) < end:
-            file = peek(row + 24)
+        end = begin - header + stride
+        k += 1 if single else max(1, min(run, (stream_word(where, row, S_STOP) - begin) // stride))
+        while row < rows and stream_word(where, row, S_START) < end:
+            file = stream_word(where, row, S_FILE)
             if file != seen and not serve.same(_HERE, peek(paths + 8 * file), source, file):
                 return 0
             seen = file
-            row += 32
+            row += 1
     return -1
 
 

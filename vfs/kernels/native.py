@@ -43,16 +43,6 @@ def _pointer(builder, address, kind=_WORD):
 
 
 @intrinsic
-def peek(typing_context, address):
-    """The int64 at an address."""
-
-    def generate(context, builder, signature, args):
-        return builder.load(_pointer(builder, args[0]))
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
 def poke(typing_context, address, value):
     """Store an int64."""
 

@@ -6,8 +6,10 @@ rows of 512 bytes takes half as long as copying them.
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
+from vfs.kernels.locate import OFFSET, S_BYTE, S_FILE, S_START, S_STOP, locate, row_of, tables
 from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, inner
 
 # working memory of `box_rows`, a row for each axis: distance in the file and in the output, length, where we are
@@ -133,19 +135,6 @@ def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_b
 
 
 @inner
-def _file_at(files, position):
-    """Index of the last file whose stream starts at or before `position`, -1 where there is none."""
-    lo, hi = 0, files.shape[0]
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if files[mid, 0] <= position:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo - 1
-
-
-@inner
 def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
     """Rows of the part of a frame that a region wants; bytes and places count from the frame's first ones.
 
@@ -186,24 +175,24 @@ def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
 
 _MANY = 1 << 14  # ranges that room is made for before it is known that they are needed
 
-STRIDE, HEADER, STORED, OFFSET, WORD_BYTES, WORD_PIXELS, NAV_SHAPE = range(7)
-"""What `plan_frames` has to know of an array of frames: frame n starts at stream byte `n * stride + header`, number of stored frames,
-stored frame = scan position + offset, bytes and pixels of a word, then the length of each navigation axis."""
+WORD_BYTES, WORD_PIXELS, NAV_SHAPE = range(OFFSET + 1, OFFSET + 4)
+"""What `plan_frames` has to know of an array of frames behind the numbers of `vfs.kernels.locate`: bytes and pixels of a
+word, then the length of each navigation axis."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def plan_frames(region, how, pieces, files, chosen, rows, most):
+def plan_frames(region, how, pieces, stream, chosen, rows, most):
     """Read ranges of a region of an array of frames.
 
     Most of what a process takes to its first frame, where no kernel is compiled yet, is to compile this: nothing in here makes arrays, slices
-    them or calls `min` and `max`, each of which numba compiles anew, and no view of a row is taken in a loop (its reference counts are atomic).
+    them or calls `min` and `max`, each of which numba compiles anew, no plain 0 or -1 goes to a function (a literal is a type of its own,
+    and a function compiled once more), and no view of a row is taken in a loop (its reference counts are atomic).
 
     Args:
         region: int64[3, ndim], start, stop and step; navigation axes first.
         how: int64[6 + nav_ndim], see `NAV_SHAPE`.
         pieces: int64[p, 3 * sig_ndim + 2], see `frame_rows`.
-        files: int64[f, 4]; the stream of bytes from `T_START` to `T_STOP` lies in file `FILE` from byte `BYTE` on:
-            columns T_START, T_STOP, BYTE, FILE; sorted, without overlap. What no file covers is blank.
+        stream: int64[f, 4], see `vfs.kernels.locate`. What no file covers is blank.
         chosen: int64[m] scan positions that the (flat) navigation axis shows, or empty: all.
         rows: int64[m, 11], m > ndim, for the ranges; the rest of it is working memory.
         most: ranges at most.
@@ -244,33 +233,28 @@ def plan_frames(region, how, pieces, files, chosen, rows, most):
     for k in range(nav):
         rows[k, _INDEX] = region[0, k]
 
-    n, covered, file = first, 0, -1
+    where = tables(how, chosen, stream)
+    n, covered, file = first, 0, np.int64(-1)  # file: row of the stream that was needed last
     for f in range(frames):
-        frame = 0
+        position = np.int64(0)
         for k in range(nav):
-            frame = frame * how[NAV_SHAPE + k] + rows[k, _INDEX]
+            position = position * how[NAV_SHAPE + k] + rows[k, _INDEX]
         for k in range(nav - 1, -1, -1):
             rows[k, _INDEX] += region[2, k]
             if rows[k, _INDEX] < region[1, k]:
                 break
             rows[k, _INDEX] = region[0, k]
-        if chosen.shape[0] > 0:
-            frame = chosen[frame]
-        frame += how[OFFSET]
-        if frame < 0 or frame >= how[STORED]:
+        base, file = locate(where, position, rows[table, START], file)
+        if base < 0:
             continue
-        base = frame * how[STRIDE] + how[HEADER]
-        a = base + rows[table, START]
-        if file < 0 or a < files[file, 0] or a >= files[file, 1]:
-            file = _file_at(files, a)
-        whole = file >= 0 and base + high <= files[file, 1]
+        whole = file >= 0 and base + high <= stream[file, S_STOP]
         r, line = table, 0
         while r < first:
             if whole and (r > table or rows[r, LINES] > 1):  # as most frames: all of it lies in one file
                 end = n + first - r
                 if end <= rows.shape[0]:
-                    rows[shift, FILE], rows[shift, DEST] = files[file, 3], f * size
-                    rows[shift, START] = rows[shift, STOP] = base + files[file, 2] - files[file, 0]
+                    rows[shift, FILE], rows[shift, DEST] = stream[file, S_FILE], f * size
+                    rows[shift, START] = rows[shift, STOP] = base + stream[file, S_BYTE] - stream[file, S_START]
                     while r < first:
                         for k in range(COLUMNS):
                             rows[n, k] = rows[r, k] + rows[shift, k]
@@ -288,23 +272,23 @@ def plan_frames(region, how, pieces, files, chosen, rows, most):
                 if line > last:
                     r, line = r + 1, 0
                 while a < b and n <= rows.shape[0]:
-                    if file < 0 or a < files[file, 0] or a >= files[file, 1]:
-                        file = _file_at(files, a)
-                    if file < 0 or a >= files[file, 1]:  # no file here: blank until the next one starts
-                        if file + 1 >= files.shape[0] or files[file + 1, 0] >= b:
+                    file = row_of(where, a, file)
+                    if file < 0:  # in no file: blank until the next one begins
+                        after = -1 - file
+                        if after >= stream.shape[0] or stream[after, S_START] >= b:
                             break
-                        file += 1
-                        gone = (files[file, 0] - a) // word_bytes * word_pixels - skip
-                        a = files[file, 0]
+                        file = after
+                        gone = (stream[file, S_START] - a) // word_bytes * word_pixels - skip
+                        a = stream[file, S_START]
                         to += gone * by
                         count -= gone
                         skip = 0
                     end, here = b, count
-                    if files[file, 1] < b:
-                        end = files[file, 1]
+                    if stream[file, S_STOP] < b:
+                        end = stream[file, S_STOP]
                         here = (end - a) // word_bytes * word_pixels - skip
-                    move = files[file, 2] - files[file, 0]
-                    n = push(rows, first, n, files[file, 3], a + move, end + move, to, by, skip, here, plane, word_bytes, word_pixels)
+                    move = stream[file, S_BYTE] - stream[file, S_START]
+                    n = push(rows, first, n, stream[file, S_FILE], a + move, end + move, to, by, skip, here, plane, word_bytes, word_pixels)
                     if plane == 0:
                         covered += here
                     to += here * by

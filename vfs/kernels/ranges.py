@@ -26,9 +26,12 @@ from numba import njit
 
 FILE, START, STOP, DEST, STEP, SKIP, COUNT, PLANE, LINES, PITCH, NEXT = range(11)
 COLUMNS = 11
+NO_ROWS = np.empty((0, COLUMNS), np.int64)
+NO_LIMIT = 1 << 62
+"""More than there can be of anything: ranges of a plan, bytes of a window."""
 
 inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-"""For functions that only kernels call: nothing is compiled to call them from elsewhere; the cache of their callers holds them."""
+"""Decorates functions that only kernels call: nothing is compiled to call them from elsewhere, and the cache of their callers holds them."""
 
 TOGETHER = 16
 """Ranges at most whose interleaved lines are taken in the order of the file."""

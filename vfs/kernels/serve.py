@@ -20,8 +20,9 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 
 from vfs.kernels.fetch import GAP
-from vfs.kernels.intrinsics import memcpy, pread, preadv, swap_bytes
-from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, clock_gettime, memory16, memory32, memory64, peek, peek32, poke, room, state, statx
+from vfs.kernels.intrinsics import memcpy, peek, pread, preadv, swap_bytes
+from vfs.kernels.locate import file_byte, locate
+from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, clock_gettime, memory16, memory32, memory64, peek32, poke, room, state, statx
 
 # words of `native.STATE`
 INFO, SLOW, SOURCES, COUNT, PIECES, MASK, COUNTERS = range(7)
@@ -38,7 +39,7 @@ EPOCH, INSIDE, LINE = 16, 24, 8
     FRAME,  # bytes of a frame; 0: pieces only
     AXES,  # navigation axes, and where their lengths are: of the grid of chunks, of a chunk, of the array
     GRID,
-    STREAM,  # see `vfs.layout.FrameLayout`, and where its tables are
+    STREAM,  # where a `FrameLayout` has its tables, and their lengths, see `vfs.kernels.locate`; so the next four, in their order there
     ROWS,
     STRIDE,
     HEADER,
@@ -206,8 +207,8 @@ def _swap64(to, n):
 
 
 @_inner
-def frame_at(source, number, k):
-    """Stored frame number of frame `k` of file `number`: -1 where it is none, and how many follow one another."""
+def position_at(source, number, k):
+    """Scan position of frame `k` of file `number`: -1 where it is none, and how many follow one another."""
     axes = peek(source + 8 * AXES)
     grid = peek(source + 8 * GRID)
     position = 0
@@ -224,30 +225,14 @@ def frame_at(source, number, k):
         k //= chunk
         position += at * below
         below *= length
-    choices = peek(source + 8 * CHOICES)
-    if choices:
-        position = peek(peek(source + 8 * CHOSEN) + 8 * position)
-        run = 1
-    frame = position + peek(source + 8 * OFFSET)
-    stored = peek(source + 8 * STORED)
-    if frame < 0 or frame >= stored:
-        return -1, 0
-    return frame, min(run, stored - frame)
+    return position, run
 
 
 @_inner
-def stream_row(rows, n, byte):
-    """Address of the row of a stream that a byte lies in, 0 where there is none."""
-    lo, hi = 0, n
-    while lo < hi:
-        mid = (lo + hi) // 2
-        if peek(rows + 32 * mid) <= byte:
-            lo = mid + 1
-        else:
-            hi = mid
-    if lo == 0 or peek(rows + 32 * (lo - 1) + 8) <= byte:
-        return 0
-    return rows + 32 * (lo - 1)
+def places(source):
+    """What `vfs.kernels.locate.tables` returns, of a source."""
+    chosen, choices = peek(source + 8 * CHOSEN), peek(source + 8 * CHOICES)
+    return source + 8 * STRIDE, chosen, choices, peek(source + 8 * STREAM), peek(source + 8 * ROWS)
 
 
 @_inner
@@ -258,30 +243,27 @@ def _direct(source, number, first, last, to):
     """
     move = 1 if to else 0
     frame = peek(source + 8 * FRAME)
-    stride, header = peek(source + 8 * STRIDE), peek(source + 8 * HEADER)
-    rows, n = peek(source + 8 * STREAM), peek(source + 8 * ROWS)
+    where = places(source)
+    stride, header, stored = peek(source + 8 * STRIDE), peek(source + 8 * HEADER), peek(source + 8 * STORED)
+    single = peek(source + 8 * CHOICES) > 0 or stride != frame
     pieces = _room_for_places()
     nowhere = _room_for_a_gap()
     file, start, end, used = -1, 0, 0, 0  # what is to be read next: of that file, from there to there, to so many places
-    row = 0
+    row = -1
     while first < last:
         k, within = first // frame, first % frame
-        stored, run = frame_at(source, number, k)
-        if stored < 0:
+        position, run = position_at(source, number, k)
+        if position < 0:
             return NO_ANSWER
-        begin = stored * stride + header
-        if row == 0 or begin < peek(row) or begin >= peek(row + 8):
-            row = stream_row(rows, n, begin)
-            if row == 0:
-                return NO_ANSWER
-        whole = 1
-        if stride == frame:
-            whole = min(run, (peek(row + 8) - begin) // frame)
-        if whole < 1 or begin + frame > peek(row + 8):
+        begin, row = locate(where, position, 0, row)
+        here, at, left = file_byte(where, begin, row)
+        if row < 0:
+            return NO_ANSWER
+        whole = 1 if single else min(run, stored - (begin - header) // stride, left // frame)
+        if whole < 1 or left < frame:
             return NO_ANSWER
         take = min(whole * frame - within, last - first)
-        at = begin + within - peek(row) + peek(row + 16)
-        here = peek(row + 24)
+        at += within
         if used and (here != file or at < end or at > end + GAP or used > 2 * TOGETHER - 2):
             wrong = _fetch(source, file, start, pieces, used)
             if wrong == 0 and here != file:

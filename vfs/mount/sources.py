@@ -88,7 +88,7 @@ class Source:
         shape = array.shape[:nav]
         chunks = shape if self.npy else array.chunks[:nav]
         counts = (1,) * nav if self.npy else array.grid.counts[:nav]
-        chosen = np.empty(0, np.int64) if layout.chosen is None else layout.chosen
+        how, chosen = layout.how
         paths = [os.fsencode(path) + b"\0" for path in files.paths]
         text = np.frombuffer(b"".join(paths), np.uint8)
         self.opened = np.zeros(len(files), np.int64)
@@ -108,8 +108,7 @@ class Source:
             self.kept.append(np.ascontiguousarray(table, np.int64))
             self.words[word] = self.kept[-1].ctypes.data
         self.words[serve.AXES], self.words[serve.ROWS], self.words[serve.CHOICES] = nav, len(layout.stream), len(chosen)
-        self.words[serve.STRIDE], self.words[serve.HEADER] = layout.stride, layout.header
-        self.words[serve.STORED], self.words[serve.OFFSET] = layout.stored, layout.offset
+        self.words[serve.STRIDE : serve.OFFSET + 1] = how[: serve.OFFSET + 1 - serve.STRIDE]
         self.words[serve.BESIDE] = 1 if self.npy else math.prod(array.grid.counts[nav:])
         self.words[serve.FRAMES] = math.prod(chunks)
         if not (isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):

@@ -14,7 +14,7 @@ from vfs.dataset import Dataset, Files
 from vfs.decode import BlockDecoder, Decoder
 from vfs.formats.description.schema import MOST, Value
 from vfs.headers import nav_dims
-from vfs.layout import BlockLayout, FrameLayout
+from vfs.layout import Layout
 
 REQUIRED = ("dtype", "shape")
 OPTIONAL = ("dims", "sig_ndim", "fill_value", "attributes", "conventions", "companion")
@@ -46,7 +46,7 @@ class Common:
         self,
         path: str,
         files: Files,
-        layout: FrameLayout | BlockLayout,
+        layout: Layout,
         decoder: Decoder | BlockDecoder,
         group: Mapping[str, Any],
         block: tuple[int, ...] = (),

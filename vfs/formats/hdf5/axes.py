@@ -220,9 +220,9 @@ def _values(entry: Stored, take: Callable[[Sequence[int]], Sequence[int]] = lamb
     out = np.full(shape, entry.fill, entry.dtype.newbyteorder("="))
     layout = entry.layout
     try:
-        if isinstance(layout, BlockLayout) and layout.whole:
+        if layout.whole:
             decoder = cast(BlockDecoder, entry.decoder)
-            for box, stored, lead, (file, start, size, number) in layout.touched(region):
+            for box, stored, lead, (file, start, size, number) in cast(BlockLayout, layout).touched(region):
                 made = decoder.decode_block(np.frombuffer(read_at(entry.files[file], size, start), np.uint8), number, stored)
                 ends = [min(b, n) for b, n in zip(box.stop, shape, strict=True)]
                 of = tuple(slice(p, p + e - a) for p, a, e in zip(lead, box.start, ends, strict=True))

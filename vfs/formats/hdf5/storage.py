@@ -13,7 +13,7 @@ from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import FormatError
 from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, FilterDecoder, Held
 from vfs.h5.facts import AbsentError, Data, LeftOutError, Mapped, Survey
-from vfs.layout import BlockLayout, FrameLayout
+from vfs.layout import BlockLayout, FrameLayout, Layout
 
 _MOST_BLOCKS = 20_000_000
 
@@ -55,7 +55,7 @@ class Stored:
     dtype: np.dtype
     files: tuple[str, ...]
     fill: Any
-    layout: FrameLayout | BlockLayout
+    layout: Layout
     decoder: Decoder | BlockDecoder
     blocks: Blocks | None = None
     chunk: tuple[int, ...] = ()

@@ -44,9 +44,9 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
 from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
-from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads, upside_down
+from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
 from vfs.headers import nav_dims, read_at
-from vfs.layout import FrameLayout, altered, whole_frame
+from vfs.layout import FrameLayout, altered, mirrored, whole_frame
 
 _MOST_HDR = 1 << 16  # bytes a .hdr file may have
 _MOST_SCAN = 1 << 32  # positions of a scan
@@ -74,7 +74,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     geometry, found = read_heads(mib_paths, hdr)
     decoder, sig, payload, pieces = pixels(found.paths[0], geometry)
     if flip_y:
-        pieces = upside_down(pieces, sig[0])
+        pieces = mirrored(pieces, 0)
 
     record = geometry.header + payload
     counts = found.sizes // record

@@ -197,15 +197,6 @@ def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tu
     return decoder, sig, halves * size // decoder.word_pixels * 8, np.concatenate(planes)
 
 
-def upside_down(pieces: np.ndarray, height: int) -> np.ndarray:
-    """The pieces of a frame (origin y x, shape y x, strides y x, first element, plane) with the last row first."""
-    turned = pieces.copy()
-    turned[:, 0] = height - pieces[:, 0] - pieces[:, 2]
-    turned[:, 4] = -pieces[:, 4]
-    turned[:, 6] += (pieces[:, 2] - 1) * pieces[:, 4]
-    return turned
-
-
 def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: int) -> np.ndarray:
     """Index of the first frame of every file that has whole ones: its sequence number minus the smallest, which may be in a file that was cut before its end.
 
