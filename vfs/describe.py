@@ -19,7 +19,7 @@ from vfs.api.groups import VirtualArray, VirtualGroup
 from vfs.api.opening import Opening
 from vfs.dataset import Dataset
 from vfs.decode import CodecDecoder, PlainDecoder
-from vfs.documents import plain_json
+from vfs.documents import json_number, plain_json
 from vfs.errors import OptionError
 from vfs.formats.description import VERSION
 from vfs.formats.description.blocks import MixedDecoder
@@ -163,12 +163,8 @@ def _array(array: VirtualArray, names: _Names) -> dict[str, Any]:
 def _fill(dataset: Dataset, stored: np.dtype) -> Any:
     fill = np.asarray(dataset.fill).astype(stored)[()].item()
     if isinstance(fill, complex):
-        return [_number(fill.real), _number(fill.imag)] if fill else 0
-    return _number(fill) if isinstance(fill, float) else fill
-
-
-def _number(value: float) -> Any:
-    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return [json_number(fill.real), json_number(fill.imag)] if fill else 0
+    return json_number(fill)
 
 
 def _frames(dataset: Dataset, layout: FrameLayout) -> tuple[dict[str, Any], list[int]]:

@@ -45,12 +45,12 @@ def _document(value: Mapping[str, Any]) -> bytes:
 
 def _fill(array: ArrayReader) -> Any:
     fill = array.fill
-    return [_number(fill.real), _number(fill.imag)] if array.dtype.kind == "c" else _number(fill)
+    return [json_number(fill.real), json_number(fill.imag)] if array.dtype.kind == "c" else json_number(fill)
 
 
-def _number(value: Any) -> Any:
-    """A number as zarr v3 writes fill values: what JSON does not have, as text."""
-    plain = value.item()
+def json_number(value: Any) -> Any:
+    """Write a number (of numpy or Python) as zarr v3 writes fill values: as text what JSON does not have."""
+    plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(plain, float) or math.isfinite(plain):
         return plain
     return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"

@@ -47,7 +47,7 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
     if known is not None and offset >= 0 and (offset + size <= len(known[0]) or known[1].st_size == len(known[0])):
         got = known[0][offset : offset + size]
     else:
-        got = _read(path, size, offset)[0]
+        got = read_and_stat(path, size, offset)[0]
     if len(got) < size and not short_ok:
         raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header at byte {offset:,}, found {len(got):,}; the file looks truncated")
     return got
@@ -59,13 +59,19 @@ def read_first(path: str, size: int) -> bytes:
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
     """
-    head, found = _read(path, size, 0)
+    head, found = read_and_stat(path, size)
     remember(absolute(path), head, found)
     return head
 
 
-def _read(path: str, size: int, offset: int) -> tuple[bytes, os.stat_result]:
-    """Returns (what a file has of the bytes that are asked for, what it is)."""
+def read_and_stat(path: str, size: int, offset: int = 0) -> tuple[bytes, os.stat_result]:
+    """Read what a file has of `size` bytes from `offset` on.
+
+    Returns: (bytes, what the file is).
+
+    Raises:
+        MissingSourceError, SourceError: the file cannot be read.
+    """
     try:
         fd, found = open_found(path)
         try:

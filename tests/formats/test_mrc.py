@@ -159,18 +159,11 @@ def test_movies_know_their_scan(tmp_path: Path) -> None:
         vfs.open_group(path)["scan_coordinates"][...]
 
 
-
-
 def test_a_packed_movie_knows_its_scan(tmp_path: Path) -> None:
     twin = frames_of((6, 4, 5), "u2")
     path = write_mrc(tmp_path, twin, 6, name="run_movie.mrc.gz").rename(tmp_path / "run_movie.mrc")  # its content says that it is packed
     (tmp_path / "run_info.txt").write_text("Scan - Size X = 3\nScan - Size Y = 2\n")
     same(vfs.open(path, format="mrc")[...], twin.reshape(2, 3, 4, 5))
-
-
-def test_truncated(tmp_path: Path) -> None:
-    path, twin, _ = row(tmp_path)
-    check_truncated(path, path, twin, format="mrc")
 
 
 @pytest.mark.parametrize("mode", [6, 101])

@@ -9,13 +9,14 @@ names may be freed that were taken out of the table.
 from __future__ import annotations
 
 import numpy as np
-from numba import cfunc, njit, types
+from numba import cfunc, types
 
 from vfs.kernels import serve
 from vfs.kernels.intrinsics import memcpy, peek
 from vfs.kernels.locate import S_FILE, S_START, S_STOP, locate, stream_word
 from vfs.kernels.native import atomic_add, atomic_load, call, call_fill, call_word, peek8, peek32, poke, poke8, poke32, room, state
 from vfs.kernels.paths import BASIS, PRIME, hashed, inode
+from vfs.kernels.ranges import inner
 from vfs.kernels.serve import (
     ALWAYS,
     BESIDE,
@@ -66,10 +67,9 @@ _THREAD = 16  # where struct fuse_context has the number of the thread that asks
 
 _room_for_attributes, _room_for_a_number = room(ATTRIBUTES), room(4)
 _room_for_numbers, _room_for_cuts, _room_for_hashes = room(_MOST), room(_MOST + 1), room(_MOST + 1)
-_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 
-@_inner
+@inner
 def _find(h, text, length):
     """Address of the name of that text, 0 where there is none."""
     names = peek(state() + 8 * NAMES)
@@ -89,7 +89,7 @@ def _find(h, text, length):
     return 0
 
 
-@_inner
+@inner
 def _resolve(path):
     """(name, how many numbers follow it, number of the file or folder among those with so many, hash of the path, its length); name 0: not known."""
     text = path + 1  # without the slash
@@ -135,7 +135,7 @@ def _resolve(path):
     return 0, 0, 0, h, length
 
 
-@_inner
+@inner
 def _good(path):
     """As `_resolve`, and the source of the name last: it is good now. To be called inside."""
     name, k, index, h, length = _resolve(path)
@@ -143,7 +143,7 @@ def _good(path):
     return (name if source else 0), k, index, h, length, source
 
 
-@_inner
+@inner
 def _unchanged(source, number):
     """Whether the files that hold a file of a source are as they were last found. -1: not known here."""
     paths = peek(source + 8 * PATHS)
@@ -179,12 +179,12 @@ def _unchanged(source, number):
     return -1
 
 
-@_inner
+@inner
 def _count():
     atomic_add(peek(state() + 8 * COUNTERS), 1)
 
 
-@_inner
+@inner
 def _opened(path, info):
     name, k, index, _, _, source = _good(path)
     if name == 0 or k != peek(name + 8 * AXES) or peek32(info) & 3:
@@ -200,7 +200,7 @@ def _opened(path, info):
     return True
 
 
-@_inner
+@inner
 def _met():
     """Whether the thread that asks is known to be one that reads: else the interpreter finds out whose it is."""
     context = peek(state() + 8 * CONTEXT)
@@ -222,7 +222,7 @@ def open_file(path, info):
     return np.int32(call(peek(state() + 8 * SLOW_OPEN), path, info, 0, 0, 0, 0))
 
 
-@_inner
+@inner
 def _described(path, attributes):
     name, k, _, h, _, _ = _good(path)
     if name == 0:
@@ -245,7 +245,7 @@ def get_attributes(path, attributes, info):
     return np.int32(call(peek(state() + 8 * SLOW_STAT), path, attributes, info, 0, 0, 0))
 
 
-@_inner
+@inner
 def _listed(path, buffer, fill, offset, flags):
     name, k, _, h, length, _ = _good(path)
     long = peek(state() + 8 * STAT_BYTES)

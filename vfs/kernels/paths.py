@@ -9,13 +9,13 @@ import numpy as np
 from numba import njit
 
 from vfs.kernels.native import peek8
+from vfs.kernels.ranges import inner
 
 BASIS = np.uint64(0xCBF29CE484222325)
 PRIME = np.uint64(0x100000001B3)
-_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 
-@_inner
+@inner
 def hashed(h, text, start, stop):
     """FNV-1a of the bytes `start` to `stop` at an address, going on from `h`, of which `BASIS` is the first."""
     for i in range(start, stop):
@@ -23,7 +23,7 @@ def hashed(h, text, start, stop):
     return h
 
 
-@_inner
+@inner
 def inode(h):
     """The inode number that follows from a path's hash: never 0 or 1, at most 63 bits."""
     h ^= h >> np.uint64(33)

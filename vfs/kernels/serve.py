@@ -23,6 +23,7 @@ from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import memcpy, peek, pread, preadv, swap_bytes
 from vfs.kernels.locate import file_byte, locate
 from vfs.kernels.native import atomic_add, atomic_load, atomic_swap, call, clock_gettime, memory16, memory32, memory64, peek32, poke, room, state, statx
+from vfs.kernels.ranges import inner
 
 # words of `native.STATE`
 INFO, SLOW, SOURCES, COUNT, PIECES, MASK, COUNTERS = range(7)
@@ -88,12 +89,14 @@ _room_for_statx = room(32 + 1)
 _room_for_a_time = room(2)
 _room_for_places = room(2 * 2 * TOGETHER)
 _room_for_a_gap = room(GAP // 8)
-_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 
 
 def handle(source: int, number: int) -> int:
-    """What `fi->fh` is for file `number` of a source."""
+    """Get what `fi->fh` is for file `number` of a source, and what piece `number` is found by. It is never 0."""
     return OURS | source << _NUMBER | number
+
+
+handle_of = inner(handle)  # for kernels
 
 
 def parts(fh: int) -> tuple[int, int]:
@@ -101,12 +104,7 @@ def parts(fh: int) -> tuple[int, int]:
     return (fh & ~OURS) >> _NUMBER, fh & ((1 << _NUMBER) - 1)
 
 
-def piece_key(source: int, number: int) -> int:
-    """What stands for a piece in the table; never 0."""
-    return OURS | source << _NUMBER | number
-
-
-@_inner
+@inner
 def source_of(which):
     """Address of a source that is good now; 0: there is none, any more. To be called inside."""
     places = atomic_load(state() + 8 * COUNT)
@@ -123,13 +121,7 @@ def source_of(which):
     return source
 
 
-@_inner
-def handle_of(source, number):
-    """`handle` for kernels."""
-    return OURS | source << _NUMBER | number
-
-
-@_inner
+@inner
 def same(fd, name, source, file):
     """Whether a file of a source, an open one or (name: an address that is not 0) one of a folder, has a name and is as it was last found.
 
@@ -148,7 +140,7 @@ def same(fd, name, source, file):
     return peek(found + 40) == size and written == time and changed == atomic_load(peek(source + 8 * CTIMES) + 8 * file)
 
 
-@_inner
+@inner
 def _fetch(source, file, start, pieces, n):
     """Bytes of a file from `start` on, to the `n` places that `pieces` holds (address, bytes), by one call. Returns 0, or `NOT_OPEN` and the file.
 
@@ -176,7 +168,7 @@ def _fetch(source, file, start, pieces, n):
     return 0
 
 
-@_inner
+@inner
 def _checked(source, file):
     """0 where a file that was read is still the one that was opened, else `NOT_OPEN` and the file."""
     fd = atomic_load(peek(source + 8 * FILES) + 8 * file) - 1
@@ -185,28 +177,28 @@ def _checked(source, file):
     return NOT_OPEN + file
 
 
-@_inner
+@inner
 def _swap16(to, n):
     words = carray(memory16(to), n)
     for i in range(np.uint64(n)):
         words[i] = swap_bytes(words[i])
 
 
-@_inner
+@inner
 def _swap32(to, n):
     words = carray(memory32(to), n)
     for i in range(np.uint64(n)):
         words[i] = swap_bytes(words[i])
 
 
-@_inner
+@inner
 def _swap64(to, n):
     words = carray(memory64(to), n)
     for i in range(np.uint64(n)):
         words[i] = swap_bytes(words[i])
 
 
-@_inner
+@inner
 def position_at(source, number, k):
     """Scan position of frame `k` of file `number`: -1 where it is none, and how many follow one another."""
     axes = peek(source + 8 * AXES)
@@ -228,14 +220,14 @@ def position_at(source, number, k):
     return position, run
 
 
-@_inner
+@inner
 def places(source):
     """What `vfs.kernels.locate.tables` returns, of a source."""
     chosen, choices = peek(source + 8 * CHOSEN), peek(source + 8 * CHOICES)
     return source + 8 * STRIDE, chosen, choices, peek(source + 8 * STREAM), peek(source + 8 * ROWS)
 
 
-@_inner
+@inner
 def _direct(source, number, first, last, to):
     """The bytes `first` to `last` behind the header, read from the files; `to` 0: only looks whether these are open.
 
@@ -290,7 +282,7 @@ def _direct(source, number, first, last, to):
     return wrong if wrong else _checked(source, file)
 
 
-@_inner
+@inner
 def find(pieces, mask, key, made):
     """Address of the piece of that key and state, 0 where there is none. To be called inside."""
     at = place(key, mask)
@@ -309,7 +301,7 @@ def place(key, mask):
     return np.int64(mixed >> np.uint64(20)) & mask
 
 
-@_inner
+@inner
 def _from_pieces(source, number, base, first, last, to):
     """The bytes `first` to `last` behind the header, copied from pieces. Returns whether all of them were there."""
     size, per = peek(source + 8 * PIECE), peek(source + 8 * PER)
@@ -335,7 +327,7 @@ def _from_pieces(source, number, base, first, last, to):
     return True
 
 
-@_inner
+@inner
 def _answer(fh, to, size, offset):
     which = (fh & ~OURS) >> _NUMBER
     number = fh & ((1 << _NUMBER) - 1)
@@ -355,7 +347,7 @@ def _answer(fh, to, size, offset):
             return done
     a, b = offset + done - head, last - head
     if peek(source + 8 * FRAME) == 0:
-        return last - offset if _from_pieces(source, number, OURS | which << _NUMBER, a, b, to + done) else NO_ANSWER
+        return last - offset if _from_pieces(source, number, handle_of(which, 0), a, b, to + done) else NO_ANSWER
     width = peek(source + 8 * SWAP)
     if a % width or b % width or done % width:
         return NO_ANSWER
@@ -375,7 +367,7 @@ def _answer(fh, to, size, offset):
     return last - offset
 
 
-@_inner
+@inner
 def enter():
     """Be counted in. Returns where."""
     at = state() + 8 * INSIDE + 8 * LINE * (atomic_load(state() + 8 * EPOCH) & 1)
@@ -383,7 +375,7 @@ def enter():
     return at
 
 
-@_inner
+@inner
 def leave(at):
     """Be counted out."""
     atomic_add(at, -1)

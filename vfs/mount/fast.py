@@ -423,7 +423,7 @@ class Lane:
             done = min(head, offset + size) - offset
             self._copy(to, source.kept[0], offset, done)
         for n in range(a, b + 1):
-            piece = source.piece(n, Piece(self, serve.piece_key(which, n), False, made)).reshape(-1).view(np.uint8)
+            piece = source.piece(n, Piece(self, serve.handle(which, n), False, made)).reshape(-1).view(np.uint8)
             if n == a and follows:
                 self._make_ahead(which, source, b)
             begin = (n - number * source.per) * source.size
@@ -452,7 +452,7 @@ class Lane:
     def _make(self, which: int, source: Source, n: int) -> None:
         try:
             with suppress(VfsError, MemoryError, OSError):  # who comes for it gets the error
-                source.piece(n, Piece(self, serve.piece_key(which, n), True, source.sources.moves.item(0)))
+                source.piece(n, Piece(self, serve.handle(which, n), True, source.sources.moves.item(0)))
         finally:
             with self._lock:
                 self._making.discard((which, n))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from vfs.boundary import open_found, read_open
 from vfs.decode import PlainDecoder
-from vfs.errors import FormatError, OptionError, SourceError
+from vfs.errors import FormatError, OptionError
 from vfs.formats.mib.decoders import RawDecoder
-from vfs.headers import read_at
+from vfs.headers import read_and_stat, read_at
 from vfs.layout import whole_frame
 
 _HEAD = 1024  # bytes that are read of every file: holds the headers of one and of four chips
@@ -83,7 +81,9 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
     least, lowest = (1 << 62, ""), b""
     at, stop, words, last, end, tail = _Words()
     for k, path in enumerate(paths):
-        head, found = _head(path)
+        head, found = read_and_stat(path, _HEAD)
+        if not head:
+            raise FormatError(f"{path}: expected frames, found an empty file")
         digits = head[4:at]
         if head[at:stop] != words or head[last:end] != tail or not digits.isdigit() or head[:4] != b"MQ1," or (last and b"\0" in head[:last]):
             digits, key, (at, stop, words, last, end, tail) = _parsed(head, path)
@@ -102,23 +102,6 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
     if (np.diff(sequences[order]) == 0).any():
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
     return first, MibFiles(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], ctimes[order], lowest)
-
-
-def _head(path: str) -> tuple[bytes, os.stat_result]:
-    """Returns (first bytes, what the file is)."""
-    try:
-        fd, found = open_found(path)
-        try:
-            head = read_open(fd, _HEAD, 0)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        if isinstance(error, SourceError):
-            raise
-        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
-    if not head:
-        raise FormatError(f"{path}: expected frames, found an empty file")
-    return head, found
 
 
 def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
