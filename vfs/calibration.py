@@ -1,4 +1,5 @@
-"""Positions of the elements along axes, as files say them: values and arithmetic, no files.
+"""Calibration of axes: the positions of elements along them, as a file says. Only values and
+arithmetic, no files.
 
 Formats put what a file says into the attribute `calibration` of a data set: axis name -> some of `scale`, `offset` (of element 0) and
 `unit`, or, of an axis with uneven steps, `values`, the array of the set that holds a position for each element.

@@ -1,4 +1,4 @@
-"""What a format says about its files: frozen, picklable values. Nothing is read through them.
+"""What a format says about its files, as frozen values that can be pickled. They read no elements.
 
 `Files` are the files of a set with the size and time they had when it was opened; a `Dataset` is one array of it: where its
 elements are (`layout`), what they are (`decoder`), what its axes are called. A format's `open` returns its datasets in
@@ -28,7 +28,7 @@ from vfs.layout import FrameLayout, Layout, altered, whole_frame
 T = TypeVar("T")
 
 TRIES = range(5)
-"""Times that something is read whose files are touched meanwhile."""
+"""One for each time that something is read anew because a file was touched while it was read."""
 
 _moves = count(1)
 
@@ -37,18 +37,19 @@ _moves = count(1)
 class Files:
     """The files of a set, in the order that `FILE` of a read range counts.
 
-    A file is the one that was opened as long as its size and its time of writing are the same. Where only its time of change is another
-    one it was *touched*: somebody gave it other rights, links or another name and back, or put other bytes into it, or another file into
-    its place, with the old time of writing. Nothing tells which. So it is read as it is now, and what is kept of the set is stale: `moves` is
-    part of what kept things are called.
+    A file counts as unchanged as long as its size and its time of writing (mtime) are the same. If only its time of
+    change (ctime) differs, it was *touched*: somebody changed its rights or links, renamed it and back, or gave it other
+    bytes, or put another file into its place, with the old mtime. Nothing tells which. So it is read as it is now, and
+    everything cached of the set is stale: `moves` is part of the keys of caches.
 
     Attributes:
         paths: absolute paths.
         sizes: int64[n] bytes at opening; -1 where a file was missing.
         times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
-        boundary: where they may lie when they are read.
-        ctimes: int64[n] time of change when the file was last looked at, ns; 0: not known. Neither these nor `moves` are pickled.
-        moves: int64[1], another number each time that a file was found to be touched; 0: none was.
+        boundary: folders in which they may lie when they are read.
+        ctimes: int64[n] time of change (ctime) when the file was last looked at, ns; 0: not known. Not
+            pickled, nor is `moves`.
+        moves: int64[1], gets a new number each time a file is found to be touched; 0: none was.
     """
 
     paths: tuple[str, ...]
@@ -99,12 +100,14 @@ class Files:
         return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current(), np.array(ctimes, np.int64))
 
     def like(self, file: int, now: os.stat_result) -> bool:
-        """Whether a file looks as it did when it was opened; of files whose size is not known (-1) any does."""
+        """Returns True if a file has the size and mtime of when it was opened. A file of unknown size
+        (-1) always passes.
+        """
         size = self.sizes.item(file)
         return bool(size < 0 or (now.st_size == size and now.st_mtime_ns == self.times.item(file)))
 
     def same(self, file: int, now: os.stat_result) -> bool:
-        """`like`, and from now on it is known what was touched."""
+        """Do what `like` does, and note in `ctimes` and `moves` if the file was touched."""
         if not self.like(file, now):
             return False
         if now.st_ctime_ns != self.ctimes.item(file):
@@ -114,10 +117,10 @@ class Files:
         return True
 
     def settled(self, read: Callable[[], T]) -> T:
-        """Read something of one state of the files: again where one of them turned out to be in another one meanwhile.
+        """Call `read` until no file is touched while it runs, so that its result is of one state of the files.
 
         Raises:
-            SourceChangedError: that does not come to an end.
+            SourceChangedError: files are touched each time.
         """
         for _ in TRIES:
             before = self.moves.item(0)
@@ -127,11 +130,13 @@ class Files:
         raise self.restless()
 
     def restless(self) -> SourceChangedError:
-        """The error for what cannot be read of one state."""
+        """Returns the error for files that are touched again and again while they are read."""
         return SourceChangedError(f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it when that is over")
 
     def unremembered(self) -> Files:
-        """The same files, to be read whatever became of them since they were looked at."""
+        """Returns the same files without sizes and times: they are read even if they changed since they
+        were opened.
+        """
         return altered(self, sizes=np.full_like(self.sizes, -1), times=np.zeros_like(self.times))
 
     def __len__(self) -> int:
@@ -139,24 +144,25 @@ class Files:
 
 
 _MOST_BLANK = 1000
-"""A scan shape of more frames than so many times those stored is a slip of the hand."""
+"""A scan shape is taken for a typing error if it has more than this many times the stored frames."""
 
 
 @dataclass(frozen=True)
 class Absence:
-    """One thing that the files of a set should hold and do not, or hold and that is not shown.
+    """Something that a set should hold and does not, or that it holds and that is not shown.
 
-    A format reports it and opens what there is; `vfs.api` decides whether that is an error or a warning, by one rule for all formats.
+    A format reports it and opens what there is. `vfs.api` decides whether it is an error or a warning, by one rule for all formats.
 
     Attributes:
-        said: one line: the file, what was expected, what was found.
-        refused: class of the error that opening is, unless `allow_incomplete` is said; None where the numbers that are shown are
-            right: then it is a warning.
+        said: one line that names the file, what was expected and what was found.
+        refused: class of the error that opening raises without `allow_incomplete`. None: all that is
+            shown is right, so it is a warning.
         allowed: what `allow_incomplete` shows instead, as the end of a sentence: "shows their frames as blank".
         counts: how much is absent, for the attribute `incomplete`: "files_missing", "frames_missing",
             "blocks_missing" (where they are no frames), "frames_left_out", "bytes_left_over".
         files: paths of files that are missing, as far as their names are known.
-        main: it is the main array that is absent: `vfs.open` refuses, `vfs.open_group` shows the others with a warning.
+        main: True where the main array is absent: `vfs.open` fails, `vfs.open_group` shows the others
+            with a warning.
     """
 
     said: str
@@ -168,31 +174,33 @@ class Absence:
 
     @property
     def of_scan(self) -> bool:
-        """It says only how the frames that are stored fit the scan that the files tell of, which another `nav_shape` may say anew."""
+        """True where it only says that the stored frames do not fill the scan of the files; another
+        `nav_shape` may mend that.
+        """
         return self.refused is None and bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """One array of a set of files.
+    """One array of a set of files: where its elements lie and how they decode, without reading any.
 
     Attributes:
-        path: where it sits in the zarr tree; "data" for the array of a single-array set, else the container's own path
-            ("entry/data", "image_0/data"), companions under their own names ("timestamp").
+        path: its place in the zarr hierarchy; "data" for the array of a single-array set, else the
+            container's own path ("entry/data", "image_0/data"), companions under their own names ("timestamp").
         files: the files that `layout` counts.
-        layout: where the elements are.
-        decoder: what they are.
+        layout: says where the elements lie in the files.
+        decoder: turns stored bytes into elements.
         shape: elements per axis.
         dims: a name per axis.
         nav_ndim: how many of the axes are navigation axes (they come first).
-        fill: what blank places read as.
+        fill: value of elements that no file holds.
         block: elements per axis of the block that is cheapest to read whole (a frame, a tile), or () where it does not matter.
         attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the root, for the main array).
         conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
         group_attrs: the same at the root group (`ome` of an OME-TIFF).
         scan, chosen: shape of the scan, and the flat positions of it that are shown (int64[m]), where `arranged` selected some.
-        absent: what the files should hold of it and do not.
-        companion: True for what stands beside an array (time stamps), False for an array of its own right.
+        absent: what the files should hold of this array and do not.
+        companion: True for an array that belongs to another one (time stamps of its frames).
     """
 
     path: str
@@ -219,23 +227,30 @@ class Dataset:
 
     @property
     def valid(self) -> np.ndarray:
-        """bool, in the shape of the navigation axes: where frames are stored. Of data made of blocks: where any block lies."""
+        """bool, in the shape of the navigation axes: True where a frame is stored; of an array stored
+        in blocks, where any block lies.
+        """
         return self.layout.valid(self.nav_ndim)
 
     @property
     def blanks(self) -> int:
-        """How many frames are not stored, of data that is made of frames. Counting takes no memory for each of them."""
+        """Number of frames that no file holds, without memory for each; 0 of an array that is not
+        stored in frames.
+        """
         return self.layout.blanks(self.nav_ndim)
 
     def blank(self, box: Region) -> np.ndarray:
-        """bool, in the shape of a box, or one that broadcasts to it: the elements for which nothing is stored."""
+        """Returns bool, in the shape of a box or one that broadcasts to it: True for elements that no
+        file holds.
+        """
         return self.layout.blank(box, self.nav_ndim)
 
     def arranged(self, nav_shape: tuple[int, ...] | None = None, sync_offset: int = 0, roi: np.ndarray | None = None) -> Dataset:
-        """The same frames as another scan.
+        """Show the same frames as another scan.
 
         Args:
-            nav_shape: scan shape, slowest axis first. Fewer positions than frames: the rest is left out; more: blank at the end.
+            nav_shape: scan shape, slowest axis first. With fewer positions than frames the rest is left
+                out, with more the end is blank.
             sync_offset: frames to skip at the start (blank frames at the end); negative: so many blank frames first.
             roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of these, in C order of the mask. Of an
                 array that already shows a selection it selects again.
@@ -287,7 +302,9 @@ class Dataset:
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 
     def _calibrated(self, nav: tuple[int, ...] | None, sync_offset: int) -> Mapping[str, Any]:
-        """The attributes, with what holds of the calibration of a scan that is arranged anew."""
+        """Returns the attributes with the part of the calibration that still holds for another scan
+        shape or offset.
+        """
         said = self.attrs.get("calibration")
         if not said:
             return self.attrs
@@ -295,7 +312,9 @@ class Dataset:
         return {**self.attrs, "calibration": calibration.arranged(said, self.dims[:n], self.shape[:n], nav, sync_offset)}
 
     def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
-        """What a scan shape leaves out or leaves blank, beyond what `sync_offset` asks for; None where it fits the stored frames."""
+        """Returns what a scan shape leaves out or blank, apart from what `sync_offset` asks for; None
+        where it fits the stored frames.
+        """
         stored = self.layout.stored_frames(self.nav_ndim)
         shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
         said = f"{self._named}: nav_shape {','.join(map(str, nav))} holds {shown:,} frames, {stored:,} are stored"
@@ -309,7 +328,9 @@ class Dataset:
 
     @property
     def _named(self) -> str:
-        """The array for messages: its first file, and its path where it is not the only one."""
+        """The name of the array in messages: its first file, with its path in the set where that has
+        several arrays.
+        """
         file = self.files.paths[0] if len(self.files) else ""
         return file if self.path == "data" else f"{file}: {self.path}"
 
@@ -321,10 +342,11 @@ def _are(n: int) -> str:
 def per_frame(
     main: Dataset, path: str, stored: Any, at: int, *, sig_shape: tuple[int, ...] = (), dims: tuple[str, ...] = (), attrs: Mapping[str, Any] | None = None
 ) -> Dataset:
-    """A companion that holds a field of every frame's record (a time stamp of its header, rows behind its pixels), in the scan of `main`.
+    """Make a companion array of a field that every frame's record has (a time stamp in its header, rows
+    behind its pixels).
 
     Args:
-        main: array whose layout is a FrameLayout.
+        main: array of these frames, with a FrameLayout; the companion has its scan.
         stored: dtype of the field in the file.
         at: byte of the record where the field starts.
         sig_shape, dims: shape of the field and names of its axes.
@@ -339,7 +361,7 @@ def per_frame(
 
 @dataclass(frozen=True)
 class Saved:
-    """How another set is opened: what a format answers with where its files only say that.
+    """How to open another set. A format returns it for files that only name other files.
 
     Attributes:
         paths: absolute paths.

@@ -1,4 +1,4 @@
-"""Boxes and grids: plain integer arithmetic, no files, no arrays of data.
+"""Boxes and grids of elements: integer arithmetic only, no files, no data.
 
 A `Region` is a box with steps, in elements: `start`, `stop` (half-open) and `step` (positive) for every axis.
 A `ChunkGrid` cuts a shape into regular chunks; the last chunk of an axis may stick out of the array.
@@ -43,7 +43,7 @@ class Region:
 
     @classmethod
     def of(cls, region: Region | slice | Sequence[slice], shape: Sequence[int]) -> Region:
-        """A region from slices, checked against `shape` and with numpy's rules for slices.
+        """Make a region from slices, by numpy's rules, and check that it fits `shape`.
 
         Args:
             region: a Region (checked), or at most one slice per axis with positive steps; axes not named are taken whole.
@@ -89,18 +89,18 @@ class Region:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """The same region for numpy."""
+        """The region as an index for numpy."""
         return tuple(slice(a, b, s) for a, b, s in zip(self.start, self.stop, self.step, strict=True))
 
     def flat(self, shape: Sequence[int]) -> np.ndarray:
-        """int64[size], flat indices of its elements in an array of this shape, in C order."""
+        """Returns int64[size], the flat indices of its elements in an array of this shape, in C order."""
         made = np.zeros(1, np.int64)
         for n, a, b, s in zip(shape, self.start, self.stop, self.step, strict=True):
             made = (made[:, None] * n + np.arange(a, b, s)).reshape(-1)
         return made
 
     def halves(self) -> tuple[Region, Region]:
-        """Two regions, the first half of the slowest axis that has more than one element, and the rest."""
+        """Cut the region in two, across the slowest axis that has more than one element."""
         axis = next(k for k, n in enumerate(self.shape) if n > 1)
         middle = self.start[axis] + self.shape[axis] // 2 * self.step[axis]
         stop = (*self.stop[:axis], middle, *self.stop[axis + 1 :])
@@ -128,13 +128,15 @@ class ChunkGrid:
         return len(position) == len(self.shape) and all(0 <= p < n for p, n in zip(position, self.counts, strict=True))
 
     def region(self, position: Sequence[int]) -> Region:
-        """The part of the array that the chunk at `position` holds; shorter than `chunks` at the far edges."""
+        """Returns the part of the array that the chunk at `position` holds; it is shorter than `chunks`
+        at the far edges.
+        """
         start = tuple(p * c for p, c in zip(position, self.chunks, strict=True))
         stop = tuple(min(a + c, n) for a, c, n in zip(start, self.chunks, self.shape, strict=True))
         return Region(start, stop, (1,) * len(start))
 
     def touched(self, region: Region) -> Iterator[tuple[int, ...]]:
-        """Positions of the chunks that a non-empty region touches, in C order."""
+        """Returns the positions of the chunks that a region touches, in C order."""
         if region.size == 0:
             return iter(())
         spans = (range(a // c, -(-b // c)) for a, b, c in zip(region.start, region.stop, self.chunks, strict=True))
@@ -144,7 +146,8 @@ class ChunkGrid:
 def flat_boxes(shape: Sequence[int], first: int, last: int) -> Iterator[Region]:
     """Cut the elements `first` to `last` (half-open, C order) of an array into boxes, in order.
 
-    A contiguous piece of a C-ordered array is at most `2 * ndim - 1` boxes: a rest of the current row, of the current plane, …, and back.
+    A contiguous piece of a C-ordered array is at most `2 * ndim - 1` boxes: the rest of a row, the rest of a plane, …,
+    whole steps of the slowest axis, and the same backwards.
     """
     inner = [1] * (len(shape) + 1)  # inner[k]: elements below one step along axis k - 1
     for axis in range(len(shape) - 1, -1, -1):
@@ -167,7 +170,7 @@ def flat_boxes(shape: Sequence[int], first: int, last: int) -> Iterator[Region]:
 
 
 def _indices(cut: slice, length: int, axis: int) -> tuple[int, int, int]:
-    """`slice.indices`, with our errors."""
+    """Does what `slice.indices` does, with our errors."""
     try:
         return cut.indices(length)
     except (TypeError, ValueError) as error:  # bounds that are no integers, a step of 0
@@ -176,12 +179,13 @@ def _indices(cut: slice, length: int, axis: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What numpy basic indexing asks for, in two steps: read `region`, take `post` of it.
+    """A numpy basic index in two steps: read `region`, then apply `post` to what was read.
 
     Attributes:
-        region: what is read.
-        post: applied to what was read: drops the axes that were integers, takes negative steps and the steps of the last axis
-            (read in one piece). Ends with Ellipsis where the index had one: numpy then gives an array even of no axes.
+        region: the box to read.
+        post: index for numpy. It drops the axes that were integers and takes negative steps, and the
+            steps of the last axis, which is read in one piece. It ends with Ellipsis where the index had one: numpy then returns an array, not a
+            scalar, even where no axes are left.
     """
 
     region: Region
@@ -199,7 +203,7 @@ def _is_integer(part: object) -> bool:
 
 
 def select(key: object, shape: Sequence[int]) -> Selection:
-    """Translate a numpy basic index.
+    """Translate a numpy basic index into a `Selection`.
 
     Raises:
         RegionError: newaxis, arrays, lists, masks, floats, indices out of bounds, or too many of them.

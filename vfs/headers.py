@@ -28,13 +28,13 @@ _NPY_MOST = 512  # bytes of such a header, of which most have 128
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
-    """Sort key that takes runs of digits as numbers: frame_2 before frame_10."""
+    """Returns a sort key that compares runs of digits as numbers: frame_2 comes before frame_10."""
     parts = re.split(r"([0-9]+)", name)
     return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
 
 
 def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> bytes:
-    """`size` bytes of a file from `offset` on.
+    """Read `size` bytes of a file from `offset` on.
 
     Args:
         short_ok: accept fewer bytes at the end of the file.
@@ -54,7 +54,8 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
 
 
 def read_first(path: str, size: int) -> bytes:
-    """The first bytes of a file, `size` of them or what there is. Asked for again until the set is open they are not read again, see `read_at`.
+    """Read the first `size` bytes of a file, or what there is. They are remembered until the set is
+    open: `read_at` does not read them again.
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
@@ -88,7 +89,8 @@ def read_and_stat(path: str, size: int, offset: int = 0) -> tuple[bytes, os.stat
 
 
 def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], follow_outside: bool = False) -> list[str]:
-    """File names from names and globs; what a glob finds is in natural order, what is named stays in its order.
+    """Turn names and globs into file names: what a glob finds in natural order, named files in the
+    order given.
 
     Args:
         follow_outside: a glob may find links that lead out of the folder in which it searches.
@@ -127,7 +129,7 @@ def series(path: str) -> str:
 
 
 def file_name(given: Any) -> str:
-    """A name or path as text that can be the name of a file.
+    """Get the text of a name or path, checked that a file can be called so.
 
     Raises:
         OptionError: it cannot.
@@ -142,14 +144,14 @@ def file_name(given: Any) -> str:
 
 
 def nav_dims(ndim: int) -> tuple[str, ...]:
-    """Names of navigation axes: frame; scan_y, scan_x; t, scan_y, scan_x; …"""
+    """Returns names of navigation axes: frame; scan_y, scan_x; t, scan_y, scan_x; …"""
     if ndim < 2:
         return ("frame",) * ndim
     return tuple(f"nav_{k}" for k in range(ndim - 3)) + ("t",) * (ndim > 2) + ("scan_y", "scan_x")
 
 
 def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]:
-    """A shape given as numbers, as "256,256" or as "256x256".
+    """Read a shape given as numbers, as "256,256" or as "256x256".
 
     Raises:
         OptionError: not a shape.
@@ -168,7 +170,7 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
 
 
 def dtype_option(value: Any) -> np.dtype:
-    """A dtype given as numpy takes it.
+    """Read a dtype given in any way that numpy takes.
 
     Raises:
         OptionError: it is none.
@@ -181,7 +183,7 @@ def dtype_option(value: Any) -> np.dtype:
 
 
 def numbered(start: str, ending: str) -> list[tuple[int, str]]:
-    """The files of a numbered series: `start` + digits + `ending`, by number.
+    """List the files of a numbered series, `start` + digits + `ending`, sorted by number.
 
     Args:
         start: path up to the digits; ending: what follows them, in any case.
@@ -212,13 +214,15 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
 
 
 def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """(shape, Fortran order, dtype) of a .npy header; the stream is left behind it.
+    """Read a .npy header. The stream then stands at the first number.
 
     Args:
         most: bytes that it may have.
 
+    Returns: (shape, True for Fortran order, dtype).
+
     Raises:
-        Exception: of any kind, where it is garbled.
+        Exception: of any kind, where the header is garbled.
     """
     start = stream.tell()
     plain = _NPY.match(stream.read(_NPY_MOST))
@@ -241,7 +245,8 @@ def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.d
 
 
 def parse_xml(text: bytes, path: str) -> ElementTree.Element:
-    """The root of an XML document. Documents that declare entities are refused: a few lines of them can fill any memory.
+    """Parse an XML document and return its root. Documents that declare entities are refused: a few
+    lines of them can fill any memory.
 
     Raises:
         FormatError: it cannot be understood.
@@ -256,11 +261,11 @@ def parse_xml(text: bytes, path: str) -> ElementTree.Element:
 
 
 def read_side_file(path: str) -> bytes:
-    """All of a text file that goes with a set.
+    """Read all of a text file that belongs to a set.
 
     Raises:
         MissingSourceError, SourceError: it cannot be read.
-        FormatError: it is far too long to be one.
+        FormatError: it is too long for a text file of this kind.
     """
     try:
         size = os.path.getsize(path)
@@ -272,7 +277,9 @@ def read_side_file(path: str) -> bytes:
 
 
 def fields(record: np.void) -> dict[str, Any]:
-    """The fields of a header as attributes: text up to the first NUL, numbers as python's. Names with a leading _ are left out."""
+    """Turn the fields of a header into attributes: text up to its first NUL, numbers as Python's. Names
+    with a leading _ are left out.
+    """
     found = {}
     for name, value in zip(record.dtype.names or (), record.item(), strict=True):
         if not name.startswith("_"):

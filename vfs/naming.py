@@ -1,7 +1,8 @@
-"""Which names the arrays and groups of a hierarchy can have: those that zarr, a folder and a key all take for one name.
+"""Says which names arrays and groups can have: those that are one name to zarr, in a folder and in a key.
 
-Files may call what they hold anything. A name that cannot be is not changed into another one: what has it is left out, by name. Names that
-begin with __ are shown, though zarr's specification keeps them for itself: no reader minds them, and HyperSpy's EMD files have `__unnamed__`.
+A file may give its arrays any name. An array whose name is not usable is left out and reported; it is never renamed.
+Names that begin with __ are shown although zarr's specification reserves them: no reader minds them, and HyperSpy's
+EMD files have `__unnamed__`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MOST_BYTES = 255  # of a name in a folder
 
 @lru_cache(1 << 10)
 def unusable(name: str) -> str:
-    """Why an array or a group cannot have a name; "" where it can."""
+    """Returns the reason why an array or a group cannot have a name; "" where it can."""
     if not name.strip("."):
         return "a name of nothing, or of nothing but dots, is none"
     if "/" in name or "\\" in name:
@@ -32,10 +33,10 @@ def unusable(name: str) -> str:
 
 
 def check_paths(paths: Collection[str]) -> None:
-    """Make sure that arrays can stand under their paths in one hierarchy.
+    """Check that arrays can have these paths in one hierarchy.
 
     Raises:
-        FormatError: a name in one of them cannot be; an array lies in another one.
+        FormatError: a path has a name that is not usable, or leads through another array.
     """
     for path in paths:
         names = path.split("/")

@@ -1,4 +1,4 @@
-"""Files that follow on each other by a number in their names: which of them are missing.
+"""Finds the missing files of a series that is numbered by the names of its files.
 
 Files are a series where their names are alike but for numbers that grow from file to file, one of which counts: at least half of the
 files (of a step other than 1, more than half) are the smallest step from the next one, and all others a multiple of it. So
@@ -35,7 +35,7 @@ _FRACTION = re.compile(r"[0-9]\.$")
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Frames of files that follow on each other.
+    """The frames of files that follow one another.
 
     Attributes:
         first: int64[files], index of the first frame of each file.
@@ -49,7 +49,7 @@ class Joined:
 
 
 def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
-    """Put files one after the other, with room for those that their names say are missing.
+    """Put files one after the other, with room for those that are missing by the numbers in the names.
 
     Args:
         paths: of the files, in their order.
@@ -77,7 +77,7 @@ def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
 
 
 def _spans(gone: np.ndarray, each: int) -> Iterator[str]:
-    """The frames of missing files: "3", "7 to 9"."""
+    """Returns the frames of missing files for messages: "3", "7 to 9"."""
     for run in np.split(gone, np.flatnonzero(np.diff(gone) != 1) + 1):
         first, last = int(run[0]) * each, (int(run[-1]) + 1) * each - 1
         yield f"{first:,}" if first == last else f"{first:,} to {last:,}"
@@ -115,7 +115,7 @@ class _Names:
 
     @classmethod
     def of(cls, before: str, between: Sequence[str], behind: str) -> _Names | None:
-        """None where they differ in more than numbers.
+        """Read names; None where they differ in more than numbers.
 
         Args:
             between: of each name, what is not the same in all.
@@ -134,7 +134,7 @@ class _Names:
         return cls(every, digits, np.array([list(map(int, column)) for column in digits], np.int64))._varying()
 
     def _varying(self) -> _Names | None:
-        """The same where numbers that are the same in all names are text."""
+        """Returns the same names, with numbers that are equal in all of them taken for text."""
         texts, keep = [self.texts[0]], []
         for k, column in enumerate(self.digits):
             if len(set(column)) > 1:
@@ -145,19 +145,19 @@ class _Names:
         return _Names(tuple(texts), [self.digits[k] for k in keep], self.numbers[keep]) if keep else None
 
     def counts(self, k: int) -> bool:
-        """False where a number is a date, has a unit, or is part of a fraction."""
+        """Returns False where a number is a date, has a unit, or is part of a fraction."""
         column, behind = self.digits[k], self.texts[k + 1]
         if min(map(len, column)) >= _DATE and not any(text.startswith("0") for text in column):
             return False
         return not (_UNIT.match(behind) or self._is_fraction(k) or (behind == "." and k + 1 < len(self.digits) and self._is_fraction(k + 1)))
 
     def _is_fraction(self, k: int) -> bool:
-        """True of one or two digits behind "1."."""
+        """Returns True for one or two digits after "1."."""
         before = self.texts[k]
         return max(map(len, self.digits[k])) < 3 and (_FRACTION.search(before) is not None or (k > 0 and before == "."))
 
     def name(self, numbers: Sequence[int]) -> str:
-        """The name with other numbers, with as many zeros before them as the others have."""
+        """Returns the name with other numbers, padded with zeros as the others are."""
         out = [self.texts[0]]
         for number, column, text in zip(numbers, self.digits, self.texts[1:], strict=True):
             out += [str(number).zfill(next((len(digits) for digits in column if digits[0] == "0" and len(digits) > 1), 0)), text]
@@ -165,14 +165,14 @@ class _Names:
 
 
 def _alike(texts: Sequence[str]) -> int:
-    """With how many characters texts all begin, not counting digits at the end of these."""
+    """Returns how many characters all texts begin with, without digits at their end."""
     first, last = min(texts), max(texts)
     n = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return len(first[:n].rstrip("0123456789"))
 
 
 def _even(texts: Sequence[str]) -> bool:
-    """True of numbers that are all the same step apart: most series, at once."""
+    """Returns True where all numbers are the same step apart, as in most series: a quick check."""
     if not all(map(_is_number, texts)):
         return False
     numbers = list(map(int, texts))
@@ -185,7 +185,7 @@ def _is_number(text: str) -> bool:
 
 
 def _series(paths: Sequence[str]) -> _Series | None:
-    """The series that files are, where it has holes; None where it has none or they are no series."""
+    """Find the series that files belong to and its holes; None where there are no holes or no series."""
     start = _alike(paths)
     end = min(_alike([path[::-1] for path in paths]), min(map(len, paths)) - start)
     between = [path[start : len(path) - end] for path in paths]
@@ -214,7 +214,7 @@ def _of_names(names: _Names) -> _Series | None:
 
 
 def _step(numbers: np.ndarray) -> int:
-    """By how much a counter counts, from its values in ascending order; 0 where it is none."""
+    """Find the step of a counter from its values in ascending order; 0 where they do not count."""
     gaps = np.diff(numbers)
     step = int(gaps.min())
     alike = int((gaps == step).sum())
@@ -224,7 +224,7 @@ def _step(numbers: np.ndarray) -> int:
 
 
 def _of_one(names: _Names, k: int, step: int) -> _Series | None:
-    """A series that number `k` counts."""
+    """Find the holes of a series that number `k` of the names counts."""
     values = names.numbers[k]
     places = (values - values[0]) // step
     gone = np.setdiff1d(np.arange(places[-1] + 1), places, assume_unique=True)
@@ -237,7 +237,7 @@ def _of_one(names: _Names, k: int, step: int) -> _Series | None:
 
 
 def _listed(names: _Names, k: int) -> set[int]:
-    """The values of number `k` in the folder of the files."""
+    """Returns the values of number `k` of the names in the folder of the files."""
     folder, start = os.path.split(names.texts[0])
     pattern = re.compile("([0-9]+)".join(map(re.escape, (start, *names.texts[1:]))))
     try:
@@ -248,7 +248,7 @@ def _listed(names: _Names, k: int) -> set[int]:
 
 
 def _of_grid(names: _Names) -> _Series | None:
-    """A series that two or more numbers count, the last one fastest."""
+    """Find the holes of a series that two or more numbers count, the last one fastest."""
     axes = []
     for column in names.numbers:
         values = np.unique(column)
@@ -273,7 +273,7 @@ def _of_grid(names: _Names) -> _Series | None:
 def _closed(
     places: np.ndarray, gone: np.ndarray, there: set[int], called: Sequence[str], unnamed: str = "", numbers: np.ndarray | None = None
 ) -> _Series | None:
-    """The series without the missing files that are `there`: they were left out on purpose."""
+    """Returns the series without those missing files that are `there`: somebody left them out on purpose."""
     keep = np.array([place not in there for place in gone.tolist()], bool)
     if not keep.any():
         return None

@@ -1,7 +1,5 @@
-"""What a scan shows: which positions hold a stored frame, and putting results of selected frames back into the scan.
-
-A scan position is blank where no frame is stored for it: before the first and after the last one (`sync_offset`, a `nav_shape`
-larger than the data), and where a file of the set is missing.
+"""Selections of scan positions: reading them, the boxes around and inside them, and putting results
+back into the scan.
 """
 
 from __future__ import annotations
@@ -18,10 +16,11 @@ from vfs.errors import OptionError
 
 
 def positions(roi: Any) -> np.ndarray:
-    """A selection of frames, an array or the name of a .npy file, as an array; whether it fits, `Dataset.arranged` says.
+    """Get a selection of frames as an array, from anything like one or from the name of a .npy file.
+    `Dataset.arranged` checks it.
 
     Raises:
-        OptionError: it is no array, or there is none in the file.
+        OptionError: it is not an array, or the file holds none.
     """
     if not isinstance(roi, str | os.PathLike):
         try:
@@ -37,7 +36,9 @@ def positions(roi: Any) -> np.ndarray:
 
 
 def bounding(mask: np.ndarray) -> tuple[slice, ...]:
-    """The smallest box of a scan that holds every valid position; empty slices where there is none."""
+    """Find the smallest box of a scan that holds all its valid positions; empty slices where there are
+    none.
+    """
     if not mask.any():
         return (slice(0, 0),) * mask.ndim
     found = []
@@ -48,7 +49,9 @@ def bounding(mask: np.ndarray) -> tuple[slice, ...]:
 
 
 def inner(mask: np.ndarray) -> tuple[slice, ...]:
-    """The longest run of steps along the slowest axis of a scan that are valid as a whole; empty where there is none."""
+    """Find the longest run of whole scan rows (steps of the slowest axis) that are valid; empty slices
+    where there is none.
+    """
     full = mask.reshape(mask.shape[0], -1).all(axis=1) if mask.ndim else np.zeros(0, bool)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], full, [False]]).astype(np.int8)))
     if not len(edges):
@@ -59,16 +62,16 @@ def inner(mask: np.ndarray) -> tuple[slice, ...]:
 
 
 def unroi(dataset: Dataset, result: Any) -> np.ndarray:
-    """Put a result a selected frame back to where these frames lie in the scan.
+    """Put results, one for each selected frame, to where the frames lie in the scan.
 
     Args:
-        result: [frames selected, …], any dtype.
+        result: [selected frames, …], any dtype.
 
     Returns:
         [scan shape, …]; where nothing was selected NaN (floats, complex), NaT (times), False, 0, '' or None.
 
     Raises:
-        OptionError: no frames were selected with roi, or `result` is not one of them each.
+        OptionError: no frames were selected with roi, or `result` does not have one entry for each.
     """
     if dataset.chosen is None or dataset.scan is None:
         raise OptionError("unroi needs an array that was opened with roi=")

@@ -1,4 +1,6 @@
-"""Which files of a numbered series are not there, told by the numbers of those that are."""
+"""Finds the files that a numbered series lacks, by the numbers of those that are there, and words for
+messages.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,20 @@ _MOST_RUNS = 3  # runs of frames in a message
 
 @dataclass(frozen=True)
 class Lost:
-    """Files that a series lacks.
+    """The files that a series lacks.
 
     Attributes:
-        count: how many; paths: those of the first of them.
+        count: number of files.
+        paths: of the first of them; not of all, since a garbled number may leave any number of gaps.
     """
 
     count: int = 0
     paths: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """For messages: "scan2.mib is missing", "scan2.mib, scan3.mib, … (12 files) are missing"."""
+        """Returns words for messages: "scan2.mib is missing", "scan2.mib, scan3.mib, … (12 files) are
+        missing".
+        """
         names = [os.path.basename(path) for path in self.paths[:_MOST_SAID]]
         if self.count > len(names):
             return f"{', '.join(names)}, … ({self.count:,} files) are missing"
@@ -34,7 +39,9 @@ class Lost:
 
 
 def between(before: str, after: str) -> Lost:
-    """The files between two of a series, by the last number in each name; none where their names differ in more than that."""
+    """Find the files between two of a series, by the last number in each name; none where the names
+    differ in more than that.
+    """
     start, low, ending = _parts(before)
     other, high, tail = _parts(after)
     if not low or not high or (start, ending.lower()) != (other, tail.lower()):
@@ -43,20 +50,23 @@ def between(before: str, after: str) -> Lost:
 
 
 def in_front(path: str, first: int = 1) -> Lost:
-    """The files of a series in front of one, where the series begins with the number `first`."""
+    """Find the files of a series before one of them. The series begins with the number `first`."""
     start, digits, ending = _parts(path)
     return _run(start, first, int(digits), _padded(digits), ending) if digits else Lost()
 
 
 def ranges(frames: Sequence[tuple[int, int]]) -> str:
-    """Frames for messages, by the first and the last of each run: "frame 3", "frames 20 to 39, 60 to 79"."""
+    """Returns words for messages, from the first and last frame of each run: "frame 3", "frames 20 to
+    39, 60 to 79".
+    """
     words = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in frames[:_MOST_RUNS]]
     one = len(frames) == 1 and frames[0][0] == frames[0][1]
     return ("frame " if one else "frames ") + ", ".join(words) + (", …" if len(frames) > _MOST_RUNS else "")
 
 
 def holes(first: Sequence[int], held: Sequence[int]) -> list[tuple[int, int]]:
-    """The frames in front of files and between them that none of them holds, first and last of each run.
+    """Find the frames that no file holds, before the first file and between files. Returns the first
+    and last frame of each run.
 
     Args:
         first: number of the first frame of each file; held: how many it holds.
@@ -71,7 +81,7 @@ def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:
 
 
 def _padded(digits: str) -> int:
-    """How many digits a number of a series is written with; 0 where nothing tells."""
+    """Returns how many digits the numbers of a series are padded to; 0 where this name does not tell."""
     return len(digits) if digits[0] == "0" else 0
 
 

@@ -1,4 +1,4 @@
-"""Reading many ranges of one file without going through the interpreter for each."""
+"""Reads many ranges of one file in one call, without the interpreter for each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ _MOST = 512  # ranges, and gaps between them, of one preadv; the kernel takes 1,
 
 @njit(nogil=True, cache=True)
 def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
-    """pread every range into `out`, whose first byte is byte `base` of the file; neighbours less than `gap` apart are read together.
+    """Read every range into `out`, whose first byte is byte `base` of the file. Ranges at most `gap`
+    bytes apart are read together.
 
     Args:
-        step: places and lengths that are read are multiples of this, as are `base` and the length of `out`; more than is wanted is read then.
+        step: reads begin at multiples of this and have lengths that are, as `base` and the length of
+            `out` must; so more may be read.
 
     Returns: -1, or the first row that could not be read completely.
     """
@@ -44,7 +46,9 @@ def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
 
 @njit(nogil=True, cache=True)
 def in_runs(ranges, least):
-    """True where all lines of ranges go on forwards in the output, and are `least` bytes long on average."""
+    """Returns True where all lines of ranges go forwards in the output and are at least `least` bytes
+    long on average.
+    """
     size, total = 0, 0
     for r in range(ranges.shape[0]):
         if ranges[r, STEP] != 1 and ranges[r, COUNT] > 1:
@@ -57,7 +61,8 @@ def in_runs(ranges, least):
 
 @njit(nogil=True, cache=True)
 def read_places(fd, ranges, out, width):
-    """Read every range to its place in the output, with a preadv for as many as lie close together: nothing is copied a second time.
+    """Read every range straight to its place in the output, with one preadv for ranges that lie close
+    together.
 
     Args:
         ranges: all of one file, STEP 1; out: uint8, the output; width: bytes of an element.
@@ -96,7 +101,8 @@ def read_places(fd, ranges, out, width):
 
 @njit(nogil=True, cache=True)
 def decode_windows(fd, ranges, wins, step, memory, out):
-    """pread and decode windows of one file, one after the other: in between the interpreter takes a tenth of the time, and keeps other threads waiting.
+    """Read and decode windows of one file, one after the other, in one call: the interpreter between
+    them would take a tenth of the time, and keep other threads waiting.
 
     Args:
         ranges, wins: see `vfs.kernels.ranges`; ranges C-contiguous.

@@ -1,7 +1,8 @@
-"""Planning: a region of an array to the read ranges of `vfs.kernels.ranges`, for frames and for any stored box.
+"""Plans reads: turns a region of an array into the read ranges of `vfs.kernels.ranges`, for frames and
+for any stored box.
 
-Lines are what a mirrored or cropped frame is made of, and a block of a larger image: with a row for each of them, planning and grouping
-rows of 512 bytes takes half as long as copying them.
+A range may stand for many lines, of a mirrored or cropped frame or of a block of a larger image. With a range for each
+line, planning and grouping lines of 512 bytes would take half as long as copying them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ _BY, _TO, _COUNT, _INDEX = range(4)
 
 @inner
 def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
-    """Append the part of a stored box that a region wants: runs of neighbouring elements, in stored order.
+    """Append the ranges of the part of a stored box that a region wants: runs of neighbouring elements,
+    in stored order.
 
-    Runs that lie equally far apart are lines of one range, where each begins with the same pixel of a word.
+    Runs that lie equally far apart become lines of one range if each begins with the same pixel of a word.
 
-    Bytes count from where element 0 is stored, places from the first element of the region's part that has the box's axes; FILE is 0.
+    Bytes count from where element 0 is stored; places (DEST) from the region's first element along the axes of the box.
+    FILE is 0.
 
     Args:
         box: int64[3 * k + 2]: origin (k), shape (k), strides (k, elements in the file between neighbours along an axis), the
@@ -30,7 +33,7 @@ def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
         region, axis: int64[3, ndim], start, stop and step; the box has the axes from `axis` on, k = ndim - axis.
         rows, n: the table, and how many rows it has; the first ndim are working memory.
 
-    Returns: number of rows then; where that is more than the table has room for, nothing was written.
+    Returns: the number of rows after that. If the table has no room for so many, nothing is written.
     """
     k = region.shape[1] - axis
     at, to, place, axes = box[3 * k], 0, 1, 0
@@ -104,12 +107,13 @@ def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
 
 @njit(nogil=True, inline="always", error_model="numpy")
 def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_bytes, word_pixels):
-    """Append a row of one line, or lengthen the last one where both file and output go on without a gap (never with a negative plane).
+    """Append a range of one line. If file and output go on where the last range ends, lengthen that
+    instead (never with a negative plane).
 
     Args:
         rows, first, n: the table; rows are those from `first` to `n`.
 
-    Returns: `n` as it is then; where that is more than the table has room for, nothing was written.
+    Returns: the new `n`. If the table has no room for so many, nothing is written.
     """
     k = n - 1
     if (
@@ -136,10 +140,11 @@ def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_b
 
 @inner
 def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
-    """Rows of the part of a frame that a region wants; bytes and places count from the frame's first ones.
+    """Write the ranges of the part of a frame that a region wants. Bytes and places count from the
+    frame's first ones.
 
-    In file order: pieces that lie interleaved (detector sectors side by side) are read from front to back once, not once
-    each, and R64 of four chips decodes 1.4 to 1.9 times as fast.
+    The ranges are in file order. So interleaved pieces (detector sectors side by side) are read from front to back once
+    in all instead of once each: R64 of four chips decodes 1.4 to 1.9 times as fast.
 
     Args:
         region, axis: int64[3, ndim], start, stop and step; the frame's axes are those from `axis` on.
@@ -182,7 +187,7 @@ word, then the length of each navigation axis."""
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def plan_frames(region, how, pieces, stream, chosen, rows, most):
-    """Read ranges of a region of an array of frames.
+    """Plan the read ranges of a region of an array of frames.
 
     Most of what a process takes to its first frame, where no kernel is compiled yet, is to compile this: nothing in here makes arrays, slices
     them or calls `min` and `max`, each of which numba compiles anew, no plain 0 or -1 goes to a function (a literal is a type of its own,

@@ -34,7 +34,7 @@ inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_m
 """Decorates functions that only kernels call: nothing is compiled to call them from elsewhere, and the cache of their callers holds them."""
 
 TOGETHER = 16
-"""Ranges at most whose interleaved lines are taken in the order of the file."""
+"""Number of interleaved ranges, at most, whose lines are read in the order of the file."""
 
 # columns of a window table: neighbouring ranges of one file that are fetched together
 W_FILE, W_START, W_STOP, W_FIRST, W_LAST, W_WANTED = range(6)
@@ -51,7 +51,9 @@ def _grown(table):
 
 @inner
 def _together(ranges, r):
-    """End of the ranges from `r` on whose lines lie interleaved in a file, as sectors of a detector side by side: to be read from front to back once."""
+    """Returns the end of the ranges from `r` on whose lines lie interleaved in a file, like detector
+    sectors side by side. Those are
+    read together, from front to back, once."""
     end = r + 1
     if ranges[r, LINES] > 1:
         while (
@@ -67,9 +69,9 @@ def _together(ranges, r):
 
 @njit(nogil=True, cache=True)
 def in_lines(ranges, limit):
-    """Cut ranges of several lines that span more than `limit` bytes into ones that do not, and into single lines where none is that short.
+    """Cut ranges of several lines until none spans more than `limit` bytes; single lines are not cut.
 
-    What lies interleaved is cut together and comes in the order of the file.
+    Interleaved ranges are cut together and come in the order of the file.
     """
     n = 0
     r = 0
@@ -119,7 +121,9 @@ def in_lines(ranges, limit):
 
 @inner
 def _slab(ranges, r, end, limit):
-    """How many lines, counted in pitches from the first one, `in_lines` leaves together of interleaved ranges; 0 for all of them."""
+    """Returns how many lines, counted in pitches from the first one, `in_lines` leaves together of
+    interleaved ranges; 0: all of them.
+    """
     pitch, wide, high, lines = ranges[r, PITCH], 0, 0, 0
     for k in range(r, end):
         if ranges[k, LINES] > 1:
@@ -136,12 +140,14 @@ def _slab(ranges, r, end, limit):
 
 @inner
 def interleaved(ranges, r, ahead):
-    """What is to be taken together from range `r` on, line by line, in the order of the file.
+    """Find the ranges from `r` on that are read together, line by line, in the order of the file.
 
     Args:
-        ahead: int64[TOGETHER], where it is put in how many lines later than that of `r` the first line of each range comes.
+        ahead: int64[TOGETHER], filled with how many lines after the first line of `r` that of each
+            range comes.
 
-    Returns: (the range after the last one, how many lines there are in all: line n of each is line n - ahead of its own, where it has that many).
+    Returns: (the range after the last one, number of lines in all). Line n of all is line n - ahead of
+        a range, if it has so many.
     """
     end, lines = _together(ranges, r), 1
     for k in range(r, end):
@@ -154,7 +160,7 @@ def interleaved(ranges, r, ahead):
 
 @njit(nogil=True, cache=True)
 def split(ranges, limit, word_bytes, word_pixels):
-    """Cut ranges of one line longer than `limit` bytes into shorter ones, at word borders."""
+    """Cut ranges of one line that are longer than `limit` bytes, at borders of words."""
     words = max(1, limit // word_bytes)
     rows = np.empty((ranges.shape[0] + 16, COLUMNS), np.int64)
     n = 0
@@ -180,7 +186,7 @@ def split(ranges, limit, word_bytes, word_pixels):
 
 @njit(nogil=True, cache=True)
 def at_edges(ranges, edges, word_bytes, word_pixels):
-    """Cut ranges where they run across edges of tiles of the output.
+    """Cut ranges at the edges of tiles of the output.
 
     Args:
         edges: int64[m + 1], first element of each tile in the flat output, and the end of the last one.
@@ -231,7 +237,7 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
 
 @njit(nogil=True, cache=True)
 def by_file(ranges):
-    """The same rows, sorted by file where files go back and forth, so that `windows` finds what lies in one together."""
+    """Sort rows by file where files go back and forth, so that `windows` finds neighbours."""
     for r in range(1, ranges.shape[0]):
         if ranges[r, FILE] < ranges[r - 1, FILE]:
             return ranges[np.argsort(ranges[:, FILE], kind="mergesort")]
