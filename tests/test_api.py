@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 import vfs
-from vfs.api import opening, plans
+from vfs import opening, plans
 from vfs.dataset import Dataset, Files
 from vfs.decode import PlainDecoder
 from vfs.formats import Format

@@ -442,7 +442,7 @@ def test_a_bug_is_one_line_too_unless_asked(scan: Path, monkeypatch: pytest.Monk
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("two\nlines")
 
-    monkeypatch.setattr("vfs.api.opening.open_set", broken)
+    monkeypatch.setattr("vfs.opening.open_set", broken)
     monkeypatch.delenv("VFS_DEBUG", raising=False)
     assert "ZeroDivisionError: two lines (this is a bug in vfs; VFS_DEBUG=1" in refused(capsys, "info", scan, status=1)
     monkeypatch.setenv("VFS_DEBUG", "1")
@@ -464,7 +464,7 @@ def test_a_warning_is_one_line(scan: Path, monkeypatch: pytest.MonkeyPatch, caps
         warnings.warn("look here", UserWarning, stacklevel=1)
         raise vfs.FormatError("no more")
 
-    monkeypatch.setattr("vfs.api.opening.open_set", warns)
+    monkeypatch.setattr("vfs.opening.open_set", warns)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run("info", scan) == 2
@@ -475,7 +475,7 @@ def test_ctrl_c_is_130(scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vfs.api.opening.open_set", interrupted)
+    monkeypatch.setattr("vfs.opening.open_set", interrupted)
     assert run("info", scan) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -694,7 +694,7 @@ def test_demo_does_not_believe_what_it_reads(monkeypatch: pytest.MonkeyPatch, ca
     from vfs import demo
 
     monkeypatch.setattr(demo, "_second_process", lambda store, answer: demo.diffraction() + 1)
-    monkeypatch.setattr("vfs.api.groups.VirtualGroup.zarr", lambda self: {"data": demo.diffraction() + 1})
+    monkeypatch.setattr("vfs.api.VirtualGroup.zarr", lambda self: {"data": demo.diffraction() + 1})
     assert run("demo") == 2
     assert "not what was written" in capsys.readouterr().err
 

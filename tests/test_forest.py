@@ -19,7 +19,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
-from vfs.api import plans
+from vfs import plans
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.forest import Forest
 from vfs.forest import forest as forests

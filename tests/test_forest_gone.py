@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vfs.api.plans import forest
 from vfs.errors import SourceError
 from vfs.forest import Forest, seen
 from vfs.forest.seen import Seen
 from vfs.open_options import OpenOptions
+from vfs.plans import forest
 from vfs.tree import NpyFace
 
 KEYS = ("a.zarr/data/c/1/0/0", "a.zarr/data/zarr.json", "a.zarr", "a.v2.zarr/data/1/0/0", "a.npy")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.test_forest import names, opened, quiet
-from vfs.api import plans
+from vfs import plans
 from vfs.errors import SourceError
 from vfs.forest import Forest
 from vfs.open_options import OpenOptions

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.api import opening, plans
+from vfs import opening, plans
 from vfs.dataset import Absence
 from vfs.errors import TruncatedSourceError
 from vfs.formats import Format, npy

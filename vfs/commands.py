@@ -206,8 +206,8 @@ def open_set(paths: Sequence[str], settings: Settings, main: bool = False, cache
     Raises:
         OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
     """
-    from vfs.api.groups import group_of
-    from vfs.api.opening import open_set as opened
+    from vfs.api import group_of
+    from vfs.opening import open_set as opened
 
     for path in paths:
         _check_name(path)

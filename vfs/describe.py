@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.api.groups import VirtualArray, VirtualGroup
-from vfs.api.opening import Opening
+from vfs.api import VirtualArray, VirtualGroup
 from vfs.dataset import Dataset
 from vfs.decode import CodecDecoder, PlainDecoder
 from vfs.documents import json_number, plain_json
@@ -26,6 +25,7 @@ from vfs.formats.description.blocks import MixedDecoder
 from vfs.formats.description.sources import Folder
 from vfs.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.open_options import OpenOptions, Saved, known
+from vfs.opening import Opening
 
 MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong into a table
 MOST_NUMBERS = 1 << 16  # elements of a correction that was given as an array

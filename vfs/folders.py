@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from vfs.api.groups import group_of
-from vfs.api.opening import open_set
+from vfs.api import group_of
 from vfs.errors import FormatError, printable
 from vfs.forest import Opened
 from vfs.forest.listing import Listing
@@ -20,6 +19,7 @@ from vfs.forest.records import Rules
 from vfs.formats import by_name, formats
 from vfs.headers import natural, series
 from vfs.open_options import OpenOptions
+from vfs.opening import open_set
 from vfs.report import SCREEN, as_json, count, fitting, set_cells
 from vfs.tables import cut, table, wrapped
 

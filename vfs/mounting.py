@@ -48,12 +48,12 @@ def mount(
     largest array as one file). Nothing is converted: bytes are computed when they are read.
     """
     with _at_once():
-        from vfs.api.plans import plan_sets, plan_tree
         from vfs.backends import choice
         from vfs.cache import ChunkCache
         from vfs.console import tell_manager, terminal
         from vfs.mount import start_in_background
-        from vfs.mount.points import mounted, resolve
+        from vfs.mount.points import check_apart, mounted, resolve
+        from vfs.plans import plan_sets, plan_tree
         from vfs.report import count
         from vfs.tiling import as_bytes
 
@@ -68,7 +68,8 @@ def mount(
             raise OptionError("--show-files goes with --tree")
         if options.tree:
             shown = {"cache_size": limit, "zarr_format": settings.zarr_format, "show_files": options.show_files}
-            plan = plan_tree(datasets, mountpoint, options.common(), settings.format_options_of_all(), **shown)
+            plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
+            check_apart(mountpoint, plan.sources[0])
             what = f"the data sets in {datasets[0]}"
         else:
             cache = ChunkCache(limit)

@@ -2,7 +2,7 @@
 
 Everything that has to know these options asks for the fields (`known`):
 
-- the signatures and docstrings of `vfs.open`, `vfs.open_group` and `vfs.mount` (`vfs.api.signatures`);
+- the signatures and docstrings of `vfs.open`, `vfs.open_group` and `vfs.mount` (`vfs.signatures`);
 - the flags of the command line (`vfs.commands`), and which of them go together or with a folder;
 - descriptions: what `--describe` writes and what a `*.vfs.json` may say;
 - the pickles of arrays, groups and stores, and what trees of folders open their data sets with.

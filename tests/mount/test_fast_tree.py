@@ -17,7 +17,7 @@ import pytest
 
 from tests.mount.direct import Direct, every_path, same_as_the_tree
 from tests.mount.support import Scan, eventually
-from vfs.api import plans
+from vfs import plans
 from vfs.forest import Forest, listing
 from vfs.forest import forest as forest_module
 from vfs.kernels import native, serve

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from vfs import tiling
-from vfs.api.signatures import Paths
 from vfs.array import ArrayReader, mean_frame
 from vfs.backends import make_backend
 from vfs.boundary import ANYWHERE, Boundary, absolute, within
@@ -40,6 +39,7 @@ from vfs.headers import expand, shape_option
 from vfs.layout import altered
 from vfs.open_options import OpenOptions, file_names, split
 from vfs.scan import positions
+from vfs.signatures import Paths
 from vfs.tree import Tree
 
 ALLOW = "allow_incomplete=True (--allow-incomplete)"

@@ -10,20 +10,31 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from vfs import tiling
-from vfs.api.groups import VirtualGroup
-from vfs.api.opening import OpenedSet, Opening, open_set
 from vfs.backends import choice
 from vfs.cache import CACHE, ChunkCache
+from vfs.dataset import Absence
 from vfs.errors import OptionError
 from vfs.forest import Forest, Opened
 from vfs.forest.listing import log
 from vfs.formats import by_name
 from vfs.headers import dtype_option, file_name
 from vfs.open_options import OpenOptions, known
-from vfs.tree import Folder, Shown
+from vfs.opening import Opening, open_set
+from vfs.tree import Folder, Shown, Tree
+
+
+class OpenSet(Protocol):
+    """A data set that is open, as `OpenedSet` and `VirtualGroup` are."""
+
+    @property
+    def tree(self) -> Tree: ...
+    @property
+    def opening(self) -> Opening: ...
+    @property
+    def absent(self) -> tuple[Absence, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class MountPlan:
     sources: Sequence[str]
 
 
-def plan_sets(sets: Sequence[OpenedSet | VirtualGroup], cache: ChunkCache, zarr_format: int | None = None) -> MountPlan:
+def plan_sets(sets: Sequence[OpenSet], cache: ChunkCache, zarr_format: int | None = None) -> MountPlan:
     """Plan a mount of open data sets.
 
     Args:
@@ -56,7 +67,6 @@ def plan_sets(sets: Sequence[OpenedSet | VirtualGroup], cache: ChunkCache, zarr_
 
 def plan_tree(
     folders: Sequence[Any],
-    mountpoint: str | os.PathLike[str],
     options: OpenOptions,
     format_options: Mapping[str, Any],
     **how: Any,
@@ -65,22 +75,16 @@ def plan_tree(
 
     Args:
         folders: the folder, in a list of one.
-        mountpoint: where it is to be mounted, which must not be in that folder.
         options, format_options: how its data sets are opened.
         how: what `forest` takes besides.
 
     Raises:
-        MountError: the mount point lies in the folder.
         OptionError: there are several folders; and what `forest` raises.
     """
-    from vfs.mount.points import (
-        check_apart,
-    )  # here: who only opens data need not wait until the package is imported, which takes 20 ms
 
     if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
         raise OptionError(f"tree=True (--tree) shows one folder, found {len(folders)}")
     root = os.path.abspath(file_name(folders[0]))
-    check_apart(mountpoint, root)
     make = partial(forest, root, options, format_options, **how)
     shown = make()  # says what is wrong at once; opens nothing
     return MountPlan(make, lambda: shown, [root])
@@ -99,7 +103,7 @@ def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_forma
     return folder([opening.open(cache) for opening in openings], cache, zarr_format)
 
 
-def folder(sets: Sequence[OpenedSet | VirtualGroup], cache: ChunkCache, zarr_format: int | None = None) -> Folder:
+def folder(sets: Sequence[OpenSet], cache: ChunkCache, zarr_format: int | None = None) -> Folder:
     """Make what a mount shows of open data sets.
 
     Args:
