@@ -62,9 +62,9 @@ find_python() {
 # numba takes a compiled kernel from its cache where the kernel's own file has not changed; those whose functions are part of it may have.
 forget_kernels() {
     kernels=$root/vfs/kernels
-    [ -d "$kernels/__pycache__" ] || return 0
-    newest=$(ls -t "$kernels"/*.py | head -n 1)
-    find "$kernels/__pycache__" -name '*.nb[ic]' ! -newer "$newest" -exec rm -f {} + || true  # another one may do the same just now
+    newest=$(find "$kernels" -name '*.py' -exec ls -t {} + 2>/dev/null | head -n 1)
+    [ -n "$newest" ] || return 0
+    find "$kernels" -name '*.nb[ic]' ! -newer "$newest" -exec rm -f {} + || true  # another one may do the same just now
 }
 
 # environment DIR EXTRAS: $root/DIR holds this checkout with its dependencies. Made where it is missing, renewed where

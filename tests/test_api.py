@@ -17,11 +17,12 @@ import pytest
 import zarr
 
 import vfs
-from vfs import opening, plans
-from vfs.dataset import Dataset, Files
-from vfs.decode import PlainDecoder
+from vfs.folder_tree import plans
 from vfs.formats import Format
-from vfs.layout import FrameLayout
+from vfs.hierarchy import opening
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout
+from vfs.model.stored import Files, StoredArray
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
 VALUES = np.arange(12 * 4 * 5, dtype="<u2").reshape(12, 4, 5)
@@ -32,13 +33,13 @@ def path(tmp_path: Path) -> Path:
     return write_npy(tmp_path, VALUES, name="scan.npy")
 
 
-def container(paths: Any, *, twice: bool = False) -> list[Dataset]:
+def container(paths: Any, *, twice: bool = False) -> list[StoredArray]:
     """A format of three arrays in one file of plain numbers: two of their own right, a little different in size, and a companion."""
     files = Files.stat(paths)
 
-    def part(name: str, shape: tuple[int, ...], first: int, companion: bool = False) -> Dataset:
+    def part(name: str, shape: tuple[int, ...], first: int, companion: bool = False) -> StoredArray:
         layout = FrameLayout.of(shape[1:], [shape[0]], word_bytes=2, file_header=first)
-        return Dataset(
+        return StoredArray(
             name, files, layout, PlainDecoder(np.dtype("<u2")), shape, ("frame", "y", "x")[: len(shape)], 1, companion=companion, attrs={"name": name}
         )
 

@@ -16,7 +16,7 @@ import pytest
 import vfs
 from tests.formats import test_frms6
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at, open_file, open_found, within
-from vfs.cli import main
+from vfs.cli.app import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.testing.opens import opened_past_the_boundary
 from vfs.testing.stack_writers import write_mrc

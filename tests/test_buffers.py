@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from vfs import buffers
-from vfs.buffers import Lender, Pool
+from vfs.buffers import MemoryLender, MemoryPool
 
 
 def test_buffers_are_long_enough_aligned_and_reused() -> None:
-    pool = Pool()
+    pool = MemoryPool()
     for size in (1, 4096, 65536, 65537, 3_000_000):
         with pool.borrow(size) as buffer:
             assert buffer.dtype == np.uint8
@@ -28,14 +28,14 @@ def test_buffers_are_long_enough_aligned_and_reused() -> None:
 
 
 def test_two_at_once_are_two() -> None:
-    pool = Pool()
+    pool = MemoryPool()
     with pool.borrow(100) as a, pool.borrow(100) as b, pool.borrow(100) as c:
         assert len({x.ctypes.data for x in (a, b, c)}) == 3
     assert len(pool._free) == 3
 
 
 def test_a_buffer_comes_back_after_an_error() -> None:
-    pool = Pool()
+    pool = MemoryPool()
     try:
         with pool.borrow(100):
             raise KeyError
@@ -45,18 +45,18 @@ def test_a_buffer_comes_back_after_an_error() -> None:
 
 
 def test_few_are_kept_and_no_huge_ones() -> None:
-    pool = Pool(keep=2)
+    pool = MemoryPool(keep=2)
     with pool.borrow(100), pool.borrow(100), pool.borrow(100):
         pass
     assert len(pool._free) == 2
-    huge = Pool()
+    huge = MemoryPool()
     with huge.borrow(buffers.KEPT + 1) as buffer:
         assert buffer.size < buffers.KEPT + 8192  # not twice as much either
     assert len(huge._free) == 0
 
 
 def test_the_pool_is_trimmed_to_its_limit() -> None:
-    pool = Pool(keep=8, total=5 << 20)
+    pool = MemoryPool(keep=8, total=5 << 20)
     with pool.borrow(1 << 20) as first, pool.borrow(1 << 20) as second:
         pass
     with pool.borrow(1 << 22):
@@ -70,7 +70,7 @@ def test_the_pool_is_trimmed_to_its_limit() -> None:
 
 
 def test_what_is_kept_is_far_less_than_what_was_in_use() -> None:
-    pool = Pool()
+    pool = MemoryPool()
     with ExitStack() as many:
         for _ in range(8):
             many.enter_context(pool.borrow(buffers.KEPT))
@@ -78,7 +78,7 @@ def test_what_is_kept_is_far_less_than_what_was_in_use() -> None:
 
 
 def test_threads_never_share_a_buffer() -> None:
-    pool = Pool()
+    pool = MemoryPool()
 
     def work(mark: int) -> bool:
         good = True
@@ -94,7 +94,7 @@ def test_threads_never_share_a_buffer() -> None:
 
 def test_a_forked_process_has_buffers_of_its_own() -> None:
     """Anonymous maps are shared with children unless one says otherwise: two processes would decode into one buffer."""
-    pool = Pool()
+    pool = MemoryPool()
     with pool.borrow(100) as buffer:
         buffer[:] = 7
     child = os.fork()
@@ -113,7 +113,7 @@ BIG = 300_000
 
 
 def test_lent_memory_is_the_callers_until_nothing_shows_it() -> None:
-    lender = Lender()
+    lender = MemoryLender()
     first = lender.lend(BIG)
     assert (type(first), first.dtype, first.shape, first.ctypes.data % 4096) == (np.ndarray, np.uint8, (BIG,), 0)
     first[:] = 1
@@ -128,7 +128,7 @@ def test_lent_memory_is_the_callers_until_nothing_shows_it() -> None:
 
 
 def test_memory_is_lent_again_for_the_same_length_only() -> None:
-    lender = Lender()
+    lender = MemoryLender()
     at = lender.lend(BIG).ctypes.data
     assert lender.lend(BIG).ctypes.data == at
     assert lender.lend(BIG + 4096).ctypes.data != at
@@ -140,7 +140,7 @@ def test_memory_is_lent_again_for_the_same_length_only() -> None:
 
 
 def test_what_waits_to_be_lent_is_limited() -> None:
-    lender = Lender(keep=3, total=4 << 20)
+    lender = MemoryLender(keep=3, total=4 << 20)
     held = [lender.lend(1 << 20) for _ in range(6)]
     del held
     assert len(lender._free) == 3
@@ -155,7 +155,7 @@ def test_what_waits_to_be_lent_is_limited() -> None:
 
 
 def test_lent_memory_in_a_cycle_comes_back_when_that_is_collected() -> None:
-    lender = Lender()
+    lender = MemoryLender()
     ring: list[Any] = [lender.lend(BIG)]
     ring.append(ring)
     del ring
@@ -164,7 +164,7 @@ def test_lent_memory_in_a_cycle_comes_back_when_that_is_collected() -> None:
 
 
 def test_nobody_sees_what_another_thread_was_lent() -> None:
-    lender = Lender(keep=4)
+    lender = MemoryLender(keep=4)
 
     def work(mark: int) -> bool:
         rng = np.random.default_rng(mark)
@@ -186,7 +186,7 @@ def test_nobody_sees_what_another_thread_was_lent() -> None:
 
 
 def test_a_forked_process_is_lent_memory_of_its_own() -> None:
-    lender = Lender()
+    lender = MemoryLender()
     memory = lender.lend(BIG)
     memory[:] = 7
     child = os.fork()

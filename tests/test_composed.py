@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 from numcodecs import get_codec
 
 import vfs
-import vfs.reading
-from tests.mount.support import eventually, free, python
-from tests.test_corrections import twin as corrected
-from vfs.mount.points import mounted
-from vfs.pipeline import NAME
+import vfs.engine.reader
+from tests.engine.test_corrections import twin as corrected
+from tests.fuse.support import eventually, free, python
+from vfs.fuse.points import mounted
 from vfs.testing.writers import write_mib, write_raw
+from vfs.zarr.pipeline import NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # sets with a file missing on purpose
 
@@ -137,9 +137,9 @@ def test_stores_show_the_twin(case: Case, version: int, pipeline: str) -> None:
 
 @pytest.mark.parametrize("version", ["3", "2"])
 def test_an_export_from_the_command_line_shows_the_twin(case: Case, version: str, tmp_path: Path) -> None:
-    from vfs import cli
+    from vfs.cli import app
 
-    assert cli.main(["export", *case.arguments, str(tmp_path / "o.zarr"), "--zarr-format", version]) == 0
+    assert app.main(["export", *case.arguments, str(tmp_path / "o.zarr"), "--zarr-format", version]) == 0
     np.testing.assert_array_equal(zarr.open_group(tmp_path / "o.zarr", mode="r")["data"][...], case.twin)
 
 
@@ -159,7 +159,7 @@ def test_a_mount_from_the_command_line_shows_the_twin(case: Case, tmp_path: Path
     point = tmp_path / "mnt"
     point.mkdir()
     np.save(tmp_path / "twin.npy", case.twin)
-    command = [sys.executable, "-P", "-m", "vfs.cli", "mount", case.arguments[0], str(point), *case.arguments[1:]]
+    command = [sys.executable, "-P", "-m", "vfs", "mount", case.arguments[0], str(point), *case.arguments[1:]]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert eventually(lambda: mounted(str(point)) or server.poll() is not None)
@@ -271,9 +271,9 @@ def test_every_combination(kept: Stored, data: st.DataObject) -> None:
     backend = data.draw(st.sampled_from(["mmap", "buffered", "direct"]))
     array = vfs.open(kept.paths, backend=backend, chunks=chunks, **kept.options, **options)
     assert (array.shape, array.dtype) == (twin.shape, twin.dtype)
-    tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.reading.TILE]))  # conversions and corrections in pieces of so many bytes
-    cached = data.draw(st.sampled_from([50, 500, 5000, vfs.reading.CACHED]))
-    with mock.patch.object(vfs.reading, "TILE", tile), mock.patch.object(vfs.reading, "CACHED", cached):
+    tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.engine.reader.TILE]))  # conversions and corrections in pieces of so many bytes
+    cached = data.draw(st.sampled_from([50, 500, 5000, vfs.engine.reader.CACHED]))
+    with mock.patch.object(vfs.engine.reader, "TILE", tile), mock.patch.object(vfs.engine.reader, "CACHED", cached):
         check(array, twin, data)
     there = shown(kept.stored, kept.stored, **{name: options[name] for name in ("nav_shape", "sync_offset", "roi")})
     np.testing.assert_array_equal(array.valid, there.any(axis=(-2, -1)))

@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vfs import cli
-from vfs.demo import SCAN, SIZE, diffraction
+from vfs.cli import app
+from vfs.cli.demo import SCAN, SIZE, diffraction
 from vfs.formats import Format, formats
-from vfs.mount.status import Status
-from vfs.options import named
+from vfs.fuse.status import Status
+from vfs.model.options import named
 from vfs.testing.writers import write_mib
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +83,7 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         bin_ = folder / "bin"
         bin_.mkdir()
-        for name, command in (("vfs", f"{sys.executable} -P -m vfs.cli"), ("python3", f"{sys.executable} -P")):
+        for name, command in (("vfs", f"{sys.executable} -P -m vfs"), ("python3", f"{sys.executable} -P")):
             (bin_ / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             (bin_ / name).chmod(0o755)
         self.folder = folder / "home"
@@ -239,13 +239,13 @@ def test_page_of_formats_has_every_format_and_option() -> None:
 def test_every_command_and_option_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     text = PAGES["commands"].read_text()
     named = " ".join(re.split(r"(?<!\\)\|", row)[1] for row in text.splitlines() if row.startswith("|"))
-    cli.main(["--help"])
+    app.main(["--help"])
     listed = capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
     commands = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
     assert commands
     for command in commands:
         assert f"| `vfs {command}" in text
-        cli.main([command, "--help"])
+        app.main([command, "--help"])
         for option in re.findall(r"(?<= )--[a-z][a-z-]+", capsys.readouterr().out):
             assert re.search(rf"`{option}[` ]", named) or option == "--help", f"{option} of {command}"
 
@@ -278,19 +278,19 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 def test_docs_lists_the_pages_and_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["docs"]) == 0
+    assert app.main(["docs"]) == 0
     *listed, last = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in listed] == [name for name in PAGES if name != "README"], "a line for each"
     assert last == "`vfs docs TOPIC` prints one"
     for name, page in PAGES.items():
         if name != "README":
-            assert cli.main(["docs", name]) == 0
+            assert app.main(["docs", name]) == 0
             assert capsys.readouterr().out == page.read_text()
 
 
 def test_docs_on_a_terminal_are_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert cli.main(["docs", "commands"]) == 0
+    assert app.main(["docs", "commands"]) == 0
     out = capsys.readouterr().out
     assert "Commands" in out
     assert not re.search(r"^#", out, re.M)
@@ -299,7 +299,7 @@ def test_docs_on_a_terminal_are_laid_out(monkeypatch: pytest.MonkeyPatch, capsys
 
 @pytest.mark.parametrize(("topic", "said"), [("mont", "did you mean mount?"), ("zzz", "there are adding-a-format, changes, ")])
 def test_docs_of_a_wrong_topic_is_one_line(topic: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["docs", topic]) == 2
+    assert app.main(["docs", topic]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert f"no page '{topic}'" in err
@@ -314,7 +314,7 @@ def test_fields_of_a_mounts_status_are_all_there() -> None:
 
 def test_fields_of_info_are_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_mib(tmp_path, np.zeros((1, 8, 8), np.uint16), frames_per_file=1, scan=(1, 1))
-    assert cli.main(["info", "--json", "--zarr-format", "3", str(path)]) == 0
+    assert app.main(["info", "--json", "--zarr-format", "3", str(path)]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     table = PAGES["commands"].read_text().partition("| field of `vfs info --json` |")[2].partition("\n\n")[0]
     names = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
@@ -355,7 +355,7 @@ def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
     (tmp_path / "runtime").mkdir(mode=0o700)
     (tmp_path / ".local/bin").mkdir(parents=True)
     program = tmp_path / ".local/bin/vfs"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m vfs.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m vfs "$@"\n')
     program.chmod(0o755)
     write_mib(tmp_path / "data", np.arange(2 * 6 * 64, dtype=np.uint16).reshape(12, 8, 8), frames_per_file=5, scan=(2, 6))
     settings = dict(line.split("=", 1) for line in unit().splitlines() if "=" in line)

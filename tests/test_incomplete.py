@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs import opening, plans
-from vfs.dataset import Absence
 from vfs.errors import TruncatedSourceError
+from vfs.folder_tree import plans
 from vfs.formats import Format, npy
+from vfs.hierarchy import opening
+from vfs.model.stored import Absence
 
 
 @pytest.fixture
@@ -122,8 +123,8 @@ def test_without_its_main_array_a_set_opens_as_a_group_only(short: Any) -> None:
 
 def test_a_tree_logs_it_once(short: Any, caplog: pytest.LogCaptureFixture) -> None:
     path = short(LOST)
-    opener = plans.forest(path.parent).rules.open
-    with caplog.at_level(logging.WARNING, "vfs.mount"):
+    opener = plans.folder_tree(path.parent).rules.open
+    with caplog.at_level(logging.WARNING, "vfs.fuse"):
         opener(str(path))
         opener(str(path))
     assert [record.getMessage() for record in caplog.records] == [LOST.said]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.cache import ChunkCache
+from vfs.engine.cache import ChunkCache
 from vfs.testing.writers import write_raw
 
 LIMIT = 1 << 20

@@ -21,10 +21,10 @@ from zarr.abc.store import RangeByteRequest
 from zarr.core.buffer import default_buffer_prototype
 
 import vfs
-from tests.mount.direct import Direct
+from tests.fuse.direct import Direct
 from vfs import Region
+from vfs.hierarchy.faces import FaceFolder
 from vfs.testing.writers import write_mib, write_npy, write_raw
-from vfs.tree import Folder
 
 LEVELS, FUNCTIONS = 8, 24
 HOME = str(Path(vfs.__file__).parent) + os.sep
@@ -127,7 +127,7 @@ of compressed blocks. As many as there are: nothing gets longer unnoticed. The h
 
 def ways(array: vfs.VirtualArray) -> dict[str, Callable[[], Any]]:
     """What an adapter does for one request."""
-    store, folder = array.store(), Folder([array.group.tree])
+    store, folder = array.store(), FaceFolder([array.group.tree])
     direct = Direct(folder)
     key, proto = "data/c/1/0/0", default_buffer_prototype()
 

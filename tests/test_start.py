@@ -56,13 +56,13 @@ _HEAVY = "print(json.dumps([name for name in ('numba', 'llvmlite', 'zarr', 'fuse
 
 
 def test_listing_and_ending_mounts_needs_no_compiler() -> None:
-    assert ran(f"import json, sys; from vfs.mount import Mount, mounts, start_in_background, unmount; {_HEAVY}") == []
+    assert ran(f"import json, sys; from vfs.fuse import Mount, mounts, start_in_background, unmount; {_HEAVY}") == []
 
 
 def test_who_starts_a_server_loads_no_callbacks_for_it(tmp_path: Path) -> None:
     """The process of `vfs mount --background` and of `vfs.mount()`: native callbacks are loaded from disk as they are imported, for the server only."""
     np.save(tmp_path / "scan.npy", np.zeros((2, 3), "u1"))
-    code = "import json, sys, vfs, vfs.mount; vfs.open(sys.argv[1]); print(json.dumps([name for name in sys.modules if name.startswith('vfs.mount.')]))"
+    code = "import json, sys, vfs, vfs.fuse; vfs.open(sys.argv[1]); print(json.dumps([name for name in sys.modules if name.startswith('vfs.fuse.')]))"
     loaded = ran(code, str(tmp_path / "scan.npy"))
     assert isinstance(loaded, list)
-    assert not {"vfs.mount.server", "vfs.mount.view", "vfs.mount.fast"} & set(loaded)
+    assert not {"vfs.fuse.server", "vfs.fuse.view", "vfs.fuse.fast"} & set(loaded)

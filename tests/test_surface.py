@@ -17,11 +17,11 @@ import pytest
 
 import vfs
 from vfs.api import OpenHere
-from vfs.cli import main
-from vfs.describe import describe
+from vfs.cli.app import main
+from vfs.cli.describe import describe
 from vfs.formats import formats
-from vfs.open_options import MountOptions, OpenOptions, flag, known
-from vfs.options import fitting, kinds
+from vfs.model.open_options import MountOptions, OpenOptions, flag, known
+from vfs.model.options import fitting, kinds
 from vfs.testing.writers import write_npy, write_raw
 
 

@@ -3,9 +3,7 @@
 Names are imported when they are first used: `import vfs` and `vfs --help` load neither numpy nor numba nor zarr.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from vfs.errors import (
@@ -28,7 +26,7 @@ from vfs.errors import (
 
 if TYPE_CHECKING:
     from vfs.api import VirtualArray, VirtualGroup, mount, open, open_group
-    from vfs.geometry import Region
+    from vfs.model.region import Region
 
 __version__ = "0.1.0"
 
@@ -56,18 +54,7 @@ __all__ = [
     "open_group",
 ]
 
-_HOMES = {"Region": "vfs.geometry"} | dict.fromkeys(("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api")
-
-
-class _Package(ModuleType):
-    """This package. `vfs.mount` is the function: importing the package of that name, which anything may do at any time, must not replace it."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name == "mount" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+_HOMES = {"Region": "vfs.model.region"} | dict.fromkeys(("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api")
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ def main() -> int:
     from vfs.streams import open_missing
 
     open_missing()
-    from vfs.cli import main as run
+    from vfs.cli.app import main as run
 
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, before)

@@ -2,9 +2,9 @@
 
 Options, formats, backends and the hierarchy are put together here. What does the work:
 
-- `vfs.opening`: from files and options to arrays that can be read;
-- `vfs.plans`: what a mount is to show;
-- `vfs.signatures`: puts the options, which are fields of `vfs.open_options.OpenOptions`, into the signatures here.
+- `vfs.hierarchy.opening`: from files and options to arrays that can be read;
+- `vfs.folder_tree.plans`: what a mount is to show;
+- `vfs.model.signatures`: puts the options, which are fields of `vfs.model.open_options.OpenOptions`, into the signatures here.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from vfs import tiling
-from vfs.array import ArrayReader
 from vfs.backends import choice
-from vfs.cache import ChunkCache
+from vfs.engine import chunking
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
 from vfs.errors import IncompleteWarning, OptionError, UnknownArrayError
-from vfs.headers import file_name
-from vfs.open_options import MountOptions, OpenOptions, option, split
-from vfs.opening import OpenedSet, Opening, first_names, open_set, refuse_without_main
-from vfs.plans import plan_sets, plan_tree
-from vfs.signatures import Path, Paths, Several, mounts, opens
+from vfs.folder_tree.plans import plan_sets, plan_tree
+from vfs.formats.headers import file_name
+from vfs.hierarchy.opening import OpenedSet, Opening, first_names, open_set, refuse_without_main
+from vfs.model.open_options import MountOptions, OpenOptions, option, split
+from vfs.model.signatures import Path, Paths, Several, mounts, opens
 
 if TYPE_CHECKING:
     import zarr
 
-    from vfs.mount import Mount
-    from vfs.store import Store
+    from vfs.fuse import Mount
+    from vfs.zarr.store import Store
 
 __all__ = ["VirtualArray", "VirtualGroup", "mount", "open", "open_group"]
 
@@ -95,13 +95,13 @@ class VirtualArray(ArrayReader):
         return self.group.store(zarr_format)
 
     def zarr(self) -> zarr.Array[Any]:
-        """This array as a zarr.Array, through `store()` and the fast lane of `vfs.pipeline`."""
-        from vfs.pipeline import direct
+        """This array as a zarr.Array, through `store()` and the fast lane of `vfs.zarr.pipeline`."""
+        from vfs.zarr.pipeline import direct
 
         return direct(self.store(), self.dataset.path)
 
     def _repr_html_(self) -> str:
-        from vfs.display import array_html
+        from vfs.hierarchy.display import array_html
 
         return array_html(self)
 
@@ -115,7 +115,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     Attributes:
         tree: the arrays with what reads them.
         opening: how the data set was opened.
-        absent: what the set should hold and does not, or holds and does not show: see `vfs.dataset.Absence`.
+        absent: what the set should hold and does not, or holds and does not show: see `vfs.model.stored.Absence`.
     """
 
     def __init__(self, opened: OpenedSet) -> None:
@@ -158,7 +158,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
     def store(self, zarr_format: int = 3) -> Store:
         """A read-only `zarr.abc.store.Store` over the whole tree; picklable."""
-        from vfs.store import Store
+        from vfs.zarr.store import Store
 
         return Store(self.tree.zarr(zarr_format), (_store_again, (self.opening, zarr_format)), self.name)
 
@@ -169,7 +169,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         return zarr.open_group(self.store(), mode="r")
 
     def _repr_html_(self) -> str:
-        from vfs.display import group_html
+        from vfs.hierarchy.display import group_html
 
         return group_html(self.name, self.opening.format, self, self.tree.main)
 
@@ -201,7 +201,7 @@ def _group_again(opening: Opening) -> VirtualGroup:
 
 
 def _store_again(opening: Opening, zarr_format: int) -> Store:
-    from vfs.store import Store
+    from vfs.zarr.store import Store
 
     return Store(lambda: opening.open().tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name)
 
@@ -273,8 +273,8 @@ def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
         MountError: mounting cannot work; the message says why and what to do.
         VfsError: what `open` raises.
     """
-    from vfs.mount import Mount
-    from vfs.mount.points import check_apart
+    from vfs.fuse import Mount
+    from vfs.fuse.points import check_apart
 
     options, format_options = split(MountOptions, given)
     mountpoint = file_name(mountpoint)
@@ -283,7 +283,7 @@ def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
         raise OptionError("nothing to mount: expected at least one data set")
     if options.show_files and not options.tree:
         raise OptionError("show_files goes with tree=True")
-    limit = tiling.as_bytes(options.cache_size, "cache_size")
+    limit = chunking.as_bytes(options.cache_size, "cache_size")
     common = options.common()
     if options.tree:
         shown = {"cache_size": limit, "show_files": options.show_files}

@@ -19,7 +19,7 @@ TOTAL = 128 << 20  # bytes kept between uses: sixteen threads that convert tiles
 SHORT = 1 << 16  # bytes: shorter memory comes from malloc, which has it at hand
 
 
-class Pool:
+class MemoryPool:
     """Page-aligned buffers for reuse, at most `keep` of them and `total` bytes between uses: those that were not used for longest go
     first. Safe from many threads (a deque's ends are, and so is its copy).
     """
@@ -54,7 +54,7 @@ class Pool:
         self._free.clear()
 
 
-scratch = Pool()
+scratch = MemoryPool()
 
 
 class _Lent(np.ndarray):
@@ -67,7 +67,7 @@ class _Lent(np.ndarray):
             self.back(cast(mmap.mmap, self.base))
 
 
-class Lender:
+class MemoryLender:
     """Page-aligned memory for callers to keep or to let go. At most `keep` pieces and `total` bytes wait to be lent again: those that
     came back first go first. Safe from many threads, and from the garbage collector at any time: nothing is locked.
     """
@@ -109,7 +109,7 @@ class Lender:
         self._free.clear()
 
 
-lender = Lender()
+lender = MemoryLender()
 
 
 def _mapped(length: int) -> mmap.mmap:

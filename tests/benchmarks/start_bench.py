@@ -13,10 +13,10 @@ from pathlib import Path
 from tests.benchmarks.rows import Row, Size, frames_of
 
 _FRAME = "import sys, vfs; vfs.open(sys.argv[1], format='raw', dtype='<u2', sig_shape=(256, 256), backend='buffered')[3]"
-_HELP = "from vfs.cli import main; main(['--help'])"
+_HELP = "from vfs.cli.app import main; main(['--help'])"
 _PASS = """
 import resource, sys, vfs
-from vfs.cache import ChunkCache
+from vfs.engine.cache import ChunkCache
 limit = int(sys.argv[2])
 def opened(most):
     return vfs.open(sys.argv[1], format='raw', dtype='<u2', sig_shape=(256, 256), chunks='scan', backend='buffered', cache=ChunkCache(most))

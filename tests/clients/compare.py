@@ -2,7 +2,7 @@
 
     python read_zarr.py FACE EXPECTED.npy [ARRAY [HOW]]
 
-FACE is a folder (a zarr face of a mount, or a copy of one), a .npy face, a URL where the tool takes one, or a pickled `vfs.store.Store`
+FACE is a folder (a zarr face of a mount, or a copy of one), a .npy face, a URL where the tool takes one, or a pickled `vfs.zarr.store.Store`
 (NAME.pickle) for tools that read stores. ARRAY is the array's path in it ("data"). EXPECTED.npy holds what must come back, element by
 element and in the same dtype. HOW is up to the script: another way of the same tool. One line of JSON on stdout says what was seen; its
 "regions" say of each region "equal", "unreadable", "not offered" (the tool has no way to ask for it) or how it differs. Exit status:

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.hierarchy.faces import Face, NpyFace, ZarrFace
 from vfs.testing.writers import write_mib, write_raw
-from vfs.tree import Face, NpyFace, ZarrFace
 
 from .compare import UNREADABLE, WRONG
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.mount.conftest import _why_not
+from tests.fuse.conftest import _why_not
 from vfs.testing.writers import write_mib
 
 TOOL = shutil.which("gdalmdiminfo")

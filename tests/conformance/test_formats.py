@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests.formats import test_blo, test_dm, test_empad, test_frms6, test_hdf5, test_k2is, test_mrc, test_seq, test_ser, test_tvips
-from vfs.cli import main
+from vfs.cli.app import main
 from vfs.formats import formats
 from vfs.formats.tvips import FIELDS
 from vfs.testing.frame_writers import write_tvips
-from vfs.testing.rows import Opened
+from vfs.testing.rows import WrittenSet
 from vfs.testing.suites import FormatTests, Row, Written
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw
@@ -215,7 +215,7 @@ def test_every_format_has_a_row() -> None:
 class TestFormats(FormatTests):
     rows = ROWS
 
-    def test_the_command_line_says_it_in_one_line(self, found: Opened, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_command_line_says_it_in_one_line(self, found: WrittenSet, capsys: pytest.CaptureFixture[str]) -> None:
         options = [word for name, value in found.options.items() for word in ("-o", f"{name}={value}")]
         paths = [str(path) for path in ([found.paths] if isinstance(found.paths, str | Path) else found.paths)]
         if len(paths) > 1:

@@ -26,15 +26,15 @@ import numpy as np  # noqa: E402
 
 import vfs.backends.buffered  # noqa: E402
 import vfs.backends.direct  # noqa: E402
-import vfs.reading  # noqa: E402
+import vfs.engine.reader  # noqa: E402
 from tests.conformance.test_formats import ROWS  # noqa: E402
 from vfs.api import VirtualGroup  # noqa: E402
-from vfs.array import ArrayReader  # noqa: E402
 from vfs.buffers import lender, scratch  # noqa: E402
+from vfs.engine.array import ArrayReader  # noqa: E402
 from vfs.errors import SourceError  # noqa: E402
-from vfs.geometry import Region  # noqa: E402
 from vfs.kernels.ranges import FILE, START, STOP, in_lines  # noqa: E402
-from vfs.testing.rows import Opened, Row  # noqa: E402
+from vfs.model.region import Region  # noqa: E402
+from vfs.testing.rows import Row, WrittenSet  # noqa: E402
 
 WINDOW = 1 << 13
 """Bytes read at once: two frames of most rows, so that a set has several windows."""
@@ -42,7 +42,7 @@ WINDOW = 1 << 13
 REQUEST = 1 << 14
 """Bytes of a read of a mounted file, a few of which make a set."""
 
-vfs.reading.decode_windows = calls.named("decode_windows", vfs.reading.decode_windows)
+vfs.engine.reader.decode_windows = calls.named("decode_windows", vfs.engine.reader.decode_windows)
 vfs.backends.buffered.read_places = calls.named("read_places", vfs.backends.buffered.read_places)
 vfs.backends.buffered.read_ranges = calls.named("read_ranges", vfs.backends.buffered.read_ranges)
 vfs.backends.direct.read_ranges = calls.named("read_ranges", vfs.backends.direct.read_ranges)
@@ -112,7 +112,7 @@ def _read_zarr(group: VirtualGroup, shown: Any) -> bytes:
     return np.asarray(shown[...]).tobytes()
 
 
-def in_process(found: Opened, backend: str) -> Generator[Case]:
+def in_process(found: WrittenSet, backend: str) -> Generator[Case]:
     """All of an array, a little of each of its rows, and the same with numbers converted; once also through zarr, and the arrays beside it."""
     group = found.group(backend=backend)
     array, twin = group.main, found.twin.astype(found.twin.dtype.newbyteorder("="))
@@ -144,14 +144,14 @@ class Said:
         self.lines.append(line)
 
 
-def mounted(found: Opened) -> Generator[Case]:
+def mounted(found: WrittenSet) -> Generator[Case]:
     """The files of a mount, the .npy face and all chunks, read as libfuse has them read."""
-    from tests.mount.direct import Direct, files_of  # the compiler: not for those who read in this process
-    from vfs.kernels import native, serve
-    from vfs.tree import Folder
+    from tests.fuse.direct import Direct, files_of  # the compiler: not for those who read in this process
+    from vfs.hierarchy.faces import FaceFolder
+    from vfs.kernels.fuse import native, serve
 
     group = found.group(backend="buffered")
-    direct = Direct(Folder([group.tree]))
+    direct = Direct(FaceFolder([group.tree]))
     direct.call["read"] = calls.named("serve.read", direct.call["read"])
     serve.answer = calls.named("serve.answer", serve.answer)
     every = files_of(direct.folder)
@@ -259,7 +259,7 @@ def problems(cases: Callable[[], Generator[Case]], folder: Path) -> Iterator[str
 def checked(way: str, row: Row, folder: Path) -> Iterator[str]:
     """What is wrong with a row."""
     folder.mkdir()
-    found = Opened(row, folder, *row.write(folder))
+    found = WrittenSet(row, folder, *row.write(folder))
     try:
         yield from problems(lambda: mounted(found) if way == "mount" else in_process(found, way), folder)
     except Exception:  # every other row still has its say

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from vfs.mount.view import library
+from vfs.fuse.view import library
 
 pytestmark = pytest.mark.timeout(300)  # a fresh checkout compiles every kernel here
 

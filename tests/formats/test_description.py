@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.formats.description_sets import CODECS, BlockSet, block_sets, columns, regions, same, values, write, write_csv, write_npz
-from vfs.decode import PlainDecoder
 from vfs.errors import OptionError, SourceChangedError, UnknownFormatError
 from vfs.formats import detect
 from vfs.kernels.ranges import FILE, LINES
-from vfs.layout import BlockLayout
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import BlockLayout
 from vfs.testing.writers import write_mib, write_npy
 
 BACKENDS = ("mmap", "buffered")

@@ -15,9 +15,9 @@ import pytest
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
-from vfs.describe import describe
-from vfs.dmtags import Stored, plain, read_tags
+from vfs.cli.describe import describe
 from vfs.formats import dm
+from vfs.formats.gatan_tags import StoredTag, plain, read_tags
 from vfs.testing.gatan_writers import DATA_TYPES, tag_bytes, write_dm, write_tags
 
 SWAPPED = {"Meta Data": {"Data Order Swapped": np.bool_(True)}}
@@ -241,7 +241,7 @@ def test_tags_of_all_types(tmp_path: Path) -> None:
             assert tags.get("group/1/in") == 6
             assert tags.get("group/7/in", "none") == "none"
             assert tags.get("pairs") == [[1.0, 2.0]]
-            assert isinstance(tags.get("Data"), Stored)
+            assert isinstance(tags.get("Data"), StoredTag)
             assert len(plain(tags.root, 3)) == 3
 
 
@@ -252,7 +252,7 @@ def test_arrays_are_not_read(tmp_path: Path) -> None:
     refuses(path, "'long'", "looks truncated")
     before = path.stat().st_size
     os.truncate(path, before + (1 << 40))
-    assert read_tags(str(path)).root["long"] == Stored(before, 1 << 40)
+    assert read_tags(str(path)).root["long"] == StoredTag(before, 1 << 40)
     refuses(path, "found none")
 
 

@@ -21,7 +21,7 @@ from tests.formats.frame_checks import incomplete, warned
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError, VfsError
 from vfs.formats import detect
 from vfs.formats.mib.decoders import RawDecoder, StampDecoder
-from vfs.geometry import Region
+from vfs.model.region import Region
 from vfs.testing.writers import write_mib
 
 BACKENDS = ["mmap", "buffered"]

@@ -17,8 +17,8 @@ import pytest
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, one_line, opens_incomplete, refuses, same
+from vfs.cli.report import as_json
 from vfs.formats import detect
-from vfs.report import as_json
 from vfs.testing.tiff_writers import SHORT, ome_xml, write_ome_tiff, write_tiff
 
 pytest.importorskip("tifffile", reason="reading TIFF needs tifffile")

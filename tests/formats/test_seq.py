@@ -14,8 +14,8 @@ import zarr
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
-from vfs import cli
-from vfs.array import ArrayReader
+from vfs.cli import app
+from vfs.engine.array import ArrayReader
 from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_seq
 
@@ -165,7 +165,7 @@ def test_side_files(tmp_path: Path) -> None:
     assert "frame" not in group.main.calibration  # a scan of other lines has no steps that anybody measured
     corrected = vfs.open(path, dark="dark", gain="gain", dead="bad_pixels")[1]
     np.testing.assert_allclose(corrected[~mask], ((twin[1] - dark) * gain)[~mask], rtol=1e-5)
-    assert cli.main(["export", str(path), str(tmp_path / "out.zarr"), "--dark", "dark", "--gain", "gain", "--dead", "bad_pixels"]) == 0
+    assert app.main(["export", str(path), str(tmp_path / "out.zarr"), "--dark", "dark", "--gain", "gain", "--dead", "bad_pixels"]) == 0
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[1], corrected)
 
 

@@ -18,13 +18,13 @@ import pytest
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import BACKENDS, check_arranged, check_boxes, frames_of, one_line, refuses, same
-from vfs import tiffheaders
 from vfs.backends.buffered import BufferedBackend
 from vfs.formats import detect
+from vfs.formats.tiff_structure import headers as tiff_headers
+from vfs.formats.tiff_structure.headers import _page
+from vfs.formats.tiff_structure.pages import PageTable
 from vfs.testing.backends import CountingBackend
 from vfs.testing.tiff_writers import LONG, LONG8, SHORT, write_tiff
-from vfs.tiffheaders import _page
-from vfs.tiffpages import PageTable
 
 tifffile = pytest.importorskip("tifffile", reason="reading TIFF needs tifffile")
 imagecodecs = pytest.importorskip("imagecodecs", reason="compressed TIFF needs imagecodecs")
@@ -163,10 +163,10 @@ def test_deflate_is_inflated_to_where_it_belongs(tmp_path: Path, monkeypatch: py
     path = write_tiff(tmp_path / "a.tif", list(twin), order=order, compression=8, encode=zlib.compress, **how)
     array = vfs.open(path)
     with monkeypatch.context() as patch:
-        patch.setattr(tiffheaders, "quiet", None)
+        patch.setattr(tiff_headers, "quiet", None)
         same(array, twin)
     with monkeypatch.context() as patch:
-        patch.setattr(tiffheaders, "_inflated", lambda header: None)
+        patch.setattr(tiff_headers, "_inflated", lambda header: None)
         same(vfs.open(path), twin)
 
 
@@ -191,7 +191,7 @@ def test_deflate_that_does_not_inflate_to_a_segment(tmp_path: Path, monkeypatch:
             return str(error)
 
     found = outcome()
-    monkeypatch.setattr(tiffheaders, "_inflated", lambda header: None)
+    monkeypatch.setattr(tiff_headers, "_inflated", lambda header: None)
     assert found == outcome()
     assert "segment 0" in found
 
@@ -254,7 +254,7 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
     for how in ({}, {"strip": 8, "gap": 2}, {"tile": (16, 16)}):
         dataset = vfs.open(write_tiff(tmp_path / "a.tif", list(twin), **how)).dataset
         backend = CountingBackend(BufferedBackend(dataset.files))
-        array = vfs.array.ArrayReader(dataset, backend)
+        array = vfs.engine.array.ArrayReader(dataset, backend)
         same(array.read((slice(2, 3), slice(30, 31), slice(0, 16))), twin[2:3, 30:31, :16])
         assert backend.nbytes <= 8192, how  # a page of memory around 32 bytes, of 32 KiB
 

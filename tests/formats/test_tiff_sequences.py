@@ -13,8 +13,8 @@ import pytest
 import vfs
 from tests.formats.frame_checks import opens_incomplete
 from vfs.formats import tiff
+from vfs.formats.tiff_structure.pages import PageTable
 from vfs.testing.tiff_writers import write_tiff
-from vfs.tiffpages import PageTable
 
 PAGES = np.random.default_rng(5).integers(0, 4000, (5, 6, 7)).astype("u2")
 KINDS: list[dict[str, Any]] = [

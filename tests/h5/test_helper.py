@@ -23,7 +23,7 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import one_line
-from tests.mount.support import eventually
+from tests.fuse.support import eventually
 from vfs.boundary import ANYWHERE
 from vfs.h5 import helper
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.decode import PlainDecoder
 from vfs.kernels.ranges import COLUMNS, COUNT, DEST, START, STEP, STOP
+from vfs.model.decode import PlainDecoder
 
 
 @pytest.mark.parametrize("dtype", ["u1", "<u2", ">u2", "<f4", ">i8", "<c8", ">c16"])

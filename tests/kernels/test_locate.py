@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.geometry import Region
 from vfs.kernels.ranges import COUNT, DEST, START, STEP, in_lines
-from vfs.layout import FrameLayout, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, mirrored, whole_frame
+from vfs.model.region import Region
 
 
 @st.composite

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.geometry import Region
 from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, at_edges, by_file, in_lines, windows
-from vfs.layout import FrameLayout
+from vfs.model.layout import FrameLayout
+from vfs.model.region import Region
 
 
 def quad(h: int, w: int) -> np.ndarray:

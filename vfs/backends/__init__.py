@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from vfs.dataset import Files
 from vfs.errors import OptionError
+from vfs.model.stored import Files
 
 
 class Backend(Protocol):

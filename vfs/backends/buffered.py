@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from vfs.backends.handles import Descriptor, Handles, fill
-from vfs.dataset import Files
 from vfs.kernels.fetch import read_places, read_ranges
 from vfs.kernels.ranges import DEST, START, STOP
+from vfs.model.stored import Files
 
 
 class BufferedBackend:

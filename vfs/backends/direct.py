@@ -16,10 +16,10 @@ import numpy as np
 
 from vfs.backends.handles import Handles
 from vfs.boundary import Boundary, open_file
-from vfs.dataset import Files
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.fetch import read_ranges
 from vfs.kernels.ranges import START, STOP
+from vfs.model.stored import Files
 
 _SAFE = 4096  # bytes: an alignment that every device accepts
 

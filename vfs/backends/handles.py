@@ -20,8 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from vfs.boundary import Boundary, open_file
-from vfs.dataset import Files
 from vfs.errors import SourceChangedError, SourceError, TruncatedSourceError
+from vfs.model.stored import Files
 
 
 class Handle(Protocol):

@@ -23,7 +23,7 @@ import numpy as np
 
 from vfs.backends.handles import Descriptor, Handles, fill, release
 from vfs.boundary import Boundary
-from vfs.dataset import Files
+from vfs.model.stored import Files
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p

@@ -18,10 +18,10 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from vfs.dataset import Dataset, Saved
 from vfs.errors import FormatError, OptionError, UnknownFormatError
-from vfs.headers import read_first
-from vfs.options import fitting, kinds
+from vfs.formats.headers import read_first
+from vfs.model.options import fitting, kinds
+from vfs.model.stored import Saved, StoredArray
 
 HEAD = 4096  # bytes of a file that `sniff` gets to see
 HEADERLESS = "raw"  # the format that no file can be recognised as
@@ -47,7 +47,7 @@ class Format:
     url: str
     summary: str
     sniff: Callable[[str, bytes], bool]
-    open: Callable[..., Sequence[Dataset] | Saved]
+    open: Callable[..., Sequence[StoredArray] | Saved]
     leads: tuple[str, ...] = ()
 
     @property

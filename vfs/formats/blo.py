@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files, per_frame
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.headers import fields, nav_dims, read_at
-from vfs.layout import FrameLayout, altered
+from vfs.formats.headers import fields, read_at
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout, altered
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 HEADER = np.dtype(
     [
@@ -91,7 +91,7 @@ def _when(days: float) -> str | None:
     return (datetime(1899, 12, 30) + timedelta(days=days)).isoformat() if 1 < days < 200_000 else None
 
 
-def open(paths: Sequence[str]) -> list[Dataset]:
+def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open a BLO file.
 
     Raises:
@@ -135,11 +135,11 @@ def open(paths: Sequence[str]) -> list[Dataset]:
     if header["sdp"]:
         scale |= dict.fromkeys(("y", "x"), (100 / int(header["sdp"]), "cm"))
     attrs["calibration"] = {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in scale.items()}
-    main = Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(2), "y", "x"), 2, attrs=attrs)
+    main = StoredArray("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(2), "y", "x"), 2, attrs=attrs)
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:
         image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))
-        found.append(Dataset("virtual_bright_field", files, image, PlainDecoder(np.dtype("u1")), (ny, nx), nav_dims(2), 2, companion=True))
+        found.append(StoredArray("virtual_bright_field", files, image, PlainDecoder(np.dtype("u1")), (ny, nx), nav_dims(2), 2, companion=True))
     absent = _absent(path, stored, (ny, nx), (size - first) % record)
     return [altered(one, absent=absent) for one in found] if absent else found
 

@@ -1,6 +1,6 @@
 """DM3 and DM4, files of Gatan DigitalMicrograph (GMS). There is no public specification; the layout is known from its readers.
 
-The tags (see `vfs.dmtags`) hold a list of images; each says where its pixels are::
+The tags (see `vfs.formats.gatan_tags`) hold a list of images; each says where its pixels are::
 
     ImageList/k/ImageData/{Data, DataType, Dimensions/0,1,…, PixelDepth, Calibrations/Dimension/0,1,…}
     ImageList/k/ImageTags/…
@@ -8,7 +8,7 @@ The tags (see `vfs.dmtags`) hold a list of images; each says where its pixels ar
 Dimensions come fastest first, so that the array has them backwards. Thumbnails (named in `Thumbnails`, or the first image where
 it is coloured and others follow) are left out. One image is `data`, several are `image_0/data`, `image_1/data` …; the
 largest is the main one. Several files with one image each, all of one shape and type, are a stack in the order they are given; files
-that their numbers say are missing are an error (see `vfs.numbering`).
+that their numbers say are missing are an error (see `vfs.formats.numbering`).
 
 What the axes are: the last two are `y, x`, of spectra the one with energies is `energy`. Maps of spectra keep the order of the
 file, which stores a map for each energy (`energy, scan_y, scan_x`); `signal_first=True` shows them as `scan_y, scan_x, energy`.
@@ -32,16 +32,16 @@ from typing import Any, Literal
 import numpy as np
 
 from vfs.boundary import open_file
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import PlainDecoder
-from vfs.dmtags import Stored, Tags, find, is_tag_file, plain, read_tags
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.geometry import Region
-from vfs.headers import nav_dims, read_at
+from vfs.formats.gatan_tags import StoredTag, Tags, find, is_tag_file, plain, read_tags
+from vfs.formats.headers import read_at
+from vfs.formats.numbering import joined
 from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
-from vfs.layout import FrameLayout, mirrored, whole_frame
-from vfs.numbering import joined
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout, mirrored, whole_frame
+from vfs.model.region import Region
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 _DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1", 27: "c8", 28: "c16"}
 _COLOURS = (8, 23)  # four bytes a pixel
@@ -145,7 +145,7 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
     """
     of = find(tags, "ImageData")
     data = find(tags, "ImageData/Data")
-    if not isinstance(of, dict) or not isinstance(data, Stored):
+    if not isinstance(of, dict) or not isinstance(data, StoredTag):
         return None
     where = f"{path}: image {number}"
     kind, depth, sizes = find(of, "DataType"), find(of, "PixelDepth"), find(of, "Dimensions")
@@ -191,7 +191,7 @@ def _images(path: str, tags: Tags) -> list[_Image]:
     named = tags.get("Thumbnails")
     thumbs = {find(t, "ImageIndex") for t in named.values() if isinstance(t, dict)} if isinstance(named, dict) else set()
     groups = [g for g in entries.values() if isinstance(g, dict)] if isinstance(entries, dict) else []
-    with_pixels = [k for k, g in enumerate(groups) if isinstance(find(g, "ImageData/Data"), Stored)]
+    with_pixels = [k for k, g in enumerate(groups) if isinstance(find(g, "ImageData/Data"), StoredTag)]
     if len(with_pixels) > 1 and not thumbs:
         first = groups[with_pixels[0]]
         if find(first, "ImageData/DataType") == 23 and len(find(first, "ImageData/Dimensions", {}) or ()) == 2:
@@ -227,7 +227,7 @@ def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
     return np.array([[*zeros, 0, *sig, 3, *steps, *colour, 0], [*zeros, 3, *sig, 1, *steps, *alpha, 0]], np.int64)
 
 
-def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, order: str, signal_first: bool | None, attrs: dict[str, Any]) -> Dataset:
+def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, order: str, signal_first: bool | None, attrs: dict[str, Any]) -> StoredArray:
     """The array of an image; with several files, of those of equal images."""
     names, sig_ndim, first = _axes(image, signal_first)
     calibration = dict(zip(names, image.calibrations, strict=True))
@@ -241,7 +241,7 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
         dims = names[sig_ndim:] + names[:sig_ndim]
         lines = max(1, min(nav[0], _MAPS // (math.prod(nav[1:]) * image.dtype.itemsize)))
         block = (lines, *nav[1:]) + (1,) * sig_ndim
-        return Dataset(path, files, layout, decoder, nav + sig, dims, len(nav), block=block, attrs={**said, "stored_order": list(names)})
+        return StoredArray(path, files, layout, decoder, nav + sig, dims, len(nav), block=block, attrs={**said, "stored_order": list(names)})
     nd = len(image.shape)
     nav, sig = image.shape[: nd - sig_ndim], image.shape[nd - sig_ndim :]
     pieces = _coloured_pieces(sig, order) if image.coloured else None
@@ -257,7 +257,7 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
     if len(files) > 1:
         nav = (row.frames,) if len(nav) < 2 else (row.frames // math.prod(nav[1:]), *nav[1:])
         names = nav_dims(len(nav)) + names[nd - sig_ndim :]
-    return Dataset(path, files, layout.arranged(nav), decoder, nav + sig, names, len(nav), attrs=said, absent=row.absent + _cut(files, image, held, count))
+    return StoredArray(path, files, layout.arranged(nav), decoder, nav + sig, names, len(nav), attrs=said, absent=row.absent + _cut(files, image, held, count))
 
 
 def _cut(files: Files, image: _Image, held: np.ndarray, count: int) -> tuple[Absence, ...]:
@@ -321,7 +321,7 @@ class _Marks:
             os.close(fd)
 
 
-def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -> list[Dataset]:
+def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -> list[StoredArray]:
     """Several files, the largest image of each, as one array."""
     files = Files.stat(paths)
     tags = read_tags(files.paths[0])
@@ -343,7 +343,7 @@ def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -
     return [_dataset("data", files, offsets, image, tags.order, signal_first, {"version": tags.version})]
 
 
-def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset: bool = False) -> list[Dataset]:
+def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset: bool = False) -> list[StoredArray]:
     """Open the images of a file, or a stack of files.
 
     Args:

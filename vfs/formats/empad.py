@@ -22,12 +22,12 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files, per_frame
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.headers import natural, nav_dims, parse_xml, read_side_file
-from vfs.layout import FrameLayout
+from vfs.formats.headers import natural, parse_xml, read_side_file
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 _SIDE = 128  # pixels
 _FOOTER = 2  # rows
@@ -162,7 +162,7 @@ def _depth(element: Element) -> int:
     return level
 
 
-def open(paths: Sequence[str]) -> list[Dataset]:
+def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open an EMPAD data set: its .xml or its .raw file, or both.
 
     Where the raw file is shorter than the only scan that is said, this one was stopped: it is blank at the end. A file whose size
@@ -202,7 +202,9 @@ def open(paths: Sequence[str]) -> list[Dataset]:
         "stored_frames": stored,
         "calibration": _calibration(root, nav),
     }
-    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<f4")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
+    main = StoredArray(
+        "data", files, layout, PlainDecoder(np.dtype("<f4")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent
+    )
     return [main, per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x"))]
 
 

@@ -31,13 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from vfs import series
-from vfs.dataset import Absence, Dataset, Files, per_frame
-from vfs.decode import PlainDecoder
 from vfs.errors import DecodeError, DependencyError, FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
-from vfs.formats import Format
-from vfs.headers import fields, nav_dims, numbered, read_at, read_side_file
-from vfs.layout import BlockLayout, FrameLayout
+from vfs.formats import Format, series
+from vfs.formats.headers import fields, numbered, read_at, read_side_file
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 HEADER = np.dtype(
     [
@@ -74,7 +73,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class _Set:
+class _Frms6Set:
     """The files of a set: signal in order, dark frames, .hdr (the last two may be missing).
 
     Attributes:
@@ -89,7 +88,7 @@ class _Set:
     lost: series.Lost = field(default_factory=series.Lost)
 
 
-def _find(paths: Sequence[str]) -> _Set:
+def _find(paths: Sequence[str]) -> _Frms6Set:
     hdrs = [path for path in paths if path.lower().endswith(".hdr")]
     data = [path for path in paths if path not in hdrs]
     if len(hdrs) > 1:
@@ -102,16 +101,16 @@ def _find(paths: Sequence[str]) -> _Set:
         if all(numbers):
             data.sort(key=lambda path: int(_NUMBER.search(path)[1]))  # type: ignore[index]
         dark = [path for path in data if (hit := _NUMBER.search(path)) and int(hit[1]) == 0]
-        return _Set([path for path in data if path not in dark], dark[0] if dark else None, hdr)
+        return _Frms6Set([path for path in data if path not in dark], dark[0] if dark else None, hdr)
     if data and base == data[0]:
-        return _Set(data, None, hdr)  # no number: a file of its own
+        return _Frms6Set(data, None, hdr)  # no number: a file of its own
     found = dict(numbered(base + "_", ".frms6"))
     darks = found.pop(0, None)
     if not found:
         raise MissingSourceError(f"{base}_001.frms6: no such file; it would be the first file with signal")
     signal = list(found.values())
     lost = sum((series.between(a, b) for a, b in pairwise(signal)), series.in_front(signal[0]))
-    return _Set(signal, darks, hdr, list(found), lost)
+    return _Frms6Set(signal, darks, hdr, list(found), lost)
 
 
 def _information(path: str | None) -> dict[str, str]:
@@ -175,7 +174,7 @@ class _Counts:
         return self.said > self.stored or (not self.said and self.rest > 0)
 
 
-def _positions(chosen: _Set, counts: Sequence[_Counts]) -> list[int] | None:
+def _positions(chosen: _Frms6Set, counts: Sequence[_Counts]) -> list[int] | None:
     """Index of the first frame of each file: behind the frames that the files in front of it held when they were whole.
 
     Files of a series hold equally many frames, but the last one: those that are missing held as many as those that are there.
@@ -195,7 +194,7 @@ def _positions(chosen: _Set, counts: Sequence[_Counts]) -> list[int] | None:
     return first if first[-1] - sum(held[:-1]) <= _MOST_BLANK and first[-1] <= sum(one.stored for one in counts) + _MOST_BLANK else None
 
 
-def _absences(chosen: _Set, counts: Sequence[_Counts], first: Sequence[int]) -> tuple[Absence, ...]:
+def _absences(chosen: _Frms6Set, counts: Sequence[_Counts], first: Sequence[int]) -> tuple[Absence, ...]:
     """What the files lack, but at the end of the set."""
     found = []
     if chosen.lost.count:
@@ -215,7 +214,7 @@ def _absences(chosen: _Set, counts: Sequence[_Counts], first: Sequence[int]) -> 
     return tuple(found)
 
 
-def _at_the_end(chosen: _Set, hdr: Mapping[str, str], scan: tuple[int, int] | None, nav: tuple[int, ...], said: int, stored: int) -> tuple[Absence, ...]:
+def _at_the_end(chosen: _Frms6Set, hdr: Mapping[str, str], scan: tuple[int, int] | None, nav: tuple[int, ...], said: int, stored: int) -> tuple[Absence, ...]:
     """Frames that the .hdr speaks of and that are missing at the end, or that its scan has no place for."""
     if chosen.hdr is None:
         return ()
@@ -251,7 +250,7 @@ def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Frms6Table:
     """Decodes numbers in text, rows as lines, columns between semicolons, to their transpose. For gain maps."""
 
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
@@ -314,13 +313,13 @@ def _scipy_io() -> Any:
     return scipy.io
 
 
-def _gain(path: str, images: Sequence[tuple[int, ...]]) -> Dataset:
+def _gain(path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
     """A gain map, of one of these shapes where it is MATLAB's, which may be packed."""
     ending = os.path.splitext(path)[1].lower()
     if ending not in (".csv", ".mat"):
         raise OptionError(f"gain_map={path}: expected a .csv or a .mat file")
     files = Files.stat([path])
-    decoder: _Table | _Matlab = _Table() if ending == ".csv" else _Matlab()
+    decoder: _Frms6Table | _Matlab = _Frms6Table() if ending == ".csv" else _Matlab()
     try:
         shape = decoder.shape(path) if isinstance(decoder, _Matlab) else decoder.decode_block(np.frombuffer(read_side_file(path), np.uint8), 0, ()).shape
     except DecodeError as error:
@@ -330,10 +329,10 @@ def _gain(path: str, images: Sequence[tuple[int, ...]]) -> Dataset:
     if len(shape) != 2 or 0 in shape:
         raise FormatError(f"{path}: expected rows of numbers with semicolons between them, found an array of shape {shape}")
     layout = BlockLayout.of(shape, np.zeros((1, 2)), np.array([shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True)
-    return Dataset("gain", files, layout, decoder, shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)
+    return StoredArray("gain", files, layout, decoder, shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)
 
 
-def _without_dark(chosen: _Set, hdr: Mapping[str, str]) -> tuple[Absence, ...]:
+def _without_dark(chosen: _Frms6Set, hdr: Mapping[str, str]) -> tuple[Absence, ...]:
     """Dark frames that the .hdr speaks of, without a file."""
     if chosen.dark or not chosen.numbers or not hdr.get("darkframes", "").strip("0"):
         return ()
@@ -361,7 +360,7 @@ def _frames(files: Files, headers: Sequence[np.void], repeat: int, counts: Seque
     )
 
 
-def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None) -> list[Dataset]:
+def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None) -> list[StoredArray]:
     """Open an FRMS6 set: its .hdr, one of its files (the others are found), or several files (these are the set).
 
     Args:
@@ -412,12 +411,14 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
             )
         if dark.stored:
             shape = dark.shape
-            beside.append(Dataset("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
+            beside.append(StoredArray("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
     layout = layout.arranged(nav)
     attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
     if binning > 1:
         attrs["calibration"] = {"y": {"scale": binning // repeat, "offset": 0, "unit": "pixel"}, "x": {"scale": 1, "offset": 0, "unit": "pixel"}}
-    main = Dataset("data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
+    main = StoredArray(
+        "data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent
+    )
     units: Mapping[str, Mapping[str, str]] = {"timestamp_seconds": {"unit": "s since 1970-01-01"}, "timestamp_microseconds": {"unit": "µs"}}
     found = [main]
     for name in ("timestamp_seconds", "timestamp_microseconds", "frame_number"):

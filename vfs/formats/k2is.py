@@ -1,6 +1,6 @@
 """K2 IS, raw streams of Gatan K2 In-Situ cameras. There is no public specification; the layout is known from LiberTEM and py4DSTEM.
 
-A set is eight files `NAME1.bin` to `NAME8.bin`, one for each sector of the camera, and `NAME.gtg`, a tag file (see `vfs.dmtags`) without
+A set is eight files `NAME1.bin` to `NAME8.bin`, one for each sector of the camera, and `NAME.gtg`, a tag file (see `vfs.formats.gatan_tags`) without
 pixels. A file holds blocks of 22,360 bytes, 32 of them a frame; a frame is 1860 × 2048 pixels of 12 bits, the sectors side by side::
 
     block:  header, 40 bytes | 930 rows of 16 pixels
@@ -29,17 +29,16 @@ from typing import Any
 
 import numpy as np
 
-from vfs import series
 from vfs.boundary import open_stream, read_open
-from vfs.dataset import Absence, Dataset, Files
-from vfs.dmtags import Tags, is_tag_file, plain, read_tags
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
-from vfs.formats import Format
-from vfs.geometry import Region
-from vfs.headers import natural, nav_dims, numbered
+from vfs.formats import Format, series
+from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
+from vfs.formats.headers import natural, numbered
 from vfs.kernels import k2is
 from vfs.kernels.ranges import NO_LIMIT
-from vfs.layout import FrameLayout, whole_frame
+from vfs.model.layout import FrameLayout, whole_frame
+from vfs.model.region import Region
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 HEADER = np.dtype(
     [
@@ -339,7 +338,7 @@ def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
     return box[0], box[1], box[2], box[3]
 
 
-def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, first_frame: int | None = None, check_ids: bool = True) -> list[Dataset]:
+def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, first_frame: int | None = None, check_ids: bool = True) -> list[StoredArray]:
     """Open a set by its .gtg file, one of its .bin files or all of them.
 
     Args:
@@ -379,7 +378,7 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
     attrs: dict[str, Any] = {"frames": frames, "first_frame": start, "frame_id": (first_id + start) & 0xFFFFFFFF, "crop": list(box)}
     if tags is not None:
         attrs["tags"] = plain(tags.root)
-    return [Dataset("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)]
+    return [StoredArray("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)]
 
 
 FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open, leads=(".gtg",))

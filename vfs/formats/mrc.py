@@ -30,13 +30,13 @@ from typing import Any, Literal
 import numpy as np
 
 from vfs.boundary import open_stream
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.headers import fields, nav_dims, read_at, read_side_file
+from vfs.formats.headers import fields, read_at, read_side_file
 from vfs.kernels import steps
-from vfs.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
+from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.model.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 HEADER = np.dtype(
     [
@@ -249,7 +249,7 @@ def _absent(header: np.void, files: Files, layout: FrameLayout, start: int) -> t
     return (Absence(said, counts={"bytes_left_over": size - end}),) if size > end else ()
 
 
-def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
+def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     files = Files.stat([path])
     path = files.paths[0]
     opener = _opener(path)
@@ -279,7 +279,7 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[Dataset]:
     attrs["calibration"] = {axis: known for axis, known in _scales(header).items() if axis in dims}
     if info:
         attrs["info"] = info
-    main = Dataset("data", files, layout, decoder, layout.shape, dims, len(nav), attrs=attrs)
+    main = StoredArray("data", files, layout, decoder, layout.shape, dims, len(nav), attrs=attrs)
     return [altered(one, absent=absent) for one in (main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz))]
 
 
@@ -294,7 +294,7 @@ def _scales(header: np.void) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any) -> list[Dataset]:
+def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any) -> list[StoredArray]:
     """Companions from the records of an extended header FEI1 or FEI2."""
     nz, room = int(header["nz"]), int(header["nsymbt"])
     if bytes(header["exttyp"]) not in (b"FEI1", b"FEI2") or opener is not None or room < nz * _FEI.itemsize:
@@ -307,7 +307,7 @@ def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[
         at = _FEI.fields[name][1] if _FEI.fields else 0
         layout = FrameLayout.of((), [nz], word_bytes=8, file_header=1024, frame_header=at, frame_footer=size - at - 8).arranged(nav)
         units = {"units": _UNITS[name]}
-        found.append(Dataset(name, files, layout, PlainDecoder(np.dtype(f"{order}f8")), nav, names, len(nav), conventions=units, companion=True))
+        found.append(StoredArray(name, files, layout, PlainDecoder(np.dtype(f"{order}f8")), nav, names, len(nav), conventions=units, companion=True))
     return found
 
 
@@ -336,7 +336,7 @@ def _de_scan(info: dict[str, str]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _MrcTable:
     """The positions of a scan from lines "y,x", as one block."""
 
     word_bytes: int = 0
@@ -354,7 +354,7 @@ class _Table:
             raise DecodeError(f"expected {shape[0]:,} lines of two numbers: {error}") from None
 
 
-def _coordinates(path: str, frames: int) -> list[Dataset]:
+def _coordinates(path: str, frames: int) -> list[StoredArray]:
     """Companion with the scan position of every frame, where a movie was not taken on a raster."""
     base = _de_base(path)
     name = f"{base}_scan_coordinates.csv"
@@ -367,10 +367,10 @@ def _coordinates(path: str, frames: int) -> list[Dataset]:
     shape = (rows, 2)
     one = np.zeros(1, int)
     layout = BlockLayout.of(shape, np.zeros((1, 2), int), np.array([shape]), one, one, files.sizes, whole=True)
-    return [Dataset("scan_coordinates", files, layout, _Table(), shape, ("point", "axis"), 0, attrs={"frames": frames}, companion=True)]
+    return [StoredArray("scan_coordinates", files, layout, _MrcTable(), shape, ("point", "axis"), 0, attrs={"frames": frames}, companion=True)]
 
 
-def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = None) -> list[Dataset]:
+def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = None) -> list[StoredArray]:
     """Open an MRC file.
 
     Args:

@@ -1,7 +1,7 @@
 """NumPy's .npy, format versions 1 to 3: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 One file is one array, in C or Fortran order, of either byte order. Several files of one shape and dtype are stacked along a
-new first axis; files that their numbers say are missing are an error (see `vfs.numbering`). Structured and object arrays are refused.
+new first axis; files that their numbers say are missing are an error (see `vfs.formats.numbering`). Structured and object arrays are refused.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.headers import nav_dims, npy_header, read_at
-from vfs.layout import FrameLayout, whole_frame
-from vfs.numbering import joined
+from vfs.formats.headers import npy_header, read_at
+from vfs.formats.numbering import joined
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout, whole_frame
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 _MOST = 1 << 20  # bytes a header may have: real ones have some hundred
 
@@ -48,7 +48,7 @@ def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     return shape, fortran, dtype, offset
 
 
-def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:
+def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArray]:
     """Open .npy files.
 
     Args:
@@ -92,7 +92,7 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[Dataset]:
     lead = (row.frames // each if each else len(paths),) * stacked + (nav if contiguous else ())
     attrs = {"descr": dtype.str, "fortran_order": fortran}
     layout = layout.arranged(lead)
-    return [Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, dims, len(lead), attrs=attrs, absent=row.absent + absent)]
+    return [StoredArray("data", files, layout, PlainDecoder(dtype), layout.shape, dims, len(lead), attrs=attrs, absent=row.absent + absent)]
 
 
 def _held(files: Files, offsets: Sequence[int], each: int, frame: int, short: Sequence[str]) -> tuple[list[int], tuple[Absence, ...]]:

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.headers import dtype_option, nav_dims, shape_option
-from vfs.layout import FrameLayout
-from vfs.numbering import joined
+from vfs.formats.headers import dtype_option, shape_option
+from vfs.formats.numbering import joined
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 _MOST_TRIED = 4096  # bytes of a frame header that is proposed
 _FAR = 1 << 60  # bytes: more than any file has, and far from where sums overflow
@@ -45,7 +45,7 @@ def open(
     frame_footer: int = 0,
     byte_order: str | None = None,
     running_on: bool = False,
-) -> list[Dataset]:
+) -> list[StoredArray]:
     """Open raw files.
 
     Args:
@@ -119,7 +119,7 @@ def open(
         layout = layout.arranged(nav)
     names = ("y", "x") if len(sig) == 2 else ("x",) if len(sig) == 1 else tuple(f"sig_{k}" for k in range(len(sig)))
     attrs = {"stored_dtype": dtype.str, "frames": layout.stored}
-    return [Dataset("data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs, absent=absent)]
+    return [StoredArray("data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs, absent=absent)]
 
 
 def _left_over(files: Files, heads: tuple[int, int, int], size: int, width: int, running_on: bool) -> tuple[Absence, ...]:

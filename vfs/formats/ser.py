@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 
 from vfs.boundary import open_stream, read_open
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.headers import fields, nav_dims, numbered, parse_xml, read_at, read_side_file
-from vfs.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.series import Lost, between, in_front
+from vfs.formats.headers import fields, numbered, parse_xml, read_at, read_side_file
+from vfs.formats.series import Lost, between, in_front
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 HEADER = np.dtype(
     [
@@ -57,7 +57,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class _Series:
+class _SerSeries:
     """What the header of a .ser file says: scan shape, slowest axis first, with its calibrations, and where everything is."""
 
     header: np.void
@@ -67,7 +67,7 @@ class _Series:
     tags: np.ndarray  # int64[valid], bytes; empty where there are none
 
 
-def _series(path: str, size: int) -> _Series:
+def _series(path: str, size: int) -> _SerSeries:
     raw = read_at(path, HEADER.itemsize)
     header = np.frombuffer(raw, HEADER)[0]
     if not raw.startswith(_MARK):
@@ -92,7 +92,7 @@ def _series(path: str, size: int) -> _Series:
     raw = read_at(path, min(2 * count, (size - table) // width) * width, table)
     places = np.frombuffer(raw, f"<i{width}").astype(np.int64)
     tags = next((t for t in (places[count : count + valid], places[valid : 2 * valid]) if _are_tags(path, t, valid, size)), places[:0])
-    return _Series(header, nav, axes, places[:valid], tags)
+    return _SerSeries(header, nav, axes, places[:valid], tags)
 
 
 def _are_tags(path: str, offsets: np.ndarray, count: int, size: int) -> bool:
@@ -130,7 +130,7 @@ def _calibrated(calibration: np.void, units: str) -> dict[str, Any]:
     return {"scale": scale, "offset": float(calibration["offset"]) - scale * int(calibration["element"]), "unit": units}
 
 
-def _elements(path: str, series: _Series, size: int) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
+def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
     """What every element is, after a look at all of them.
 
     Returns: (dtype, shape, calibrations of its axes, bytes before its values).
@@ -163,7 +163,7 @@ def _elements(path: str, series: _Series, size: int) -> tuple[np.dtype, tuple[in
     return dtype, shape, [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0], "") for k in range(axes)][::-1], before
 
 
-def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[Dataset]:
+def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray]:
     files = Files.stat([path])
     size = int(files.sizes[0])
     path = files.paths[0]
@@ -183,12 +183,12 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[Dataset]:
     }
     if nav and len(series.axes) != len(nav):
         attrs["calibration"] = dict(zip(dims, calibrations, strict=True))
-    main = Dataset(f"{prefix}data", files, layout.arranged(nav), PlainDecoder(dtype), nav + sig, nav_dims(len(nav)) + dims, len(nav), attrs=attrs)
+    main = StoredArray(f"{prefix}data", files, layout.arranged(nav), PlainDecoder(dtype), nav + sig, nav_dims(len(nav)) + dims, len(nav), attrs=attrs)
     found = [main]
     if len(series.tags):
         times = FrameLayout.planes((), which, series.tags + 4, word_bytes=4).arranged(nav)
         units = {"units": "seconds since 1970-01-01"}
-        stamps = Dataset(
+        stamps = StoredArray(
             f"{prefix}timestamp", files, times, PlainDecoder(np.dtype("<u4")), nav, nav_dims(len(nav)), len(nav), conventions=units, companion=True
         )
         found.append(stamps)
@@ -215,7 +215,7 @@ def _metadata(path: str) -> dict[str, Any]:
     return found
 
 
-def open(paths: Sequence[str]) -> list[Dataset]:
+def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open a .ser file, or all that an .emi file names (`1/data`, `2/data` … where there are several).
 
     Raises:

@@ -7,7 +7,7 @@ read by tifffile, and `plain=True` ignores it. Pixels are shown as they are stor
 separate samples (planar RGB) as a first axis `s`, samples in a pixel as a last one.
 
 Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages of all follow on each other. Files that
-their numbers say are missing are an error (see `vfs.numbering`), or blank with `allow_incomplete`.
+their numbers say are missing are an error (see `vfs.formats.numbering`), or blank with `allow_incomplete`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from vfs.boundary import open_stream
-from vfs.dataset import Dataset, Files
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
-from vfs.layout import altered
-from vfs.numbering import joined
-from vfs.tiffheaders import DESCRIPTION, SOFTWARE, Kind, Reader, described_as_ome, header_of, quiet, tifffile
-from vfs.tiffpages import PageTable, Planes, Structure, arrange, complaint_of
+from vfs.formats.numbering import joined
+from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Kind, Reader, described_as_ome, header_of, quiet, tifffile
+from vfs.formats.tiff_structure.pages import PageTable, Planes, Structure, arrange, complaint_of
+from vfs.model.layout import altered
+from vfs.model.stored import Files, StoredArray
 
 _TOLD = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")  # whose metadata tifffile turns into dimensions, in its order
 _MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
@@ -50,12 +50,12 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Series:
+class _PageSeries:
     """Pages that make up one array in one file.
 
     Attributes:
         axes, shape: of the array, tifffile's letters; the first `nav` count pages.
-        shown: which axes of a page the others are, see `vfs.tiffpages.arrange`.
+        shown: which axes of a page the others are, see `vfs.formats.tiff_structure.pages.arrange`.
         rows: the pages in the table; or `planes` where tifffile said where they are.
         told: by whose metadata; "" where pages were just counted.
         levels: smaller versions.
@@ -70,15 +70,15 @@ class _Series:
     rows: Sequence[int] = ()
     planes: Planes | None = None
     told: str = ""
-    levels: list[_Series] = field(default_factory=list)
+    levels: list[_PageSeries] = field(default_factory=list)
     files: int = 1
 
-    def of_files(self, row: int, count: int) -> _Series:
+    def of_files(self, row: int, count: int) -> _PageSeries:
         """The same of other files of one page, `count` of them, whose pages begin with `row`."""
         return replace(self, rows=range(row, row + count), files=count)
 
 
-def _counted(table: PageTable, found: Structure) -> tuple[list[_Series], list[str]]:
+def _counted(table: PageTable, found: Structure) -> tuple[list[_PageSeries], list[str]]:
     """The series of a file whose pages say nothing of each other. Returns (series, what is left out and why)."""
     groups: dict[int, list[int]] = {}
     for row in found.rows:
@@ -86,7 +86,7 @@ def _counted(table: PageTable, found: Structure) -> tuple[list[_Series], list[st
         for sub in found.subs.get(row, ()):
             if sub >= 0:
                 groups.setdefault(table.kind[sub], []).append(sub)
-    out: list[_Series] = []
+    out: list[_PageSeries] = []
     without: list[str] = []
     for number, rows in groups.items():
         kind = table.kinds[number]
@@ -96,12 +96,12 @@ def _counted(table: PageTable, found: Structure) -> tuple[list[_Series], list[st
             without.append(f"the page at byte {table.at[rows[0]]:,}: {kind}")
             continue
         lead = (len(rows),) if len(rows) > 1 else ()
-        out.append(_Series(kind, "I" * len(lead) + kind.axes, lead + kind.shape, len(lead), kind.shown, tuple(rows)))
+        out.append(_PageSeries(kind, "I" * len(lead) + kind.axes, lead + kind.shape, len(lead), kind.shown, tuple(rows)))
     main = set(found.rows)
     return _pyramids(out, [s for s in out if s.rows[0] in main]), without
 
 
-def _pyramids(series: list[_Series], tops: Sequence[_Series]) -> list[_Series]:
+def _pyramids(series: list[_PageSeries], tops: Sequence[_PageSeries]) -> list[_PageSeries]:
     """Put series that are smaller versions of another one (half, a third or a quarter as long along x, y and z) below it."""
     left = list(series)
     for top in tops:
@@ -117,7 +117,7 @@ def _pyramids(series: list[_Series], tops: Sequence[_Series]) -> list[_Series]:
     return left
 
 
-def _smaller(a: _Series, b: _Series, factor: int) -> bool:
+def _smaller(a: _PageSeries, b: _PageSeries, factor: int) -> bool:
     def fits(axis: str, n: int, m: int) -> bool:
         return n >= factor and m in (n // factor, -(-n // factor)) if axis in "XYZ" else n == m
 
@@ -165,7 +165,7 @@ def _all_paged(table: PageTable, found: Structure) -> bool:
     return last < end or any(first < table.at[row] < end for row in found.rows[1:])
 
 
-def _told(table: PageTable, found: Structure) -> list[_Series]:
+def _told(table: PageTable, found: Structure) -> list[_PageSeries]:
     """The series of a file as tifffile understands its metadata.
 
     Raises:
@@ -189,7 +189,7 @@ def _told(table: PageTable, found: Structure) -> list[_Series]:
         raise FormatError(f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {_HINT}") from None
 
 
-def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _Series:
+def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _PageSeries:
     key = series.keyframe
     with Reader(found.path) as reader:
         data, first, _ = reader.directory(key.offset)
@@ -227,7 +227,7 @@ def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _Series:
     if kind.plain and offsets.shape[1] > 1 and kind.in_one_piece(offsets, sizes):
         offsets, sizes = offsets[:, :1], np.full((count, 1), kind.nbytes, np.int64)
     planes = Planes(kind, np.full(count, found.index, np.int64), offsets, sizes)
-    return _Series(kind, series.axes, shape, nav, shown, planes=planes, told=series.kind)
+    return _PageSeries(kind, series.axes, shape, nav, shown, planes=planes, told=series.kind)
 
 
 def _split(shape: tuple[int, ...], kind: Kind, count: int) -> tuple[int, tuple[int, ...]]:
@@ -249,7 +249,7 @@ def _names(axes: str) -> tuple[str, ...]:
     return tuple(f"{name}_{names[:k].count(name)}" if name in names[:k] else name for k, name in enumerate(names))
 
 
-def _attrs(found: Structure, series: _Series, without: Sequence[str]) -> dict[str, Any]:
+def _attrs(found: Structure, series: _PageSeries, without: Sequence[str]) -> dict[str, Any]:
     attrs: dict[str, Any] = {"axes": series.axes, "pages": len(found.rows), "byte_order": "little" if found.order == "<" else "big", "bigtiff": found.big}
     attrs |= series.kind.facts
     if series.told:
@@ -268,7 +268,7 @@ def _attrs(found: Structure, series: _Series, without: Sequence[str]) -> dict[st
     return attrs
 
 
-def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False) -> list[Dataset]:
+def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False) -> list[StoredArray]:
     """Open TIFF files.
 
     Args:
@@ -283,10 +283,10 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     """
     files = Files.stat(paths)
     table = PageTable()
-    members: list[list[_Series]] = []
+    members: list[list[_PageSeries]] = []
     first: Structure | None = None
     without: list[str] = []
-    lead: _Series | None = None
+    lead: _PageSeries | None = None
     behind, tries = 0, _TRIES
     for path, size in zip(files.paths, files.sizes.tolist(), strict=True):
         if lead is not None and tries:
@@ -331,11 +331,11 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     return [altered(d, absent=out[0].absent) for d in out]  # the same files are missing of all of them
 
 
-def _described(series: Sequence[_Series]) -> str:
+def _described(series: Sequence[_PageSeries]) -> str:
     return " and ".join(f"{s.kind.dtype}{list(s.shape)}" for s in series) or "nothing"
 
 
-def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_Series], concatenate: bool, attrs: dict[str, Any]) -> Dataset:
+def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_PageSeries], concatenate: bool, attrs: dict[str, Any]) -> StoredArray:
     """One array of all files' parts of it."""
     one = parts[0]
     begins = np.cumsum([0, *(p.files for p in parts)]).tolist()
@@ -360,10 +360,10 @@ def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_Series]
         index += np.repeat(row.first - (np.cumsum(counts) - counts), counts)
     layout, decoder, block = arrange(_planes_of(table, parts), index, lead, one.shown)
     shape = lead + one.shape[one.nav :]
-    return Dataset(path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs, absent=row.absent)
+    return StoredArray(path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs, absent=row.absent)
 
 
-def _planes_of(table: PageTable, parts: Sequence[_Series]) -> Planes:
+def _planes_of(table: PageTable, parts: Sequence[_PageSeries]) -> Planes:
     """Where the planes of all parts are."""
     if all(p.planes is None for p in parts):
         return table.planes([row for p in parts for row in p.rows])

@@ -20,14 +20,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from vfs import series
 from vfs.boundary import open_file, read_open
-from vfs.dataset import Absence, Dataset, Files, per_frame
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
-from vfs.formats import Format
-from vfs.headers import fields, nav_dims, numbered, read_at
-from vfs.layout import FrameLayout
+from vfs.formats import Format, series
+from vfs.formats.headers import fields, numbered, read_at
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 HEADER = np.dtype(
     [
@@ -251,7 +250,7 @@ def _unfinished(headers: _FrameHeaders, path: str, start: int, nav: tuple[int, i
     return (Absence(said, counts={"frames_left_out": less}),)
 
 
-def open(paths: Sequence[str], *, scan: str = "position") -> list[Dataset]:
+def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     """Open TVIPS files.
 
     Args:
@@ -307,7 +306,7 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[Dataset]:
     attrs = {"header": fields(header), "stored_frames": frames, "scan_from": scan if found else None, "scan_start": found[0] if found else 0}
     if header["pixel_size"] > 0:
         attrs["calibration"] = {axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")}
-    main = Dataset("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
+    main = StoredArray("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
     return [main, *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there)]
 
 

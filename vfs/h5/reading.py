@@ -19,7 +19,7 @@ from vfs.h5 import chunks, values, virtual
 from vfs.h5.budget import OBJECT_SECONDS, Budget
 from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
 from vfs.h5.links import Links, Opened, said
-from vfs.naming import unusable
+from vfs.model.naming import unusable
 
 MOST_ARRAYS = 20_000
 MOST_OBJECTS = 100_000

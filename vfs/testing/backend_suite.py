@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vfs.backends import Backend
-from vfs.dataset import Files
 from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
+from vfs.model.stored import Files
 
 quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow])
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfs.backends import Backend
-from vfs.dataset import Files
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.ranges import DEST, START, STOP
+from vfs.model.stored import Files
 from vfs.testing.counted import counted
 
 JUNK = 0xA5

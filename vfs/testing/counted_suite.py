@@ -1,7 +1,7 @@
 """Checks of how much is read: real bytes, as the kernel counts them, on each way that users take. Part of `FormatTests`.
 
 Right numbers can come from reading everything. What a row states as its `factor` holds for a frame and for the whole array, however
-they are asked for. What is read through a mount is counted in `tests/mount/test_counted.py`.
+they are asked for. What is read through a mount is counted in `tests/fuse/test_counted.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from vfs.api import VirtualArray
-from vfs.cache import ChunkCache
+from vfs.engine.cache import ChunkCache
 from vfs.testing.counted import counted
 
 if TYPE_CHECKING:
-    from vfs.testing.rows import Opened
+    from vfs.testing.rows import WrittenSet
 
 TINY = 512
 """Bytes of a window, so that the tiny files of a row are read in several."""
@@ -76,13 +76,13 @@ class CountedTests:
     """What the checks of a format say of bytes that are read."""
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_no_more_is_read_than_stated(self, found: Opened, way: str) -> None:
+    def test_no_more_is_read_than_stated(self, found: WrittenSet, way: str) -> None:
         array = found.open(backend="buffered", cache=ChunkCache(0))
         for cut in ((0,) * array.dataset.nav_ndim, ()):
             asked, nbytes = least(partial(WAYS[way], array, cut))
             assert nbytes <= found.row.factor * asked, f"{nbytes:,} bytes were read for {asked:,}: of {cut or 'everything'}"
 
-    def test_a_kernel_reads_no_more_than_window_by_window(self, found: Opened) -> None:
+    def test_a_kernel_reads_no_more_than_window_by_window(self, found: WrittenSet) -> None:
         array = found.open(backend="buffered", cache=ChunkCache(0))
         with mock.patch.object(array.backend, "window", TINY):
             _, fast = least(lambda: array.read().nbytes)

@@ -18,19 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.api import VirtualArray, VirtualGroup, mount, open_group
-from vfs.array import ArrayReader
 from vfs.backends import make_backend
-from vfs.documents import plain_json
+from vfs.engine.array import ArrayReader
 from vfs.errors import MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
 from vfs.formats import detect
-from vfs.geometry import Region
-from vfs.headers import natural
+from vfs.formats.headers import natural
+from vfs.hierarchy.documents import plain_json
 from vfs.kernels.ranges import FILE
+from vfs.model.region import Region
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
 from vfs.testing.counted_suite import CountedTests
 from vfs.testing.opens import opened_past_the_boundary
-from vfs.testing.rows import Opened, Row, always, of_rows
+from vfs.testing.rows import Row, WrittenSet, always, of_rows
 
 TRIES = 40  # mutations and truncations of a set
 MOST = 1 << 24  # bytes that are read of what a garbled header promises
@@ -66,25 +66,25 @@ class FormatTests(CountedTests):
             metafunc.parametrize("row", _rows(metafunc.cls, metafunc.function.__name__), ids=lambda row: row.name)
 
     @pytest.fixture
-    def found(self, row: Row, tmp_path: Path) -> Opened:
+    def found(self, row: Row, tmp_path: Path) -> WrittenSet:
         """The row, written."""
         folder = tmp_path / "a set"
         folder.mkdir()
-        return Opened(row, folder, *row.write(folder))
+        return WrittenSet(row, folder, *row.write(folder))
 
     # what it is
 
     @of_rows(lambda row: not row.detected)
-    def test_opens_only_by_name(self, found: Opened) -> None:
+    def test_opens_only_by_name(self, found: WrittenSet) -> None:
         with pytest.raises(UnknownFormatError):
             detect(str(found.first))
 
     @of_rows(lambda row: row.detected)
-    def test_detected_and_claimed_by_nobody_else(self, found: Opened) -> None:
+    def test_detected_and_claimed_by_nobody_else(self, found: WrittenSet) -> None:
         assert detect(str(found.first)).name == found.row.format
         _same(open_group(found.paths, **found.options).main[...], found.twin)
 
-    def test_what_it_says(self, found: Opened) -> None:
+    def test_what_it_says(self, found: WrittenSet) -> None:
         group = found.group()
         _same(found.open()[...], found.twin)
         for path, array in group.items():
@@ -110,7 +110,7 @@ class FormatTests(CountedTests):
 
     @quick
     @given(data=st.data())
-    def test_any_box_is_the_twin(self, found: Opened, data: st.DataObject) -> None:
+    def test_any_box_is_the_twin(self, found: WrittenSet, data: st.DataObject) -> None:
         array = self._kept(found, data.draw(st.sampled_from(["mmap", "buffered"])))
         cut = []
         for n in found.twin.shape:
@@ -120,7 +120,7 @@ class FormatTests(CountedTests):
 
     _arrays: ClassVar[dict[tuple[Path, str], VirtualArray]] = {}
 
-    def _kept(self, found: Opened, backend: str) -> VirtualArray:
+    def _kept(self, found: WrittenSet, backend: str) -> VirtualArray:
         """An array that stays open for all examples of one test."""
         key = (found.folder, backend)
         if key not in self._arrays:
@@ -131,32 +131,32 @@ class FormatTests(CountedTests):
 
     @pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
     @pytest.mark.parametrize("backend", ["mmap", "buffered", "direct"])
-    def test_the_same_under_every_backend(self, found: Opened, backend: str) -> None:
+    def test_the_same_under_every_backend(self, found: WrittenSet, backend: str) -> None:
         array = found.open(backend=backend)
         _same(array[...], found.twin)
         for region, tile in array.tiles():
             _same(tile, found.twin[region.slices])
 
-    def test_converted(self, found: Opened) -> None:
+    def test_converted(self, found: WrittenSet) -> None:
         to = "c16" if found.twin.dtype.kind == "c" else "f8"
         _same(found.open(dtype=to, **self._means_stored(found))[...], found.twin.astype(to))
 
     @staticmethod
-    def _means_stored(found: Opened) -> dict[str, Any]:
+    def _means_stored(found: WrittenSet) -> dict[str, Any]:
         """Headerless data takes `dtype` as what it is: it must be said apart from what is asked for."""
         return {"stored_dtype": found.options["dtype"]} if "dtype" in found.options else {}
 
     # other arrangements
 
     @of_rows(lambda row: row.fixed)
-    def test_refuses_to_be_arranged(self, found: Opened) -> None:
+    def test_refuses_to_be_arranged(self, found: WrittenSet) -> None:
         for wanted in ({"nav_shape": 2}, {"sync_offset": 1}, {"roi": [0]}):
             with pytest.raises(OptionError, match="nav_shape, sync_offset and roi do not apply"):
                 found.open(**wanted)
 
     @of_rows(lambda row: row.arranged)
     @pytest.mark.filterwarnings("ignore:.*nav_shape [0-9,]+ holds:vfs.errors.IncompleteWarning")
-    def test_arranged(self, found: Opened) -> None:
+    def test_arranged(self, found: WrittenSet) -> None:
         array = found.open()
         k = array.dataset.nav_ndim
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
@@ -175,21 +175,21 @@ class FormatTests(CountedTests):
         _same(found.open(nav_shape=(n + 1,), sync_offset=-1, roi=[n, 0])[...], np.stack([frames[n - 1], blank]))
 
     @of_rows(lambda row: row.ordered)
-    def test_files_in_any_order(self, found: Opened) -> None:
+    def test_files_in_any_order(self, found: WrittenSet) -> None:
         assert len(found.named) > 1
         for order in (found.named[::-1], [*found.named[1:], found.named[0]]):
             _same(found.open(paths=order)[...], found.twin)
 
     # in other hands
 
-    def test_pickled(self, found: Opened) -> None:
+    def test_pickled(self, found: WrittenSet) -> None:
         array = found.open()
         small = pickle.dumps(array)
         assert len(small) < 8000
         _same(pickle.loads(small)[...], found.twin)
         assert list(pickle.loads(pickle.dumps(array.group))) == list(array.group)
 
-    def test_through_zarr(self, found: Opened) -> None:
+    def test_through_zarr(self, found: WrittenSet) -> None:
         array = found.open()
         shown = array.zarr()
         _same(np.asarray(shown[...]), found.twin)
@@ -197,7 +197,7 @@ class FormatTests(CountedTests):
         for path, other in array.group.items():
             np.testing.assert_array_equal(np.asarray(array.group.zarr()[path]), other[...])
 
-    def test_both_trees_hold_the_same_chunks(self, found: Opened) -> None:
+    def test_both_trees_hold_the_same_chunks(self, found: WrittenSet) -> None:
         array = found.open()
         trees = {f: array.group.tree.zarr(f) for f in (3, 2)}
         path = array.dataset.path
@@ -212,7 +212,7 @@ class FormatTests(CountedTests):
         for n, row in enumerate(self.rows):
             folder = tmp_path / f"set {n}"
             folder.mkdir()
-            found = Opened(row, folder, *row.write(folder))
+            found = WrittenSet(row, folder, *row.write(folder))
             named = [os.path.relpath(path, folder) for path in found.named]
             said = {"vfs": 1, "format": row.format, "files": named, "options": dict(found.options)}
             description = folder / f"row {n}.vfs.json"
@@ -237,7 +237,7 @@ class FormatTests(CountedTests):
 
     # what is wrong
 
-    def _survives(self, found: Opened, **more: Any) -> VirtualGroup | None:
+    def _survives(self, found: WrittenSet, **more: Any) -> VirtualGroup | None:
         """Opens a damaged set and reads a little of every array; None where that is refused in one line that names a file."""
         try:
             group, _ = found.told(**more)
@@ -250,7 +250,7 @@ class FormatTests(CountedTests):
             return None
         return group
 
-    def test_gone(self, found: Opened) -> None:
+    def test_gone(self, found: WrittenSet) -> None:
         array = found.open()
         rows, _ = array.dataset.layout.read_ranges(Region.whole(array.shape))
         needed = Path(array.files[rows[-1, FILE]])
@@ -266,7 +266,7 @@ class FormatTests(CountedTests):
             found.open()
         assert found.first.name in str(missing.value)
 
-    def test_failing(self, found: Opened) -> None:
+    def test_failing(self, found: WrittenSet) -> None:
         array = found.open()
         backend = FailingBackend(make_backend("buffered", array.dataset.files))
         reader = ArrayReader(array.dataset, backend)
@@ -275,7 +275,7 @@ class FormatTests(CountedTests):
         backend.fails = lambda file, start, stop: False
         _same(reader.read(), found.twin)
 
-    def test_links_that_lead_out_of_the_folder(self, found: Opened, tmp_path: Path) -> None:
+    def test_links_that_lead_out_of_the_folder(self, found: WrittenSet, tmp_path: Path) -> None:
         """Only those that somebody named are followed, and only to where they led when the set was opened."""
         named = set(found.named)
         outside = tmp_path / "outside"
@@ -312,7 +312,7 @@ class FormatTests(CountedTests):
         _same(pickle.loads(pickle.dumps(array))[...], found.twin)
 
     @staticmethod
-    def _outside(found: Opened) -> tuple[str, set[str]]:
+    def _outside(found: WrittenSet) -> tuple[str, set[str]]:
         """Why a set is refused, or the files that it opens with."""
         try:
             group = found.group()
@@ -320,7 +320,7 @@ class FormatTests(CountedTests):
             return found.complaint(error), set()
         return "", {name for array in group.values() for name in array.files}
 
-    def test_files_are_opened_through_the_boundary(self, found: Opened) -> None:
+    def test_files_are_opened_through_the_boundary(self, found: WrittenSet) -> None:
         """What is opened by its path, after that was looked at, may be another file by then: a link that leads out, or a pipe."""
         with opened_past_the_boundary(found.folder) as opened:
             for backend in ("mmap", "buffered"):
@@ -330,7 +330,7 @@ class FormatTests(CountedTests):
                 detect(str(found.first))
         assert not opened, opened
 
-    def test_empty(self, found: Opened) -> None:
+    def test_empty(self, found: WrittenSet) -> None:
         for path in found.files:
             path.write_bytes(b"")
         with pytest.raises(VfsError) as caught:
@@ -344,7 +344,7 @@ class FormatTests(CountedTests):
     FOREIGN = (b"GIF89a" + bytes(5000), b"just text, nothing else\n" * 300, bytes(9000), b"\xff" * 9000, b"\0")
 
     @of_rows(lambda row: row.detected)
-    def test_foreign(self, found: Opened) -> None:
+    def test_foreign(self, found: WrittenSet) -> None:
         for content in self.FOREIGN:
             found.first.write_bytes(content)
             with pytest.raises(VfsError) as caught:
@@ -354,13 +354,13 @@ class FormatTests(CountedTests):
                 open_group(found.paths, **found.options).main[...]
 
     @of_rows(lambda row: not row.detected)
-    def test_foreign_bytes_are_data_or_one_line(self, found: Opened) -> None:
+    def test_foreign_bytes_are_data_or_one_line(self, found: WrittenSet) -> None:
         """Anything may be headerless data."""
         for content in self.FOREIGN:
             found.first.write_bytes(content)
             self._survives(found)
 
-    def test_truncated_anywhere(self, found: Opened) -> None:
+    def test_truncated_anywhere(self, found: WrittenSet) -> None:
         array = found.open()
         k, fill = array.dataset.nav_ndim, array.fill
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
@@ -393,7 +393,7 @@ class FormatTests(CountedTests):
         assert told > TRIES // 2
 
     @of_rows(lambda row: row.finds_files)
-    def test_a_file_is_lost(self, found: Opened) -> None:
+    def test_a_file_is_lost(self, found: WrittenSet) -> None:
         """Each in turn but those that are named: an error that names it, or a warning and what is left at its place."""
         for path in [path for path in found.files if path not in found.named]:
             away = path.rename(found.folder.parent / "away")
@@ -420,7 +420,7 @@ class FormatTests(CountedTests):
         assert path.name in str(error)
 
     @staticmethod
-    def _left(group: VirtualGroup, found: Opened) -> None:
+    def _left(group: VirtualGroup, found: WrittenSet) -> None:
         """What is shown of a set that lacks something is at its place, and blank elsewhere."""
         array = group.main
         got, valid = array[...], array.valid.ravel()
@@ -434,7 +434,7 @@ class FormatTests(CountedTests):
         assert not valid[len(frames) :].any()
         assert (flat[len(frames) :] == array.fill).all()
 
-    def test_garbled_anywhere(self, found: Opened) -> None:
+    def test_garbled_anywhere(self, found: WrittenSet) -> None:
         rng = random.Random(found.row.name)
         for path in found.files:
             whole = path.read_bytes()
@@ -448,7 +448,7 @@ class FormatTests(CountedTests):
                 self._survives(found, backend=rng.choice(("mmap", "buffered")))
             path.write_bytes(whole)
 
-    def test_options_that_it_does_not_have(self, found: Opened) -> None:
+    def test_options_that_it_does_not_have(self, found: WrittenSet) -> None:
         with pytest.raises(OptionError, match="colour"):
             found.open(colour="red")
         for wrong in ({"chunks": "many"}, {"backend": "fast"}, {"dtype": "x9"}, {"roi": [10**9]}, {"nav_shape": -3}):

@@ -69,7 +69,7 @@ def of_rows(applies: Callable[[Row], bool]) -> Callable[[Test], Test]:
 
 
 @dataclass(frozen=True)
-class Opened:
+class WrittenSet:
     """A row that was written: its folder, paths, twin and options."""
 
     row: Row

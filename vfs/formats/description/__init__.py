@@ -51,7 +51,6 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files, Saved
 from vfs.errors import OptionError
 from vfs.formats import Format
 from vfs.formats.description import arrays, blocks
@@ -59,7 +58,8 @@ from vfs.formats.description.blocks import blocks_array
 from vfs.formats.description.frames import frames_array
 from vfs.formats.description.saved import saved
 from vfs.formats.description.schema import Value, load
-from vfs.formats.description.sources import Folder
+from vfs.formats.description.sources import DescribedFolder
+from vfs.model.stored import Absence, Files, Saved, StoredArray
 
 VERSION = 1
 
@@ -72,7 +72,7 @@ def sniff(path: str, head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', head) is not None)
 
 
-def open(paths: Sequence[str]) -> list[Dataset] | Saved:
+def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
     """Open a description.
 
     Raises:
@@ -84,7 +84,7 @@ def open(paths: Sequence[str]) -> list[Dataset] | Saved:
     if len(paths) != 1:
         raise OptionError(f"{paths[0]}: expected one description, found {len(paths)}")
     whole = load(paths[0])
-    folder = Folder(os.path.dirname(os.path.abspath(paths[0])))
+    folder = DescribedFolder(os.path.dirname(os.path.abspath(paths[0])))
     kind = _kind(whole, _KINDS)
     if kind == "format":
         return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
@@ -95,7 +95,7 @@ def open(paths: Sequence[str]) -> list[Dataset] | Saved:
     return [_noted(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])]
 
 
-def _noted(array: Dataset, path: str) -> Dataset:
+def _noted(array: StoredArray, path: str) -> StoredArray:
     """An array with what the set lacked that the description was written of: it says where the rest is, and how much is not there."""
     counts = array.attrs.get("incomplete")
     if not isinstance(counts, dict) or not counts or not all(type(n) is int and n > 0 for n in counts.values()):
@@ -120,7 +120,7 @@ def _kind(value: Value, kinds: Sequence[str]) -> str:
     return found[0]
 
 
-def _several(members: Mapping[str, Value], folder: Folder) -> list[Dataset]:
+def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[StoredArray]:
     """Arrays under their paths."""
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
     shared = folder.files(members["files"]) if "files" in members else None
@@ -150,7 +150,9 @@ def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
         value.fail(f"an array cannot lie within an array ({above})")
 
 
-def _array(path: str, kind: str, members: Mapping[str, Value], folder: Folder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]) -> Dataset:
+def _array(
+    path: str, kind: str, members: Mapping[str, Value], folder: DescribedFolder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
+) -> StoredArray:
     """An array; `lost` are the files that are missing."""
     common = arrays.common(members)
     made = frames_array(path, common, members, files, lost, group) if kind == "frames" else blocks_array(path, common, members, folder, files, lost, group)

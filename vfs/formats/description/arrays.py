@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files
-from vfs.decode import BlockDecoder, Decoder
 from vfs.formats.description.schema import MOST, Value
-from vfs.headers import nav_dims
-from vfs.layout import Layout
+from vfs.model.decode import BlockDecoder, Decoder
+from vfs.model.layout import Layout
+from vfs.model.stored import Files, StoredArray, nav_dims
 
 REQUIRED = ("dtype", "shape")
 OPTIONAL = ("dims", "sig_ndim", "fill_value", "attributes", "conventions", "companion")
@@ -30,7 +29,7 @@ class Common:
         dtype: in the files, with byte order.
         shape: elements per axis; dims: a name per axis; sig_ndim: how many of the last axes are a frame.
         fill: what places without data read as, a Python number that `dtype` holds.
-        attributes, conventions: see `vfs.dataset.Dataset`.
+        attributes, conventions: see `vfs.model.stored.Dataset`.
     """
 
     dtype: np.dtype
@@ -50,9 +49,9 @@ class Common:
         decoder: Decoder | BlockDecoder,
         group: Mapping[str, Any],
         block: tuple[int, ...] = (),
-    ) -> Dataset:
+    ) -> StoredArray:
         """The array as the engine wants it; `group` are attributes of the root group."""
-        return Dataset(
+        return StoredArray(
             path,
             files,
             layout,

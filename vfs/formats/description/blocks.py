@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import Value
-from vfs.formats.description.sources import Folder
+from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.description.tables import place, read_table
-from vfs.layout import BlockLayout, altered
+from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
+from vfs.model.layout import BlockLayout, altered
+from vfs.model.stored import Absence, Files, StoredArray
 
 OPTIONAL = ("codec", "stored_shape", "encodings")
 _REQUIRED = ("file", "offset", "origin", "shape")
@@ -96,8 +96,8 @@ class _Blocks:
 
 
 def blocks_array(
-    path: str, common: Common, members: Mapping[str, Value], folder: Folder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
-) -> Dataset:
+    path: str, common: Common, members: Mapping[str, Value], folder: DescribedFolder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
+) -> StoredArray:
     """The array of a description with `blocks` or a `table`; `lost` are the files that are missing.
 
     Raises:
@@ -224,7 +224,7 @@ def _one(block: Value, ndim: int) -> list[int]:
     return [members["file"].integer(), members["offset"].integer(), nbytes, *places]
 
 
-def _tabled(members: Mapping[str, Value], common: Common, folder: Folder) -> _Blocks:
+def _tabled(members: Mapping[str, Value], common: Common, folder: DescribedFolder) -> _Blocks:
     """Blocks from a table."""
     source = members["table"]
     path = folder.existing(source)

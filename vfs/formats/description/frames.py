@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import MOST, Value
-from vfs.layout import BlockLayout, FrameLayout
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.stored import Absence, Files, StoredArray
 
 _OPTIONAL = ("header", "footer", "first", "per_file", "first_frame", "file", "payload", "pieces", "running_on", "stored", "sync_offset")
 _NOT_RUNNING_ON = ("per_file", "first_frame", "file", "payload", "pieces")
@@ -22,7 +22,7 @@ _MOST_PIECES = 1 << 16
 _FAR = 1 << 48  # bytes: more than any file has, and far from where sums overflow
 
 
-def frames_array(path: str, common: Common, members: Mapping[str, Value], files: Files, lost: Sequence[Absence], group: Mapping[str, Any]) -> Dataset:
+def frames_array(path: str, common: Common, members: Mapping[str, Value], files: Files, lost: Sequence[Absence], group: Mapping[str, Any]) -> StoredArray:
     """The array of a description with `frames`; `lost` are the files that are missing.
 
     Raises:

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Saved as SavedSet
 from vfs.errors import OptionError
 from vfs.formats import Format, by_name
 from vfs.formats.description.schema import MOST, Value, load
-from vfs.formats.description.sources import Folder
-from vfs.open_options import Known, OpenOptions, Saved, known
-from vfs.options import fitting, kinds, named
+from vfs.formats.description.sources import DescribedFolder
+from vfs.model.open_options import Known, OpenOptions, Saved, known
+from vfs.model.options import fitting, kinds, named
+from vfs.model.stored import Saved as SavedSet
 
 _MOST_IMAGE = 1 << 20  # numbers a correction may have that stands in the description itself
 
 
-def saved(members: Mapping[str, Value], folder: Folder) -> SavedSet:
+def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
     """What a description with a `format` says.
 
     Raises:
@@ -64,29 +64,29 @@ def _option(value: Value, name: str, kind: Format) -> Any:
         value.expected(f"what the option takes ({named(declared)})")
 
 
-def _numbers(value: Value, folder: Folder) -> Any:
+def _numbers(value: Value, folder: DescribedFolder) -> Any:
     if isinstance(value.value, list):
         return [item.integer(-1) for item in value.items()]
     return value.text() if isinstance(value.value, str) else value.integer(1)
 
 
-def _text(value: Value, folder: Folder) -> str:
+def _text(value: Value, folder: DescribedFolder) -> str:
     return value.text()
 
 
-def _flag(value: Value, folder: Folder) -> bool:
+def _flag(value: Value, folder: DescribedFolder) -> bool:
     return value.flag()
 
 
-def _whole(value: Value, folder: Folder) -> int:
+def _whole(value: Value, folder: DescribedFolder) -> int:
     return value.integer(-MOST)
 
 
-def _number(value: Value, folder: Folder) -> float:
+def _number(value: Value, folder: DescribedFolder) -> float:
     return float(fitting("", value.value, float))
 
 
-def _image(value: Value, folder: Folder) -> Any:
+def _image(value: Value, folder: DescribedFolder) -> Any:
     """Numbers, or the name of a file beside the description."""
     if isinstance(value.value, str):
         return folder.existing(value)
@@ -101,7 +101,7 @@ def _image(value: Value, folder: Folder) -> Any:
     return array
 
 
-def _image_or_array(value: Value, folder: Folder) -> Any:
+def _image_or_array(value: Value, folder: DescribedFolder) -> Any:
     """The same, or the name of an array of the set."""
     if isinstance(value.value, str):
         path = folder.resolve(value)
@@ -109,11 +109,11 @@ def _image_or_array(value: Value, folder: Folder) -> Any:
     return _image(value, folder)
 
 
-_WAYS: dict[Saved, Callable[[Value, Folder], Any]] = {"dtype": _text, "numbers": _numbers, "positions": _image, "image": _image_or_array}
-_PLAIN: dict[Any, Callable[[Value, Folder], Any]] = {bool: _flag, int: _whole, float: _number, str: _text}
+_WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {"dtype": _text, "numbers": _numbers, "positions": _image, "image": _image_or_array}
+_PLAIN: dict[Any, Callable[[Value, DescribedFolder], Any]] = {bool: _flag, int: _whole, float: _number, str: _text}
 
 
-def _way(option: Known) -> Callable[[Value, Folder], Any]:
+def _way(option: Known) -> Callable[[Value, DescribedFolder], Any]:
     """How the value of an option is read."""
     return _PLAIN[kinds(option.annotation)[0]] if option.about.saved == "as it is" else _WAYS[option.about.saved]
 

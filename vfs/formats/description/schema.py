@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vfs.dataset import Files
 from vfs.errors import FormatError, VfsError
-from vfs.headers import read_at
+from vfs.formats.headers import read_at
+from vfs.model.stored import Files
 
 MOST_BYTES = 16 << 20  # of a document, 150,000 blocks: parsed it takes up to 30 times as much, where a table takes little more than itself
 MOST_LEVELS = 32  # of nesting

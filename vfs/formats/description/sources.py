@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass, field
 
 from vfs.boundary import ALLOW, Boundary, current
-from vfs.dataset import Absence, Files
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.description.schema import Value
+from vfs.model.stored import Absence, Files
 
 
 @dataclass(frozen=True)
-class Folder:
+class DescribedFolder:
     """The folder a description lies in.
 
     Attributes:

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.lib import format as npy
 
 from vfs.boundary import open_stream
-from vfs.dataset import Files
 from vfs.errors import FormatError, SourceError, VfsError
 from vfs.formats.description.schema import MOST, nearest
-from vfs.headers import npy_header, read_at
+from vfs.formats.headers import npy_header, read_at
 from vfs.kernels import text
+from vfs.model.stored import Files
 
 _MOST_ROWS = 1 << 23
 _MOST_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting its blocks takes five times as much

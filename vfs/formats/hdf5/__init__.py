@@ -8,7 +8,7 @@ were never written, and parts of a virtual data set that nothing is mapped to, r
 External links, virtual data sets and external storage lead to other files of the same folder or below it (elsewhere only with
 `follow_outside`). The numbered links of a Dectris master (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). What lies in
 files that cannot be had is absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. What cannot be shown
-(text, compound types, numbers that do not fill their bytes, filters that are not known, names that a hierarchy cannot have: `vfs.naming`) is listed
+(text, compound types, numbers that do not fill their bytes, filters that are not known, names that a hierarchy cannot have: `vfs.model.naming`) is listed
 in the attribute `left_out`, with the reason; where it is larger than all that can be shown it counts as absent.
 
 Axes are named and calibrated where HyperSpy, EMD, Velox or NeXus say what they are (`axes`).
@@ -21,16 +21,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vfs.boundary import current
-from vfs.dataset import Absence, Dataset, Files
 from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.series import absences, masters
-from vfs.formats.hdf5.storage import Stored, stored
+from vfs.formats.hdf5.storage import StoredData, stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
-from vfs.layout import altered
+from vfs.model.layout import altered
+from vfs.model.stored import Absence, Files, StoredArray
 
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
@@ -41,7 +41,7 @@ def sniff(path: str, head: bytes) -> bool:
     return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or head[:8] == _XMP
 
 
-def open(paths: Sequence[str]) -> list[Dataset]:
+def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open an HDF5 file.
 
     Raises:
@@ -70,10 +70,10 @@ def open(paths: Sequence[str]) -> list[Dataset]:
     return [altered(datasets[0], absent=tuple(absent)), *datasets[1:]]
 
 
-def _arrays(path: str, known: Survey) -> tuple[dict[str, Stored], dict[str, str], list[Absence]]:
+def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, str], list[Absence]]:
     """What can be shown, why the rest cannot, and what is absent."""
-    made: dict[int, Stored] = {}  # an object may have several names
-    found: dict[str, Stored] = {}
+    made: dict[int, StoredData] = {}  # an object may have several names
+    found: dict[str, StoredData] = {}
     left: dict[str, str] = {}
     gone: dict[str, AbsentError] = {}
     for name, data in known.data.items():
@@ -89,7 +89,7 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, Stored], dict[str, str]
     return found, left, absent + absences(path, gone) + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone})
 
 
-def _larger(path: str, known: Survey, found: Mapping[str, Stored], left: Mapping[str, str]) -> list[Absence]:
+def _larger(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[Absence]:
     """The largest array of numbers that cannot be shown, where what can be shown is smaller: that would be taken for it."""
     sizes = {name: math.prod(known.data[name].shape) for name in left if name in known.data and known.data[name].shape}
     name = max(sizes, key=sizes.__getitem__, default="")
@@ -99,7 +99,7 @@ def _larger(path: str, known: Survey, found: Mapping[str, Stored], left: Mapping
     return [Absence(said, FormatError, "shows the largest of the other arrays", main=True)]
 
 
-def _datasets(path: str, known: Survey, found: Mapping[str, Stored], left: Mapping[str, str]) -> list[Dataset]:
+def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[StoredArray]:
     """The arrays, largest first."""
     root = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
     order = sorted(found, key=lambda name: -math.prod(found[name].shape) * found[name].dtype.itemsize)
@@ -125,7 +125,7 @@ def _unchanged(files: Files, known: Survey) -> Files:
     return files
 
 
-def _dataset(name: str, entry: Stored, files: Files, root: Mapping[str, Any], axes: Axes | None, dims: tuple[str, ...]) -> Dataset:
+def _dataset(name: str, entry: StoredData, files: Files, root: Mapping[str, Any], axes: Axes | None, dims: tuple[str, ...]) -> StoredArray:
     nav = max(0, len(entry.shape) - 2)
     more: dict[str, Any] = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
     if axes is not None:
@@ -133,7 +133,7 @@ def _dataset(name: str, entry: Stored, files: Files, root: Mapping[str, Any], ax
         more |= {"calibration": known} if known else {}
         nav = nav if axes.nav_ndim is None else axes.nav_ndim
     attrs = {**entry.attrs, "root": root, **more}
-    return Dataset(name, files, entry.layout, entry.decoder, entry.shape, dims, nav, fill=entry.fill, block=entry.chunk, attrs=attrs)
+    return StoredArray(name, files, entry.layout, entry.decoder, entry.shape, dims, nav, fill=entry.fill, block=entry.chunk, attrs=attrs)
 
 
 FORMAT = Format(

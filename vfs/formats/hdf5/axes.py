@@ -20,14 +20,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from vfs.decode import BlockDecoder, Decoder
 from vfs.errors import VfsError
-from vfs.formats.hdf5.storage import Stored
-from vfs.geometry import Region
+from vfs.formats.hdf5.storage import StoredData
+from vfs.formats.headers import read_at
 from vfs.h5.facts import Survey
-from vfs.headers import read_at
 from vfs.kernels.ranges import FILE, START, STOP, by_file
-from vfs.layout import BlockLayout
+from vfs.model.decode import BlockDecoder, Decoder
+from vfs.model.layout import BlockLayout
+from vfs.model.region import Region
 
 _MOST = 1 << 20  # elements of a vector that is looked at
 _EVEN = 1e-3  # of a step: how far an element may be from where it should be
@@ -56,7 +56,7 @@ class Axes:
         return names if all(names) and len(set(names)) == len(names) else ()
 
 
-def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     """What the file says of the axes of a data set; None where it says nothing.
 
     Args:
@@ -103,7 +103,7 @@ def _invented(name: str, length: int, group: str, lengths: dict[str, int], array
     raise AssertionError
 
 
-def _hyperspy(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+def _hyperspy(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     said = [survey.groups.get(f"{group}/axis-{k}") for k in range(len(shape))]
     if own != "data" or not shape or any(axis is None for axis in said):
         return None
@@ -119,7 +119,7 @@ def _hyperspy(group: str, own: str, shape: tuple[int, ...], survey: Survey, foun
     return Axes(tuple(axes), nav if told else None)
 
 
-def _emd(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+def _emd(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     if "emd_group_type" not in survey.groups.get(group, {}) or not shape or re.fullmatch(r"dim\d+", own):
         return None
     first = 0 if f"{group}/dim0" in survey.data else 1
@@ -129,7 +129,7 @@ def _emd(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Ma
     return Axes(tuple(_vector(vector, n, survey, found, short=True) for vector, n in zip(names, shape, strict=True)))
 
 
-def _velox(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+def _velox(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     if own != "Data" or len(shape) != 3 or not re.fullmatch(r"Data/Image/[^/]+", group) or f"{group}/Metadata" not in found:
         return None
     text = _values(found[f"{group}/Metadata"], lambda whole: (whole[0], 1))
@@ -144,7 +144,7 @@ def _velox(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: 
     return Axes(tuple(axes))
 
 
-def _nexus(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, Stored]) -> Axes | None:
+def _nexus(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     about = survey.groups.get(group, {})
     data = survey.data.get(f"{group}/{own}".strip("/"))
     attrs = data.attrs if data else {}
@@ -185,7 +185,7 @@ def _unit(value: Any) -> str:
     return "" if text.lower() in _NO_UNIT else text
 
 
-def _vector(path: str, length: int, survey: Survey, found: Mapping[str, Stored], short: bool = False) -> Axis:
+def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredData], short: bool = False) -> Axis:
     """An axis from a vector of its positions, or of the edges between them.
 
     Args:
@@ -211,7 +211,7 @@ def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] |
     return scale, float(values[0]) + (scale / 2 if n == length + 1 and not (short and n == 2) else 0.0)
 
 
-def _values(entry: Stored, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole) -> np.ndarray | None:
+def _values(entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole) -> np.ndarray | None:
     """The elements of a small array, or of its first corner, flat; None where there are too many or they cannot be read."""
     shape = tuple(min(n, m) for n, m in zip(take(entry.shape), entry.shape, strict=True))
     if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MOST:

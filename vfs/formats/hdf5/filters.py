@@ -251,7 +251,7 @@ def _undone(number: int, values: tuple[int, ...], data: np.ndarray, block: int, 
 
 
 @dataclass(frozen=True)
-class Held:
+class CompactValues:
     """Elements that stand in the file's headers (compact data sets, at most 64 KiB), read with them."""
 
     values: np.ndarray

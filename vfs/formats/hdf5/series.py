@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from vfs.dataset import Absence
 from vfs.errors import MissingSourceError, OutsideError
-from vfs.formats.hdf5.storage import Stored, joined
+from vfs.formats.hdf5.storage import StoredData, joined
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
+from vfs.model.stored import Absence
 
 
-def masters(path: str, found: dict[str, Stored], left: dict[str, str], gone: dict[str, AbsentError], known: Survey) -> list[Absence]:
+def masters(path: str, found: dict[str, StoredData], left: dict[str, str], gone: dict[str, AbsentError], known: Survey) -> list[Absence]:
     """Put one array, `data`, in the place of its numbered pieces (Dectris: data_000001, data_000002 …), which follow each other along its first axis.
 
     Args:
@@ -47,7 +47,7 @@ def masters(path: str, found: dict[str, Stored], left: dict[str, str], gone: dic
     return absent
 
 
-def _length(parts: Sequence[Stored | None]) -> int:
+def _length(parts: Sequence[StoredData | None]) -> int:
     """Frames of every piece but the last one, which may have fewer.
 
     Raises:

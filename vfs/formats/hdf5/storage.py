@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from vfs.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.errors import FormatError
-from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, FilterDecoder, Held
+from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, CompactValues, FilterDecoder
 from vfs.h5.facts import AbsentError, Data, LeftOutError, Mapped, Survey
-from vfs.layout import BlockLayout, FrameLayout, Layout
+from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.model.layout import BlockLayout, FrameLayout, Layout
 
 _MOST_BLOCKS = 20_000_000
 
@@ -40,7 +40,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredData:
     """A data set: what `Dataset` needs of it.
 
     Attributes:
@@ -64,7 +64,7 @@ class Stored:
     dims: tuple[str, ...] = ()
 
 
-def stored(data: Data, survey: Survey) -> Stored:
+def stored(data: Data, survey: Survey) -> StoredData:
     """Where the elements of a data set are.
 
     Raises:
@@ -80,7 +80,7 @@ def stored(data: Data, survey: Survey) -> Stored:
     return replace(made, attrs=data.attrs, dims=data.labels if named else ())
 
 
-def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     """One range of a file, or nothing at all."""
     shape = data.shape
     if data.offset < 0:
@@ -91,13 +91,13 @@ def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
     zero = np.zeros(1, np.int64)
     size = np.array([math.prod(shape) * dtype.itemsize])
     blocks = Blocks(one, np.array([shape], np.int64).reshape(1, nd), one, zero, np.array([data.offset]), size, zero, shape)
-    return Stored(shape, dtype, (data.file,), data.fill, layout, PlainDecoder(dtype), blocks if math.prod(shape) else None)
+    return StoredData(shape, dtype, (data.file,), data.fill, layout, PlainDecoder(dtype), blocks if math.prod(shape) else None)
 
 
-def _nothing(data: Data, dtype: np.dtype) -> Stored:
+def _nothing(data: Data, dtype: np.dtype) -> StoredData:
     nd = len(data.shape)
     empty = BlockLayout.of(data.shape, np.empty((0, nd)), np.empty((0, nd)), np.empty(0), np.empty(0), word_bytes=dtype.itemsize)
-    return Stored(data.shape, dtype, (), data.fill, empty, PlainDecoder(dtype))
+    return StoredData(data.shape, dtype, (), data.fill, empty, PlainDecoder(dtype))
 
 
 def _frames(shape: tuple[int, ...], dtype: np.dtype, stream: np.ndarray) -> FrameLayout:
@@ -109,7 +109,7 @@ def _frames(shape: tuple[int, ...], dtype: np.dtype, stream: np.ndarray) -> Fram
     return replace(layout, stream=np.ascontiguousarray(kept)).arranged(nav)
 
 
-def _external(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     """A run of bytes in raw files, one after the other."""
     whole = math.prod(data.shape) * dtype.itemsize
     files = tuple(dict.fromkeys(path for path, _, _ in data.parts))
@@ -124,10 +124,10 @@ def _external(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
     if done < whole:
         raise LeftOutError(f"the raw files beside it have room for {done:,} bytes of {whole:,}")
     layout = _frames(data.shape, dtype, np.array(rows, np.int64).reshape(-1, 4))
-    return Stored(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype))
+    return StoredData(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype))
 
 
-def _compact(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+def _compact(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     shape, nd = data.shape, len(data.shape)
     if len(data.held) != math.prod(shape) * dtype.itemsize:
         raise FormatError(f"{data.file}: {data.name}: expected {math.prod(shape) * dtype.itemsize:,} bytes in its header, found {len(data.held):,}")
@@ -135,10 +135,10 @@ def _compact(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
     count = 1 if values.size else 0
     zero = np.zeros(count, np.int64)
     layout = BlockLayout.of(shape, np.zeros((count, nd)), np.array([shape] * count).reshape(count, nd), zero, zero, zero, whole=True)
-    return Stored(shape, dtype, (data.file,), 0, layout, Held(values), chunk=shape if values.size and nd else ())
+    return StoredData(shape, dtype, (data.file,), 0, layout, CompactValues(values), chunk=shape if values.size and nd else ())
 
 
-def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     for number, _, name in data.filters:
         if number not in FILTERS:
             known = UNKNOWN.get(number) or name or "not registered"
@@ -155,7 +155,7 @@ def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
 
 def _of_blocks(
     shape: tuple[int, ...], dtype: np.dtype, filters: tuple[Any, ...], chunk: tuple[int, ...], blocks: Blocks, files: tuple[str, ...], fill: Any
-) -> Stored:
+) -> StoredData:
     _, numbers = (
         np.unique(np.stack([blocks.files, blocks.offsets]), axis=1, return_inverse=True) if blocks.leads.any() else (None, np.arange(len(blocks.files)))
     )
@@ -176,10 +176,10 @@ def _of_blocks(
     if filters:
         left_out = (blocks.masks & ((1 << len(filters)) - 1)) != 0
         decoder = FilterDecoder(dtype, filters, {int(numbers[n]): int(blocks.masks[n]) for n in np.flatnonzero(left_out)})
-    return Stored(shape, dtype, files, fill, layout, decoder, blocks, chunk, filters)
+    return StoredData(shape, dtype, files, fill, layout, decoder, blocks, chunk, filters)
 
 
-def joined(parts: Sequence[Stored | None], length: int = 0) -> Stored:
+def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
     """Arrays one after the other along their first axis.
 
     Args:
@@ -206,7 +206,7 @@ def joined(parts: Sequence[Stored | None], length: int = 0) -> Stored:
     return replace(_together((end, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims)
 
 
-def _together(shape: tuple[int, ...], places: Sequence[tuple[Stored, Blocks]], fill: Any) -> Stored:
+def _together(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], fill: Any) -> StoredData:
     """Pieces of arrays of one kind, each at its place in a larger one.
 
     Raises:
@@ -235,9 +235,9 @@ def _together(shape: tuple[int, ...], places: Sequence[tuple[Stored, Blocks]], f
     return _of_blocks(shape, first.dtype, first.filters, first.chunk, together, tuple(index), fill)
 
 
-def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
+def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     """Boxes of other data sets; what none of them fills is the fill value."""
-    known: dict[int, Stored] = {}
+    known: dict[int, StoredData] = {}
     places = []
     for mapped in data.mapped:
         if mapped.source not in known:
@@ -259,7 +259,7 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> Stored:
     return replace(made, chunk=tuple(min(c, n) for c, n in zip(made.blocks.pitch, data.shape, strict=True)) if made.chunk else ())
 
 
-def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> Stored:
+def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData:
     """A source of a virtual data set.
 
     Raises:

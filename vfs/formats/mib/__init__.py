@@ -39,14 +39,14 @@ from typing import Any
 import numpy as np
 
 from vfs.boundary import current
-from vfs.dataset import Absence, Dataset, Files
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
+from vfs.formats.headers import read_at
 from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
-from vfs.headers import nav_dims, read_at
-from vfs.layout import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 _MOST_HDR = 1 << 16  # bytes a .hdr file may have
 _MOST_SCAN = 1 << 32  # positions of a scan
@@ -57,7 +57,7 @@ def sniff(path: str, head: bytes) -> bool:
     return head.startswith(b"MQ1,") or (head.startswith(b"HDR,") and path.lower().endswith(".hdr"))
 
 
-def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> list[Dataset]:
+def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> list[StoredArray]:
     """Open MIB files.
 
     Args:
@@ -109,7 +109,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         "rows": "last stored row first (flip_y)" if flip_y else "as stored",
     }
     names = nav_dims(len(nav))
-    datasets = [Dataset("data", files, layout.arranged(nav), decoder, nav + sig, (*names, "y", "x"), len(nav), attrs=attrs, absent=absent)]
+    datasets = [StoredArray("data", files, layout.arranged(nav), decoder, nav + sig, (*names, "y", "x"), len(nav), attrs=attrs, absent=absent)]
     headers = altered(layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())).arranged(nav)
     beside = altered(datasets[0], layout=headers, shape=nav, dims=names, companion=True)
     for name, units, about in (

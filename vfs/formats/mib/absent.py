@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vfs import series
-from vfs.dataset import Absence
 from vfs.errors import MissingSourceError, TruncatedSourceError
+from vfs.formats import series
 from vfs.formats.mib.heads import MibFiles
+from vfs.model.stored import Absence
 
 _BLANK = "shows these frames as blank"
 

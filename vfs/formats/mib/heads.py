@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError
+from vfs.formats.headers import read_and_stat, read_at
 from vfs.formats.mib.decoders import RawDecoder
-from vfs.headers import read_and_stat, read_at
-from vfs.layout import whole_frame
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import whole_frame
 
 _HEAD = 1024  # bytes that are read of every file: holds the headers of one and of four chips
 _MOST_HEADER = 1 << 20  # bytes a header may have

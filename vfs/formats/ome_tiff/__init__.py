@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members
-from vfs.layout import FrameLayout, altered
-from vfs.tiffheaders import Kind, described_as_ome, header_of
-from vfs.tiffpages import PageTable, Structure, arrange
+from vfs.formats.tiff_structure.headers import Kind, described_as_ome, header_of
+from vfs.formats.tiff_structure.pages import PageTable, Structure, arrange
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout, altered
+from vfs.model.stored import Absence, Files, StoredArray
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BLANKS = 1_000_000  # planes that may be blank where few are stored: more is a garbled document
@@ -48,7 +48,7 @@ def sniff(path: str, head: bytes) -> bool:
         return False
 
 
-class _Set:
+class _OmeSet:
     """The files of a set and the pages of those that are there."""
 
     def __init__(self, places: dict[tuple[str, str], str]) -> None:
@@ -69,7 +69,7 @@ class _Set:
         return kind
 
 
-def open(paths: Sequence[str]) -> list[Dataset]:
+def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open an OME-TIFF set by one of its files, or by its companion file.
 
     Raises:
@@ -80,11 +80,11 @@ def open(paths: Sequence[str]) -> list[Dataset]:
     """
     named = [os.path.abspath(path) for path in paths]
     document, holder = document_at(named[0])
-    found = _Set(members(document, holder))
+    found = _OmeSet(members(document, holder))
     for path in named[1:]:
         if path not in found.paths and path != holder:
             raise OptionError(f"{path}: is not of the set that {holder} describes ({len(found.paths)} files); open sets one by one")
-    out: list[Dataset] = []
+    out: list[StoredArray] = []
     absent: list[Absence] = []
     lost = 0
     for k, image in enumerate(document.images):
@@ -100,7 +100,7 @@ def open(paths: Sequence[str]) -> list[Dataset]:
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
 
-def _lost(found: _Set, holder: str, planes: int) -> tuple[Absence, ...]:
+def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
     """The files of the set that are not there, with so many planes."""
     gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
     if not gone:
@@ -111,7 +111,7 @@ def _lost(found: _Set, holder: str, planes: int) -> tuple[Absence, ...]:
     return (Absence(said, MissingSourceError, "shows their planes as blank", counts, gone),)
 
 
-def _arrays(found: _Set, image: Image, above: str, holder: str) -> tuple[_Placed, list[Dataset]]:
+def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Placed, list[StoredArray]]:
     """Where the planes of an image are, its array, and its smaller versions."""
     kind = _kind(found, image)
     samples = image.samples if kind is None else kind.shaped[0] * kind.shaped[4]
@@ -133,7 +133,7 @@ def _arrays(found: _Set, image: Image, above: str, holder: str) -> tuple[_Placed
     if kind is None or not (placed.row >= 0).any():
         sig = size + ((samples,) if samples > 1 else ())
         layout = FrameLayout.of(sig, [], word_bytes=dtype.itemsize).arranged(nav)
-        return placed, [Dataset(above + "data", found.files, layout, PlainDecoder(dtype), nav + sig, _DIMS + ("s",) * (samples > 1), 3, attrs=attrs)]
+        return placed, [StoredArray(above + "data", found.files, layout, PlainDecoder(dtype), nav + sig, _DIMS + ("s",) * (samples > 1), 3, attrs=attrs)]
     out = [_array(found, above + "data", placed, placed.row, nav, dtype, attrs)]
     for level, rows in enumerate(_smaller(found, placed), 1):
         out.append(_array(found, f"{above}level_{level}/data", placed, rows, nav, dtype, {"level": level}))
@@ -142,7 +142,7 @@ def _arrays(found: _Set, image: Image, above: str, holder: str) -> tuple[_Placed
     return placed, out
 
 
-def _kind(found: _Set, image: Image) -> Kind | None:
+def _kind(found: _OmeSet, image: Image) -> Kind | None:
     """How the pages of an image are stored; None: none is there."""
     for run in image.runs:
         structure = found.structures.get(found.number[run.file])
@@ -187,7 +187,7 @@ class _Placed:
                 f"{says} of {self.ignored:,} runs of planes that they begin outside of it; these are left out", counts={"frames_left_out": self.ignored}
             )
 
-    def attrs(self, found: _Set) -> dict[str, Any]:
+    def attrs(self, found: _OmeSet) -> dict[str, Any]:
         """What is to be said of planes that are not there."""
         facts = {
             "files_missing": [os.path.basename(found.paths[f]) for f in np.unique(self.file[self.lost]).tolist()],
@@ -198,7 +198,7 @@ class _Placed:
         return {name: value for name, value in facts.items() if value}
 
 
-def _placed(found: _Set, image: Image, nav: tuple[int, int, int], samples: int, holder: str) -> _Placed:
+def _placed(found: _OmeSet, image: Image, nav: tuple[int, int, int], samples: int, holder: str) -> _Placed:
     size = dict(zip("TCZ", nav, strict=True))
     a, b, c = tuple(image.order[2:])  # the fastest first
     total = math.prod(nav)
@@ -243,7 +243,7 @@ def _placed(found: _Set, image: Image, nav: tuple[int, int, int], samples: int, 
     return _Placed(index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total)
 
 
-def _array(found: _Set, path: str, placed: _Placed, rows: np.ndarray, nav: tuple[int, ...], dtype: np.dtype, attrs: dict[str, Any]) -> Dataset:
+def _array(found: _OmeSet, path: str, placed: _Placed, rows: np.ndarray, nav: tuple[int, ...], dtype: np.dtype, attrs: dict[str, Any]) -> StoredArray:
     """The array of pages, one for each of the planes of `placed`."""
     there = rows >= 0
     kind = found.kind(int(rows[there][0]))
@@ -251,10 +251,10 @@ def _array(found: _Set, path: str, placed: _Placed, rows: np.ndarray, nav: tuple
     planes = replace(found.table.planes(rows[there], kind.shaped[0] == 1), file=placed.file[there])
     layout, decoder, block = arrange(planes, placed.index[there], nav, shown, dtype)
     shape = nav + tuple(kind.shaped[k] for k in shown)
-    return Dataset(path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs)
+    return StoredArray(path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs)
 
 
-def _smaller(found: _Set, placed: _Placed) -> Iterator[np.ndarray]:
+def _smaller(found: _OmeSet, placed: _Placed) -> Iterator[np.ndarray]:
     """The pages of smaller versions, as `_Placed.row`: those that every page that is there has."""
     there = placed.row >= 0
     pairs = list(zip(placed.file[there].tolist(), placed.row[there].tolist(), strict=True))
@@ -269,7 +269,7 @@ def _smaller(found: _Set, placed: _Placed) -> Iterator[np.ndarray]:
             yield rows
 
 
-def _multiscales(image: Image, arrays: Sequence[Dataset]) -> dict[str, Any]:
+def _multiscales(image: Image, arrays: Sequence[StoredArray]) -> dict[str, Any]:
     """The image as NGFF describes it: https://ngff.openmicroscopy.org/0.5/"""
     steps = image.attrs.get("calibration", {})
     axes: list[dict[str, Any]] = []

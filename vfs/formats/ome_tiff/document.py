@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from vfs.errors import FormatError
-from vfs.headers import parse_xml
+from vfs.formats.headers import parse_xml
 
 TYPES = {
     "bit": "u1",

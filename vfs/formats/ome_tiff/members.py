@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from vfs.boundary import ALLOW, current
 from vfs.errors import FormatError, MissingSourceError, OutsideError, VfsError
+from vfs.formats.headers import read_at, read_side_file
 from vfs.formats.ome_tiff.document import Document, parse
-from vfs.headers import read_at, read_side_file
-from vfs.tiffheaders import DESCRIPTION, Reader, header_of
+from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader, header_of
 
 _SCANNED = 10_000  # files of a folder that are looked at for a UUID
 _START = 1 << 16  # bytes of a description in which the UUID stands

@@ -7,7 +7,7 @@ The specification comes with StreamPix (Help, Sequence File Format). Little endi
 
 Frames are counted by the file's size: the header's number is often wrong (where it is larger, that is a warning). Time stamps are
 companions. Only uncompressed monochrome images are read; others are refused by name. Files that are named together follow on each
-other; those that their numbers say are missing are an error (see `vfs.numbering`).
+other; those that their numbers say are missing are an error (see `vfs.formats.numbering`).
 
 Direct Electron puts files beside a sequence: see `vfs.formats.seq.direct_electron`.
 
@@ -24,14 +24,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vfs.dataset import Absence, Dataset, Files, per_frame
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
+from vfs.formats.headers import fields, read_at
+from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
-from vfs.headers import fields, read_at
-from vfs.layout import FrameLayout, altered
-from vfs.numbering import Joined, joined
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout, altered
+from vfs.model.stored import Absence, Files, StoredArray, per_frame
 
 HEADER = np.dtype(
     [
@@ -156,7 +156,7 @@ def _sequence(path: str, size: int) -> _Sequence:
     return _Sequence(header, text, (height, width), np.dtype(f"<u{depth // 8}"), first, stride, frames, (size - first) % stride)
 
 
-def open(paths: Sequence[str], *, segment: int | None = None) -> list[Dataset]:
+def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArray]:
     """Open SEQ files: one, several that follow each other, or the upper and the lower half of a Celeritas camera.
 
     Args:
@@ -216,18 +216,18 @@ def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:
     return [part for part in parts[: 3 if version >= 5 else 2] if part[2] + int(part[1][2]) <= room]
 
 
-def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[Dataset]:
+def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[StoredArray]:
     """Files that follow each other."""
     one = parts[0]
     room = one.stride - one.stamp
     counts = [part.frames for part in parts]
     layout = FrameLayout.of(one.sig_shape, counts, word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room, first=row.first)
-    main = Dataset("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)
+    main = StoredArray("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)
     stamps = _stamps(int(one.header["version"]), room)
     return [main, *(per_frame(main, name, stored, one.stamp + at, attrs={"unit": unit}) for name, stored, at, unit in stamps)]
 
 
-def _halves(files: Files, parts: Sequence[_Sequence], which: Sequence[str], segment: int | None, beside: Beside) -> list[Dataset]:
+def _halves(files: Files, parts: Sequence[_Sequence], which: Sequence[str], segment: int | None, beside: Beside) -> list[StoredArray]:
     """The upper and the lower half of a Celeritas camera, put together."""
     if sorted(which) != ["bottom", "top"]:
         raise OptionError(f"{files.paths[0]}: expected one file with upper halves (_Top_) and one with lower halves (_Bottom_), found {', '.join(which)}")
@@ -251,12 +251,12 @@ def _halves(files: Files, parts: Sequence[_Sequence], which: Sequence[str], segm
     pieces = np.array([[0, 0, rows, width, -width, 1, size - width, 0], [rows, 0, rows, width, width, 1, size, 0]], np.int64)
     sig = (2 * rows, width)
     layout = FrameLayout((len(n),), sig, stream.reshape(-1, 4), 2 * half, 0, len(n), one.dtype.itemsize, 1, pieces)
-    found = [Dataset("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)]
+    found = [StoredArray("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)]
     for name, stored, byte, unit in _stamps(int(one.header["version"]), one.stride - one.stamp):
         dtype = np.dtype(stored)
         times = FrameLayout.planes((), np.full(len(n), top), one.first + n // segment * one.stride + one.stamp + byte, word_bytes=dtype.itemsize)
         attrs = {"unit": unit, "of": "the record of the upper half, shared by all its half frames"}
-        found.append(Dataset(name, files, times, PlainDecoder(dtype), times.shape, ("frame",), 1, attrs=attrs, companion=True))
+        found.append(StoredArray(name, files, times, PlainDecoder(dtype), times.shape, ("frame",), 1, attrs=attrs, companion=True))
     return found
 
 

@@ -22,11 +22,11 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from vfs.dataset import Dataset, Files
-from vfs.decode import PlainDecoder
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
-from vfs.headers import fields, parse_xml, read_at, read_side_file
-from vfs.layout import BlockLayout, FrameLayout
+from vfs.formats.headers import fields, parse_xml, read_at, read_side_file
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.stored import Files, StoredArray
 
 CAMERA = np.dtype(  # Direct Electron's .metadata, the first record
     [
@@ -122,11 +122,11 @@ class Beside:
         except ValueError:
             return None
 
-    def companions(self, sig_shape: tuple[int, ...]) -> tuple[list[Dataset], dict[str, str]]:
+    def companions(self, sig_shape: tuple[int, ...]) -> tuple[list[StoredArray], dict[str, str]]:
         """What fits frames of this shape, and why the rest does not."""
-        found: list[Dataset] = []
+        found: list[StoredArray] = []
         problems = dict(self.problems)
-        makers: tuple[tuple[str, Callable[[str, tuple[int, ...]], Dataset | None]], ...] = (
+        makers: tuple[tuple[str, Callable[[str, tuple[int, ...]], StoredArray | None]], ...] = (
             (f"{self.base}.dark.mrc", lambda path, shape: _reference("dark", path, shape)),
             (f"{self.base}.gain.mrc", lambda path, shape: _reference("gain", path, shape)),
             (self.config, self._bad_pixels),
@@ -157,7 +157,7 @@ class Beside:
         binning = max(1, binning)
         return binning, (y // binning, x // binning)
 
-    def _bad_pixels(self, path: str, sig_shape: tuple[int, ...]) -> Dataset | None:
+    def _bad_pixels(self, path: str, sig_shape: tuple[int, ...]) -> StoredArray | None:
         """The mask of the map in the XML that belongs to the camera's binning, cut to the frame."""
         maps = [] if self.root is None else self.root.findall(".//BadPixelMap")
         if not maps:
@@ -179,7 +179,7 @@ class Beside:
                 boxes.append(box)
         files = Files.stat([path])
         layout = BlockLayout.of(sig_shape, np.zeros((1, 2)), np.array([sig_shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True)
-        return Dataset("bad_pixels", files, layout, _BadPixels(tuple(boxes)), sig_shape, ("y", "x"), 0, block=sig_shape, companion=True)
+        return StoredArray("bad_pixels", files, layout, _BadPixels(tuple(boxes)), sig_shape, ("y", "x"), 0, block=sig_shape, companion=True)
 
 
 def _whole(element: Element, name: str, default: int = 0) -> int:
@@ -200,7 +200,7 @@ def _span(defect: Element, name: str, whole: int) -> tuple[int, int]:
     return int(hit[1]), int(hit[2] or hit[1]) + 1
 
 
-def _reference(name: str, path: str, sig_shape: tuple[int, ...]) -> Dataset:
+def _reference(name: str, path: str, sig_shape: tuple[int, ...]) -> StoredArray:
     """A dark or gain image: 1,024 bytes of header, width and height first, then float32 pixels."""
     files = Files.stat([path])
     width, height, _, mode = np.frombuffer(read_at(path, 16), "<i4").tolist()
@@ -209,4 +209,4 @@ def _reference(name: str, path: str, sig_shape: tuple[int, ...]) -> Dataset:
     if files.sizes[0] < 1024 + 4 * width * height:
         raise TruncatedSourceError(f"expected {1024 + 4 * width * height:,} bytes, found {files.sizes[0]:,}; the file looks truncated")
     layout = FrameLayout.of(sig_shape, [1], word_bytes=4, file_header=1024).arranged(())
-    return Dataset(name, files, layout, PlainDecoder(np.dtype("<f4")), sig_shape, ("y", "x"), 0, companion=True)
+    return StoredArray(name, files, layout, PlainDecoder(np.dtype("<f4")), sig_shape, ("y", "x"), 0, companion=True)

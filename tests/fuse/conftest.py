@@ -1,0 +1,98 @@
+"""Mounts, all of them real. What reads a mount is never the process that serves it.
+
+The core runs on libfuse 3 and 2 through mfusepy, and on libfuse 2 through fusepy, as far as these are installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from ctypes.util import find_library
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.fuse.support import LIBRARIES, Scan, free
+from vfs.fuse.points import DEVICE
+from vfs.fuse.view import library
+from vfs.hierarchy.faces import MountSource
+from vfs.kernels.fuse import native
+
+if TYPE_CHECKING:
+    from tests.fuse.direct import Direct
+
+
+def _why_not() -> str:
+    """Why nothing can be mounted here; "" where it can."""
+    try:
+        library()
+        os.close(os.open(DEVICE, os.O_RDWR))
+    except OSError as error:
+        return str(error)
+    with open("/proc/self/status") as file:
+        capable = int(next(line for line in file if line.startswith("CapEff")).split()[1], 16) >> 21 & 1
+    return "" if capable or (os.geteuid() and shutil.which("fusermount3")) else "no CAP_SYS_ADMIN and no fusermount3"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fuse_works() -> None:
+    if reason := _why_not():
+        pytest.skip(f"NOTHING OF THE MOUNT IS TESTED, FUSE does not work here: {reason}")
+
+
+@pytest.fixture
+def point(tmp_path: Path) -> Iterator[Path]:
+    """A mount point that is free again afterwards, whatever happens."""
+    path = tmp_path / "mnt"
+    path.mkdir()
+    yield path
+    free(path)
+
+
+@pytest.fixture
+def direct() -> Iterator[Callable[[MountSource], Direct]]:
+    """What answers requests for something that is shown, without a mount."""
+    from tests.fuse.direct import Direct  # the compiler
+
+    made = []
+
+    def start(folder: MountSource) -> Direct:
+        made.append(Direct(folder))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.lane.close()
+    native.STATE[:] = 0
+
+
+@pytest.fixture(params=LIBRARIES)
+def lib(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Servers started by the test use this library."""
+    name: str = request.param
+    if not find_library("fuse3" if name == "libfuse3" else "fuse"):
+        pytest.skip(f"no {name} here")
+    if name == "fusepy":
+        hidden = tmp_path / "hidden"
+        hidden.mkdir()
+        (hidden / "mfusepy.py").write_text("raise ImportError('hidden by a test')")
+        monkeypatch.syspath_prepend(hidden)
+        monkeypatch.setenv("PYTHONPATH", str(hidden), prepend=os.pathsep)
+    else:
+        monkeypatch.setenv("FUSE_LIBRARY_NAME", "fuse3" if name == "libfuse3" else "fuse")
+    return name
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Scan:
+    return Scan(tmp_path / "data")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.npy"
+    np.save(path, np.arange(24.0).reshape(2, 3, 4))
+    return path

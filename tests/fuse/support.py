@@ -1,0 +1,129 @@
+"""What the tests of mounts share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vfs
+from vfs.fuse import Mount
+from vfs.fuse.points import detach, mounted
+from vfs.testing.writers import write_raw
+
+LIBRARIES = ["libfuse3", "libfuse2", "fusepy"]
+HEADERS = {"file_header": 100, "frame_header": 37, "frame_footer": 5}
+SHAPE = (6, 10, 64, 48)  # of the set that `Scan` writes
+MOUNTING = """
+    import os, sys, time, vfs
+    mount = vfs.mount(sys.argv[1], sys.argv[2])
+    print("mounted", os.listdir(mount) != [], flush=True)
+"""
+
+
+def free(path: Path) -> None:
+    """Unmount whatever is there."""
+    while mounted(str(path)):
+        assert detach(str(path), lazy=True) == (0, "")
+
+
+def run(*command: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, **{"capture_output": True, "text": True, "timeout": 60, **options})
+
+
+def python(code: str, *args: object, timeout: float = 60) -> str:
+    """What another Python process prints."""
+    done = run(sys.executable, "-c", textwrap.dedent(code), *map(str, args), timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    """Put other bytes into a file, in place, and set its time of writing back: only its time of change tells."""
+    before = path.stat()
+    while path.stat().st_ctime_ns == before.st_ctime_ns:  # which goes on in ticks
+        with path.open("r+b") as file:
+            file.write(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def server_of(mount: Mount) -> subprocess.Popen[bytes]:
+    found = mount._end.peek()
+    assert found
+    process: subprocess.Popen[bytes] = found[2][1]
+    return process
+
+
+class Scan:
+    """A raw set in four files with headers and footers of odd lengths, and what is in it."""
+
+    def __init__(self, folder: Path, dtype: str = ">u2") -> None:
+        folder.mkdir(exist_ok=True)
+        rng = np.random.default_rng(7)
+        frames = rng.integers(0, 1 << 16, (60, 64, 48)).astype(dtype)
+        self.files = write_raw(folder, frames, files=4, **HEADERS)
+        self.twin = np.ascontiguousarray(frames.reshape(SHAPE).astype(np.dtype(dtype).newbyteorder("<")))
+        self.options: dict[str, Any] = {"format": "raw", "dtype": dtype, "sig_shape": "64,48", "nav_shape": SHAPE[:2], "chunks": (2, 3, 64, 48), **HEADERS}
+
+    def mount(self, point: Path, **more: Any) -> Mount:
+        return vfs.mount([self.files], point, **{**self.options, **more})
+
+    def describe(self, chunks: tuple[int, ...]) -> Path:
+        """Write a description beside the files, by which the set is found in a tree under the names it has alone."""
+        options = {**{name: value for name, value in self.options.items() if name != "format"}, "chunks": chunks}
+        made = self.files[0].parent / "part0.vfs.json"
+        made.write_text(json.dumps({"vfs": 1, "format": self.options["format"], "files": [file.name for file in self.files], "options": options}))
+        return made
+
+
+class Foreground:
+    """`serve` in a process of its own, as the command line runs it."""
+
+    CODE = """
+        import sys, vfs
+        from vfs.fuse import serve
+        from vfs.hierarchy.faces import FaceFolder
+        folder = FaceFolder([vfs.open_group(name, backend="buffered").tree for name in sys.argv[2:]])
+        try:
+            serve(folder, sys.argv[1], ready=lambda: print("ready", flush=True))
+        except vfs.MountError as error:
+            print(error)
+            sys.exit(2)
+        print("ended")
+    """
+
+    def __init__(self, point: Path, *files: Path, prefix: tuple[str, ...] = (), **options: Any) -> None:
+        command = [*prefix, sys.executable, "-c", textwrap.dedent(self.CODE), str(point), *map(str, files)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        assert self.process.stdout
+        self.first = self.process.stdout.readline().strip()
+
+    def rest(self) -> tuple[int, str, str]:
+        """Exit status, and what was printed on stdout and stderr, once it has ended."""
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out.strip(), err.strip()
+
+    def __enter__(self) -> Foreground:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=30)

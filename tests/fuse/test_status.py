@@ -1,0 +1,56 @@
+"""Counters, and what other programs are told of a mount."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+from tests.fuse.test_faults import Failing
+from vfs.api import open_group
+from vfs.fuse.status import BYTES, ERRORS, FIELDS, HITS, MISSES, NATIVE, READS, REQUESTS, WIDTH, Counters
+from vfs.fuse.view import FuseView, library
+from vfs.hierarchy.faces import FaceFolder
+
+
+def test_counters_of_many_threads_and_of_native_code_add_up() -> None:
+    counters = Counters()
+    address = counters.native_address
+
+    def work() -> None:
+        for _ in range(5000):
+            counters.add(reads=1, nbytes=10)
+            counters.add(errors=1)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    native = (ctypes.c_int64 * WIDTH).from_address(address)
+    for position, value in {REQUESTS: 7, READS: 5, BYTES: 1 << 40, HITS: 3, MISSES: 2, ERRORS: 1}.items():
+        native[position] = value
+    for thread in threads:
+        thread.join()
+    assert counters.native_address == address == counters.table[NATIVE].ctypes.data
+    assert address % 64 == 0
+    assert counters.totals() == {"requests": 80007, "reads": 40005, "bytes": 400_000 + (1 << 40), "hits": 3, "misses": 2, "errors": 40001}
+    assert tuple(counters.totals()) == FIELDS
+
+
+def test_a_view_counts_what_it_answers(small: Path) -> None:
+    view = FuseView(FaceFolder([open_group(small).tree]), library(), False)
+    buffer, info = ctypes.create_string_buffer(200), SimpleNamespace(contents=SimpleNamespace(fh=0))
+    assert view.read(b"/small.npy", buffer, 200, 0, info) == 200
+    assert view.read(b"/small.npy", buffer, 200, 200, info) == 120
+    assert view.read(b"/small.npy", buffer, 200, 320, info) == 0
+    assert view.read(b"/none.npy", buffer, 200, 0, info) == -errno.ENOENT
+    totals = view.counters.totals()
+    assert (totals["requests"], totals["reads"], totals["bytes"]) == (4, 4, 320)
+
+
+def test_a_view_counts_what_fails() -> None:
+    view = FuseView(Failing(ZeroDivisionError("x")), library(), False)  # type: ignore[arg-type]
+    info = SimpleNamespace(contents=SimpleNamespace(fh=0))
+    assert view.read(b"/f", ctypes.create_string_buffer(200), 150, 0, info) == -errno.EIO
+    assert view.counters.totals() == {"requests": 1, "reads": 1, "bytes": 0, "hits": 0, "misses": 0, "errors": 1}

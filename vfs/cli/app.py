@@ -1,0 +1,411 @@
+"""The command line: every command but those of mounts, which are in `vfs.cli.mounting`.
+
+Each command opens data through `vfs.open_group` and prints what it finds; nothing is decided here.
+Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
+
+Exit status: 2 for what the user did wrong or what cannot be read, with one line `vfs: …` on stderr; 130 for
+Ctrl-C; 1 for a bug, with a hint at VFS_DEBUG=1, which shows the traceback; 1 without a word where the reader of
+our output has ended (`vfs info … | head`).
+
+Everything heavy is imported inside the commands, so that `--help` comes at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from io import TextIOWrapper
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vfs.cli import mounting
+from vfs.cli.common import (
+    Datasets,
+    Json,
+    Settings,
+    document,
+    folder_given,
+    is_zarr,
+    open_all,
+    open_set,
+    opens,
+    put,
+    raise_all,
+    refuse,
+    say,
+    signals,
+    warn_of_chunks,
+)
+from vfs.cli.tables import table, width
+from vfs.errors import IncompleteWarning, OptionError, VfsError
+from vfs.streams import give_up
+
+if TYPE_CHECKING:
+    from vfs.api import VirtualGroup
+    from vfs.cli.folders import FoundSets
+
+app = typer.Typer(
+    name="vfs",
+    help="Show an array that a detector scattered over many files as one zarr store and one mounted directory, "
+    "without converting anything. Start with `vfs demo`, then `vfs info FILE` and `vfs mount FILE FOLDER`. "
+    "`vfs COMMAND --help` says more of a command, `vfs docs` lists the manual.",
+    epilog="Exit status: 0 done (also a mount that a signal ended); 1 a bug, or nobody reads the output; 2 something "
+    "cannot be opened, read, mounted or understood, and one line says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, "
+    "SIGTERM.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _command(short: str, *examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function.
+
+    Args:
+        short: what it does, for the list of commands.
+        examples: calls, which its help shows.
+    """
+    epilog = "\n".join(["\b", "For example:", *(f"  {example}" for example in examples)]) if examples else None
+    return app.command(short_help=short, epilog=epilog)
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from vfs import __version__
+
+        put(__version__)
+    elif context.invoked_subcommand is None:
+        put(context.get_help())
+
+
+@_command(
+    "Print what data sets are, or which are in a folder.",
+    "vfs info scan.hdr",
+    "vfs info ~/data",
+    "vfs info 'part*.raw' --format raw -o dtype=u2 -o sig_shape=256,256",
+)
+@opens()
+def info(
+    datasets: Datasets,
+    json_: Json = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more: all arrays, their metadata, and the files.")] = False,
+    describe: Annotated[bool, typer.Option("--describe", help="Print a description (*.vfs.json) instead: it opens as the same arrays.")] = False,
+    explicit: Annotated[
+        bool, typer.Option("--explicit", help="With --describe: write down where every pixel is, so that it opens without the format.")
+    ] = False,
+    *,
+    settings: Settings,
+) -> None:
+    """Print what data sets are: format, files, and for each array dtype, size, axes, scale and chunks.
+
+    Of a folder: a line for each data set in it.
+    """
+    folders = [name for name in datasets if os.path.isdir(name)]
+    _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
+    failed: list[VfsError] = []
+    groups = open_all([name for name in datasets if name not in folders], settings, failed)
+    found = _folders(folders, settings, json_, json_ or verbose, failed)
+    if describe and groups:
+        put(document(_description(groups[0], explicit)))
+    elif json_:
+        _print_json(groups, found, settings.zarr_format)
+    else:
+        _print_text(groups, found, verbose, settings.zarr_format)
+    raise_all(failed)
+
+
+def _print_json(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], version: int | None) -> None:
+    from vfs.cli import report
+
+    entries = [report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]
+    put(document(entries + [entry for folder in folders for entry in folder.sets.values()]))
+    for folder in folders:
+        for name, why in folder.broken.items():
+            say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
+
+
+def _print_text(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], verbose: bool, version: int | None) -> None:
+    from vfs.cli import report
+
+    if len(groups) > report.SEVERAL and not verbose and not version:
+        put("\n".join(report.as_rows(groups, width())))
+        groups = []
+    for group in groups:
+        put("\n".join(report.as_text(group, verbose, width())))
+        if version:
+            put(document(_zarr_metadata(group, version)))
+    for folder in folders:
+        put("\n".join(folder.text(verbose, width())))
+
+
+@_command("List the formats with their options.", "vfs formats", "vfs formats raw")
+def formats(name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this format.")] = None, json_: Json = False) -> None:
+    """List the formats: what each is, the endings of its files, where it is specified, and its options for -o."""
+    from vfs.cli import report
+    from vfs.formats import by_name
+    from vfs.formats import formats as known
+
+    asked = {name: by_name(name)} if name else known()
+    if json_:
+        put(document(report.formats_json(asked)))
+    else:
+        put("\n".join(report.formats_text(asked, width())))
+
+
+_command(
+    "Show data sets as zarr stores and .npy files in a folder.",
+    "mkdir mnt && vfs mount scan.hdr mnt --background && ls mnt",
+    "vfs mount scan.mib mnt --nav-shape 256,256",
+    "vfs mount --tree ~/data mnt",
+)(mounting.mount)
+_command("List your mounts, and what each has served.")(mounting.mounts)
+_command("End a mount, or all of yours.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
+
+
+@_command("Write a data set as a real zarr store.", "vfs export scan.hdr scan.zarr", "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4")
+@opens()
+def export(
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="As for info, but several files are one data set.")],
+    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="A folder that is not there yet.")],
+    *,
+    settings: Settings,
+) -> None:
+    """Write a data set as a real zarr store: compressed, and yours to change. Prints its size on disk.
+
+    OUT.zarr has that name only when it is complete: an export that is ended leaves nothing.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from vfs.cli.report import count
+    from vfs.engine.chunking import size
+    from vfs.zarr.export import check_target
+    from vfs.zarr.export import export as write
+
+    check_target(target)
+    group = open_set(datasets, settings)
+    warn_of_chunks([group])
+    total = sum(array.nbytes for array in group.values())
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with _cleaning(), Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(os.path.basename(target), total=total)
+        stored = write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
+    put(f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio {total / stored:,.1f}")
+
+
+@_command("Draw a frame in the terminal.", "vfs look scan.hdr", "vfs look scan.hdr 10,20", "vfs look many.h5 --array entry/data")
+@opens()
+def look(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for info.")],
+    position: Annotated[str | None, typer.Argument(metavar="POSITION", help="10,20, or one number that counts all frames. Without it, the middle.")] = None,
+    graphics: Annotated[str, typer.Option(metavar="WAY", help="How: auto (the best the terminal has), kitty, sixel, truecolor, 256, plain.")] = "auto",
+    *,
+    settings: Settings,
+) -> None:
+    """Draw a frame in the terminal, with minimum, maximum, mean, number of saturated pixels and a histogram."""
+    from vfs.cli.look import looked
+    from vfs.cli.screen import screen
+
+    refuse({"--chunks": settings.options.said().get("chunks"), "--zarr-format": settings.zarr_format}, "for look, which reads one frame")
+    shown = screen(graphics)
+    put("\n".join(looked(open_set([dataset], settings, main=True), position, shown)))
+
+
+@_command("Show what vfs does, on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
+def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help="A new folder: leave the files of the scan there.")] = None) -> None:
+    """Write a small scan of several files, mount it, read it back through zarr, compare, and draw a frame.
+
+    Leaves nothing behind, unless --keep is given.
+    """
+    from vfs.cli.demo import demo as run
+
+    with _cleaning():
+        run(keep)
+
+
+@_command("List the pages of the manual, or print one.", "vfs docs", "vfs docs mount", "vfs docs recipes | less")
+def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of a page.")] = None) -> None:
+    """Print a page of the manual: laid out on a terminal, Markdown elsewhere. Without TOPIC, list the pages."""
+    pages = _pages()
+    if topic is None:
+        rows = table([(name, text.split("\n\n")[1]) for name, text in pages.items()], width())
+        put("\n".join([line for row in rows for line in row] + ["`vfs docs TOPIC` prints one"]))
+    elif topic not in pages:
+        near = difflib.get_close_matches(topic, pages, 3)
+        raise OptionError(f"no page {topic!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(pages)}"))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(pages[topic], hyperlinks=False))  # names of pages, not links to files
+    else:
+        put(pages[topic].rstrip())
+
+
+def _pages() -> dict[str, str]:
+    """Read the pages of the manual, which are files of this package.
+
+    Returns: topic -> text in Markdown. The first paragraph, below the title, is one line that says what the page is about.
+    """
+    from importlib.resources import files
+
+    found = sorted(files("vfs").joinpath("docs").iterdir(), key=lambda page: page.name)
+    return {page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in found if page.name.endswith(".md")}
+
+
+def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, json_: bool, verbose: bool, describe: bool, explicit: bool) -> None:
+    """Refuse options of `info` that have no effect together, or on a folder.
+
+    Raises:
+        OptionError: such options are given.
+    """
+    if describe and datasets > 1:
+        raise OptionError(f"--describe takes one data set, found {datasets}")
+    if describe and folders:
+        raise folder_given(folders[0])
+    if describe:
+        refuse({"--json": json_, "-v": verbose, "--zarr-format": settings.zarr_format}, "with --describe, which prints a description")
+    if json_:
+        refuse({"-v": verbose}, "with --json, which says everything")
+    if not describe:
+        refuse({"--explicit": explicit}, "without --describe")
+    if explicit:
+        refuse(settings.given("reading"), "with --explicit: a description that says where pixels are")
+    if folders:
+        given = settings.given("one set", "reading") | {"--zarr-format": bool(settings.zarr_format)}
+        refuse(given, f"on {folders[0]}, a folder; name one data set of it")
+
+
+def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]) -> list[FoundSets]:
+    """Look for the data sets in folders.
+
+    Args:
+        json_: keep JSON, not lines of text.
+        all: look at all of a folder, not only at what fits a screen.
+        failed: gets an error for each folder that cannot be listed.
+    """
+    if not paths:
+        return []
+    from vfs.cli.folders import look
+    from vfs.cli.report import SCREEN
+
+    found, own = [], settings.format_options_of_all()
+    for path in paths:
+        try:
+            if is_zarr(path):
+                raise folder_given(path)
+            found.append(look(path, settings.options, own, json=json_, most=None if all else SCREEN))
+        except VfsError as error:
+            failed.append(error)
+    return found
+
+
+def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:
+    """Describe a set, with names relative to the current folder if the set lies in it, else to the set's folder."""
+    from vfs.cli.describe import describe
+
+    here = os.getcwd()
+    named = [os.path.dirname(os.path.realpath(name)) for name in group.opening.paths]
+    folder = here if os.path.commonpath([here, *named]) == here else os.path.commonpath(named)
+    made = describe(group, folder, explicit=explicit, follow_outside=group.opening.boundary.unlimited)
+    say(f"save it in {folder}, as {group.name}.vfs.json: its names are relative to that folder")
+    return made
+
+
+def _zarr_metadata(group: VirtualGroup, version: int) -> Any:
+    """Return the document by which zarr clients open the set: consolidated metadata of version 3 or 2."""
+    return json.loads(group.tree.zarr(version).documents["zarr.json" if version == 3 else ".zmetadata"])
+
+
+def _terminated(signum: int, frame: FrameType | None) -> None:
+    """End the process with the exit status of a signal."""
+    raise SystemExit(128 + signum)  # an exception, so that `finally` blocks run
+
+
+def _cleaning() -> AbstractContextManager[None]:
+    """Have SIGTERM and SIGHUP run `finally` blocks, as SIGINT does by itself, so that nothing half made is left."""
+    return signals(_terminated, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def _process() -> Iterator[None]:
+    """Set up a process that runs a command: warnings are one line, and names that are no UTF-8 can be printed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *where: say(f"warning: {message}")
+        warnings.simplefilter("always", IncompleteWarning)  # whatever Python was told of warnings
+        yield
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: what stands behind `vfs`; None: the arguments of this process.
+
+    Returns: the exit status, see the docstring of the module.
+    """
+    debug = bool(os.environ.get("VFS_DEBUG"))
+    try:
+        with _process():
+            status = app(list(sys.argv[1:] if arguments is None else arguments), prog_name="vfs", standalone_mode=False)
+            sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except BrokenPipeError:
+        give_up(1)
+        return 1  # as typer does, where it is the one to notice
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except VfsError as error:
+        if debug:
+            raise
+        return _failed(str(error), 2)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # of click, which newer typers bring along under another name
+            return _failed(_usage(error), 2)
+        if debug:
+            raise
+        if _nowhere():
+            return _failed("the current folder is not there any more; change into one that is", 2)
+        return _failed(f"{type(error).__name__}: {error} (this is a bug in vfs; VFS_DEBUG=1 shows where)", 1)
+
+
+def _usage(error: Any) -> str:
+    """Return the line for a wrong call: what is wrong, what was expected, which help to read."""
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return f"{error.format_message().rstrip('.')} (see vfs --help)"
+    said, command = error.format_message().rstrip("."), context.command
+    if type(error).__name__ == "MissingParameter" and error.param in command.params and error.param.param_type_name == "argument":
+        wanted = [param for param in command.params if param.param_type_name == "argument"]
+        expected = " ".join(f"{param.metavar}{'…' if param.nargs == -1 else ''}" for param in wanted)
+        said = f"expected {expected}, {wanted[-1].metavar} is missing"
+    elif said.startswith("No such command") and "Did you mean" not in said:
+        said += f"; there are {', '.join(command.list_commands(context))}"
+    return f"{said} (see {context.command_path} --help)"
+
+
+def _nowhere() -> bool:
+    """Return True if the current folder was removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _failed(message: str, status: int) -> int:
+    say(" ".join(message.split()))
+    return status

@@ -1,0 +1,363 @@
+"""What the commands share: the options for opening data, opening it, and printing. `vfs.cli` runs the commands."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import inspect
+import json
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vfs.errors import MissingSourceError, OptionError, VfsError, printable
+from vfs.model.open_options import Known, OpenOptions, Scope, flag, known
+from vfs.model.options import from_text, kinds, named
+from vfs.streams import give_up
+
+if TYPE_CHECKING:
+    from vfs.api import VirtualGroup
+    from vfs.engine.cache import ChunkCache
+    from vfs.formats import Format
+
+Datasets = Annotated[
+    list[str],
+    typer.Argument(metavar="DATASET", help="A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a description (*.vfs.json)."),
+]
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How data is to be opened, as it was typed.
+
+    Attributes:
+        options: the options for every format.
+        format_options: the texts of `-o KEY=VALUE`.
+        zarr_format: 3 or 2, where one was asked for.
+    """
+
+    options: OpenOptions
+    format_options: Mapping[str, str]
+    zarr_format: int | None
+
+    def given(self, *scopes: Scope) -> dict[str, bool]:
+        """The options for every format that say something else than what goes without them, as they are typed -> True.
+
+        Args:
+            scopes: only options that are about one of these.
+        """
+        return {flag(name): True for name in self.options.said() if known(type(self.options))[name].about.scope in scopes}
+
+    def format_options_of_all(self) -> dict[str, Any]:
+        """The options of the format, for all data sets of a folder.
+
+        Raises:
+            OptionError: there are some, but it was not said of which format.
+        """
+        from vfs.formats import by_name
+
+        if self.format_options and not self.options.format:
+            raise OptionError(f"-o {next(iter(self.format_options))}: an option of a format; for a folder, say of which one with --format")
+        return converted(by_name(self.options.format), self.format_options) if self.options.format else {}
+
+
+def _flags(options: type[OpenOptions]) -> list[inspect.Parameter]:
+    """The options of a class as typer takes them, and those that are only typed: -o and --zarr-format.
+
+    Those that the class adds come first in the help, since they are what the command is about.
+    """
+    common = known(OpenOptions)
+    own = [_flag(name, option) for name, option in known(options).items() if name not in common]
+    first, *others = [_flag(name, option) for name, option in common.items()]
+    return [*own, first, _parameter("option", _PAIRS, None), *others, _parameter("zarr_format", _ZARR_FORMAT, None)]
+
+
+_PAIRS = Annotated[
+    list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the format (`vfs formats` lists them). May be repeated.")
+]
+_ZARR_FORMAT = Annotated[
+    int | None, typer.Option(metavar="3|2", help="Version of zarr: of the store (export), of the only face (mount), of the metadata to print (info).")
+]
+
+
+def _flag(name: str, option: Known) -> inspect.Parameter:
+    """One option as typer takes it. Its text is taken apart by typer where it is a number or a switch, else by whoever uses it."""
+    default, annotation, about = option
+    taken: Any = _TYPED.get(kinds(annotation), str)
+    names = (flag(name),) if taken is bool else ()  # one flag, not --name/--no-name
+    typed = typer.Option(*names, metavar=about.metavar, help=about.help)
+    return _parameter(name, Annotated[taken | None if default is None else taken, typed], default)
+
+
+_TYPED = {(bool,): bool, (int,): int, (float,): float}
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _settings(options: type[OpenOptions], *, option: Sequence[str] | None, zarr_format: int | None, **common: Any) -> Settings:
+    """What was typed.
+
+    Raises:
+        OptionError: a value is empty, or no such zarr format.
+    """
+    if zarr_format not in (None, 2, 3):
+        raise OptionError(f"--zarr-format {zarr_format}: expected 3 or 2")
+    for name, value in common.items():
+        if value == "":
+            raise OptionError(f"{flag(name)}: expected a value, found an empty one")
+    return Settings(options(**common), _pairs(option or ()), zarr_format)
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Split the texts of `-o` into key -> value. Keys may be written with - for _.
+
+    Raises:
+        OptionError: a text is no KEY=VALUE; a key is given twice.
+    """
+    given: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise OptionError(f"-o {text}: expected KEY=VALUE (`vfs formats` lists the options)")
+        key = key.replace("-", "_")
+        if key in given:
+            raise OptionError(f"-o {key}: given twice, as {given[key]} and as {value}")
+        given[key] = value
+    return given
+
+
+def opens(options: type[OpenOptions] = OpenOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that data is opened with; it gets them as its argument `settings`.
+
+    Args:
+        options: the class of which the fields are the options.
+    """
+
+    def opening(command: Callable[..., None]) -> Callable[..., None]:
+        flags = _flags(options)
+
+        def run(**given: Any) -> None:
+            typed = {parameter.name: given.pop(parameter.name) for parameter in flags}
+            command(**given, settings=_settings(options, **typed))
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "settings"]
+        parameters = [*own, *flags]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return opening
+
+
+def line(text: str) -> str:
+    """Return a note as it is printed: behind the name of the program, in one line."""
+    return f"vfs: {printable(text)}"
+
+
+def say(text: str) -> None:
+    """Print a note on stderr. A stderr that cannot be written to is no reason to fail."""
+    try:
+        print(line(text), file=sys.stderr, flush=True)
+    except OSError:
+        give_up(2)
+
+
+def put(text: str) -> None:
+    """Print the result of a command on stdout.
+
+    Raises:
+        typer.Exit: with status 2: it cannot be written there, which is said.
+        BrokenPipeError: nobody reads it any more.
+    """
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        give_up(1)
+        say(f"standard output cannot be written to: {error.strerror}")
+        raise typer.Exit(2) from None
+
+
+def open_set(paths: Sequence[str], settings: Settings, main: bool = False, cache: ChunkCache | None = None) -> VirtualGroup:
+    """Open the paths as one set.
+
+    Args:
+        cache: see `vfs.open`.
+        main: the main array is wanted: a set without it is an error, though it may have others.
+
+    Raises:
+        OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
+    """
+    from vfs.api import group_of
+    from vfs.hierarchy.opening import open_set as opened
+
+    for path in paths:
+        _check_name(path)
+    return group_of(opened(paths, settings.options, settings.format_options, cache, convert=converted), main=main)
+
+
+def _check_name(path: str) -> None:
+    """Refuse a path that cannot be a data set.
+
+    Raises:
+        OptionError: the path is empty, or a folder.
+        MissingSourceError: the file is not there; the message proposes a name like it that is.
+    """
+    if not path:
+        raise OptionError("expected the name of a file, found an empty one")
+    if os.path.isdir(path):
+        raise folder_given(path)
+    if os.path.lexists(path) or glob.has_magic(path):
+        return
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder or "."):
+        raise MissingSourceError(f"{path}: no such file; there is no folder {folder}")
+    with os.scandir(folder or ".") as entries:
+        near = difflib.get_close_matches(name, [entry.name for entry in islice(entries, _LOOKED_AT)], 1)
+    raise MissingSourceError(f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}")
+
+
+_LOOKED_AT = 2000  # names of a folder that are compared with one that is not there
+
+
+def folder_given(path: str) -> OptionError:
+    """Return the error for a folder where a file is expected."""
+    if is_zarr(path):
+        return OptionError(f"{path}: is a zarr store already; what reads zarr opens it as it is")
+    typed = shlex.quote(path)
+    return OptionError(f"{path}: is a folder; `vfs info {typed}` lists the data sets in it, `vfs mount --tree {typed} MOUNTPOINT` shows them all")
+
+
+def is_zarr(folder: str) -> bool:
+    """Return True if a folder is a zarr group or array."""
+    return any(os.path.isfile(os.path.join(folder, name)) for name in ("zarr.json", ".zgroup", ".zarray"))
+
+
+def refuse(given: Mapping[str, object], where: str) -> None:
+    """Refuse options that would have no effect.
+
+    Args:
+        given: option as it is typed -> its value, false where it is not given.
+        where: why it has no effect, for the message.
+
+    Raises:
+        OptionError: one of them is given.
+    """
+    for name, value in given.items():
+        if value:
+            raise OptionError(f"{name} has no effect {where}")
+
+
+def raise_all(failed: Sequence[VfsError]) -> None:
+    """Print errors, a line each, and raise the last one."""
+    for error in failed[:-1]:
+        say(str(error))
+    if failed:
+        raise failed[-1]
+
+
+def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None, cache: ChunkCache | None = None) -> list[VirtualGroup]:
+    """Open each argument as a set, but not files of the set of another argument: `scan_*.mib` unquoted is one scan.
+
+    Args:
+        failed: gets the errors of sets that cannot be opened; None: the first one is raised.
+        cache: see `vfs.open`.
+    """
+    from vfs.formats.headers import series
+
+    groups: dict[str, VirtualGroup] = {}
+    files: dict[str, set[str]] = {}
+    shown: dict[str, list[str]] = {}
+    for argument in arguments:
+        path = os.path.realpath(argument)
+        owner = next((name for name in groups if path in files[name]), None)
+        if owner is not None:
+            shown.setdefault(owner, []).append(argument)
+            continue
+        try:
+            group = open_set([argument], settings, cache=cache)
+        except VfsError as error:
+            if failed is None:
+                raise
+            failed.append(error)
+            continue
+        here = {os.path.realpath(name) for array in group.values() for name in array.files}
+        for name in [name for name in groups if os.path.realpath(name) in here]:  # named before the file that names the set
+            shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
+            del groups[name], files[name]
+        groups[argument], files[argument] = group, here | {path}
+    for owner, names in shown.items():
+        say(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: in the set of {owner}, shown once")
+    if len(groups) > 1 and len({series(name) for name in groups}) == 1:
+        say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({series(argument)!r}) opens them as one")
+    return list(groups.values())
+
+
+def warn_of_chunks(groups: Sequence[VirtualGroup]) -> None:
+    """Warn on stderr of arrays whose chunks make every read much larger than what is asked for."""
+    for group in groups:
+        for path, array in group.items():
+            if array.chunking.warning:
+                say(f"warning: {group.name} {path}: {array.chunking.warning}")
+
+
+def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
+    """Convert the texts of `-o` to the types of the format's options.
+
+    For headerless data, `-o dtype` says what the pixels in the file are; `--dtype` says what to convert them to.
+
+    Raises:
+        OptionError: the format has no such option, or a text is no value of it.
+    """
+    texts = dict(given)
+    if "dtype" in texts and "stored_dtype" in kind.options:
+        if "stored_dtype" in texts:
+            raise OptionError("-o dtype and -o stored_dtype are the same option; give one")
+        texts["stored_dtype"] = texts.pop("dtype")
+    kind.check_options(texts)
+    found = {}
+    for name, text in texts.items():
+        annotation = kind.options[name].annotation
+        try:
+            found[name] = from_text(text, annotation)
+        except ValueError:
+            raise OptionError(f"-o {name}={text}: expected {named(annotation)}") from None
+    return found
+
+
+def document(value: Any) -> str:
+    """Write a value as JSON that people can read, too."""
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+@contextmanager
+def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
+    """Install a handler for signals, and put the old ones back at the end.
+
+    Does so in the main thread only, as Python demands. Signals that are ignored, as under nohup, stay ignored.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if here and signal.getsignal(number) is not signal.SIG_IGN}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

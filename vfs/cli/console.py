@@ -1,0 +1,137 @@
+"""Shows mounts to people and service managers.
+
+The status line of `vfs mount`, its log lines, and the table of `vfs mounts`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any
+
+from vfs.cli.tables import table
+from vfs.engine.chunking import size
+from vfs.errors import printable
+from vfs.fuse.logs import Line
+from vfs.fuse.mounts import Found
+from vfs.fuse.status import Status
+
+
+class Terminal(logging.Handler):
+    """Prints log lines on stderr, with a status line below them that is kept up to date.
+
+    The status line is there only while stderr is a terminal and we are in its foreground.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(Line("vfs: %(message)s"))
+        self._drawn = ""
+        self._lock = threading.Lock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.say(self.format(record))
+
+    def say(self, text: str) -> None:
+        """Print lines above the status line."""
+        with self._lock, suppress(OSError, ValueError):  # stderr is closed: nobody reads it
+            drawn = self._drawn
+            self._draw("")
+            print(text, file=sys.stderr, flush=True)
+            self._draw(drawn)
+
+    def show(self, status: Status) -> None:
+        """Draw the status line anew."""
+        columns = shutil.get_terminal_size().columns
+        with self._lock, suppress(OSError, ValueError):
+            self._draw(f"vfs: {status.counts()}"[: columns - 1] if _in_front() else "")
+
+    def end(self) -> None:
+        """Remove the status line."""
+        with self._lock, suppress(OSError, ValueError):
+            self._draw("")
+
+    def _draw(self, text: str) -> None:
+        if self._drawn or text:
+            # spaces wipe what was there; escape codes are not understood by every terminal
+            sys.stderr.write(f"\r{text.ljust(len(self._drawn))}" + ("" if text else "\r"))
+            sys.stderr.flush()
+        self._drawn = text
+
+
+def _in_front() -> bool:
+    """Return True if stderr is a terminal and we are in its foreground: nobody else writes there."""
+    try:
+        return os.isatty(2) and os.tcgetpgrp(2) == os.getpgrp()
+    except OSError:
+        return False
+
+
+@contextmanager
+def terminal(level: str) -> Iterator[Terminal]:
+    """Send log lines of a level, and more severe ones, to a `Terminal` until the block ends."""
+    shown, root = Terminal(), logging.getLogger()
+    before = root.level
+    root.addHandler(shown)
+    root.setLevel(level.upper())
+    try:
+        yield shown
+    finally:
+        root.removeHandler(shown)
+        root.setLevel(before)
+
+
+def tell_manager(text: str) -> None:
+    """Tell the service manager something ("READY=1", "STATUS=…"), if one has started us: see `sd_notify(3)`."""
+    name = os.environ.get("NOTIFY_SOCKET", "")
+    if name:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as to:
+            to.connect("\0" + name[1:] if name.startswith("@") else name)
+            to.send(printable(text).encode())
+
+
+def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
+    """Return the lines of `vfs mounts`: a row for each mount, and below it what its sets lack.
+
+    A row has the mount point, since when, bytes served, share of cache hits, errors, the sources, and the state where
+    that is another one than mounted.
+
+    Args:
+        columns: characters of a line.
+    """
+    rows = [("MOUNTPOINT", "SINCE", "SERVED", "HITS", "ERRORS", "FROM")]
+    for one in found:
+        status, state = one.status, "" if one.state == "mounted" else f" ({_STATES[one.state]})"
+        if status is None:
+            rows.append((printable(one.point), "?", "?", "?", "?", f"?{state}"))
+            continue
+        pieces = status.hits + status.misses
+        first, more = status.sources[:1], len(status.sources) - 1
+        source = printable("".join(first)) + (f" and {more} more" if more > 0 else "") + state
+        hits = f"{status.hits / pieces:.0%}" if pieces else "-"
+        since = f"{datetime.fromtimestamp(status.since):%Y-%m-%d %H:%M}"
+        rows.append((printable(one.point), since, size(status.bytes), hits, f"{status.errors:,}", source))
+    if not found:
+        return []
+    heading, *below = table(rows, columns, indent="")
+    warnings = [[f"  warning: {printable(text)}" for text in one.status.warnings] if one.status else [] for one in found]
+    return [*heading, *(line for row, more in zip(below, warnings, strict=True) for line in (*row, *more))]
+
+
+_STATES = {
+    "detached": "taken away; served until nobody has anything of it open",
+    "dead": "its server has ended; unmount it",
+    "unknown": "nothing is known of it",
+}
+
+
+def mounts_json(found: Sequence[Found]) -> list[dict[str, Any]]:
+    """Return what `vfs mounts --json` prints: the fields of status.json, the state, and the folder of that file."""
+    return [{"mountpoint": one.point, "state": one.state, "folder": one.folder, **(one.status.document() if one.status else {})} for one in found]

@@ -1,0 +1,143 @@
+"""`vfs demo`: shows on a small scan what vfs does.
+
+Writes a scan as an instrument would, in several files with a header before every frame. Mounts it. Has a second
+process, which knows nothing of vfs, read it through zarr, and compares every pixel. Shows the mounted tree and one
+frame, and leaves nothing behind. Where FUSE is missing, it says so and reads through the store in this process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.tree import Tree
+
+from vfs.api import mount, open_group
+from vfs.cli.look import picture
+from vfs.cli.screen import screen
+from vfs.errors import MountError, OptionError, VfsError
+from vfs.testing.writers import write_mib
+
+SCAN = (12, 16)
+SIZE = 64
+CHUNKS = (1, -1, -1, -1)  # a line of the scan each; a file ends within a line, so some chunks cross files
+READER = """
+import sys, numpy, zarr
+data = zarr.open_group(sys.argv[1], mode="r")["data"]
+numpy.save(sys.argv[2], data[:])
+"""
+
+
+def diffraction(scan: tuple[int, int] = SCAN, size: int = SIZE) -> np.ndarray:
+    """Make diffraction patterns of a crystal whose lattice turns and stretches over the scan, with counting noise.
+
+    Returns: uint16[scan_y, scan_x, size, size], always the same.
+    """
+    v, u = np.mgrid[-1 : 1 : scan[0] * 1j, -1 : 1 : scan[1] * 1j][..., None, None]
+    y, x = np.mgrid[:size, :size] - (size - 1) / 2
+    angle, stretch = 0.3 + 0.12 * u, size / 5.2 * (1 + 0.06 * v)
+    image = 2.0 + 30 * np.exp(-(x**2 + y**2) / (0.12 * size**2)) + 0 * (u + v)
+    for h in range(-2, 3):
+        for k in range(-2, 3):
+            a, b = h + k / 2, k * 0.866  # hexagonal
+            at_x, at_y = stretch * (a * np.cos(angle) - b * np.sin(angle)), stretch * (a * np.sin(angle) + b * np.cos(angle))
+            distance = np.hypot(x - at_x, y - at_y)
+            image += 900 * np.exp(-0.5 * (a * a + b * b)) / (1 + np.exp((distance - size / 22) * 3))
+    frames: np.ndarray = np.random.default_rng(7).poisson(image).astype(np.uint16)
+    return frames
+
+
+def demo(keep: str | None = None, console: Console | None = None) -> None:
+    """Run the demo.
+
+    Args:
+        keep: a folder, new or empty, where the files of the scan stay.
+        console: where to print; None: stdout.
+
+    Raises:
+        OptionError: `keep` is no folder, or not empty.
+        VfsError: the pixels that were read are not those that were written.
+    """
+    out = Console(highlight=False) if console is None else console
+    with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary:
+        folder = _new_folder(keep) if keep else temporary
+        written = diffraction()
+        naming = write_mib(folder, written.reshape(-1, SIZE, SIZE), frames_per_file=50, scan=SCAN)
+        group = open_group(naming, chunks=CHUNKS)
+        out.print(f"[bold]written[/]  a scan of {SCAN[0]} x {SCAN[1]} frames in {len(group.main.files)} files, with a header before every frame")
+        _list(out, folder)
+        mountpoint = os.path.join(temporary, "mount")
+        os.mkdir(mountpoint)
+        try:
+            with mount([naming], mountpoint, chunks=CHUNKS):
+                out.print("[bold]mounted[/]  nothing is converted: what these files hold is computed when it is read")
+                out.print(Padding(_tree(mountpoint), (0, 0, 0, 9)))
+                read = _second_process(os.path.join(mountpoint, f"{group.name}.zarr"), os.path.join(temporary, "read.npy"))
+                reader = "a second process, zarr-python through the mount"
+        except MountError as error:
+            out.print(f"[bold]not mounted[/]  {escape(str(error))}")
+            read = np.asarray(group.zarr()["data"])
+            reader = "this process, zarr-python through vfs's store"
+        if not np.array_equal(read, written):
+            raise VfsError(f"demo: read {read.dtype}{list(read.shape)} that is not what was written, {written.dtype}{list(written.shape)}")
+        axes = ", ".join(f"{dim}: {n}" for dim, n in zip(group.main.dims, read.shape, strict=True))
+        out.print(f"[bold]read[/]     by {reader}\n         {read.dtype} ({axes})")
+        out.print(f"         all {read.size:,} pixels are what was written; this is the frame at [6, 8]")
+        out.file.write(picture(group, (6, 8), screen()) + "\n")
+    if keep:
+        out.print(f"[bold]kept[/]     the files in {escape(keep)}; try: vfs info {escape(str(naming))}")
+    else:
+        out.print("[bold]removed[/]  everything; now yours: vfs info FILE, vfs mount FILE FOLDER")
+
+
+def _new_folder(path: str) -> str:
+    try:
+        os.makedirs(path, exist_ok=True)
+        if os.listdir(path):
+            raise OptionError(f"--keep {path}: is not empty; give a new folder")
+    except OSError as error:
+        raise OptionError(f"--keep {path}: cannot be used: {error.strerror}") from None
+    return path
+
+
+def _list(out: Console, folder: str) -> None:
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            out.print(f"         {escape(name):<14}{os.path.getsize(path):>10,} bytes")
+
+
+def _tree(mountpoint: str) -> Tree:
+    """Draw the mounted folders; of a folder of chunks only the first one."""
+    tree = Tree("mount", guide_style="dim")
+    _branch(tree, mountpoint)
+    return tree
+
+
+def _branch(tree: Tree, folder: str) -> None:
+    names = sorted(os.listdir(folder))
+    numbers = [name for name in names if name.isdecimal()]
+    for name in [name for name in names if name not in numbers] + numbers[:1]:
+        path = os.path.join(folder, name)
+        label = name
+        while os.path.isdir(path) and len(below := os.listdir(path)) == 1:
+            label, path = f"{label}/{below[0]}", os.path.join(path, below[0])
+        more = f", and {len(numbers) - 1} more" if name in numbers and len(numbers) > 1 else ""
+        if os.path.isdir(path):
+            _branch(tree.add(escape(label)), path)
+        else:
+            tree.add(f"{escape(label)}  [dim]{os.path.getsize(path):,} bytes{more}[/]")
+
+
+def _second_process(store: str, answer: str) -> np.ndarray:
+    """Read the array of a mounted store with zarr, in a process of its own."""
+    done = subprocess.run([sys.executable, "-P", "-c", READER, store, answer], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise VfsError(f"demo: zarr could not read {store}: {done.stderr.strip().splitlines()[-1:]}")
+    return np.asarray(np.load(answer))

@@ -1,0 +1,123 @@
+"""`vfs info FOLDER`: a line for each data set in a folder.
+
+Sets are found by the rules of a mounted tree (`vfs.folder_tree.listing`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+
+from vfs.api import group_of
+from vfs.cli.report import SCREEN, as_json, count, fitting, set_cells
+from vfs.cli.tables import cut, table, wrapped
+from vfs.errors import FormatError, printable
+from vfs.folder_tree import MemberSet
+from vfs.folder_tree.listing import Listing
+from vfs.folder_tree.records import Rules
+from vfs.formats import by_name, formats
+from vfs.formats.headers import natural, series
+from vfs.hierarchy.opening import open_set
+from vfs.model.open_options import OpenOptions
+
+_NAMES = 8  # subfolders that are named
+
+
+@dataclass(frozen=True)
+class FoundSets:
+    """What a folder holds.
+
+    Attributes:
+        path: the folder, as it was named.
+        sets: file that names a set -> its cells of a table, or its JSON.
+        broken: file that looks like a set and cannot be opened -> why.
+        folders: names of subfolders.
+        others: number of files that belong to no set.
+        unknown: number of files that were not looked at.
+    """
+
+    path: str
+    sets: dict[str, Any]
+    broken: dict[str, str]
+    folders: Sequence[str]
+    others: int
+    unknown: int
+
+    def text(self, all: bool = False, columns: int = 80) -> list[str]:
+        """Return lines for people: a row for each set, what else is there, and what to type next.
+
+        Args:
+            all: all rows, not only those that fit a screen.
+            columns: characters of a line.
+        """
+        rows = table([(printable(name), *cells) for name, cells in self.sets.items()], columns)
+        rows += [
+            wrapped(cut(f"{printable(name)} cannot be opened: {printable(why)}", 2 * columns - 8), columns, "  ", "    ") for name, why in self.broken.items()
+        ]
+        below = self._below(columns)
+        shown = rows if all else list(fitting(rows, SCREEN - 2 - len(below)))
+        number = f"{'at least ' if self.unknown else ''}{count(len(self.sets), 'data set')}" if self.sets else "no data set here"
+        lines = [f"{printable(self.path)}: {number}", *(line for row in shown for line in row)]
+        if left := len(rows) - len(shown) + self.unknown:
+            lines.append(f"  … and {left:,} more{', or files of these sets' if self.unknown else ''}: -v lists all")
+        return lines + below
+
+    def _below(self, columns: int) -> list[str]:
+        """Return the lines below the sets: what else is in the folder, and what to type next."""
+        names, lines = [printable(name) for name in self.folders], []
+        if names:
+            said = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else "")
+            lines += wrapped(f"{count(len(names), 'folder')}: {said}", columns, "  ", "    ")
+        if self.others:
+            lines.append(f"  {_others(self.others)}")
+        one = {series(os.path.join(self.path, name)) for name in self.sets}
+        if len(one) == 1 and len(self.sets) > 1:
+            lines += wrapped(f"`vfs info {printable(quote(one.pop()))}` opens these as one data set", columns)
+        hint = "`vfs info FILE` says more of one, " if self.sets else ""
+        return lines + wrapped(f"{hint}`vfs mount --tree {printable(quote(self.path))} MOUNTPOINT` shows all", columns)
+
+
+def look(path: str, options: OpenOptions, format_options: Mapping[str, Any], *, json: bool = False, most: int | None = None) -> FoundSets:
+    """Open the sets in a folder, one after the other, but not those in its subfolders.
+
+    Args:
+        options, format_options: how the sets are opened; with a `format`, only sets of this format.
+        json: keep what `report.as_json` says of each set, not cells of a table.
+        most: number of sets after which to stop; None: look at all files.
+
+    Raises:
+        FormatError: the folder holds neither sets nor folders.
+        SourceError: the folder cannot be listed.
+    """
+    kept: dict[str, Any] = {}
+
+    def opened(file: str) -> MemberSet:
+        group = group_of(open_set(file, options, format_options))
+        kept[os.path.basename(file)] = as_json(group) if json else set_cells(group)
+        return MemberSet(group.tree, group.opening.format, group.opening.paths)
+
+    kinds = [by_name(options.format)] if options.format else list(formats().values())
+    listing = Listing(os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=options.follow_outside))
+    listing.begin()
+    listing.told.update(listing.files)  # so that broken sets are not logged: they are printed
+    while (most is None or len(listing.base) <= most) and listing.step():
+        pass
+    unknown = {name for name in listing.pending if name not in listing.owner}
+    broken = {
+        name: record.error.removeprefix(f"{os.path.join(listing.path, name)}: ")
+        for name, record in listing.records.items()
+        if record.error and name not in listing.owner
+    }
+    names = sorted(listing.base, key=natural)
+    others = len(listing.files) - len(names) - len(broken) - len(unknown) - len(listing.owner)
+    found = FoundSets(path, {name: kept[name] for name in names}, broken, sorted(listing.folders, key=natural), others, len(unknown))
+    if not (names or broken or found.folders):
+        raise FormatError(f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}")
+    return found
+
+
+def _others(n: int) -> str:
+    return f"{count(n, 'file')} of other kinds"

@@ -1,0 +1,334 @@
+"""What `vfs info` and `vfs formats` print: sets and formats in words for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vfs.api import VirtualArray, VirtualGroup
+from vfs.backends import choice
+from vfs.cli.tables import GLUE, cut, table, wrapped
+from vfs.engine.chunking import size
+from vfs.errors import VfsError, printable
+from vfs.formats import Format
+from vfs.hierarchy.documents import plain_json
+
+SCREEN = 22  # lines that fit an ordinary terminal of 24, with the command above them and the prompt below
+NUMBERS = 6  # of these lines, how many arrays of one element get where not all arrays fit
+SEVERAL = 4  # sets that are printed in full, one after the other; more of them get a row each
+SHOWN = 12  # files, and metadata entries, that are printed of each list
+WIDE = 110  # characters of a metadata value that are printed
+_LONGEST_UNIT = 40
+_UNIT = ("unit", "units")
+_SCALE = re.compile(r"scale|calibration|pixel_?size|physical_?size|resolution|spacing|units?$", re.IGNORECASE)
+
+
+def sources(group: VirtualGroup) -> dict[str, int]:
+    """Return path -> size in bytes of every file of the set; -1 for missing ones."""
+    found: dict[str, int] = {}
+    for array in group.values():
+        files = array.dataset.files
+        found.update(zip(files.paths, files.sizes.tolist(), strict=True))
+    return found
+
+
+def scale(array: VirtualArray) -> dict[str, Any]:
+    """Return the metadata about sizes and units: the entries whose names say so (`_SCALE`)."""
+    said = {**array.attrs, **array.dataset.conventions}
+    return {key: plain_json(value) for key, value in said.items() if _SCALE.search(key) and value not in (None, "", [], {})}
+
+
+def as_json(group: VirtualGroup) -> dict[str, Any]:
+    """Return everything about a set, as JSON can hold it. The fields are listed in vfs/docs/commands.md.
+
+    Metadata that all arrays share, companions aside, is said once, in `shared_attrs`: a set of hundreds of arrays
+    would repeat it hundreds of times.
+    """
+    files = sources(group)
+    attrs = {path: plain_json({**array.attrs, **array.dataset.conventions}) for path, array in group.items()}
+    shared = _shared([attrs[path] for path, array in group.items() if not array.dataset.companion])
+    return {
+        "name": group.name,
+        "format": group.opening.format,
+        "files": list(files),
+        "missing": list(dict.fromkeys([*(path for path, nbytes in files.items() if nbytes < 0), *(name for one in group.absent for name in one.files)])),
+        "incomplete": [one.said for one in group.absent],
+        "absent": group.attrs["vfs"].get("incomplete", {}),
+        "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
+        "main": group.tree.main,
+        "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.items()},
+        "shared_attrs": shared,
+        "group_attrs": plain_json({key: value for key, value in group.attrs.items() if key != "vfs"}),
+    }
+
+
+def _shared(attrs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entries that all arrays have alike; nothing where there is only one array."""
+    first, *others = attrs
+    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)} if others else {}
+
+
+def _array_json(array: VirtualArray, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything about an array but what is said once for all of them."""
+    chunking = array.chunking
+    return {
+        "shape": list(array.shape),
+        "dtype": array.dtype.name,
+        "dims": list(array.dims),
+        "nbytes": array.nbytes,
+        "chunks": list(array.chunks),
+        "chunks_reason": chunking.reason,
+        "read_amplification": {"one_chunk": round(chunking.one, 3), "all_chunks": round(chunking.full, 3)},
+        "files": len(array.files),
+        "companion": array.dataset.companion,
+        "scale": scale(array),
+        **({"value": plain_json(single_value(array))} if array.size == 1 else {}),
+        "attrs": {key: value for key, value in attrs.items() if array.dataset.companion or key not in shared},
+    }
+
+
+def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> Iterator[str]:
+    """Describe a set for people, line by line: as much as fits a screen, the main array first.
+
+    Args:
+        verbose: say all: every array with its metadata, the files, how they are read.
+        columns: characters of a line.
+    """
+    files = sources(group)
+    missing = sum(nbytes < 0 for nbytes in files.values())
+    total = size(sum(nbytes for nbytes in files.values() if nbytes > 0))
+    yield cut(f"{printable(group.name)}: {group.opening.format}, {count(len(files), 'file')}, {total}{f', {missing} missing' if missing else ''}", columns)
+    paths = _ordered(group)
+    blocks = _blocks(group, paths if verbose else paths[:SCREEN], verbose, columns)
+    if not verbose and (len(paths) > SCREEN or sum(map(len, blocks)) >= SCREEN):
+        blocks = _bounded(group, paths, columns)
+    for block in blocks:
+        yield from block
+    if verbose:
+        yield from _more(group, files, columns)
+
+
+def as_rows(groups: Sequence[VirtualGroup], columns: int = 80) -> list[str]:
+    """Describe several sets for people, a row each, as many as fit a screen."""
+    rows = table([(printable(os.path.basename(group.opening.paths[0])), *set_cells(group)) for group in groups], columns)
+    shown = list(fitting(rows, SCREEN - 1))
+    more = f"and {len(rows) - len(shown):,} more; " if len(shown) < len(rows) else ""
+    return [*(line for row in shown for line in row), f"{more}`vfs info FILE` says more of one, -v of all"]
+
+
+def set_cells(group: VirtualGroup) -> tuple[str, str, str, str]:
+    """Return the cells of a set's row: format, number of files, bytes, and its arrays.
+
+    Of the arrays it says dtype and axes of the main one, and how many more there are.
+    """
+    files, main = sources(group), group.main
+    more = f", {len(group) - 1}{GLUE}more{GLUE}arrays" if len(group) > 2 else f", 1{GLUE}more{GLUE}array" if len(group) == 2 else ""
+    return (
+        group.opening.format,
+        count(len(files), "file"),
+        size(sum(n for n in files.values() if n > 0)),
+        f"{main.dtype.name} {_axis_lengths(main) or 'one number'}{more}",
+    )
+
+
+def _ordered(group: VirtualGroup) -> list[str]:
+    """Sort the arrays as people want to see them: the main one, the others, those of one element."""
+    return sorted(group, key=lambda path: (path != group.tree.main, group[path].size == 1))
+
+
+def _bounded(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
+    """Return the blocks of lines that fit a screen.
+
+    These are all lines of the main array, rows of some others and of some single numbers, and how many are left.
+    """
+    main = _blocks(group, paths[:1], False, columns)
+    room = SCREEN - 2 - len(main[0])  # the set has a line of its own, and so has the number of those left
+    numbers = [path for path in paths[1:] if group[path].size == 1]
+    others = paths[1 : len(paths) - len(numbers)][:room]
+    rows = _rows(group, [*others, *numbers[:room]], columns)
+    kept = sum(map(len, rows[len(others) :][:NUMBERS]))
+    shown = [*fitting(rows[: len(others)], room - kept)]
+    shown += fitting(rows[len(others) :], room - sum(map(len, shown)))
+    return [*main, *shown, [f"  … and {count(len(paths) - 1 - len(shown), 'more array')}: -v lists them, --json says all"]]
+
+
+def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
+    """Yield rows as long as all their lines fit.
+
+    Args:
+        room: lines that there are.
+    """
+    for row in rows:
+        room -= len(row)
+        if room < 0:
+            return
+        yield row
+
+
+def _blocks(group: VirtualGroup, paths: Sequence[str], verbose: bool, columns: int) -> list[list[str]]:
+    """Return the lines of each array: its row, and what else there is to say of it."""
+    rows = _rows(group, paths, columns)
+    details = [list(_details(group[path], path == group.tree.main, verbose, columns)) for path in paths]
+    if verbose:
+        said: Mapping[str, Any] = {}
+        for path, lines in zip(paths, details, strict=True):
+            lines += _metadata(group[path], said, columns)
+            said = said or plain_json(group.main.attrs)  # which comes first
+    return [[*row, *lines] for row, lines in zip(rows, details, strict=True)]
+
+
+def _metadata(array: VirtualArray, said: Mapping[str, Any], columns: int) -> Iterator[str]:
+    """Yield a line for each metadata entry that was not printed already, for the main array or as a scale."""
+    shown = scale(array)
+    entries = [(key, value) for key, value in plain_json(array.attrs).items() if key not in shown and not (key in said and said[key] == value)]
+    lines = [cut(printable(f"{key}: {_short(value)}"), columns - 4) for key, value in entries]
+    yield from (f"    {line}" for line in _some(lines, "more: --json says all"))
+
+
+def _rows(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
+    """Return the lines of each array's row: cells of a table, or, for an array of one element, its value."""
+    several = [path for path in paths if group[path].size != 1]
+    rows = dict(zip(several, table([_cells(path, group[path]) for path in several], columns), strict=True))
+    return [rows.get(path) or _number_row(path, group[path], columns) for path in paths]
+
+
+def _number_row(path: str, array: VirtualArray, columns: int) -> list[str]:
+    return _paragraph(f"{path} = {single_value(array)}{_unit(array, ' ')}", columns, 2)
+
+
+def _cells(path: str, array: VirtualArray) -> tuple[str, ...]:
+    """Return the cells of an array's row: name, dtype, bytes, axes with their lengths and the unit."""
+    unit = printable(_unit(array, ", in ")).replace(" ", GLUE).replace(GLUE, " ", 1)
+    return printable(path), array.dtype.name, size(array.nbytes), _axis_lengths(array) + unit
+
+
+def _axis_lengths(array: VirtualArray) -> str:
+    return ", ".join(f"{printable(dim)}:{GLUE}{n}" for dim, n in zip(array.dims, array.shape, strict=True))
+
+
+def _unit(array: VirtualArray, before: str) -> str:
+    """Return the unit of an array's values with a text before it; nothing where there is no unit."""
+    unit = next((" ".join(str(value).split()) for key, value in scale(array).items() if key in _UNIT), "")
+    return before + cut(unit, _LONGEST_UNIT) if unit else ""
+
+
+def single_value(array: VirtualArray) -> Any:
+    """Read the value of an array of one element. Returns a text that says so where it cannot be read."""
+    try:
+        return array.read().reshape(-1)[0]
+    except VfsError:
+        return "cannot be read"
+
+
+def _details(array: VirtualArray, main: bool, verbose: bool, columns: int) -> Iterator[str]:
+    """Yield lines about an array: calibration, how many frames are not stored, chunks if there are several, warnings."""
+    companion = array.dataset.companion
+    if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
+        yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
+    if blank := array.dataset.blanks if verbose or not companion else 0:
+        frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
+        yield f"    {blank:,} of {frames} {'is not stored: it reads' if blank == 1 else 'are not stored: they read'} as {array.dataset.fill}"
+    if main or (array.chunks != array.shape and (verbose or not companion)):
+        yield from _paragraph(f"chunks: {_chunks(array)}", columns)
+    if warning := array.chunking.warning:
+        yield from _paragraph(warning, columns)
+
+
+def _paragraph(text: str, columns: int, indent: int = 4) -> list[str]:
+    return wrapped(printable(text), columns, " " * indent, " " * (indent + 2))
+
+
+def _chunks(array: VirtualArray) -> str:
+    """Say what the chunks are, why so, and how many bytes are read for each one asked for."""
+    chunking = array.chunking
+    one, full = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
+    shape = " x ".join(map(str, array.chunks)) or "1"
+    read = f"{one} bytes read for each one asked for" + ("" if one == full else f" in one chunk, {full} in all")
+    return f"{shape}, {size(array.chunk_bytes)}: {chunking.reason}; {read}"
+
+
+def _more(group: VirtualGroup, files: Mapping[str, int], columns: int) -> Iterator[str]:
+    """Yield how the files are read, and their names, by folder."""
+    for line in _backend(group):
+        yield from _paragraph(line, columns, 2)
+    folders: dict[str, list[str]] = {}
+    for path, nbytes in files.items():
+        folder, name = os.path.split(path)
+        folders.setdefault(folder, []).append(f"{printable(name)}  {size(nbytes) if nbytes >= 0 else 'missing'}")
+    for folder, lines in folders.items():
+        yield f"  files in {printable(folder)}:"
+        yield from (f"    {line}" for line in _some(lines, "more: --json says all"))
+
+
+def _backend(group: VirtualGroup) -> Iterator[str]:
+    """Yield how files are read and why; also how a mount reads them, if that is another way."""
+    asked = group.opening.options.backend
+    chosen, why = choice(asked)
+    yield f"backend: {chosen}{' (auto)' if asked == 'auto' else ', as asked'}; it {why}"
+    served, reason = choice(asked, serves=True)
+    if served != chosen:
+        yield f"backend of a mount: {served} (auto); it {reason}"
+
+
+def _axes(value: Any) -> str:
+    """Write a calibration in a line: `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` is "x 0.5 nm from 1"."""
+    if not isinstance(value, Mapping) or not all(isinstance(axis, Mapping) and axis.keys() & {"scale", "value", "values"} for axis in value.values()):
+        return _short(value)
+    parts = []
+    for name, axis in value.items():
+        if "values" in axis:
+            parts.append(f"{name} in {axis.get('unit') or 'no unit'} as in {_short(axis['values'])}")
+            continue
+        start = f" from {_number(axis['offset'])}" if axis.get("offset") else ""
+        parts.append(f"{name} {_number(axis.get('scale', axis.get('value')))} {axis.get('unit') or ''}".rstrip() + start)
+    return ", ".join(parts)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, int | float) else str(value)
+
+
+def count(n: int, what: str) -> str:
+    """Write a number of things: "1 file", "2 files"."""
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text.split())
+    return text if len(text) <= WIDE else text[: WIDE - 1] + "…"
+
+
+def _some(lines: Sequence[str], more: str) -> list[str]:
+    left = len(lines) - SHOWN
+    return [*lines[:SHOWN], *([f"… and {left:,} {more}"] if left > 0 else [])]
+
+
+def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
+    """Return what `vfs formats --json` prints."""
+    return [
+        {
+            "name": f.name,
+            "summary": f.summary,
+            "extensions": list(f.extensions),
+            "url": f.url,
+            "options": {name: {"default": plain_json(p.default), "help": f.help(name)} for name, p in f.options.items()},
+        }
+        for f in known.values()
+    ]
+
+
+def formats_text(known: Mapping[str, Format], columns: int = 80) -> Iterator[str]:
+    """Describe formats for people: what each is, endings of its files, where it is specified, its options."""
+    width = max(map(len, known)) + 2
+    indent = " " * width
+    for f in known.values():
+        yield from wrapped(f.summary, columns, f"{f.name:<{width}}", indent)
+        yield from wrapped(f"{' '.join(f.extensions)}{f'  {f.url}' if f.url else ''}", columns, indent, indent)
+        for name, parameter in f.options.items():
+            default = "" if parameter.default is None else f" (default {parameter.default})"
+            yield from wrapped(f"-o {name}=…  {f.help(name)}{default}", columns, indent, indent + "  ")

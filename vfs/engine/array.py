@@ -1,0 +1,364 @@
+"""One array as callers see it: indexed like numpy, cut into chunks, streamed in tiles.
+
+How a region becomes elements is `vfs.engine.reader`. What is decoded for those who come back for the rest of it stays in a `ChunkCache`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from operator import index
+from typing import Any, cast
+
+import numpy as np
+
+from vfs.backends import Backend
+from vfs.engine import chunking
+from vfs.engine.cache import ChunkCache, EvictionListener
+from vfs.engine.corrections import Corrections
+from vfs.engine.reader import RegionReader
+from vfs.errors import OptionError, RegionError
+from vfs.model import calibration, coverage
+from vfs.model.decode import Decoder
+from vfs.model.region import ChunkGrid, Region, flat_boxes, select
+from vfs.model.stored import StoredArray
+
+
+class ArrayReader(RegionReader):
+    """One array of a set of files, read on demand.
+
+    Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the
+    caller; where the bytes in the file already are the answer and the backend maps files, it is a read-only view of the file.
+
+    Args:
+        chunks: see `vfs.engine.chunking.negotiate`.
+        dataset, backend, dtype, cache, corrections: see `RegionReader`.
+
+    Attributes:
+        shape, ndim, size, nbytes, dtype: as of numpy arrays; dtype in native byte order.
+        chunks: elements per axis of a chunk; `chunking` says why, and what it costs. chunk_bytes: bytes of one.
+        grid: the chunks; together: boxes of chunks that are read together.
+
+    Raises:
+        OptionError: `dtype` or `chunks` does not fit.
+    """
+
+    def __init__(
+        self,
+        dataset: StoredArray,
+        backend: Backend,
+        *,
+        dtype: Any = None,
+        chunks: chunking.ChunkSpec = "auto",
+        cache: ChunkCache | None = None,
+        corrections: Corrections | None = None,
+    ) -> None:
+        super().__init__(dataset, backend, dtype=dtype, cache=cache, corrections=corrections)
+        self.ndim = len(dataset.shape)
+        self.size = math.prod(dataset.shape)
+        self.nbytes = self.size * self.dtype.itemsize
+        self.source = _source(dataset, self.dtype.itemsize)
+        self.chunking = chunking.negotiate(chunks, self.source)
+        self.chunks = self.chunking.shape
+        self.chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
+        self.grid = ChunkGrid(self.shape, self.chunks)
+        self.together = self._group(self.chunking)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """A name per axis."""
+        return self.dataset.dims
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The format's metadata."""
+        return self.dataset.attrs
+
+    @property
+    def calibration(self) -> dict[str, dict[str, Any]]:
+        """Where the elements along each axis are: axis name -> {"scale": …, "offset": …, "unit": …}.
+
+        Element k is at `offset + k * scale`, in `unit` ("" where the file names none). Of an axis with uneven steps scale and offset are
+        None, and "values" is the path of the array of the set that holds the positions. Axes that the file says nothing of are not
+        there, nor are those of a scan that `nav_shape` or `roi` arranged so that the steps in the file do not hold any more.
+        """
+        return calibration.of_axes(self.attrs.get("calibration"), self.dims)
+
+    @property
+    def fill(self) -> Any:
+        """What blank places read as."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.dataset.fill).astype(self.stored).astype(self.dtype)[()]
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[n] for n in range(len(self)))
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
+        return f"<vfs.VirtualArray {self.dataset.path} ({axes}) {self.dtype} chunks {self.chunks} of {len(self.files)} file{'s' * (len(self.files) != 1)}>"
+
+    def __getitem__(self, key: Any) -> Any:
+        chosen = select(key, self.shape)
+        got = self.read(chosen.region)
+        part = got[chosen.post]
+        if isinstance(part, np.ndarray) and part.nbytes * 2 <= got.nbytes and got.base is None:
+            return part.copy()  # do not keep what was read only to be stepped over
+        return part
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a virtual array is read from files: it cannot become a numpy array without a copy")
+        got = self.read()
+        if dtype is not None:
+            got = got.astype(dtype, copy=False)
+        return got if got.flags.writeable or not copy else got.copy()
+
+    def read_chunk(self, position: Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
+        """A whole chunk, filled up beyond the array's edge.
+
+        Args:
+            out: dtype[chunks], C-contiguous, that it is written to.
+
+        Returns: `out`, or a new array, or a read-only view of the file where that is the same bytes: dtype[chunks], C-contiguous.
+
+        Raises:
+            RegionError: there is no such chunk.
+            SourceError: see `read`.
+        """
+        grid = self.grid
+        if not grid.has(position):
+            raise RegionError(f"chunk {tuple(position)}: the array has {grid.counts} chunks")
+        region = grid.region(position)
+        whole = region.shape == self.chunks
+        inside = tuple(slice(0, n) for n in region.shape)
+        if self.together.chunks != self.chunks:
+            part = self._from_group(region, self.together)
+            if whole and out is None:
+                return part
+            out = self._filled(out, whole)
+            out[inside] = part
+            return out
+        if whole:
+            return self.read(region, out)
+        out = self._filled(out, whole)
+        self.read(region, out[inside])
+        return out
+
+    def _filled(self, out: np.ndarray | None, whole: bool) -> np.ndarray:
+        """Memory of a chunk, with the fill value where the array does not reach."""
+        made = np.empty(self.chunks, self.dtype) if out is None else out
+        if not whole:
+            made[...] = self.fill
+        return made
+
+    def cached_chunk(self, position: tuple[int, ...], shown: EvictionListener | None = None) -> np.ndarray:
+        """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only. `shown`: see `ChunkCache.get`."""
+        return self.cache.get((self.token, position), lambda: _owned(self.read_chunk(position)), shown)
+
+    def read_chunk_flat(self, position: Sequence[int], first: int, last: int) -> np.ndarray:
+        """The elements `first` to `last` (half-open) of a chunk in C order, as one axis; the others are not read.
+
+        Raises:
+            SourceError: see `read`.
+        """
+        return self.dataset.files.settled(lambda: self._read_chunk_flat(position, first, last))
+
+    def _read_chunk_flat(self, position: Sequence[int], first: int, last: int) -> np.ndarray:
+        region = self.grid.region(position)
+        out = np.full(last - first, self.fill, self.dtype)
+        done = 0
+        for box in flat_boxes(self.chunks, first, last):
+            stop = [min(b, n) for b, n in zip(box.stop, region.shape, strict=True)]
+            if all(a < b for a, b in zip(box.start, stop, strict=True)):
+                part = out[done : done + box.size].reshape(box.shape)[tuple(slice(0, b - a) for a, b in zip(box.start, stop, strict=True))]
+                self.read(
+                    Region.box([o + a for o, a in zip(region.start, box.start, strict=True)], [o + b for o, b in zip(region.start, stop, strict=True)]), part
+                )
+            done += box.size
+        return out
+
+    def read_flat(self, first: int, last: int) -> np.ndarray:
+        """The elements `first` to `last` (half-open) of the array in C order, as one axis.
+
+        Raises:
+            SourceError: see `read`.
+        """
+        return self.dataset.files.settled(lambda: self._read_flat(first, last))
+
+    def _read_flat(self, first: int, last: int) -> np.ndarray:
+        out = np.empty(last - first, self.dtype)
+        done = 0
+        for box in flat_boxes(self.shape, first, last):
+            part = out[done : done + box.size].reshape(box.shape)
+            if self.decodes_whole:
+                self._copy_cached(box, part)
+            else:
+                self.read(box, part)
+            done += box.size
+        return out
+
+    def _copy_cached(self, box: Region, out: np.ndarray) -> None:
+        grid = self.grid
+        for position in grid.touched(box):
+            here = grid.region(position)
+            lo = [max(a, b) for a, b in zip(here.start, box.start, strict=True)]
+            hi = [min(a, b) for a, b in zip(here.stop, box.stop, strict=True)]
+            chunk = self.cached_chunk(position)
+            to = tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, box.start, strict=True))
+            out[to] = chunk[tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, here.start, strict=True))]
+
+    def tiles(
+        self, shape: chunking.ChunkSpec | None = None, *, access: str | None = None, roi: Any = None, workers: int | None = None
+    ) -> Iterator[tuple[Region, np.ndarray]]:
+        """The whole array, a tile at a time, navigation axes slowest, with the next tiles being read meanwhile.
+
+        At most `2 * workers` tiles are under way; leaving the loop early ends the reading. Where tiles take a little of every
+        frame, neighbouring ones are read together, so that frames are not read anew for each.
+
+        Args:
+            shape: elements per axis (-1: the whole axis) or bytes; None: the chunks.
+            access: "frames", "scan" or "balanced" instead of a shape.
+            roi: only these frames: as `vfs.open` takes it; the navigation axes are then one.
+            workers: threads that read, at most 256; None: one a core, at most four; 0: read in the caller's thread, without reading ahead.
+
+        Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
+
+        Raises:
+            OptionError: an argument does not fit.
+            SourceError: see `read`.
+        """
+        if shape is not None and access is not None:
+            raise OptionError(f"shape={shape!r} and access={access!r}: expected one of them")
+        if access not in (None, "frames", "scan", "balanced"):
+            raise OptionError(f"access={access!r}: expected frames, scan or balanced")
+        threads = _workers(workers)
+        of = self if roi is None else self._selected(roi)
+        spec = access if shape is None else shape
+        cut = of.chunking if spec is None else chunking.negotiate(spec, of.source)
+        grid = ChunkGrid(of.shape, cut.shape)
+        group = of._group(cut)
+        regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
+        return _ahead(regions, lambda region: of._from_group(region, group), threads)
+
+    def _selected(self, roi: Any) -> ArrayReader:
+        dataset = self.dataset.arranged(roi=coverage.positions(roi))
+        return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
+
+    def _group(self, cut: chunking.Chunking) -> ChunkGrid:
+        """Boxes of chunks that are read together: no larger than a share of the cache, nor out of proportion to the files."""
+        if cut.one <= chunking.ALONE and cut.shape == self.chunks:
+            return self.grid
+        limit = min(self.cache.limit // 4, _GROUPED * int(self.dataset.files.sizes.sum()))
+        return ChunkGrid(self.shape, chunking.grouped(cut, self.source, limit))
+
+    def _from_group(self, region: Region, group: ChunkGrid) -> np.ndarray:
+        """A box, read together with those beside it where `group` has larger boxes than this."""
+        position = tuple(a // c for a, c in zip(region.start, group.chunks, strict=True))
+        whole = group.region(position)
+        if whole == region:
+            return self.read(region)
+        key = (self.token, "group", whole)
+        read = self.cache.get(key, lambda: _owned(self.read(whole)))
+        return read[tuple(slice(a - o, b - o) for a, b, o in zip(region.start, region.stop, whole.start, strict=True))].copy()
+
+    @property
+    def valid(self) -> np.ndarray:
+        """bool[navigation shape]: where a frame is stored; elsewhere the array is blank."""
+        return self.dataset.valid
+
+    @property
+    def valid_slices(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """(the smallest box of the scan that holds all stored frames, the longest run of whole scan rows that are stored)."""
+        return coverage.bounding(self.valid), coverage.inner(self.valid)
+
+    def unroi(self, result: Any) -> np.ndarray:
+        """Put a result a selected frame back into the scan. `a.unroi(a.valid)` is the mask of what was selected and stored.
+
+        Args:
+            result: [frames that roi selected, …].
+
+        Returns: [scan shape, …], with NaN, NaT, False, 0, '' or None where nothing was selected.
+
+        Raises:
+            OptionError: the array was opened without roi, or `result` has another length.
+        """
+        return coverage.unroi(self.dataset, result)
+
+
+def mean_frame(array: ArrayReader, sig_ndim: int) -> np.ndarray:
+    """The mean of all frames, for which not all of them are in memory at once.
+
+    Args:
+        sig_ndim: number of axes of a frame, the last ones.
+
+    Returns: float64[frame].
+    """
+    sig = array.shape[array.ndim - sig_ndim :]
+    size = math.prod(sig)
+    total = np.zeros(sig)
+    for part in chunking.cut(Region.whole(array.shape), array.dtype.itemsize, max(_AT_ONCE, size * array.dtype.itemsize)):
+        total += array.read(part).reshape(-1, *sig).sum(axis=0, dtype=np.float64)
+    return total / (array.size // size)
+
+
+_AT_ONCE = 8 << 20
+"""Bytes of frames that are in memory at once where they are added up."""
+
+
+def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], workers: int) -> Iterator[tuple[Region, np.ndarray]]:
+    """(region, what was read) in order, with up to `2 * workers` of them under way."""
+    if workers < 1:
+        for region in regions:
+            yield region, read(region)
+        return
+    with ThreadPoolExecutor(workers, "vfs-tiles") as pool:
+        waiting: deque[tuple[Region, Future[np.ndarray]]] = deque()
+        try:
+            for region in regions:
+                waiting.append((region, pool.submit(read, region)))
+                if len(waiting) >= 2 * workers:
+                    done, future = waiting.popleft()
+                    yield done, future.result()
+            while waiting:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def _workers(asked: int | None) -> int:
+    """Threads that read tiles."""
+    try:
+        return min(4, os.cpu_count() or 1) if asked is None else min(MOST_WORKERS, index(asked))
+    except TypeError:
+        raise OptionError(f"workers={asked!r}: expected a number of threads, 0 for none") from None
+
+
+MOST_WORKERS = 256
+"""Threads of one stream of tiles: more would only hold more tiles."""
+
+
+def _owned(array: np.ndarray) -> np.ndarray:
+    """The same elements in memory of their own."""
+    return array if array.base is None else array.copy()
+
+
+_GROUPED = 8
+"""Times the bytes of the files: what is read at once, of a shape that a garbled header may have made up."""
+
+
+def _source(dataset: StoredArray, itemsize: int) -> chunking.ChunkingInput:
+    decoder = dataset.decoder
+    if decoder.word_bytes == 0:
+        return chunking.ChunkingInput(dataset.shape, dataset.nav_ndim, itemsize, dataset.dtype.itemsize, dataset.block, whole=True)
+    word = cast(Decoder, decoder).word_pixels
+    return chunking.ChunkingInput(dataset.shape, dataset.nav_ndim, itemsize, decoder.word_bytes / word, dataset.block, word=word)

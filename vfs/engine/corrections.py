@@ -1,0 +1,247 @@
+"""Dark, gain and excluded pixels, applied while reading.
+
+A corrected pixel is `(raw - dark) * gain`. It is calculated in float32; in float64 where the source has pixels of eight bytes, where float64
+or integers of four bytes and more are asked for, and where
+pixels are only excluded from integers of four bytes: good pixels stay exact. Where pixels are only excluded, and both the
+source and what is asked for are integers, all stay
+what is stored: good pixels bit for bit. Excluded pixels are replaced by the mean of the good pixels in the smallest square around them that has
+any, after dark and gain; of integers it is exact and rounded to the nearest, halves to even. That square may reach
+out of the box that is read: `halo` says how much more must be read, so that borders of chunks do not show. What is not
+stored (blank frames) is not corrected: it reads as the fill value, as it does without corrections.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import OptionError
+from vfs.kernels import correct
+from vfs.model.region import Region
+
+LOOKS = 1 << 30
+"""Places that are looked at to find what replaces the excluded pixels: eight for each pixel of their distance to the nearest good one. Looking at
+so many took two seconds (one good pixel in the corner of 512 x 512)."""
+
+SOURCES = 1 << 26
+"""Pixels that excluded ones are replaced by, each counted as often as it is used: 256 MiB, and as many additions for each frame. A beam stop
+of 5 % of a frame needs 26 for each of its pixels in 512 x 512, and is too much in 4096 x 4096."""
+
+
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """What is done to every frame. Made by `of`.
+
+    Attributes:
+        sig_shape: (h, w).
+        dark, gain: float32 or float64 [h, w]; None where not given.
+        pixels, begins, sources: see `vfs.kernels.correct.neighbours`.
+    """
+
+    sig_shape: tuple[int, int]
+    dark: np.ndarray | None
+    gain: np.ndarray | None
+    pixels: np.ndarray
+    begins: np.ndarray
+    sources: np.ndarray
+
+    @classmethod
+    def of(cls, sig_shape: tuple[int, ...], stored: np.dtype, dark: Any = None, gain: Any = None, dead: Any = None) -> Corrections | None:
+        """Corrections from arrays; None where there are none.
+
+        Args:
+            sig_shape: shape of a frame, one or two axes; stored: dtype of the frames.
+            dark, gain: numbers [sig_shape], or frames of them [..., sig_shape], whose mean is taken.
+            dead: bool[sig_shape], True where a pixel is excluded (also [1, sig_shape]); or int[n, axes], coordinates of excluded pixels.
+
+        Raises:
+            OptionError: shapes do not fit, nothing or too little is left that is not excluded, or pixels are complex.
+        """
+        if dark is None and gain is None and dead is None:
+            return None
+        if len(sig_shape) not in (1, 2) or stored.kind == "c":
+            raise OptionError(f"dark, gain and dead apply to frames of one or two axes with real pixels, not to {stored}{list(sig_shape)}")
+        shape = (1, sig_shape[0]) if len(sig_shape) == 1 else (sig_shape[0], sig_shape[1])
+        first = None if dark is None else _image(dark, "dark", sig_shape).reshape(shape)
+        factor = None if gain is None else _image(gain, "gain", sig_shape).reshape(shape)
+        mask = _mask(dead, sig_shape)
+        if mask.all():
+            raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
+        far = correct.distances(mask.reshape(shape))
+        found = correct.neighbours(mask.reshape(shape), far, SOURCES) if 8 * int(far.sum(dtype=np.int64)) <= LOOKS else None
+        if found is None or len(found[2]) > SOURCES:
+            raise OptionError(
+                f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels from the nearest good one: too many "
+                "to replace by their neighbours; in a mask, True (not 0) is what is excluded"
+            )
+        return cls(shape, first, factor, *found)
+
+    def dtype(self, stored: np.dtype, asked: np.dtype | None = None) -> np.dtype:
+        """What pixels are corrected in, before they are converted to what is asked for: see the module.
+
+        Args:
+            asked: None: this is what they become.
+        """
+        if asked is not None and asked.kind in "iub":
+            if stored.kind in "iub" and self.dark is None and self.gain is None:
+                return stored
+            double = asked.itemsize >= 4
+        elif asked is None:  # excluding pixels leaves the good ones what they are
+            double = stored.kind in "iu" and stored.itemsize >= 4 and self.dark is None and self.gain is None
+        else:
+            double = asked in (np.float64, np.complex128)
+        return np.dtype(np.float64 if double or stored.itemsize == 8 else np.float32)
+
+    def _images(self, made: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        """Dark and gain as they are calculated with; zeros and ones where not given."""
+        found = self._converted.get(made)
+        if found is None:
+            with np.errstate(over="ignore"):  # beyond float32 is infinity
+                dark = np.zeros(self.sig_shape, made) if self.dark is None else self.dark.astype(made, copy=False)
+                gain = np.ones(self.sig_shape, made) if self.gain is None else self.gain.astype(made, copy=False)
+            found = self._converted[made] = dark, gain
+        return found
+
+    @cached_property
+    def _converted(self) -> dict[np.dtype, tuple[np.ndarray, np.ndarray]]:
+        return {}
+
+    def _within(self, low: tuple[int, int], high: tuple[int, int]) -> tuple[int, int]:
+        """The excluded pixels in the rows of a box, as positions in `pixels`."""
+        width = self.sig_shape[1]
+        return int(np.searchsorted(self.pixels, low[0] * width)), int(np.searchsorted(self.pixels, high[0] * width))
+
+    def halo(self, low: tuple[int, int], high: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The box that must be read to correct the box `low` to `high` (half-open) of a frame."""
+        if low == (0, 0) and high == self.sig_shape:
+            return low, high
+        first, last = self._within(low, high)
+        width = self.sig_shape[1]
+        x = self.pixels[first:last] % width
+        wanted = np.flatnonzero((x >= low[1]) & (x < high[1])) + first
+        if len(wanted) == 0:
+            return low, high
+        top, left = self._reach[:2, wanted].min(axis=1).tolist()
+        bottom, right = self._reach[2:, wanted].max(axis=1).tolist()
+        return (min(low[0], top), min(low[1], left)), (max(high[0], bottom + 1), max(high[1], right + 1))
+
+    @cached_property
+    def _reach(self) -> np.ndarray:
+        """int32[4, n]: first line and column, last line and column of the sources of every excluded pixel."""
+        y, x = np.divmod(self.sources, np.int32(self.sig_shape[1]))
+        first, last = ([end.reduceat(axis, self.begins[:-1]) for axis in (y, x)] for end in (np.minimum, np.maximum))
+        return np.stack([*first, *last])
+
+    def on(self, low: tuple[int, int], shape: tuple[int, int], made: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
+        """What corrects a cut-out of frames.
+
+        Args:
+            low, shape: corner in the frame, and lines and columns of the cut-out.
+            made: what `dtype` said.
+
+        Returns: a function of (raw as stored [n, pixels], out [n, pixels] of that dtype), both C-contiguous.
+        """
+        h, w = shape
+        first, last = self._within(low, (low[0] + h, 0))
+        only = self.dark is None and self.gain is None
+        cut = (slice(low[0], low[0] + h), slice(low[1], low[1] + w))
+        dark, gain = (None, None) if only else (np.ascontiguousarray(image[cut]).reshape(-1) for image in self._images(made))
+
+        def apply(raw: np.ndarray, out: np.ndarray) -> None:
+            if only:
+                np.copyto(out, raw, casting="unsafe")
+            else:
+                kernel = correct.dark_gain_single if raw.dtype.itemsize <= 2 and made == np.float32 else correct.dark_gain
+                if raw.dtype == np.float16:  # numba has none
+                    raw = raw.astype(np.float32)
+                kernel(raw, dark, gain, out)
+            if first < last:
+                where = (self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
+                frames = out.reshape(-1, h, w)
+                if made.kind == "f":
+                    correct.patch(frames, *where)
+                else:
+                    correct.patch_integers(frames.view(_PATCHED.get(made, made)), made == np.uint64, *where)
+
+        return apply
+
+
+_PATCHED: dict[np.dtype, np.dtype] = {np.dtype(np.bool_): np.dtype(np.uint8), np.dtype(np.uint64): np.dtype(np.int64)}
+"""Dtypes that `patch_integers` takes as others."""
+
+
+def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
+    """What to read for a tile, where its corner lies in the frame, and where the tile lies in what was read.
+
+    Returns: (region with steps of 1 along the signal axes, (y, x) of its corner, slices into it).
+    """
+    sig = len(tile.start) - nav_ndim
+    low = (0, *tile.start[nav_ndim:])[-2:]
+    high = (1, *tile.stop[nav_ndim:])[-2:]
+    a, b = corrections.halo((low[0], low[1]), (high[0], high[1]))
+    start, stop = tile.start[:nav_ndim] + a[2 - sig :], tile.stop[:nav_ndim] + b[2 - sig :]
+    inner = tuple(
+        slice(o - s, e - s, step) for o, e, step, s in zip(tile.start[nav_ndim:], tile.stop[nav_ndim:], tile.step[nav_ndim:], start[nav_ndim:], strict=True)
+    )
+    return Region(start, stop, tile.step[:nav_ndim] + (1,) * sig), a, (slice(None),) * nav_ndim + inner
+
+
+def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[int, ...]) -> None:
+    """Whether an image may be meant for frames of that shape, before it is read.
+
+    Args:
+        name: dark, gain or dead; shape, dtype: of the image.
+
+    Raises:
+        OptionError: it may not.
+    """
+    count, tail = math.prod(shape[: len(shape) - len(sig_shape)]), shape[-len(sig_shape) :]
+    if name == "dead":
+        mask = tail == sig_shape and count == 1 and dtype.kind in "biuf"  # one frame, as many files have it
+        coordinates = len(shape) == 2 and shape[1] == len(sig_shape) and dtype.kind in "iu"
+        if mask and coordinates:
+            raise OptionError(
+                f"dead is {dtype}{list(shape)}, which may be a mask of {list(sig_shape)} or as many coordinates: give a mask of bool (True is what is excluded)"
+            )
+        if not mask and not coordinates and 0 not in shape:
+            raise OptionError(f"dead is {dtype}{list(shape)}: expected a mask of {list(sig_shape)}, or coordinates [n, {len(sig_shape)}]")
+    elif dtype.kind not in "biuf":
+        raise OptionError(f"{name} is {dtype}: expected numbers")
+    elif tail != sig_shape or not count:
+        raise OptionError(f"{name} has shape {shape}, a frame has {sig_shape}")
+
+
+def _array(given: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except ValueError:  # lists of unequal lengths
+        raise OptionError(f"{name}: expected an array, a file or a name, found {type(given).__name__} that is no array") from None
+
+
+def _image(given: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    image = _array(given, name)
+    check(name, image.shape, image.dtype, shape)
+    if image.ndim > len(shape):  # reference frames
+        image = image.reshape(-1, *shape).mean(axis=0, dtype=np.float64)
+    return np.ascontiguousarray(image, np.float32 if np.can_cast(image.dtype, np.float32) else np.float64)
+
+
+def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if given is None:
+        return np.zeros(shape, bool)
+    mask = _array(given, "dead")
+    check("dead", mask.shape, mask.dtype, shape)
+    if mask.size and mask.shape[-len(shape) :] == shape:
+        return np.ascontiguousarray(mask.reshape(shape) != 0)
+    made = np.zeros(shape, bool)
+    if mask.size:
+        if mask.min() < 0 or (mask >= np.array(shape)).any():
+            low, high = mask.min(axis=0).tolist(), mask.max(axis=0).tolist()
+            raise OptionError(f"dead: coordinates reach from {low} to {high}, a frame has {list(shape)}")
+        made[tuple(mask.T)] = True
+    return made

@@ -1,0 +1,477 @@
+"""The engine: plan, fetch, decode, and, where that is asked for, correct and convert.
+
+The layout says which bytes, the backend fetches them, the decoder puts them into place, straight into the caller's memory wherever that
+is possible. What is corrected or converted goes in tiles that stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from vfs.backends import Backend
+from vfs.buffers import scratch
+from vfs.engine import chunking
+from vfs.engine.cache import ChunkCache
+from vfs.engine.corrections import Corrections, corrected_box
+from vfs.errors import DecodeError, OptionError, SourceError
+from vfs.formats.headers import dtype_option
+from vfs.kernels.fetch import decode_windows, in_runs
+from vfs.kernels.ranges import (
+    COUNT,
+    DEST,
+    LINES,
+    NEXT,
+    NO_LIMIT,
+    NO_ROWS,
+    PLANE,
+    STEP,
+    W_FILE,
+    W_START,
+    W_STOP,
+    W_WANTED,
+    at_edges,
+    by_file,
+    in_lines,
+    split,
+    windows,
+)
+from vfs.model.decode import BlockDecoder, Decoder
+from vfs.model.layout import BlockLayout
+from vfs.model.region import Region
+from vfs.model.stored import TRIES, StoredArray
+
+ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
+RUN = 1024
+"""Bytes: ranges this long on average are read to where they belong, shorter ones together, to be copied there. Measured with rows of 512, 1024
+and 4096 bytes in reverse order, as a share of memcpy: 0.38, 0.45, 0.65, and 0.45, 0.37, 0.42 (`scripts/bench formats` has such rows: SER)."""
+TILE = 1 << 22
+"""Bytes decoded at once where a conversion or correction follows and every tile is planned by itself (`_tiles`)."""
+
+CACHED = 1 << 19
+"""Bytes decoded at once where all tiles are planned together: a tile, what it is read into and what it becomes stay in cache (2 MiB a core)."""
+
+
+class RegionReader:
+    """Boxes of one dataset's elements, on demand.
+
+    Args:
+        dataset: what the format said.
+        backend: how bytes get into memory.
+        dtype: elements are converted to it (numpy's rules for casting, any change allowed); None: as stored, native byte order.
+        cache: where decoded pieces are kept.
+        corrections: applied to every frame; without `dtype` the elements are then floats (`Corrections.dtype`).
+
+    Attributes:
+        shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype in the files; made: corrected, before it is converted to `dtype`.
+        token: stands for this reader, and the state of its files, in the cache, which others may share; unlike an id it is never given out again.
+        moved: `moved(0)` is another number once a file turned out to be touched, see `vfs.model.stored.Files`.
+        decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
+        as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
+        converts: the decoder does, in the same pass. longest: bytes of the longest file.
+
+    Raises:
+        OptionError: `dtype` does not fit.
+    """
+
+    def __init__(
+        self, dataset: StoredArray, backend: Backend, *, dtype: Any = None, cache: ChunkCache | None = None, corrections: Corrections | None = None
+    ) -> None:
+        # plain attributes: a request for a small chunk costs about as much as it makes calls
+        self.dataset = dataset
+        self.backend = backend
+        self.corrections = corrections
+        self.stored = dataset.dtype
+        asked = None if dtype is None else _target_dtype(self.stored, dtype)
+        self.made = self.stored if corrections is None else corrections.dtype(self.stored, asked)
+        self.dtype = self.made if asked is None else asked
+        self.shape = dataset.shape
+        self.cache = ChunkCache() if cache is None else cache
+        self.moved = dataset.files.moves.item
+        self._token = object()
+        self.decodes_whole = dataset.decoder.word_bytes == 0
+        self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
+        self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
+        self.lined = not self.decodes_whole and cast(Decoder, dataset.decoder).lined
+        self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
+        self.views = self.as_stored and self.plain and not backend.copies
+        converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
+        self.converts = converted and cast(Decoder, dataset.decoder).converts(self.dtype)
+        self.longest = int(dataset.files.sizes.max(initial=0))
+
+    @property
+    def token(self) -> tuple[object, int]:
+        return self._token, self.moved(0)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the source files."""
+        return self.dataset.files.paths
+
+    def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a box.
+
+        Args:
+            region: a Region, or slices with positive steps (missing axes: whole); None: everything.
+            out: array of the region's shape and this array's dtype that the elements are written to. Any strides.
+
+        Returns: `out`, or a new array, or a read-only view of the file where that is the same bytes.
+
+        Raises:
+            RegionError: the region does not fit the array.
+            OptionError: `out` does not fit the region, or cannot be written to.
+            SourceError: bytes are missing, truncated or unreadable; the message names file, bytes and region.
+        """
+        box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
+        try:
+            if out is None:
+                if self.views and (straight := self.straight(box)):
+                    return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
+                out = np.empty(box.shape, self.dtype)
+            else:
+                _check_out(out, box.shape, self.dtype)
+            for _ in TRIES:  # as `Files.settled` does, but for its calls
+                before = self.moved(0)
+                if box.size and self.as_stored and out.flags.c_contiguous:
+                    flat = out.reshape(-1)
+                    rows, covered = self._plan(box, flat)
+                    if covered < 0:
+                        self._gather(box, out)
+                    else:
+                        self.fetch(rows, flat)
+                elif box.size:
+                    self._read_into(box, out)
+                if self.moved(0) == before:
+                    break
+            else:
+                raise self.dataset.files.restless()
+        except SourceError as error:
+            raise type(error)(f"{error} [reading {self.dataset.path}{box}]", error.errno or 5) from None
+        return out
+
+    def straight(self, region: Region, converted: bool = False) -> tuple[int, int, int] | None:
+        """(file, first byte, last byte) where one range of native bytes is the answer, so that `read` gives a view of the file; else None.
+
+        Args:
+            converted: also where the elements are yet to be converted. To be asked of data that lies straight in mapped files only.
+        """
+        width = self.stored.itemsize
+        nbytes = region.size * width
+        if not (self.views or converted) or nbytes > self.longest:
+            return None
+        rows, _ = self.dataset.layout.read_ranges(region, 1)
+        if len(rows) != 1 or rows.item(0, LINES) > 1:
+            return None
+        file, start, stop, _, step, *_ = rows[0].tolist()
+        if (step != 1 and stop - start > width) or stop - start != nbytes:
+            return None
+        return file, start, stop
+
+    def _read_into(self, region: Region, out: np.ndarray) -> None:
+        """Read a non-empty region, corrected and converted where that is asked for, into memory of any strides."""
+        if self.corrections:
+            self._correct_into(region, out, self.corrections)
+            return
+        if self.decodes_whole:  # not in tiles: a block is taken apart once, whatever it is cast to and wherever it goes
+            with np.errstate(all="ignore"):
+                self._gather_blocks(region, out)
+            return
+        if (raw := self._mapped(region)) is not None:
+            with np.errstate(all="ignore"):
+                np.copyto(out, raw.reshape(region.shape), casting="unsafe")
+            return
+        flat = out.reshape(-1) if out.flags.c_contiguous else None
+        if self.converts and flat is not None:
+            ranges, covered = self.dataset.layout.read_ranges(region, ROWS)
+            if covered >= 0:
+                if covered < flat.size:
+                    flat.fill(np.asarray(self.dataset.fill).astype(self.stored))
+                self.fetch(ranges, flat)
+                return
+        done = 0
+        with np.errstate(all="ignore"):
+            for tile, rows, part, _ in self._tiles(region, CACHED):
+                if rows is not None:
+                    self.fetch(rows, part)
+                if flat is None:
+                    np.copyto(out[_within(tile, region)], part.reshape(tile.shape), casting="unsafe")
+                else:
+                    np.copyto(flat[done : done + part.size], part, casting="unsafe")
+                    done += part.size
+
+    def _mapped(self, region: Region) -> np.ndarray | None:
+        """The stored elements of a non-empty region as one axis, where they lie so in a mapped file, at no odd byte: numpy is slow with these."""
+        run = None if self.backend.copies or not self.plain else self.straight(region, converted=True)
+        return None if run is None or run[1] % self.stored.itemsize else self.backend.span(*run, scratch_none).view(self.stored)
+
+    def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
+        """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
+        stored, made, nav = self.stored, self.made, self.dataset.nav_ndim
+        box, corner, inner = corrected_box(corrections, region, nav)
+        h, w = (1, *box.shape[nav:])[-2:]
+        if h * w * made.itemsize > TILE and region.size > 1 and region.size * made.itemsize > TILE:  # in parts of frames, each with its halo
+            for tile in chunking.cut(region, made.itemsize, TILE):
+                self._correct_into(tile, out[_within(tile, region)], corrections)
+            return
+        direct = out.reshape(-1) if out.flags.c_contiguous and out.dtype == made and box.shape == region.shape else None
+        correct = corrections.on(corner, (h, w), made)
+        if direct is not None and (mapped := self._mapped(box)) is not None:  # nothing has to stay in cache in between
+            with np.errstate(all="ignore"):
+                correct(mapped.reshape(-1, h * w), direct.reshape(-1, h * w))
+            return
+        blank = np.asarray(self.dataset.fill).astype(stored).astype(made)
+        done = 0
+        with scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory, np.errstate(all="ignore"):
+            for tile, rows, raw, complete in self._tiles(box, max(CACHED, h * w * stored.itemsize)):
+                if rows is not None:
+                    self.fetch(rows, raw)
+                part = direct[done : done + raw.size] if direct is not None else memory[: raw.size * made.itemsize].view(made)
+                done += raw.size
+                correct(raw.reshape(-1, h * w), part.reshape(-1, h * w))
+                if not complete:  # what is not stored is no signal to be corrected
+                    np.copyto(part.reshape(tile.shape), blank, where=self.dataset.blank(tile))
+                if direct is None:
+                    np.copyto(out[(*_within(tile, box)[1 : nav + 1], ...)], part.reshape(tile.shape)[inner], casting="unsafe")
+
+    def _tiles(self, region: Region, limit: int) -> Iterator[tuple[Region, np.ndarray | None, np.ndarray, bool]]:
+        """The stored elements of a non-empty region in tiles along its slowest axes, which are planned all at once where ranges allow.
+
+        Args:
+            limit: bytes of a tile at most.
+
+        Yields: (tile, ranges that are yet to be fetched or None, memory for the tile's elements as one axis, valid until the next one, or
+            these themselves, whether all of the region is stored).
+        """
+        width = self.stored.itemsize
+        rows, covered = (NO_ROWS, -1) if self.decodes_whole else self.dataset.layout.read_ranges(region, ROWS)
+        total = region.size
+        tiles = [region] if covered >= 0 else []
+        sizes, begins = [total], [0, len(rows)] if tiles else []
+        if tiles and total * width > limit:
+            tiles = list(chunking.cut(region, width, limit))
+            sizes = [tile.size for tile in tiles]
+            decoder = cast(Decoder, self.dataset.decoder)
+            edges, word = np.cumsum([0, *sizes]), (decoder.word_bytes, decoder.word_pixels)
+            cut, found = at_edges(rows, edges, *word)
+            if not len(found):  # a tile may end within a range of several lines
+                cut, found = at_edges(in_lines(rows, 0), edges, *word)
+            rows, begins = cut, found.tolist()
+        if not begins:  # each planned by itself: that costs more than what leaves the cache
+            for tile in chunking.cut(region, width, max(limit, TILE)):
+                with scratch.borrow(tile.size * width) as memory:
+                    part = memory[: tile.size * width].view(self.stored)
+                    yield tile, None, part, self._gather(tile, part.reshape(tile.shape))
+            return
+        complete = covered >= total
+        clear = not complete or self.accumulates
+        mapped = self.plain and not self.backend.copies
+        with scratch.borrow(max(sizes) * width) as memory:
+            for tile, size, first, last in zip(tiles, sizes, begins, begins[1:], strict=False):
+                if mapped and last - first == 1:
+                    file, start, stop, _, step = rows[first, : STEP + 1].tolist()
+                    if step == 1 and rows[first, LINES] <= 1 and stop - start == size * width and start % width == 0:  # as it lies in the map
+                        yield tile, None, self.backend.span(file, start, stop, scratch_none).view(self.stored), complete
+                        continue
+                part = memory[: size * width].view(self.stored)
+                if clear:
+                    part.fill(self.dataset.fill)
+                yield tile, rows[first:last], part, complete
+
+    def _gather(self, region: Region, out: np.ndarray) -> bool:
+        """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is stored; the rest is filled."""
+        if self.decodes_whole:
+            return self._gather_blocks(region, out)
+        rows, covered = self._plan(region, out.reshape(-1))
+        if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
+            first, second = region.halves()
+            complete = self._gather(first, out[_within(first, region)])
+            return self._gather(second, out[_within(second, region)]) and complete
+        self.fetch(rows, out.reshape(-1))
+        return covered >= out.size
+
+    def _plan(self, region: Region, flat: np.ndarray) -> tuple[np.ndarray, int]:
+        """The read ranges of a region, and how many elements they cover: -1 where it would be more than `ROWS` ranges.
+
+        What they do not cover is filled in `flat`; so is all of it where they add to it.
+        """
+        rows, covered = self.dataset.layout.read_ranges(region, ROWS)
+        if 0 <= covered < flat.size or self.accumulates:
+            flat.fill(self.dataset.fill)
+        return rows, covered
+
+    def fetch(self, rows: np.ndarray, flat: np.ndarray) -> None:
+        """Put the elements of read ranges into their places, converted where `flat` has not the dtype that is stored."""
+        backend, decoder = self.backend, cast(Decoder, self.dataset.decoder)
+        converted = flat.dtype != self.stored
+        one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)  # needs no kernel: neither calls, nor in a fresh process compiling
+        if len(rows) > 1:
+            rows = by_file(rows)
+        if not self.lined and not one:
+            rows = in_lines(rows, 0)
+        if self.plain and not converted and backend.in_place and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
+            rows, memory = rows if one else in_lines(rows, 0), flat.view(np.uint8)
+            for file, start, stop, first, last, _ in (_one_window(rows) if one else windows(rows, NO_LIMIT)).tolist():
+                backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
+            return
+        if not one and self.lined:
+            rows = in_lines(rows, backend.window)
+        wins = _one_window(rows) if one else windows(rows, backend.window)
+        if not backend.copies:
+            for file, start, stop, first, last, _ in wins.tolist():
+                decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
+            return
+        most, longest = max(backend.window, decoder.word_bytes), _longest(wins)
+        if longest > most:  # in pieces that stay in cache
+            rows = split(rows, backend.window, decoder.word_bytes, decoder.word_pixels)
+            wins = windows(rows, most)
+            longest = _longest(wins)
+        with scratch.borrow(longest + backend.margin) as memory:
+            each = wins.tolist() if len(wins) <= 1 else self._decoded(rows, wins, memory, flat)
+            for file, start, stop, first, last, wanted in each:
+                part = rows[first:last]
+                few = in_lines(part, 0) if wanted * 2 < stop - start else None
+                decoder.decode(part, backend.span(file, start, stop, memory, few), start, flat)
+
+    def _decoded(self, rows: np.ndarray, wins: np.ndarray, memory: np.ndarray, flat: np.ndarray) -> Iterator[list[int]]:
+        """Have a kernel read and decode windows, sorted by file, all of a file in one call.
+
+        Yields: windows that are left to do: those that could not be read (`span` says why), or all where there is no kernel or no file for it.
+        """
+        step, out, n = cast(Decoder, self.dataset.decoder).step(flat.dtype), flat.view(np.uint8), len(wins)
+        if step is None:
+            yield from wins.tolist()
+            return
+
+        def decode(fd: int, part: np.ndarray) -> int:
+            return int(decode_windows(fd, rows, part, step, memory, out))
+
+        first = 0
+        while first < n:
+            file = wins.item(first, W_FILE)
+            last = n if wins.item(n - 1, W_FILE) == file else int(np.searchsorted(wins[:, W_FILE], file, "right"))
+            part = wins[first:last]
+            start, stop = int(part[:, W_START].min()), int(part[:, W_STOP].max())
+            bad = self.backend.lend(file, start, stop, partial(decode, part=part))
+            if bad is None:
+                yield from wins[first:].tolist()
+                return
+            if bad >= 0:
+                yield part[bad].tolist()
+                last = first + bad + 1
+            first = last
+
+    def _gather_blocks(self, region: Region, out: np.ndarray) -> bool:
+        """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
+        layout = cast(BlockLayout, self.dataset.layout)
+        rows, covered = layout.read_ranges(region)
+        if covered < out.size:
+            out[...] = np.asarray(self.dataset.fill).astype(self.stored)
+        decode_into = cast(BlockDecoder, self.dataset.decoder).decode_into
+        if decode_into is None or out.dtype != self.stored or not out.flags.c_contiguous or layout.leads is not None:
+            self._place_blocks(layout, region, out, None)
+            return covered >= out.size
+        straight = rows[:, NEXT] == 1
+        if straight.all():
+            self._decode_into(rows, out.reshape(-1), decode_into)
+        else:
+            self._decode_into(rows[straight], out.reshape(-1), decode_into)
+            self._place_blocks(layout, region, out, set(rows[~straight, PLANE].tolist()))
+        return covered >= out.size
+
+    def _place_blocks(self, layout: BlockLayout, region: Region, out: np.ndarray, numbers: set[int] | None) -> None:
+        """Put the wanted parts of blocks into their places; only of the blocks with these numbers, or of all."""
+        for box, shape, lead, where in layout.touched(region):
+            if numbers is not None and where[3] not in numbers:
+                continue
+            to, of = [], []
+            for lo, hi, into, start, stop, step in zip(box.start, box.stop, lead, region.start, region.stop, region.step, strict=True):
+                a = start if lo <= start else start + -(-(lo - start) // step) * step
+                count = max(0, -(-(min(stop, hi) - a) // step))
+                first = (a - start) // step
+                to.append(slice(first, first + count))
+                of.append(slice(into + a - lo, into + a - lo + count * step, step))
+            if all(part.stop > part.start for part in to):
+                out[tuple(to)] = self._block(where, shape)[tuple(of)]
+
+    def _decode_into(self, rows: np.ndarray, flat: np.ndarray, decode_into: Callable[[np.ndarray, int, np.ndarray], None]) -> None:
+        """Decode whole blocks to where they belong: those of a window of the file are read together, and nothing else is done for each."""
+        if self.cache.held:
+            kept = [self.cache.peek((self.token, number)) for number in rows[:, PLANE].tolist()]
+            for (to, count), piece in zip(rows[:, (DEST, COUNT)].tolist(), kept, strict=True):
+                if piece is not None:
+                    flat[to : to + count] = piece.reshape(-1)
+            rows = rows[[piece is None for piece in kept]]
+        backend = self.backend
+        wins = windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
+        longest = _longest(wins) + backend.margin if backend.copies else 0
+        with scratch.borrow(longest) as memory:
+            for file, start, stop, first, last, wanted in wins.tolist():
+                part = rows[first:last]
+                data = backend.span(file, start, stop, memory, part if wanted * 2 < stop - start else None)
+                for _, a, b, to, _, _, count, number, *_ in part.tolist():
+                    try:
+                        decode_into(data[a - start : b - start], number, flat[to : to + count])
+                    except DecodeError as error:
+                        raise self._undecoded((file, a, b - a, number), error) from None
+
+    def _undecoded(self, where: tuple[int, int, int, int], error: DecodeError) -> DecodeError:
+        file, start, size, _ = where
+        return DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}", error.errno or errno.EIO)
+
+    def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
+        file, start, size, number = where
+
+        def make() -> np.ndarray:
+            with scratch.borrow(size + self.backend.margin) as memory:
+                data = self.backend.span(file, start, start + size, memory)
+                try:
+                    made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
+                except DecodeError as error:
+                    raise self._undecoded(where, error) from None
+                return made if made.base is None else made.copy()  # it may be a view of the scratch memory, which is ours only here
+
+        return self.cache.get((self.token, number), make)
+
+
+scratch_none = np.empty(0, np.uint8)
+"""For backends that give views and use no scratch."""
+
+
+def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if not isinstance(out, np.ndarray):
+        raise OptionError(f"out is {type(out).__name__}, expected a numpy array of shape {shape} and dtype {dtype}")
+    if out.shape != shape or out.dtype != dtype:
+        raise OptionError(f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {dtype}")
+    if not out.flags.writeable:
+        raise OptionError("out is read-only")
+
+
+def _one_window(rows: np.ndarray) -> np.ndarray:
+    """What `windows` finds in one range of one line, or in none."""
+    wins = np.zeros((len(rows), W_WANTED + 1), np.int64)
+    if len(rows):
+        file, start, stop = rows[0, :DEST].tolist()
+        wins[0] = file, start, stop, 0, 1, stop - start
+    return wins
+
+
+def _longest(wins: np.ndarray) -> int:
+    """Bytes of the longest window."""
+    return int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0))
+
+
+def _within(tile: Region, region: Region) -> tuple[Any, ...]:
+    """Where a tile that `tiling.cut` made of a region lies in the region's elements: an index that gives a view, also where there are no axes."""
+    cut = zip(tile.start, tile.stop, region.start, region.step, strict=True)
+    return (..., *(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in cut))
+
+
+def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
+    target = dtype_option(asked).newbyteorder("=")
+    if target.kind not in "biufc" or target.itemsize > (16 if target.kind == "c" else 8) or (stored.kind == "c" and target.kind != "c"):
+        raise OptionError(f"dtype={target}: cannot convert {stored} to it")
+    return target

@@ -1,0 +1,79 @@
+"""Reads the names in a folder, and says which of its files may be data sets. It opens no file: names and links tell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vfs.folder_tree.records import Rules, below
+from vfs.formats.headers import natural
+
+
+def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str], set[str]]:
+    """Read the names in a folder.
+
+    Args:
+        above: real paths of the folders that led here. A link to one of them, or to a folder above one, would lead
+            round in circles and is left out.
+
+    Returns: (folders, files) that may be shown. Links count as what they lead to, where the rules allow that.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    folders, files, boundary = set(), set(), rules.boundary
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                target = os.path.realpath(entry.path)
+                if not boundary.holds(target):
+                    continue
+                if os.path.isfile(target):
+                    files.add(entry.name)
+                elif rules.follow_outside and os.path.isdir(target) and not any(below(one, target) for one in above):
+                    folders.add(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.add(entry.name)
+            elif entry.is_file(follow_symlinks=False):
+                files.add(entry.name)
+    return folders, files
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The files of a folder that may be data sets by the endings of their names.
+
+    Attributes:
+        order: name -> its place in the order in which candidates are taken: descriptions first, then other files that
+            only name a set, then the rest; each in natural order.
+        leads: those that are only there to name a set, in that order.
+        by_label: what a data set may be called -> the candidates that may be it.
+    """
+
+    order: Mapping[str, int] = field(default_factory=dict)
+    leads: Sequence[str] = ()
+    by_label: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def among(cls, files: Collection[str], rules: Rules) -> Candidates:
+        """The candidates among some files."""
+        names = [name for name in files if name.lower().endswith(rules.endings)]
+        names.sort(key=lambda name: (rules.rank(name), natural(name)))
+        by_label: dict[str, list[str]] = {}
+        for name in names:
+            for label in rules.labels(name):
+                by_label.setdefault(label, []).append(name)
+        order = {name: place for place, name in enumerate(names)}
+        return cls(order, [name for name in names if rules.leads(name)], by_label)
+
+    def behind(self, face: str) -> Iterator[str]:
+        """The candidates that may have a face of that name, which is a label, perhaps -2 or so, and an ending."""
+        at = face.find(".", 1)
+        while at > 0:
+            base = face[:at]
+            label, dash, number = base.rpartition("-")
+            yield from self.by_label.get(base, ())
+            if dash and number.isascii() and number.isdecimal() and number[0] != "0" and number != "1":
+                yield from self.by_label.get(label, ())
+            at = face.find(".", at + 1)

@@ -1,0 +1,453 @@
+"""`FolderTree`: finds what the paths in a tree of folders lead to, and keeps the data sets open that are in use."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from vfs.backends import make_backend
+from vfs.boundary import within
+from vfs.engine.cache import ChunkCache
+from vfs.errors import OptionError, SourceError, VfsError
+from vfs.folder_tree.listing import Listing, log
+from vfs.folder_tree.records import CHECK, SHARE, Flights, MemberSet, Record, Rules, state_of, unchanged
+from vfs.folder_tree.seen import Seen
+from vfs.formats import Format, formats
+from vfs.hierarchy.faces import FOLDER, Face, Node, ResolvedPath
+from vfs.model.stored import Files
+
+KEEP = 1.0  # seconds that a kernel may remember names
+OPEN = 256  # most data sets that are kept open
+WEIGHT = 64 << 20  # bytes of memory that these may take, about
+LIGHT = 100_000  # bytes of memory that a set takes whose files and tables are small
+NAMES = 1_000_000  # most names in the folders that are remembered
+
+
+class _Live:
+    """A data set that is open.
+
+    Attributes:
+        record: what its folder remembered of it when it was last looked at.
+        checked, pause: see `Record`.
+        named: the files that it was opened by.
+        paths: paths of its faces that were asked for.
+        dropped, told: see `vfs.hierarchy.faces.Lifetime`.
+    """
+
+    def __init__(self, listing: Listing, name: str, opened: MemberSet, record: Record) -> None:
+        self.listing = listing
+        self.name = name
+        self.tree = tree = opened.tree
+        self.named = opened.paths
+        self.record = record
+        self.faces = tree.faces()
+        self.weight = LIGHT + 2 * sum(len(pickle.dumps(array.dataset)) for array in tree.arrays.values())
+        self.checked = time.monotonic()
+        self.pause = record.pause
+        self.paths: set[str] = set()
+        self.dropped = False
+        self.told: list[Callable[[], None]] = []
+
+    @property
+    def stamp(self) -> int:
+        return self.record.stamp
+
+    @property
+    def until(self) -> float:
+        return self.checked + self.pause
+
+    @cached_property
+    def files(self) -> Sequence[str]:
+        """All files of the set, and those that it was opened by."""
+        return tuple(dict.fromkeys(chain([os.path.join(self.listing.path, self.name)], self.named, self.tree.files)))
+
+    def look_again(self) -> None:
+        """Have all its files checked before it is used again."""
+        self.checked = -1e9
+        self.tell()
+
+    def tell(self) -> None:
+        for call in self.told.copy():
+            call()
+
+
+class _Place(NamedTuple):
+    """The place that a path leads to: a folder (no name), a file shown as it is (no ending), or a key in a face of a data set.
+
+    Attributes:
+        listing: the folder.
+        name: the file, or the one that names the data set.
+        ending: of the face.
+        key: in the face.
+    """
+
+    listing: Listing
+    name: str = ""
+    ending: str | None = None
+    key: str = ""
+
+
+class FolderTree:
+    """Shows a tree of folders to a mount (`vfs.hierarchy.faces.MountSource`). Safe for many threads.
+
+    Args:
+        root: the folder.
+        open: opens a set by one of its files.
+        kinds: formats whose endings files must have; None: all.
+        cache: where the arrays keep decoded pieces; `open` sees to that.
+        zarr_format: 3 or 2: without the face of the other one; None: both.
+        show_files: files that are no data set are shown as they are, read-only.
+        follow_outside: links and what files say may lead out of the tree, and links to folders are followed.
+
+    Attributes:
+        faces: empty: nothing is known from the start.
+        keep, steady, warnings: see `vfs.hierarchy.faces.MountSource`.
+
+    Raises:
+        OptionError: the root is not a folder.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        open: Callable[[str], MemberSet],
+        *,
+        kinds: Sequence[Format] | None = None,
+        cache: ChunkCache | None = None,
+        zarr_format: int | None = None,
+        show_files: bool = False,
+        follow_outside: bool = False,
+    ) -> None:
+        self.root = os.path.abspath(root)
+        if not os.path.isdir(self.root):
+            raise OptionError(f"{self.root}: expected a folder whose data sets are to be shown")
+        self.faces: Mapping[str, Face] = {}
+        self.keep, self.steady = KEEP, 0.0  # who opens a file that changed must be told its new size
+        self.cache = ChunkCache() if cache is None else cache
+        self.rules = Rules(os.path.realpath(self.root), open, list(formats().values()) if kinds is None else kinds, zarr_format, show_files, follow_outside)
+        self._top = Listing(self.root, self.rules)
+        self._listings: OrderedDict[str, Listing] = OrderedDict()
+        self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._hot: dict[str, tuple[_Live, Face]] = {}
+        self.warnings: Collection[str] = ()
+        self._seen = Seen()
+        self._lock = threading.RLock()
+        self._flights = Flights()
+        self._ahead: list[Listing] = []
+        self._walking = False
+
+    # the verbs of a face
+
+    def node(self, path: str) -> Node | None:
+        found = self._used_before(path)
+        if found is not None and found[2]:
+            return self._node(path, found[1], found[2])
+        place = self._place(path)
+        if place is None:
+            if self._seen.knows(path):
+                raise SourceError(f"{path}: was shown before and its files are gone; put them back, or mount again to see what is left")
+            return None
+        if not place.name:
+            return FOLDER
+        if place.ending is None:
+            state = state_of(os.path.join(place.listing.path, place.name))
+            return Node(False, state[0]) if state else None
+        if not place.key:
+            node = dict(place.listing.record(place.name).faces).get(place.ending)
+            if node is None:  # it was there a moment ago
+                raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was looked at")
+            return node
+        return self._node(path, self._face(path, place)[1], place.key)
+
+    def _node(self, path: str, face: Face, key: str) -> Node | None:
+        """Returns what a key of a face is: a folder or a file.
+
+        Raises:
+            SourceError: it is none any more.
+        """
+        node = face.node(key)
+        if node is None and self._seen.had(path[: -len(key) - 1], key):
+            raise SourceError(f"{path}: was shown before its files changed; open it again")
+        return node
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]:
+        """Names in a folder, the first `after` left out; "/", which is the name of nothing, in the place of those that went."""
+        place = self._place(path)
+        if place is None:
+            return iter(())
+        if not place.name:
+            return self._names(place.listing, after)
+        return self._face(path, place)[1].children(place.key, after)
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        found = self._used_before(path)
+        if found is None:
+            place = self._place(path)
+            if place is None or not place.name:
+                return None
+            if place.ending is None:
+                return self._bytes(os.path.join(place.listing.path, place.name), start, stop)
+            found = (*self._face(path, place), place.key)
+        live, shown, key = found
+        try:
+            return shown.get(key, start, stop)
+        except SourceError:
+            live.look_again()
+            raise
+
+    def time(self, path: str) -> int:
+        found = self._used_before(path)
+        if found is not None:
+            return found[0].record.time
+        place = self._place(path)
+        if place is not None and place.ending is not None:
+            return place.listing.record(place.name).time
+        try:
+            return os.stat(os.path.join(place.listing.path, place.name) if place else self.root).st_mtime_ns
+        except OSError:
+            return 0
+
+    def stamp(self, path: str) -> int:
+        found = self._used_before(path)
+        if found is not None:
+            return found[0].record.stamp
+        place = self._place(path)
+        if place is None or not place.name:
+            return 0
+        if place.ending is None:
+            state = state_of(os.path.join(place.listing.path, place.name))
+            return hash(state) & (1 << 62) - 1 | 1 if state else 0
+        return self._face(path, place)[0].record.stamp
+
+    def held(self, path: str, opening: bool = False) -> ResolvedPath | None:
+        found = self._used_before(path)
+        if found is None:
+            place = self._place(path) if opening else None
+            if place is None or place.ending is None:
+                return None
+            found = (*self._face(path, place), place.key)
+        live, face, key = found
+        return ResolvedPath(face, key, live)
+
+    def place(self, path: str) -> tuple[str, str]:
+        listing, gone, rest = self._top, "", path
+        while rest:
+            name, _, after = rest.partition("/")
+            listing.check()
+            if name not in listing.folders:
+                break
+            gone, rest = f"{gone}/{name}" if gone else name, after
+            listing = self._listing(gone, listing)
+        return listing.path, rest
+
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
+        place = self._place(path)
+        if place is None or not place.name:
+            return ()
+        own = os.path.join(place.listing.path, place.name)
+        if place.ending is None:
+            return (own,)
+        if all_files:
+            return self._face(path, place)[0].files
+        record = place.listing.record(place.name)
+        return (own, *(os.path.join(place.listing.path, name) for name in record.members), *(name for name, _, _ in record.watched))
+
+    # from a path to a place
+
+    def _place(self, path: str) -> _Place | None:
+        """Find out what a path leads to; None where there is nothing.
+
+        Raises:
+            SourceError: that cannot be said: a folder cannot be read, or see `Listing.face`.
+        """
+        listing, gone, rest = self._top, "", path
+        while rest:
+            name, _, rest = rest.partition("/")
+            listing.check()
+            if name in listing.folders:
+                gone = f"{gone}/{name}" if gone else name
+                listing = self._listing(gone, listing)
+                continue
+            found = listing.face(name)
+            if found is not None:
+                return _Place(listing, *found, rest)
+            return _Place(listing, name) if not rest and listing.plain(name) else None
+        return None if path.endswith("/") else _Place(listing)
+
+    def _listing(self, path: str, above: Listing) -> Listing:
+        with self._lock:
+            found = self._listings.get(path)
+            if found is None or found.above - {found.real} != above.above:
+                found = self._listings[path] = Listing(os.path.join(self.root, path), self.rules, above.above)
+                while len(self._listings) > 1 and sum(len(listing.files) for listing in self._listings.values()) + 100 * len(self._listings) > NAMES:
+                    self._listings.popitem(last=False)
+            self._listings.move_to_end(path)
+            return found
+
+    # open sets
+
+    def _used_before(self, path: str) -> tuple[_Live, Face, str] | None:
+        """The face of a path and the key in it, if it was used so recently that no file has to be checked."""
+        at = len(path)
+        while at > 0:
+            found = self._hot.get(path[:at])
+            if found is not None:
+                live = found[0]
+                if live.dropped or time.monotonic() - live.checked >= live.pause:
+                    return None
+                return live, found[1], path[at + 1 :]
+            at = path.rfind("/", 0, at)
+        return None
+
+    def _face(self, path: str, place: _Place) -> tuple[_Live, Face]:
+        """Returns the open set and the face at a place.
+
+        Raises:
+            SourceError: the set cannot be opened any more, or changes all the time. Not the same as a face that is absent.
+        """
+        assert place.ending is not None
+        for _ in range(3):
+            live = self._opened(place.listing, place.name)
+            face = live.faces.get(place.ending) if live else None
+            if live is None or face is None:
+                break
+            if place.listing.record(place.name).stamp == live.record.stamp:
+                break
+            live.look_again()
+        else:
+            face = None
+        if live is None or face is None:
+            raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was opened")
+        root = path[: len(path) - len(place.key) - 1] if place.key else path
+        with self._lock:
+            if not live.dropped:
+                live.paths.add(root)
+                self._hot[root] = live, face
+        self._seen.add(root, face)
+        return live, face
+
+    def _opened(self, listing: Listing, name: str) -> _Live | None:
+        """Returns the set that a file names, opened if need be, and opened again if it changed; None where it is none any more.
+
+        Raises:
+            SourceError: see `Listing.record`.
+        """
+        key = os.path.join(listing.path, name)
+        live = self._kept(key, listing)
+        if live is None or time.monotonic() - live.checked >= live.pause:
+            self._flights.once(key, lambda: self._look(key, listing, name))
+            live = self._kept(key, listing)
+        return live
+
+    def _kept(self, key: str, listing: Listing) -> _Live | None:
+        with self._lock:
+            live = self._live.get(key)
+            if live is None or live.listing is not listing:
+                return None
+            self._live.move_to_end(key)
+            return live
+
+    def _look(self, key: str, listing: Listing, name: str) -> None:
+        """Open a set if it is not open, or changed."""
+        live = self._kept(key, listing)
+        began = time.monotonic()
+        if live is not None:
+            if began - live.checked < live.pause:
+                return
+            if live.record is listing.records.get(name) and live.record.seen == listing.changes and state_of(key) == live.record.state and unchanged(live.tree):
+                live.checked = time.monotonic()
+                live.pause = max(CHECK, SHARE * (live.checked - began))
+                return
+        opened = listing.open(name)
+        record = listing.records.get(name)
+        if live is not None and opened is not None and record is not None and record.stamp == live.record.stamp and unchanged(live.tree):
+            live.record, live.checked, live.pause = record, record.checked, record.pause  # nothing changed: keep what is decoded
+            return
+        with self._lock:
+            self._drop(key)
+            if opened is None or record is None or not record.faces:
+                return
+        made = _Live(listing, name, opened, record)
+        with self._lock:
+            self._live[key] = made
+            while len(self._live) > 1 and (len(self._live) > OPEN or sum(each.weight for each in self._live.values()) > WEIGHT):
+                self._drop(next(iter(self._live)))
+
+    def _drop(self, key: str) -> None:
+        live = self._live.pop(key, None)
+        if live is not None:
+            live.dropped = True
+            for path in live.paths:
+                self._hot.pop(path, None)
+            live.tell()
+
+    def _bytes(self, path: str, start: int, stop: int | None) -> memoryview:
+        """Returns the bytes of a file that is shown as it is.
+
+        Raises:
+            SourceError: they cannot be had.
+        """
+        with within(self.rules.boundary):
+            files = Files.stat([path])
+        size = int(files.sizes[0])
+        stop = size if stop is None else min(stop, size)
+        start = min(start, stop)
+        return make_backend("buffered", files).span(0, start, stop, np.empty(stop - start, np.uint8)).data
+
+    # listing
+
+    def _names(self, listing: Listing, after: int) -> Iterator[str]:
+        names = listing.names(after)
+        first = next(names, None)
+        if after == 0:
+            self._go_ahead(listing)
+        return iter(()) if first is None else chain([first], names)
+
+    def _go_ahead(self, listing: Listing) -> None:
+        """Open the files of a folder in a thread, before the listing asks for them."""
+        with self._lock:
+            if listing in self._ahead:
+                self._ahead.remove(listing)
+            self._ahead.append(listing)
+            if not self._walking:
+                self._walking = True
+                threading.Thread(target=self._walk, name="ahead", daemon=True).start()
+
+    def _walk(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the thread that serves
+        while True:
+            with self._lock:
+                if not self._ahead:
+                    self._walking = False
+                    return
+                listing = self._ahead[-1]  # the one that was asked for last
+            listing.walked(True)
+            try:
+                more = True
+                while more and listing is self._last():
+                    more = listing.step()
+            except VfsError:
+                more = False  # who lists the folder comes to the same file
+            except Exception:
+                log.exception("%s: cannot be looked through ahead", listing.path)
+                more = False
+            finally:
+                listing.walked(False)
+            if not more:
+                with self._lock:
+                    if listing in self._ahead:
+                        self._ahead.remove(listing)
+
+    def _last(self) -> Listing:
+        with self._lock:
+            return self._ahead[-1]

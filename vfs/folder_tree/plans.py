@@ -1,0 +1,197 @@
+"""Plans a mount: what it is to show, in a form that the process that serves it can make.
+
+There are two kinds: some data sets, and a folder with all data sets in it (`--tree`). For both, `vfs.mount` and
+`vfs mount` make a `MountPlan`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from vfs.backends import choice
+from vfs.engine import chunking
+from vfs.engine.cache import CACHE, ChunkCache
+from vfs.errors import OptionError
+from vfs.folder_tree import FolderTree, MemberSet
+from vfs.folder_tree.listing import log
+from vfs.formats import by_name
+from vfs.formats.headers import dtype_option, file_name
+from vfs.hierarchy.faces import FaceFolder, Hierarchy, MountSource
+from vfs.hierarchy.opening import Opening, open_set
+from vfs.model.open_options import OpenOptions, known
+from vfs.model.stored import Absence
+
+
+class OpenSet(Protocol):
+    """A data set that is open, as `OpenedSet` and `VirtualGroup` are."""
+
+    @property
+    def tree(self) -> Hierarchy: ...
+    @property
+    def opening(self) -> Opening: ...
+    @property
+    def absent(self) -> tuple[Absence, ...]: ...
+
+
+@dataclass(frozen=True)
+class MountPlan:
+    """Says what a mount is to show.
+
+    Attributes:
+        make: makes what is shown, in the process that serves it; can be pickled.
+        here: makes the same in this process, from what is open here already.
+        sources: the files or the folder that were named.
+    """
+
+    make: Callable[[], MountSource]
+    here: Callable[[], MountSource]
+    sources: Sequence[str]
+
+
+def plan_sets(sets: Sequence[OpenSet], cache: ChunkCache, zarr_format: int | None = None) -> MountPlan:
+    """Plan a mount of open data sets.
+
+    Args:
+        cache: see `folder`; the process that serves them has one of the same size.
+        zarr_format: see `folder`.
+    """
+    openings = [one.opening for one in sets]
+    sources = [opening.paths[0] for opening in openings]
+    make = partial(open_folder, openings, cache.limit, zarr_format)
+    return MountPlan(make, partial(folder, sets, cache, zarr_format), sources)
+
+
+def plan_tree(
+    folders: Sequence[Any],
+    options: OpenOptions,
+    format_options: Mapping[str, Any],
+    **how: Any,
+) -> MountPlan:
+    """Plan a mount of a folder with all data sets in it.
+
+    Args:
+        folders: the folder, in a list of one.
+        options, format_options: how its data sets are opened.
+        how: what `folder_tree` takes besides.
+
+    Raises:
+        OptionError: there are several folders; and what `folder_tree` raises.
+    """
+
+    if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
+        raise OptionError(f"tree=True (--tree) shows one folder, found {len(folders)}")
+    root = os.path.abspath(file_name(folders[0]))
+    make = partial(folder_tree, root, options, format_options, **how)
+    shown = make()  # says what is wrong at once; opens nothing
+    return MountPlan(make, lambda: shown, [root])
+
+
+def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None) -> FaceFolder:
+    """Open data sets again and make what a mount shows of them, in the process that serves it.
+
+    Args:
+        cache_size: most bytes of decoded chunks that are kept for all sets together.
+        zarr_format: see `folder`.
+
+    Raises: what `Opening.open` raises.
+    """
+    cache = ChunkCache(cache_size)
+    return folder([opening.open(cache) for opening in openings], cache, zarr_format)
+
+
+def folder(sets: Sequence[OpenSet], cache: ChunkCache, zarr_format: int | None = None) -> FaceFolder:
+    """Make what a mount shows of open data sets.
+
+    Args:
+        cache: the one that the sets were opened with.
+        zarr_format: 3 or 2: without the face of the other one; None: both.
+    """
+    shown = FaceFolder([one.tree for one in sets], cache, [one.opening.paths for one in sets])
+    if zarr_format is not None:
+        faces = shown.faces.items()
+        shown.faces = {name: face for name, face in faces if getattr(face, "zarr_format", zarr_format) == zarr_format}
+    shown.warnings = [absence.said for one in sets for absence in one.absent]
+    return shown
+
+
+def folder_tree(
+    root: str | os.PathLike[str],
+    options: OpenOptions | None = None,
+    format_options: Mapping[str, Any] | None = None,
+    *,
+    cache_size: int = CACHE,
+    zarr_format: int | None = None,
+    show_files: bool = False,
+) -> FolderTree:
+    """Make what a mount shows of a folder with its subfolders and all data sets in them. Opens nothing.
+
+    Args:
+        options: how every data set is opened; with a `format`, only data sets of this format are shown. The backend
+            is "buffered" unless said otherwise.
+        format_options: options of that format.
+        cache_size: most bytes of decoded chunks that are kept for all sets together.
+        zarr_format: 3 or 2: without the face of the other one; None: both.
+        show_files: show files that are no data set, too, as they are.
+
+    Raises:
+        OptionError: `root` is no folder; an option does not fit, or is for a single data set.
+    """
+    options, own = _for_all(options or OpenOptions(), format_options or {})
+    if zarr_format not in (None, 2, 3):
+        raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
+    cache = ChunkCache(cache_size)
+    told: dict[str, None] = {}
+    opener = partial(_opened, told=told, options=options, format_options=own, cache=cache)
+    kinds = [by_name(options.format)] if options.format else None
+    shown = FolderTree(
+        root,
+        opener,
+        kinds=kinds,
+        cache=cache,
+        zarr_format=zarr_format,
+        show_files=show_files,
+        follow_outside=options.follow_outside,
+    )
+    shown.warnings = told
+    return shown
+
+
+def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:
+    """Check options that are for all data sets of a folder, and choose the backend.
+
+    Raises:
+        OptionError: one does not fit, or is for a single data set.
+    """
+    for name in options.said():
+        if known(OpenOptions)[name].about.scope == "one set":
+            raise OptionError(f"{name} is for one data set, not for all that are in a folder; mount that one by itself")
+    chunks = options.chunks
+    if not isinstance(chunking.parsed(chunks) if isinstance(chunks, str) else chunks, str | int):
+        raise OptionError(f"chunks={chunks!r}: elements per axis are for one data set; for a folder take auto, frames, scan, balanced or a size (4MiB)")
+    if format_options and not options.format:
+        name = next(iter(format_options))
+        raise OptionError(f"{name} is an option of a format: say of which one, with --format (format=)")
+    if options.dtype is not None:
+        dtype_option(options.dtype)
+    backend, _ = choice(options.backend, serves=True)
+    return replace(options, backend=backend), by_name(options.format).fitted(format_options) if options.format else {}
+
+
+def _opened(path: str, told: dict[str, None], options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache) -> MemberSet:
+    """Open a data set of a folder. What is absent is logged, once as long as `told` remembers it."""
+    found = open_set(path, options, format_options, cache)
+    for said in found.warnings:
+        if said not in told:
+            if len(told) >= _MOST_TOLD:
+                told.clear()
+            told[said] = None
+            log.warning("%s", said)
+    return MemberSet(found.tree, found.opening.format, found.opening.paths)
+
+
+_MOST_TOLD = 10_000
+"""Most lines on what is absent that are remembered as logged."""

@@ -1,0 +1,58 @@
+"""Remembers the faces of a tree that were read from.
+
+When their files go, their names become errors instead of vanishing: a reader in the middle of such a face would take what
+is absent for blank.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+from vfs.hierarchy.faces import Face, ZarrFace, number
+
+MOST = 1 << 16  # faces that are remembered: those that were read from last
+
+
+class Seen:
+    """Paths of faces that were read from. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._faces: dict[str, int] = {}  # -> what its keys depend on, 0 where that has changed; those used last at the end
+        self._above: Counter[str] = Counter()  # folders -> faces in them and below
+        self._lock = threading.Lock()
+
+    def add(self, path: str, face: Face) -> None:
+        """Note that a face was read from."""
+        keys = hash(tuple((name, array.shape, array.chunks) for name, array in face.arrays.items())) | 1 if isinstance(face, ZarrFace) else 1
+        with self._lock:
+            before = self._faces.pop(path, None)
+            self._faces[path] = keys if before in (None, keys) else 0
+            if before is None:
+                self._above.update(_folders(path))
+                if len(self._faces) > MOST:
+                    self._forget(next(iter(self._faces)))
+
+    def _forget(self, path: str) -> None:
+        del self._faces[path]
+        for folder in _folders(path):
+            self._above[folder] -= 1
+            if not self._above[folder]:
+                del self._above[folder]
+
+    def knows(self, path: str) -> bool:
+        """True where a path that leads nowhere now was such a face, lies in one, or is a folder that held one."""
+        return path in self._above or path in self._faces or any(above in self._faces for above in _folders(path))
+
+    def had(self, path: str, key: str) -> bool:
+        """True where a key that a face does not have may be a chunk of the arrays that it showed before."""
+        return self._faces.get(path) == 0 and number(key.rpartition("/")[2]) >= 0
+
+
+def _folders(path: str) -> Iterator[str]:
+    """The folders above a path, the root left out."""
+    at = path.rfind("/")
+    while at > 0:
+        yield path[:at]
+        at = path.rfind("/", 0, at)

@@ -1,0 +1,248 @@
+"""Tags of Gatan DigitalMicrograph files (DM3, DM4, GTG): a tree of named values, read without the pixels in it.
+
+There is no public specification; the layout is known from its readers. Everything is big-endian except the values::
+
+    u4 version, 3 or 4 | Q bytes of the rest | u4 byte order of the values, 1 little | root group
+    group:  u1 sorted | u1 open | Q entries | entry | entry | …
+    entry:  u1 20 group, 21 value | u2 length of the name | name | DM4: u8 bytes of the rest | group, or "%%%%" and a value
+    value:  Q length of its type | type, Q each | bytes
+
+where Q is u4 in DM3 and u8 in DM4. A type is one number, or one of ::
+
+    20, type, count                        an array (of u2: text in UTF-16)
+    15, 0, fields, then 0, type for each   a record
+    18, count                              text in UTF-16
+
+Arrays longer than what a person would read, and all that are called `Data`, stay in the file: the tree holds a `StoredTag`, which says
+where. Time and memory are bounded by the number of tags (at most 200,000, at most 64 deep) and never by what a garbled file claims.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from vfs.boundary import open_file, read_open
+from vfs.errors import FormatError, SourceError, TruncatedSourceError
+
+TYPES = {2: "i2", 3: "i4", 4: "u2", 5: "u4", 6: "f4", 7: "f8", 8: "?", 9: "i1", 10: "u1", 11: "i8", 12: "u8"}
+_RECORD, _TEXT, _ARRAY = 15, 18, 20
+_GROUP, _VALUE = 20, 21
+_MOST_TAGS = 200_000
+_MOST_DEPTH = 64
+_MOST_TYPE = 1024  # numbers of a type
+_MOST_NAME = 4096  # bytes
+_MOST_TEXT = 8192  # bytes of a text that is kept
+_MOST_NUMBERS = 64  # of an array that is kept
+_BUFFER = 1 << 16  # bytes read at once
+
+
+@dataclass(frozen=True)
+class StoredTag:
+    """An array that stays in the file.
+
+    Attributes:
+        offset, nbytes: where it is; it lies within the file.
+    """
+
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Tags:
+    """What a file says.
+
+    Attributes:
+        version: 3 or 4.
+        order: byte order of the values, also of those in `StoredTag`.
+        root: name -> group, number, text, list of numbers, or `StoredTag`; entries without a name are called by their place, from "0" on.
+    """
+
+    version: int
+    order: Literal["<", ">"]
+    root: dict[str, Any]
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The value at names joined with "/"."""
+        return find(self.root, path, default)
+
+
+def find(group: Mapping[str, Any], path: str, default: Any = None) -> Any:
+    """The value at names joined with "/", from a group on."""
+    found: Any = group
+    for name in path.split("/"):
+        if not isinstance(found, dict) or name not in found:
+            return default
+        found = found[name]
+    return found
+
+
+def is_tag_file(head: bytes) -> bool:
+    """True where a file begins as one of version 3 or 4."""
+    if len(head) < 24 or head[:3] != b"\0\0\0" or head[3] not in (3, 4):
+        return False
+    at = 8 if head[3] == 3 else 12
+    return head[at : at + 3] == b"\0\0\0" and head[at + 3] <= 1 and head[at + 4] <= 1 and head[at + 5] <= 1
+
+
+def read_tags(path: str) -> Tags:
+    """Read the tags of a file.
+
+    Raises:
+        MissingSourceError, SourceError: it cannot be read.
+        FormatError: it is not a tag file, or garbled.
+        TruncatedSourceError: it ends before its tags do, or before an array in it does.
+    """
+    fd = open_file(path)
+    try:
+        return _Parser(path, fd).tags()
+    except OSError as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
+    finally:
+        os.close(fd)
+
+
+class _Parser:
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+        self.size = os.fstat(fd).st_size
+        self.at = 0
+        self.buffer = b""
+        self.first = 0  # byte of the file that the buffer begins with
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        a = self.at - self.first
+        if a < 0 or a + size > len(self.buffer):
+            if size > self.size - self.at:
+                raise TruncatedSourceError(f"{self.path}: its tags go on beyond byte {self.at + size:,}, the file has {self.size:,}; it looks truncated")
+            self.buffer = read_open(self.fd, max(size, _BUFFER), self.at)
+            self.first, a = self.at, 0
+            if len(self.buffer) < size:
+                raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes at byte {self.at:,}, found {len(self.buffer):,}")
+        self.at += size
+        return self.buffer[a : a + size]
+
+    def numbers(self, count: int) -> tuple[int, ...]:
+        return struct.unpack(f">{count}{self.word}", self.take(count * self.width))
+
+    def garbled(self, what: str) -> FormatError:
+        return FormatError(f"{self.path}: garbled tags: {what}, before byte {self.at:,}")
+
+    def tags(self) -> Tags:
+        head = self.take(16) if self.size >= 16 else b""
+        version = int.from_bytes(head[:4], "big")
+        if version not in (3, 4):
+            raise FormatError(f"{self.path}: expected a DigitalMicrograph file of version 3 or 4, it begins with {head[:4]!r}")
+        self.dm4 = version == 4
+        self.word, self.width = ("Q", 8) if self.dm4 else ("I", 4)
+        self.at = 4 + self.width
+        little = int.from_bytes(self.take(4), "big")
+        if little > 1:
+            raise self.garbled(f"expected 0 or 1 for the byte order, found {little}")
+        self.order: Literal["<", ">"] = "<" if little else ">"
+        root: dict[str, Any] = {}
+        self.fill(root)
+        return Tags(version, self.order, root)
+
+    def fill(self, root: dict[str, Any]) -> None:
+        """Read the root group; groups within are kept on a list, so that no depth can exhaust python's stack."""
+        self.take(2)
+        open_groups = [(root, self.numbers(1)[0], 0)]
+        count = 0
+        while open_groups:
+            group, total, done = open_groups.pop()
+            while done < total:
+                count += 1
+                if count > _MOST_TAGS:
+                    raise self.garbled(f"more than {_MOST_TAGS:,} tags")
+                kind, length = struct.unpack(">BH", self.take(3))
+                if length > _MOST_NAME:
+                    raise self.garbled(f"a name of {length:,} bytes")
+                name = self.take(length).decode("latin1") or str(done)
+                if self.dm4:
+                    self.take(8)
+                done += 1
+                if kind == _VALUE:
+                    group[name] = self.value(name)
+                elif kind == _GROUP:
+                    self.take(2)
+                    inner: dict[str, Any] = {}
+                    group[name] = inner
+                    open_groups.append((group, total, done))
+                    if len(open_groups) > _MOST_DEPTH:
+                        raise self.garbled(f"groups more than {_MOST_DEPTH} deep")
+                    group, total, done = inner, self.numbers(1)[0], 0
+                else:
+                    raise self.garbled(f"expected a group (20) or a value (21), found {kind}")
+
+    def value(self, name: str) -> Any:
+        is_data = name == "Data"
+        name = name[:40]  # as it is called in messages
+        if self.take(4) != b"%%%%":
+            raise self.garbled(f"expected the mark of a value of {name!r}")
+        length = self.numbers(1)[0]
+        if not 1 <= length <= _MOST_TYPE:
+            raise self.garbled(f"the type of {name!r} has {length:,} numbers")
+        kind = self.numbers(length)
+        dtype, count = self.dtype(kind, name)
+        nbytes = dtype.itemsize * count
+        if nbytes > self.size - self.at:
+            raise TruncatedSourceError(
+                f"{self.path}: {name!r} at byte {self.at:,} is {nbytes:,} bytes long, the file has {self.size - self.at:,} more; it looks truncated"
+            )
+        text = kind[0] == _TEXT or kind[:2] == (_ARRAY, 4)
+        array = kind[0] in (_ARRAY, _TEXT)
+        if array and (is_data or nbytes > _MOST_TEXT or (count > _MOST_NUMBERS and not text)):
+            self.at += nbytes
+            return StoredTag(self.at - nbytes, nbytes)
+        raw = self.take(nbytes)
+        if text:
+            return raw.decode("utf-16-le" if self.order == "<" else "utf-16-be", "replace").rstrip("\0")
+        found = np.frombuffer(raw, dtype, count).tolist()
+        found = [list(v) if isinstance(v, tuple) else v for v in found]
+        return found if array else found[0]
+
+    def dtype(self, kind: tuple[int, ...], name: str) -> tuple[np.dtype, int]:
+        """Element and number of elements of a type."""
+        count = 1
+        if kind[0] == _TEXT and len(kind) == 2:
+            return np.dtype(self.order + "u2"), kind[1]
+        if kind[0] == _ARRAY and len(kind) > 2:
+            kind, count = kind[1:-1], kind[-1]
+        if len(kind) == 1 and kind[0] in TYPES:
+            return np.dtype(TYPES[kind[0]]).newbyteorder(self.order), count
+        if kind[0] == _RECORD and len(kind) >= 3 and len(kind) == 3 + 2 * kind[2] and all(k in TYPES for k in kind[4::2]) and kind[2]:
+            return np.dtype([(f"f{n}", np.dtype(TYPES[k]).newbyteorder(self.order)) for n, k in enumerate(kind[4::2])]), count
+        raise self.garbled(f"the type of {name!r} is {list(kind[:8])}, which is not known")
+
+
+def plain(group: Mapping[str, Any], most: int = 2000) -> dict[str, Any]:
+    """A group as attributes: without what stays in the file, at most `most` values of it in their order (a long text counts as several)."""
+    left = most
+
+    def copied(of: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal left
+        made: dict[str, Any] = {}
+        for name, value in of.items():
+            if left <= 0:
+                break
+            left -= 1 + len(name) // 64 + (len(value) // 64 if isinstance(value, str) else 0)
+            if isinstance(value, dict):
+                inner = copied(value)
+                if inner:
+                    made[name] = inner
+            elif not isinstance(value, StoredTag):
+                made[name] = value
+        return made
+
+    return copied(group)

@@ -1,0 +1,288 @@
+"""Finds the missing files of a series that is numbered by the names of its files.
+
+Files are a series where their names are alike but for numbers that grow from file to file, one of which counts: at least half of the
+files (of a step other than 1, more than half) are the smallest step from the next one, and all others a multiple of it. So
+`img_000, img_010, img_020` is a step of 10 and no hole, `img_1, img_2, img_4` lacks one file. Where two or more numbers count, none of them
+from file to file (`z0_t0, z0_t1, z1_t0, …`), they are a grid, of which at least three quarters are there.
+
+No counter are dates and times (8 digits or more, without a zero before them), numbers with a unit (`300K`) and fractions (`1.5`). A hole of more
+than ten times as many files as there are is none. A file that is there and was not named was left out on purpose: the series closes
+up over it. What is lost before the first file or behind the last one no name tells.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from vfs.errors import MissingSourceError
+from vfs.model.stored import Absence
+
+_MOST_GONE = 10  # times as many files missing as are there
+_GRID = 0.75  # of the places of a grid, so many are there at least
+_MOST_NAMED = 1000  # missing files that are named
+_DATE = 8  # digits
+_START = np.zeros(1, np.int64)
+_UNIT = re.compile(r" ?(?:[kM]?e?V|[kmunpµ]?[msAVTWL]|[kMG]?Hz|K|C|deg|Å|%)(?![A-Za-z0-9])|\.[0-9]{1,2}(?![0-9])")
+_FRACTION = re.compile(r"[0-9]\.$")
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The frames of files that follow one another.
+
+    Attributes:
+        first: int64[files], index of the first frame of each file.
+        frames: how many there are in all, with those of missing files.
+        absent: the missing files.
+    """
+
+    first: np.ndarray
+    frames: int
+    absent: tuple[Absence, ...] = ()
+
+
+def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
+    """Put files one after the other, with room for those that are missing by the numbers in the names.
+
+    Args:
+        paths: of the files, in their order.
+        counts: frames of each file. A missing one has as many as the others; where these differ, none are left out for it.
+    """
+    if len(paths) == 1:
+        return Joined(_START, int(counts[0]))
+    n = np.asarray(counts, np.int64)
+    begin = n.cumsum() - n
+    series = _series(paths) if len(paths) > 2 else None
+    if series is None:
+        return Joined(begin, int(n.sum()))
+    each = int(n[0])
+    alike = bool((n[:-1] == each).all() and n[-1] <= each)
+    gone = len(series.gone)
+    said = f"{series.told}: missing, {'one file' if gone == 1 else f'{gone:,} files'} between {os.path.basename(paths[0])} and {os.path.basename(paths[-1])}"
+    if not alike:
+        allowed = "lets the files that are there follow on each other"
+        return Joined(begin, int(n.sum()), (Absence(said, MissingSourceError, allowed, {"files_missing": gone}, series.names),))
+    spans = list(islice(_spans(series.gone, each), 4))
+    said += f" (frame{'s' * (gone * each > 1)} {', '.join(spans[:3])}{', …' * (len(spans) > 3)})"
+    first = series.places * each
+    found = {"files_missing": gone, "frames_missing": gone * each}
+    return Joined(first, int(first[-1] + n[-1]), (Absence(said, MissingSourceError, "shows their frames as blank", found, series.names),))
+
+
+def _spans(gone: np.ndarray, each: int) -> Iterator[str]:
+    """Returns the frames of missing files for messages: "3", "7 to 9"."""
+    for run in np.split(gone, np.flatnonzero(np.diff(gone) != 1) + 1):
+        first, last = int(run[0]) * each, (int(run[-1]) + 1) * each - 1
+        yield f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Series:
+    """A series with holes.
+
+    Attributes:
+        places: int64[files], where each file stands among all; gone: int64[m], where the missing ones do.
+        names: paths of missing files, as far as they can be told.
+        told: what the first of them are called, for messages.
+    """
+
+    places: np.ndarray
+    gone: np.ndarray
+    names: tuple[str, ...]
+    told: str
+
+
+@dataclass(frozen=True, eq=False)
+class _NumberedNames:
+    """Names that are alike but for numbers.
+
+    Attributes:
+        texts: what stands before, between and behind the numbers.
+        digits: list[files] for each number.
+        numbers: int64[numbers, files].
+    """
+
+    texts: tuple[str, ...]
+    digits: list[list[str]]
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, before: str, between: Sequence[str], behind: str) -> _NumberedNames | None:
+        """Read names; None where they differ in more than numbers.
+
+        Args:
+            between: of each name, what is not the same in all.
+        """
+        if all(map(_is_number, between)):
+            texts, digits = ["", ""], [list(between)]
+        else:
+            split = [re.split(r"([0-9]+)", text) for text in between]
+            texts = split[0][::2]
+            if len(texts) < 2 or any(parts[::2] != texts for parts in split):
+                return None
+            digits = [list(column) for column in zip(*[parts[1::2] for parts in split], strict=True)]
+        if max(len(text) for column in digits for text in column) > 18:
+            return None
+        every = (before + texts[0], *texts[1:-1], texts[-1] + behind)
+        return cls(every, digits, np.array([list(map(int, column)) for column in digits], np.int64))._varying()
+
+    def _varying(self) -> _NumberedNames | None:
+        """Returns the same names, with numbers that are equal in all of them taken for text."""
+        texts, keep = [self.texts[0]], []
+        for k, column in enumerate(self.digits):
+            if len(set(column)) > 1:
+                keep.append(k)
+                texts.append(self.texts[k + 1])
+            else:
+                texts[-1] += column[0] + self.texts[k + 1]
+        return _NumberedNames(tuple(texts), [self.digits[k] for k in keep], self.numbers[keep]) if keep else None
+
+    def counts(self, k: int) -> bool:
+        """Returns False where a number is a date, has a unit, or is part of a fraction."""
+        column, behind = self.digits[k], self.texts[k + 1]
+        if min(map(len, column)) >= _DATE and not any(text.startswith("0") for text in column):
+            return False
+        return not (_UNIT.match(behind) or self._is_fraction(k) or (behind == "." and k + 1 < len(self.digits) and self._is_fraction(k + 1)))
+
+    def _is_fraction(self, k: int) -> bool:
+        """Returns True for one or two digits after "1."."""
+        before = self.texts[k]
+        return max(map(len, self.digits[k])) < 3 and (_FRACTION.search(before) is not None or (k > 0 and before == "."))
+
+    def name(self, numbers: Sequence[int]) -> str:
+        """Returns the name with other numbers, padded with zeros as the others are."""
+        out = [self.texts[0]]
+        for number, column, text in zip(numbers, self.digits, self.texts[1:], strict=True):
+            out += [str(number).zfill(next((len(digits) for digits in column if digits[0] == "0" and len(digits) > 1), 0)), text]
+        return "".join(out)
+
+
+def _alike(texts: Sequence[str]) -> int:
+    """Returns how many characters all texts begin with, without digits at their end."""
+    first, last = min(texts), max(texts)
+    n = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return len(first[:n].rstrip("0123456789"))
+
+
+def _even(texts: Sequence[str]) -> bool:
+    """Returns True where all numbers are the same step apart, as in most series: a quick check."""
+    if not all(map(_is_number, texts)):
+        return False
+    numbers = list(map(int, texts))
+    step = numbers[1] - numbers[0]
+    return step != 0 and numbers == list(range(numbers[0], numbers[0] + step * len(numbers), step))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _series(paths: Sequence[str]) -> _Series | None:
+    """Find the series that files belong to and its holes; None where there are no holes or no series."""
+    start = _alike(paths)
+    end = min(_alike([path[::-1] for path in paths]), min(map(len, paths)) - start)
+    between = [path[start : len(path) - end] for path in paths]
+    names = None if _even(between) else _NumberedNames.of(paths[0][:start], between, paths[0][len(paths[0]) - end :])
+    if names is None:
+        return None
+    if names.numbers[0, 0] > names.numbers[0, -1]:  # named backwards
+        back = _of_names(_NumberedNames(names.texts, [column[::-1] for column in names.digits], names.numbers[:, ::-1]))
+        if back is None:
+            return None
+        last = len(back.places) + len(back.gone) - 1
+        return _Series(last - back.places[::-1], last - back.gone[::-1], back.names, back.told)
+    return _of_names(names)
+
+
+def _of_names(names: _NumberedNames) -> _Series | None:
+    counters = [k for k in range(len(names.digits)) if names.counts(k)]
+    growing = [k for k in counters if (np.diff(names.numbers[k]) > 0).all()]
+    steps = {k: _step(names.numbers[k]) for k in growing}
+    if any(step and int(np.ptp(names.numbers[k])) == step * (names.numbers.shape[1] - 1) for k, step in steps.items()):
+        return None  # a number that counts without a hole
+    k = next((k for k in growing if steps[k]), None)
+    if k is not None:
+        return _of_one(names, k, steps[k])
+    return _of_grid(names) if len(counters) == len(names.digits) > 1 and not growing else None
+
+
+def _step(numbers: np.ndarray) -> int:
+    """Find the step of a counter from its values in ascending order; 0 where they do not count."""
+    gaps = np.diff(numbers)
+    step = int(gaps.min())
+    alike = int((gaps == step).sum())
+    missing = int(gaps.sum()) // step - len(gaps)
+    good = 2 * alike + (step == 1) > len(gaps) and not (gaps % step).any() and missing <= _MOST_GONE * len(numbers)
+    return step if good else 0
+
+
+def _of_one(names: _NumberedNames, k: int, step: int) -> _Series | None:
+    """Find the holes of a series that number `k` of the names counts."""
+    values = names.numbers[k]
+    places = (values - values[0]) // step
+    gone = np.setdiff1d(np.arange(places[-1] + 1), places, assume_unique=True)
+    called = [names.name([int(values[0] + place * step)]) for place in gone] if len(names.digits) == 1 else []
+    if called:
+        there = {place for place, name in zip(gone.tolist(), called, strict=True) if os.path.lexists(name)}
+    else:
+        there = {(number - int(values[0])) // step for number in _listed(names, k)}
+    return _closed(places, gone, there, called, f"number {{}} of {names.texts[0]}…{names.texts[-1]}", values[0] + gone * step)
+
+
+def _listed(names: _NumberedNames, k: int) -> set[int]:
+    """Returns the values of number `k` of the names in the folder of the files."""
+    folder, start = os.path.split(names.texts[0])
+    pattern = re.compile("([0-9]+)".join(map(re.escape, (start, *names.texts[1:]))))
+    try:
+        hits = [pattern.fullmatch(name) for name in os.listdir(folder or ".")]
+    except OSError:
+        return set()
+    return {int(hit[k + 1]) for hit in hits if hit and len(hit[k + 1]) <= 18}
+
+
+def _of_grid(names: _NumberedNames) -> _Series | None:
+    """Find the holes of a series that two or more numbers count, the last one fastest."""
+    axes = []
+    for column in names.numbers:
+        values = np.unique(column)
+        step = _step(values)
+        if not step:
+            return None
+        axes.append(np.arange(values[0], values[-1] + 1, step))
+    shape = [len(axis) for axis in axes]
+    if math.prod(shape) * _GRID > names.numbers.shape[1]:
+        return None
+    at = [np.searchsorted(axis, column) for axis, column in zip(axes, names.numbers, strict=True)]
+    places = np.ravel_multi_index(tuple(at), shape)
+    if not (np.diff(places) > 0).all() or places[-1] + 1 == len(places):
+        return None
+    gone = np.setdiff1d(np.arange(places[-1]), places, assume_unique=True)  # it may have been stopped before the last place
+    positions = np.unravel_index(gone, shape)
+    called = [names.name(numbers) for numbers in zip(*[axis[i].tolist() for axis, i in zip(axes, positions, strict=True)], strict=True)]
+    there = {place for place, name in zip(gone.tolist(), called, strict=True) if os.path.lexists(name)}
+    return _closed(places, gone, there, called)
+
+
+def _closed(
+    places: np.ndarray, gone: np.ndarray, there: set[int], called: Sequence[str], unnamed: str = "", numbers: np.ndarray | None = None
+) -> _Series | None:
+    """Returns the series without those missing files that are `there`: somebody left them out on purpose."""
+    keep = np.array([place not in there for place in gone.tolist()], bool)
+    if not keep.any():
+        return None
+    gone = gone[keep]
+    every = np.sort(np.concatenate([places, gone]))
+    names = tuple(name for name, kept in zip(called, keep.tolist(), strict=True) if kept) if called else ()
+    if names:
+        told = ", ".join([names[0], *map(os.path.basename, names[1:3])])
+    else:
+        assert numbers is not None
+        told = unnamed.format(", ".join(map(str, numbers[keep][:3].tolist())))
+    return _Series(np.searchsorted(every, places), np.searchsorted(every, gone), names[:_MOST_NAMED], told + ", …" * (len(gone) > 3))

@@ -1,0 +1,1 @@
+"""How TIFF files are built, for the formats that are TIFF: headers, pages, pages that are alike."""

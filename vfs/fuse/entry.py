@@ -1,0 +1,217 @@
+"""Where a user's mounts are written down, for whoever asks later.
+
+    $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in the folder for temporary files
+        pid                         number of the server, which holds a lock (flock) on this file as long as it lives
+        status.json                 see `vfs.fuse.status`; written anew about each second when something changed
+        readers                     see `vfs.fuse.readers`
+        log                         of a mount in the background; stays until the next mount there, at most a week
+
+All of it is for the user only (0700, 0600), and a folder that others could write to is not used. What a server that died has left behind is
+recognised by its lock, so that neither a number that is given out again nor another container can be taken for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from itertools import count
+from typing import Any
+
+from vfs.boundary import not_ours
+from vfs.errors import MountError, printable
+from vfs.fuse.readers import FILE as READERS
+
+KEPT = 7 * 86400  # seconds that the log of a mount stays that has ended
+PID, STATUS, LOG = "pid", "status.json", "log"
+
+
+def _in_runtime_folder() -> list[str]:
+    """Folders of ours that a runtime folder of this user is for: the one we are told of, then the usual one."""
+    named = [os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"]
+    return [os.path.join(name, "vfs") for name in dict.fromkeys(named) if os.path.isabs(name) and not not_ours(name)]
+
+
+def _in_temporary_folder() -> str:
+    return os.path.join(tempfile.gettempdir(), f"vfs-{os.geteuid()}")
+
+
+def home() -> str:
+    """The folder that mounts of this user are written down in; made where it is not there.
+
+    Raises:
+        MountError: there is none that is ours alone.
+    """
+    told = os.environ.get("XDG_RUNTIME_DIR")
+    usual = _in_runtime_folder()
+    path = ""
+    try:
+        path = usual[0] if told and usual else _in_temporary_folder()
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+    except OSError as error:
+        raise MountError(error.errno or errno.EIO, f"no folder for the state of mounts: {printable(path)}: {error.strerror}; set XDG_RUNTIME_DIR") from None
+    if fault := not_ours(path):
+        raise MountError(errno.EPERM, f"{printable(path)}: expected a folder of yours alone: {fault}; remove it, or set XDG_RUNTIME_DIR")
+    return path
+
+
+def _homes() -> list[str]:
+    """The folders that mounts of this user may be written down in."""
+    names = _in_runtime_folder()
+    with suppress(OSError):
+        names.append(_in_temporary_folder())
+    return [name for name in names if not not_ours(name)]
+
+
+def _name(point: str) -> str:
+    """A name for a mount point that says which it is."""
+    word = re.sub(r"[^A-Za-z0-9]+", "-", os.path.basename(point)).strip("-")[:32]
+    return f"{word or 'mount'}-{blake2b(os.fsencode(point), digest_size=4).hexdigest()}"
+
+
+def _locked(folder: str, flags: int) -> int | None:
+    """Open the pid file of an entry and lock it. None: another process has it.
+
+    Raises:
+        FileNotFoundError: there is none (any more).
+    """
+    fd = os.open(os.path.join(folder, PID), flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_nlink == 0:  # somebody cleared it meanwhile
+            raise FileNotFoundError(errno.ENOENT, "cleared", folder)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def alive(folder: str) -> bool:
+    """True where the server of an entry lives."""
+    try:
+        fd = _locked(folder, os.O_RDWR)
+    except OSError:
+        return False
+    if fd is not None:
+        os.close(fd)
+    return fd is None
+
+
+def _clear(folder: str, fd: int) -> None:
+    """Remove an entry, but its log, whose lock we hold."""
+    for name in (STATUS, STATUS + ".new", READERS, PID):
+        with suppress(OSError):
+            os.unlink(os.path.join(folder, name))
+    with suppress(OSError):
+        os.rmdir(folder)  # stays where there is a log
+    os.close(fd)
+
+
+class Entry:
+    """What is written down of one mount, as long as this process serves it.
+
+    Attributes:
+        folder: of the entry. log: name of its log file, or None.
+
+    Raises:
+        MountError: there is no folder for it.
+    """
+
+    def __init__(self, point: str, log: bool = False) -> None:
+        above = home()
+        base = _name(point)
+        try:
+            self._fd = next(fd for n in count(1) if (fd := self._claimed(os.path.join(above, base if n == 1 else f"{base}-{n}"))) is not None)
+            os.ftruncate(self._fd, 0)
+            os.write(self._fd, b"%d\n" % os.getpid())
+            for name in (STATUS, READERS, LOG):
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.folder, name))
+            self.log = os.path.join(self.folder, LOG) if log else None
+            self.log_fd = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600) if self.log else -1
+        except OSError as error:
+            raise MountError(error.errno or errno.EIO, f"{printable(self.folder)}: cannot be written to: {error.strerror}; set XDG_RUNTIME_DIR") from None
+
+    def _claimed(self, folder: str) -> int | None:
+        """The lock of a folder for us, which is then made; None: another server has it."""
+        self.folder = folder
+        while True:
+            with suppress(FileExistsError):
+                os.mkdir(self.folder, 0o700)
+            with suppress(FileNotFoundError):
+                return _locked(self.folder, os.O_RDWR | os.O_CREAT)
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Write the status. Whoever reads it sees the old one or the new one, whole.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        new = os.path.join(self.folder, STATUS + ".new")
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+        os.replace(new, os.path.join(self.folder, STATUS))
+
+    def end(self, stays: bool = False) -> None:
+        """Remove what is written down, but the log.
+
+        Args:
+            stays: remove nothing: the mount stays without a server.
+        """
+        if self.log_fd >= 0:
+            os.close(self.log_fd)
+        if stays:
+            os.close(self._fd)
+        else:
+            _clear(self.folder, self._fd)
+
+
+def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
+    """(folder, its status, None or, where the server has died, its lock) of what this user has mounted. Old logs are removed on the way.
+
+    Whoever gets a lock has to `drop` it or `keep` it.
+    """
+    for above in _homes():
+        for name in sorted(os.listdir(above)):
+            folder = os.path.join(above, name)
+            if not_ours(folder):
+                continue
+            try:
+                fd = _locked(folder, os.O_RDWR)
+            except OSError:
+                _remove_old_log(folder)
+                continue
+            try:
+                with open(os.path.join(folder, STATUS)) as file:
+                    found = json.load(file)
+                if not isinstance(found, dict) or not isinstance(found.get("mountpoint"), str):
+                    raise ValueError
+            except (OSError, ValueError):  # not mounted yet, or not any more
+                if fd is not None:
+                    _clear(folder, fd)
+                continue
+            yield folder, found, fd
+
+
+drop, keep = _clear, os.close
+
+
+def _remove_old_log(folder: str) -> None:
+    log = os.path.join(folder, LOG)
+    with suppress(OSError):
+        if os.lstat(log).st_mtime < time.time() - KEPT:
+            os.unlink(log)
+            os.rmdir(folder)

@@ -1,0 +1,277 @@
+"""Mount points: what is mounted where, who uses it, whether mounting can work, and taking it away."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+from vfs.errors import MountError, printable
+
+log = logging.getLogger("vfs.fuse")
+
+KIND = "fuse.vfs"  # type of our mounts in /proc/self/mountinfo
+DEVICE = "/dev/fuse"
+CONFIG = "/etc/fuse.conf"  # of fusermount
+PATIENCE = 3.0  # seconds that whoever serves a mount gets to answer
+T = TypeVar("T")
+CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
+
+
+class Mounted(NamedTuple):
+    """A line of /proc/self/mountinfo: number of the mount, "major:minor" of its device, file system type."""
+
+    id: int
+    device: str
+    kind: str
+
+
+def _table() -> Iterator[tuple[str, Mounted, bytes]]:
+    """(mount point, what is mounted there, options of the file system) of all that is mounted, later ones on top of earlier ones."""
+    with open("/proc/self/mountinfo", "rb") as table:
+        for line in table:
+            fields, _, rest = line.partition(b" - ")
+            parts = fields.split()
+            kind, *_, options = rest.split()
+            name = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), parts[4])
+            yield os.fsdecode(name), Mounted(int(parts[0]), parts[2].decode(), kind.decode()), options
+
+
+def mounted(point: str) -> Mounted | None:
+    """What is mounted on a directory (absolute, without links), the topmost; None: nothing."""
+    return {name: mount for name, mount, _ in _table()}.get(point)
+
+
+def place(mount: Mounted) -> str | None:
+    """Where a mount is now: a folder above its mount point may have got another name. None: nowhere, or something else is mounted over it."""
+    on_top = {name: found for name, found, _ in _table()}
+    return next((name for name, found in on_top.items() if found == mount), None)
+
+
+def ours() -> dict[str, Mounted]:
+    """Mount point -> mount, of the mounts of vfs that this user has made."""
+    mine = b"user_id=%d" % os.geteuid()
+    return {name: mount for name, mount, options in _table() if mount.kind == KIND and mine in options.split(b",")}
+
+
+def users(mount: Mounted, *, detached: bool) -> list[str]:
+    """Processes that have something of a mount open, mapped, or as their folder, as far as we may see: "name (pid 123)".
+
+    Asks the kernel by the number of the mount, so it also works once the mount is detached, and never asks the file system itself.
+
+    Args:
+        detached: the mount was taken away. Where nobody used it any more, its numbers are free: the next mount, whoever makes it, gets them. Who uses
+            that one sees it mounted.
+    """
+    major, minor = map(int, mount.device.split(":"))
+    device = f" {major:02x}:{minor:02x} "
+    found = []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        with suppress(OSError):
+            if pid != os.getpid() and _uses(f"/proc/{pid}", mount.id, device) and not (detached and _sees(f"/proc/{pid}", mount)):
+                with open(f"/proc/{pid}/comm", errors="replace") as file:
+                    found.append(f"{printable(file.read().strip())} (pid {pid})")
+    return found
+
+
+def _uses(process: str, number: int, device: str) -> bool:
+    for name in ("cwd", "root"):
+        with suppress(OSError):
+            fd = os.open(f"{process}/{name}", os.O_PATH | os.O_CLOEXEC)
+            try:
+                if _mount_number(f"/proc/self/fdinfo/{fd}") == number:
+                    return True
+            finally:
+                os.close(fd)
+    for fd_name in os.listdir(f"{process}/fdinfo"):
+        with suppress(OSError):
+            if _mount_number(f"{process}/fdinfo/{fd_name}") == number:
+                return True
+    with open(f"{process}/maps", errors="replace") as maps:
+        return any(device in line for line in maps)
+
+
+def _sees(process: str, mount: Mounted) -> bool:
+    """Whether something with a number of a mount is mounted where a process can see it."""
+    with open(f"{process}/mountinfo") as table:
+        return any(int(line.split()[0]) == mount.id or line.split()[2] == mount.device for line in table)
+
+
+def _mount_number(fdinfo: str) -> int:
+    with open(fdinfo) as file:
+        found = re.search(r"^mnt_id:\s*(\d+)", file.read(), re.M)
+    return int(found[1]) if found else -1
+
+
+def resolve(mountpoint: str | os.PathLike[str]) -> str:
+    """A mount point, absolute and without links.
+
+    Raises:
+        MountError: it is not a name.
+    """
+    name = os.fsdecode(mountpoint)
+    if not name or "\0" in name:
+        raise MountError(errno.EINVAL, f"{printable(name)!r} cannot be a mount point: expected the name of an empty folder")
+    found = _in_time(lambda: _resolved(name))
+    if found is None:
+        raise MountError(errno.ETIMEDOUT, f"{printable(name)}: a mount above does not answer; if its server is stopped: kill -CONT, or unmount it first")
+    return found
+
+
+def _resolved(name: str) -> str:
+    """A name, absolute and without links. What is mounted there is not asked: its server may be stopped."""
+    above, last = os.path.split(os.path.abspath(name) if os.path.basename(name.rstrip("/")) in ("", ".", "..") else name.rstrip("/"))
+    point = os.path.join(os.path.realpath(above), last)
+    return point if mounted(point) else os.path.realpath(name)
+
+
+def _in_time(call: Callable[[], T]) -> T | None:
+    """What a call returns; None where it waits for a server that does not answer, as one that was stopped.
+
+    Raises:
+        OSError: the call did.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except Exception as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return answer.result(PATIENCE)
+    except TimeoutError:
+        return None
+
+
+def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
+    """Raises:
+    MountError: the mount point lies in a folder that is to be shown there: the server would wait for its own answers, and everybody for it.
+    """
+    point, root = resolve(mountpoint), os.path.realpath(folder)
+    if point == root or point.startswith(root.rstrip("/") + "/"):
+        raise MountError(errno.EINVAL, f"{printable(point)}: lies in {printable(root)}, which is to be shown there; choose a mount point outside of it")
+
+
+def fusermount(version: int) -> str | None:
+    """The helper that a libfuse of that version calls where it may not mount by itself."""
+    return shutil.which("fusermount3" if version == 3 else "fusermount")
+
+
+def detach(point: str, lazy: bool = False) -> tuple[int, str]:
+    """Unmount, `lazy` also where it is in use.
+
+    Returns: (0, "") or the error number and what was said.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_follow, detach = 8, 2  # UMOUNT_NOFOLLOW, MNT_DETACH
+    if libc.umount2(os.fsencode(point), no_follow | (detach if lazy else 0)) == 0:
+        return 0, ""
+    code = ctypes.get_errno()
+    tool = fusermount(3) or fusermount(2)
+    if code != errno.EPERM or tool is None:
+        return code, os.strerror(code)
+    done = subprocess.run([tool, "-u", *(["-z"] if lazy else []), point], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    said = printable(done.stderr.strip())
+    if done.returncode == 0:
+        return 0, ""
+    return errno.EBUSY if "busy" in said else errno.EPERM, said
+
+
+def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allow_other: bool = False) -> str:
+    """Find out whether mounting there can work. A mount of ours whose server died is cleared, with a line in the log.
+
+    Args:
+        version: of libfuse, 2 or 3; None: not known yet.
+        allow_other: others than the mounting user are to be let in.
+
+    Returns: the mount point, absolute and without links.
+
+    Raises:
+        MountError: it cannot work; the message says why and what to do.
+    """
+    point = resolve(mountpoint)
+    shown = printable(point)
+    _check_device()
+    mount = mounted(point)
+    if mount is not None and mount.kind.startswith("fuse"):
+        _check_mounted(point, mount)
+    try:
+        names = os.listdir(point)
+    except FileNotFoundError:
+        raise MountError(errno.ENOENT, f"{shown}: no such folder; make it first: mkdir -p {shown}") from None
+    except NotADirectoryError:
+        raise MountError(errno.ENOTDIR, f"{shown}: expected an empty folder to mount on, found a file") from None
+    except OSError as error:
+        raise MountError(error.errno or errno.EIO, f"{shown}: cannot be mounted on: {error.strerror}") from None
+    if names:
+        held = printable(names[0]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        raise MountError(errno.ENOTEMPTY, f"{shown}: expected an empty folder to mount on, it holds {held}")
+    if os.geteuid() != 0:
+        if version and fusermount(version) is None:
+            package = "fuse3" if version == 3 else "fuse"
+            raise MountError(errno.EPERM, f"not permitted to mount: there is no fusermount; install it (apt install {package}, dnf install {package})")
+        if allow_other and not _others_may():
+            raise MountError(errno.EPERM, f"--allow-other: not permitted: {CONFIG} has no line user_allow_other; root can add it")
+        if not os.access(point, os.W_OK):
+            raise MountError(errno.EACCES, f"{shown}: not permitted to mount there: you cannot write to that folder; choose one of your own")
+    return point
+
+
+def _others_may() -> bool:
+    """False where fusermount will refuse users who let others in."""
+    try:
+        with open(CONFIG, errors="replace") as file:
+            return any(line.strip() == "user_allow_other" for line in file)
+    except OSError:
+        return True  # let fusermount say it
+
+
+def _check_device() -> None:
+    """Raises:
+    MountError: there is no /dev/fuse that we could use.
+    """
+    try:
+        os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
+    except PermissionError as error:
+        raise MountError(errno.EACCES, f"not permitted to open {DEVICE}: {error.strerror}; it should have mode 0666 for all users; {CONTAINER}") from None
+    except OSError as error:
+        raise MountError(errno.ENODEV, f"no {DEVICE} ({error.strerror}): load the kernel module: modprobe fuse (as root); {CONTAINER}") from None
+
+
+def _check_mounted(point: str, mount: Mounted) -> None:
+    """Clear a dead mount of ours.
+
+    Raises:
+        MountError: it is alive, or not ours.
+    """
+    shown = printable(point)
+    if not dead(point):
+        hint = f"vfs unmount {shown}" if mount.kind == KIND else f"fusermount -u {shown}"
+        raise MountError(errno.EBUSY, f"{shown}: something is mounted there already ({mount.kind}); to end that: {hint}")
+    if mount.kind != KIND:
+        raise MountError(errno.ENOTCONN, f"{shown}: a dead mount of type {mount.kind} is in the way; clear it with fusermount -u {shown}")
+    code, said = detach(point, lazy=True)
+    if code:
+        raise MountError(code, f"{shown}: a mount whose server died is in the way and cannot be cleared: {said}; try fusermount -uz {shown}")
+    log.warning("%s: cleared a mount whose server had died", shown)
+
+
+def dead(point: str) -> bool:
+    """True where something is mounted whose server is gone. One that does not answer is not."""
+    try:
+        _in_time(lambda: os.statvfs(point))  # always asks the server; the kernel may still know what `stat` wants
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return False

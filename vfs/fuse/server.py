@@ -1,0 +1,335 @@
+"""Serving: the loop in the main thread of a process, and that process when `vfs.mount()` starts it."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import logging
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from vfs.errors import MountError, OptionError, VfsError, printable
+from vfs.fuse.askers import EVERYBODY, Askers
+from vfs.fuse.ending import Ending
+from vfs.fuse.entry import Entry
+from vfs.fuse.heap import give_back, share_heap
+from vfs.fuse.logs import Line, Stderr
+from vfs.fuse.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
+from vfs.fuse.readers import Readers
+from vfs.fuse.status import ENDING, Reporter, Status
+from vfs.fuse.view import WORKERS, FuseView, library, loop, version
+from vfs.hierarchy.faces import MountSource, ZarrFace
+from vfs.streams import open_missing
+
+log = logging.getLogger("vfs.fuse")
+
+SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside one, 0.65 instead of 0.11 GB/s (bench: fuse.md)
+SOURCES = WARNINGS = 100  # that a status names
+NOISE = "Ignoring invalid max threads value"  # what libfuse 3 says whenever it starts
+
+
+def serve(
+    folder: MountSource,
+    mountpoint: str | os.PathLike[str],
+    *,
+    sources: Sequence[str] = (),
+    allow_other: bool = False,
+    workers: int | None = None,
+    direct_io: bool = False,
+    ready: Callable[[], None] | None = None,
+    watch: Callable[[Status], None] | None = None,
+    to_log: bool = False,
+    leave: Callable[[], bool] = lambda: True,
+    debug: bool = False,
+) -> Status:
+    """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it. Must run in the main thread.
+
+    Args:
+        folder: what to show. Its arrays should use the buffered backend: a source that shrinks kills the process that reads its map.
+        mountpoint: an existing, empty folder.
+        sources: what is shown, for `vfs mounts` and other programs: the file that names each data set.
+        allow_other: let in others than the user who mounts, to what they could read from the files themselves: see `vfs.fuse.askers`.
+        workers: reads that are answered from sources side by side; None: one a core, at least four.
+        ready: called once when the mount answers, in another thread.
+        watch: told the status then, about each second when something changed, and at the end.
+        to_log: from then on stdout and stderr are the log file of the mount's entry.
+        leave: asked when a signal comes whether the mount is to stay, dead, where somebody who read from it still runs (see `vfs.fuse.ending`).
+        debug: libfuse prints every request to stderr, and the log has tracebacks.
+        direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for those who read everything once. Files can then
+            not be mapped to be shared (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
+
+    Returns: the last status.
+
+    Raises:
+        MountError: mounting cannot work; the message says why and what to do.
+        OptionError: `workers` is no number of them.
+    """
+    workers = WORKERS if workers is None else workers
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise OptionError(f"workers={workers!r}: expected a number, at least 1")
+    if threading.current_thread() is not threading.main_thread():
+        raise MountError(errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it")
+    share_heap()
+    module = library()
+    point = prepare(mountpoint, version(module), allow_other)
+    shown = printable(point)
+    mount: list[Mounted] = []
+    named = tuple(os.path.abspath(name) for name in sources[:SOURCES])
+    since = 0.0
+
+    def take() -> Status:
+        return Status(
+            mountpoint=point,
+            device=mount[0].device if mount else "",
+            sources=named,
+            pid=os.getpid(),
+            since=since,
+            cached=folder.cache.held,
+            cache_size=folder.cache.limit,
+            log=entry.log if entry else None,
+            libfuse=version(module),
+            warnings=tuple(map(printable, list(folder.warnings)[:WARNINGS])),
+            **_counted(view),
+        )
+
+    ending = Ending(module, shown, lambda: readers.living() if leave() else [])
+    with _switching(), _signals(), _written_down(point, to_log, lambda: bool(ending.left)) as entry:
+        readers = Readers(entry.folder if entry else None)
+
+        def write(status: Status) -> None:  # each second in which something was done
+            give_back()
+            readers.look_again()
+            view.remembered.look(point, list(view.tops), status.requests - status.reads, status.cached)
+            if entry:
+                entry.write(status.document())
+
+        reporter = Reporter(take, write, watch)
+        _warm_up(folder)
+        gc.freeze()  # what is there now stays: looking through it again and again costs a twentieth of opening sets
+        if allow_other:
+            _warn_of_closed(folder)
+        said = _Stderr(debug)
+
+        def init() -> None:  # in a thread of libfuse
+            nonlocal since
+            said.restore()
+            try:
+                since = time.time()
+                mount.extend(filter(None, [mounted(point)]))
+                if to_log and entry:
+                    os.dup2(entry.log_fd, 1)
+                    os.dup2(entry.log_fd, 2)
+                log.info("%s: mounted", shown)
+                reporter.start(ready)
+            except Exception:
+                log.exception("%s: cannot say that the mount is ready", shown)
+
+        view = FuseView(folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io, readers=readers)
+        try:
+            with ending:
+                loop(view, module, point, init, ending)
+        except UnicodeEncodeError:
+            raise MountError(errno.EILSEQ, f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy") from None
+        except RuntimeError as error:  # once mounted, its number only says which way it ended
+            if not mount:
+                reason = said.text() or f"libfuse gave up with code {error}"
+                hint = f"; {CONTAINER}" if "not permitted" in reason else ""
+                raise MountError(errno.EIO, f"{shown}: cannot mount: {printable(reason)}{hint}") from None
+        finally:
+            said.restore()
+            view.failures.close()
+        last = reporter.end()
+    if ending.left:
+        ending.say()
+    else:
+        for gone in mount:
+            _leave(point, gone)
+    return last
+
+
+def _counted(view: FuseView) -> dict[str, int]:
+    """What a server has done: its counters, and the cache's."""
+    counted = view.counters.totals()
+    counted["hits"] += view.folder.cache.hits
+    counted["misses"] += view.folder.cache.misses
+    return counted
+
+
+@contextmanager
+def _written_down(point: str, to_log: bool, stays: Callable[[], bool]) -> Iterator[Entry | None]:
+    """The entry of a mount as long as it lasts, or, where it stays dead, longer. Without a folder for it we go on, unless a log is to be there."""
+    try:
+        entry = Entry(point, to_log)
+    except MountError as error:
+        if to_log:
+            raise
+        log.warning("%s; `vfs mounts` will not know of it", error)
+        yield None
+        return
+    try:
+        yield entry
+    finally:
+        entry.end(stays())
+
+
+def _leave(point: str, mount: Mounted) -> None:
+    """Make sure that nothing stays mounted; say who is left without the files they had open."""
+    where = place(mount)  # not where it was mounted, if a folder above has another name now
+    if where is not None and dead(where):
+        detach(where, lazy=True)
+    who = users(mount, detached=True)
+    if who:
+        log.warning("%s: unmounted while in use by %s; what they have open there fails from now on", printable(point), ", ".join(who))
+
+
+def _warm_up(folder: MountSource) -> None:
+    """Read a few elements of every array, so that kernels are compiled and loaded before anybody waits for them.
+
+    A source that cannot be read does not matter here: whoever reads it later gets the error.
+    """
+    for face in folder.faces.values():
+        if isinstance(face, ZarrFace) and face.zarr_format == 3:
+            for path, array in face.arrays.items():
+                try:
+                    array.read(tuple(slice(0, 2) for _ in array.shape))
+                except (VfsError, MemoryError) as error:
+                    log.warning("%s", printable(f"{path}: cannot be read now: {error}"))
+
+
+def _warn_of_closed(folder: MountSource) -> None:
+    """Say what is not shown to others though they are let in."""
+    askers = Askers(lambda: (0, 0, 0))
+    for file in dict.fromkeys(filter(None, (askers.kept_by(folder.sources(name, True), EVERYBODY) for name in folder.faces))):
+        log.warning(
+            "%s: its data are shown only to those who may read that file themselves (chmod go+r FILE, and go+x of its folders, changes that)", printable(file)
+        )
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Until `Ending` takes the signals that end a mount, they end us at once: nothing is mounted yet, and an exception of a handler gets lost where
+    it strikes inside a callback of the compiler.
+    """
+    taken = {number: handler for number in ENDING if callable(handler := signal.getsignal(number))}
+    for number in taken:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in taken.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _switching() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+class _Stderr:
+    """Takes what libfuse and fusermount say on stderr until `restore`: the only place where they tell why mounting failed.
+
+    Args:
+        off: leave stderr alone.
+    """
+
+    def __init__(self, off: bool) -> None:
+        self.kept = self.file = -1
+        with suppress(OSError):  # stderr is closed: nothing to take
+            if not off:
+                self.kept = os.dup(2)
+                sys.stderr.flush()
+                self.file = os.memfd_create("stderr")
+                os.dup2(self.file, 2)
+
+    def restore(self) -> None:
+        """Give stderr back."""
+        kept, self.kept = self.kept, -1
+        if kept >= 0:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+    def text(self) -> str:
+        """What was said, in one line."""
+        if self.file < 0:
+            return ""
+        lines = os.pread(self.file, 1 << 16, 0).decode(errors="replace").splitlines()
+        return "; ".join(line.strip() for line in lines if line.strip() and not line.startswith(NOISE))
+
+
+def main() -> None:
+    """The process that `vfs.fuse.process` starts. Reads a pickled (parent's pid, mount point, function that makes the folder, how it is
+    to be served) from standard input, answers with one line of JSON on standard output, {} when the mount is ready or
+    {"code", "error"}, and serves until standard input is closed or the parent is gone; in the background until the parent says there that it may go on alone.
+    """
+    open_missing()  # stderr of whoever started us
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed must not look like an answer
+
+    def tell(answer: dict[str, Any]) -> None:
+        with answers:
+            json.dump(answer, answers)
+
+    try:
+        parent, mountpoint, make_folder, how = pickle.load(sys.stdin.buffer)
+        background, level = how.pop("background"), how.pop("log_level")
+        alone = threading.Event()  # what we were started for is gone, and has not asked us to end
+        if background:
+            alone.set()
+        handler = Stderr(background)
+        handler.setFormatter(Line("%(asctime)s %(levelname)s %(message)s" if background else "vfs mount: %(message)s"))
+        logging.basicConfig(level=level.upper(), handlers=[handler])
+        _follow(parent, alone)
+        share_heap()  # before threads look at the data sets
+        folder = make_folder()
+        if background:
+            os.chdir("/")  # no other file system has to stay for us
+
+        last = serve(folder, mountpoint, ready=lambda: tell({}), to_log=background, leave=alone.is_set, debug=level == "debug", **how)
+        log.info("%s: %s", printable(last.mountpoint), last.summary())
+    except Exception as error:
+        if answers.closed:
+            raise
+        what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
+        with suppress(OSError):  # nobody listens any more
+            tell({"code": getattr(error, "errno", None) or errno.EIO, "error": what})
+        sys.exit(1)
+
+
+def _follow(parent: int, alone: threading.Event) -> None:
+    """End this process as SIGTERM would, when its parent is gone or closes our standard input, unless it has written something there before.
+    `alone` is set then.
+
+    Standard input alone does not tell: a child that the parent forked may still hold its other end.
+    """
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    with suppress(OSError, AttributeError):  # before Linux 5.3
+        poll.register(os.pidfd_open(parent), select.POLLIN)
+    gone = os.getppid() != parent
+
+    def watch() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for others, see `vfs.fuse.ending`
+        if not gone:
+            poll.poll()
+        with suppress(OSError):
+            os.set_blocking(0, False)
+            if os.read(0, 1):
+                return
+        alone.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

@@ -1,0 +1,159 @@
+"""An array as files of a mount: how it is cut into pieces, and where its frames lie in the source files, in the words of `vfs.kernels.fuse.serve`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from vfs.backends.buffered import BufferedBackend
+from vfs.backends.handles import Descriptor
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import EvictionListener
+from vfs.hierarchy.faces import Lifetime
+from vfs.kernels.fuse import serve
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout, whole_frame
+from vfs.model.stored import Files
+
+PIECE = 1 << 21  # bytes of a piece of a .npy face, about
+DIRECT = 1 << 11  # bytes: shorter frames with something between them are decoded, not read one by one
+SECONDS = 1.0  # until the files of something that lies in many are looked at again
+
+
+class NativeSource:
+    """One array as files of one kind: its chunks, or a .npy file.
+
+    Attributes:
+        words: int64[SOURCE_WORDS], see `vfs.kernels.fuse.serve`.
+        direct: True where its bytes come from the files, False where they come from pieces.
+        size: bytes of a piece, elements: the same in elements; whole: a piece is a chunk.
+        per: pieces of a file; count: pieces of all files.
+        life: how long it is what it was; None: for ever. texts: of the names that lead to it.
+    """
+
+    def __init__(self, array: ArrayReader, header: bytes | None) -> None:
+        self.array = array
+        self.npy = header is not None
+        handles = getattr(array.backend, "handles", None)
+        self.sources: Files = array.dataset.files if handles is None else handles.files  # what its backend goes by
+        self.recent: deque[int] = deque(maxlen=16)  # pieces that readers came for
+        self.ends: deque[int] = deque(maxlen=16)  # of what they read
+        self.descriptors: dict[int, Descriptor] = {}
+        self.life: Lifetime | None = None
+        self.texts: list[str] = []
+        self.looked = (-SECONDS, False)  # when all files were looked at, and whether they were what they should be
+        width = array.dtype.itemsize
+        body = array.nbytes if self.npy else array.chunk_bytes
+        head = np.frombuffer(header or b"\0", np.uint8)
+        self.kept: list[np.ndarray] = [head]  # memory whose address is in `words`
+        self.words = np.zeros(serve.SOURCE_WORDS, np.int64)
+        self.words[serve.HEAD] = len(header or b"")
+        self.words[serve.SIZE] = len(header or b"") + body
+        self.words[serve.HEAD_AT] = head.ctypes.data
+        self.words[serve.SWAP] = 1
+        self.words[serve.MOVES] = self.sources.moves.ctypes.data
+        self.size = self._piece(body)
+        self.per = max(1, -(-body // self.size))
+        self.words[serve.PIECE], self.words[serve.PER] = self.size, self.per
+        self.files = 1 if self.npy else math.prod(array.grid.counts)
+        self.count = self.per * self.files
+        self.elements = self.size // width
+        self.whole = not self.npy and self.per == 1
+        self.direct = self._in_files()
+
+    def _piece(self, body: int) -> int:
+        """Bytes of a piece of a file of `body` bytes: whole frames, or the whole chunk where a part of it would cost as much, or about as much."""
+        array = self.array
+        most = array.cache.limit // 8
+        if not self.npy and (body <= max(PIECE, most) or array.decodes_whole or array.together.chunks != array.chunks):
+            return max(1, body)
+        size = array.dtype.itemsize
+        for n in reversed(array.shape if self.npy else array.chunks):  # whole rows, frames, rows of frames, as long as they are short
+            if size * n > min(PIECE, most):
+                return size * max(1, min(PIECE, most) // size)
+            size *= n
+        return max(1, size)
+
+    def _in_files(self) -> bool:
+        """Describe where frames are in the source files. Returns whether the bytes are there as they are shown."""
+        array = self.array
+        layout, decoder, files = array.dataset.layout, array.dataset.decoder, self.sources
+        if not isinstance(layout, FrameLayout) or array.size == 0 or layout.stride < 1:
+            return False
+        nav = array.ndim - len(layout.sig_shape)
+        shape = array.shape[:nav]
+        chunks = shape if self.npy else array.chunks[:nav]
+        counts = (1,) * nav if self.npy else array.grid.counts[:nav]
+        how, chosen = layout.how
+        paths = [os.fsencode(path) + b"\0" for path in files.paths]
+        text = np.frombuffer(b"".join(paths), np.uint8)
+        self.opened = np.zeros(len(files), np.int64)
+        ends = np.cumsum([len(path) for path in paths], dtype=np.int64)
+        self.kept.append(text)
+        tables = {
+            serve.GRID: np.array(list(zip(counts, chunks, shape, strict=True)), np.int64),
+            serve.STREAM: layout.stream,
+            serve.CHOSEN: chosen,
+            serve.FILES: self.opened,
+            serve.SIZES: files.sizes,
+            serve.TIMES: files.times,
+            serve.CTIMES: files.ctimes,  # no copy: they are written to
+            serve.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
+        }
+        for word, table in tables.items():
+            self.kept.append(np.ascontiguousarray(table, np.int64))
+            self.words[word] = self.kept[-1].ctypes.data
+        self.words[serve.AXES], self.words[serve.ROWS], self.words[serve.CHOICES] = nav, len(layout.stream), len(chosen)
+        self.words[serve.STRIDE : serve.OFFSET + 1] = how[: serve.OFFSET + 1 - serve.STRIDE]
+        self.words[serve.BESIDE] = 1 if self.npy else math.prod(array.grid.counts[nav:])
+        self.words[serve.FRAMES] = math.prod(chunks)
+        if not (isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):
+            return False
+        frame = math.prod(layout.sig_shape) * array.dtype.itemsize
+        whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (self.npy or array.chunks[nav:] == layout.sig_shape)
+        if not whole or (frame < DIRECT and layout.stride != frame):
+            return False
+        if not decoder.straight:
+            self.words[serve.SWAP] = decoder.stored.itemsize // (2 if decoder.stored.kind == "c" else 1)
+        self.words[serve.FRAME] = frame
+        return True
+
+    def position(self, number: int) -> tuple[int, ...]:
+        """Coordinates of a chunk."""
+        return tuple(map(int, np.unravel_index(number, self.array.grid.counts))) if self.array.grid.counts else ()
+
+    def piece(self, number: int, shown: EvictionListener) -> np.ndarray:
+        """A piece, through the chunk cache.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        array = self.array
+        file, part = divmod(number, self.per)
+        if self.whole:
+            return array.cached_chunk(self.position(file), shown)
+        first = part * self.elements
+        if self.npy:
+            last = min(array.size, first + self.elements)
+            return array.cache.get(self.key(number), lambda: array.read_flat(first, last), shown)
+        last = min(math.prod(array.chunks), first + self.elements)
+        return array.cache.get(self.key(number), lambda: array.read_chunk_flat(self.position(file), first, last), shown)
+
+    def key(self, number: int) -> Any:
+        """What a piece is called in the chunk cache."""
+        if self.whole:
+            return self.array.token, self.position(number)
+        return self.array.token, "flat", self.npy, number
+
+    def holders(self, number: int) -> list[int]:
+        """The files that hold a file of this source."""
+        array = self.array
+        every = list(range(len(array.files)))
+        if self.npy or len(every) <= 1:
+            return every
+        rows, covered = array.dataset.layout.read_ranges(array.grid.region(self.position(number)), 1 << 12)
+        return np.unique(rows[:, 0]).tolist() if covered >= 0 else every

@@ -1,0 +1,113 @@
+"""The documents of a zarr hierarchy: what its JSON files say of arrays, groups and their attributes, key -> bytes.
+
+Both formats have consolidated metadata in the root, equal to the documents that it is made of, and the metadata of a file format in one
+attribute called `vfs`. What zarr's clients stumble over decides the rest: `fill_value` is null in v2, and every document is ASCII.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+
+
+def plain_json(value: Any) -> Any:
+    """Metadata as JSON can hold it: numpy scalars and arrays as numbers and lists, NaN and infinities as text, bytes as text."""
+    if isinstance(value, Mapping):
+        return {plain_json(str(k)): plain_json(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain_json(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_json(v) for v in value]
+    if isinstance(value, np.longdouble):
+        return plain_json(float(value))
+    if isinstance(value, np.generic):
+        item = value.item()
+        return str(item) if isinstance(item, np.generic) else plain_json(item)  # a few have no Python kind
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return value if value is None or isinstance(value, bool | int) else str(value)
+
+
+def _document(value: Mapping[str, Any]) -> bytes:
+    # ASCII: zarr 2.13 (Debian 12) refuses anything else, also for a µ in an attribute; netCDF shows the escape, without its backslash
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=1).encode()
+
+
+def _fill(array: ArrayReader) -> Any:
+    fill = array.fill
+    return [json_number(fill.real), json_number(fill.imag)] if array.dtype.kind == "c" else json_number(fill)
+
+
+def json_number(value: Any) -> Any:
+    """Write a number (of numpy or Python) as zarr v3 writes fill values: as text what JSON does not have."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, float) or math.isfinite(plain):
+        return plain
+    return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
+
+
+def _array_v3(array: ArrayReader) -> dict[str, Any]:
+    endian = {"configuration": {"endian": "little"}} if array.dtype.itemsize > 1 else {}
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(array.shape),
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(array.chunks)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": _fill(array),
+        "codecs": [{"name": "bytes", **endian}],
+        "attributes": plain_json({"vfs": array.attrs, **array.dataset.conventions}),
+        "dimension_names": list(array.dims),
+        "storage_transformers": [],
+    }
+
+
+def _array_v2(array: ArrayReader) -> dict[str, Any]:
+    return {
+        "zarr_format": 2,
+        "shape": list(array.shape),
+        "chunks": list(array.chunks),
+        "dtype": array.dtype.newbyteorder("<").str,
+        "compressor": None,
+        "fill_value": None,  # with 0, xarray turns integers into floats with NaN
+        "order": "C",
+        "filters": None,
+        "dimension_separator": "/",
+    }
+
+
+def v3(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
+    """Of arrays under their paths in groups under theirs ("": the root, which has the attributes), in order of their keys after the root's."""
+
+    def group(path: str) -> dict[str, Any]:
+        return {"zarr_format": 3, "node_type": "group", "attributes": plain_json(attrs) if not path else {}}
+
+    nodes = {path: group(path) for path in groups if path} | {path: _array_v3(array) for path, array in arrays.items()}
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(sorted(nodes.items()))}
+    root = group("") | {"consolidated_metadata": consolidated}
+    return {"zarr.json": _document(root)} | {f"{path}/zarr.json": _document(node) for path, node in sorted(nodes.items())}
+
+
+def v2(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
+    """The same in format 2."""
+    docs: dict[str, dict[str, Any]] = {}
+    for path in groups:
+        docs[f"{path}/.zgroup".lstrip("/")] = {"zarr_format": 2}
+    docs[".zattrs"] = plain_json(attrs)
+    for path, array in sorted(arrays.items()):
+        docs[f"{path}/.zarray"] = _array_v2(array)
+        docs[f"{path}/.zattrs"] = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions})
+    docs = dict(sorted(docs.items()))  # siblings side by side: zarr loses those that are not
+    written = {key: _document(value) for key, value in docs.items()}
+    return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written

@@ -1,0 +1,517 @@
+"""What a zarr tool or `ls` sees: documents, folders, sizes, and the bytes behind every name.
+
+A `Hierarchy` is one data set: its arrays under their paths. It has faces, read-only views of the same arrays::
+
+    NAME.zarr      zarr v3: zarr.json, data/zarr.json, data/c/0/0/0/0 …
+    NAME.v2.zarr   zarr v2: .zgroup, .zattrs, .zmetadata, data/.zarray, data/0/0/0/0 …
+    NAME.npy       the main array as one .npy file (others of two or more axes: NAME.path.of.array.npy)
+
+A face answers three questions about a key ("" is its root, no slashes at the ends):
+
+- `node(key)`: a folder, or a file of so many bytes, or None. Sizes are computed, no source is touched.
+- `children(key)`: names in a folder, made one at a time, however many there are.
+- `get(key, start, stop)`: bytes. None only where there is no such key; a source that cannot be read raises `SourceError`.
+
+What a mount shows answers the same questions about paths (`MountSource`): a `FaceFolder` holds the faces of several trees under their names.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import chain, count, islice
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.lib import format as npy
+
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
+from vfs.errors import OptionError
+from vfs.hierarchy.chunk_access import Chunks, ChunkView
+from vfs.hierarchy.documents import v2, v3
+from vfs.model.naming import check_paths
+
+
+class Node(NamedTuple):
+    """A name in a face: a folder, or a file of `size` bytes."""
+
+    folder: bool
+    size: int
+
+
+class Face(Protocol):
+    """A read-only view of a tree; see the module."""
+
+    def node(self, key: str) -> Node | None: ...
+
+    def children(self, key: str, after: int = 0) -> Iterator[str]: ...
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
+
+
+FOLDER = Node(True, 0)
+LONGEST = 248
+"""Bytes of a name in a folder, of the 255 that there may be: `-2` and so on has to fit behind it. Longer ones are cut."""
+KEEP = 3600.0
+"""Seconds that names and attributes of a `FaceFolder` may be remembered: they never change."""
+
+
+class Lifetime(Protocol):
+    """How long a set is what it was when it was opened, where it may change while it is shown.
+
+    Attributes:
+        stamp: see `MountSource.stamp`.
+        until: `time.monotonic()` up to which its files need not be looked at again.
+        dropped: it is not kept any longer.
+        told: called when it is dropped, and when its files have to be looked at before `until`. Who adds to it looks at `dropped` afterwards.
+    """
+
+    @property
+    def stamp(self) -> int: ...
+
+    @property
+    def until(self) -> float: ...
+
+    @property
+    def dropped(self) -> bool: ...
+
+    @property
+    def told(self) -> list[Callable[[], None]]: ...
+
+
+class ResolvedPath(NamedTuple):
+    """The face that a path lies in, the key in it, and how long that is so; None: as long as it is shown."""
+
+    face: Face
+    key: str
+    life: Lifetime | None
+
+
+class MountSource(Protocol):
+    """What a mount shows: a face whose keys are paths, and what its caches have to know.
+
+    Attributes:
+        faces: those that are known from the start.
+        keep: seconds that may be remembered which names there are, and which are not.
+        steady: seconds that sizes and times may be remembered.
+        cache: where decoded pieces are kept: what it holds can be given back.
+        warnings: lines on what its sets should hold and do not.
+    """
+
+    @property
+    def cache(self) -> ChunkCache: ...
+
+    @property
+    def warnings(self) -> Collection[str]: ...
+
+    @property
+    def faces(self) -> Mapping[str, Face]: ...
+
+    @property
+    def keep(self) -> float: ...
+
+    @property
+    def steady(self) -> float: ...
+
+    def node(self, path: str) -> Node | None: ...
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]: ...
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
+
+    def time(self, path: str) -> int:
+        """Modification time of what a path shows, nanoseconds since 1970."""
+        ...
+
+    def stamp(self, path: str) -> int:
+        """Which state of its sources a path shows. Who opened a file in another state may not go on reading in this one."""
+        ...
+
+    def held(self, path: str, opening: bool = False) -> ResolvedPath | None:
+        """Where a path lies, as far as that is known without looking at any file, or opening what has to be opened; None where it lies in no face."""
+        ...
+
+    def place(self, path: str) -> tuple[str, str]:
+        """The source folder that a path leads to or into ("" where folders of the sources are not shown), and what follows of the path."""
+        ...
+
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
+        """The files that what a path shows comes from; unless `all_files` are asked for, those of a set that are known without opening it."""
+        ...
+
+
+class ZarrFace:
+    """A zarr hierarchy of one format over arrays.
+
+    Args:
+        arrays: path in the hierarchy -> array.
+        attrs: attributes of the root group.
+        zarr_format: 3 or 2.
+
+    Raises:
+        OptionError: another zarr format.
+    """
+
+    def __init__(self, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], zarr_format: int = 3) -> None:
+        if zarr_format not in (2, 3):
+            raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
+        self.arrays = dict(arrays)
+        self._chunks = {array: Chunks(array) for array in self.arrays.values()}
+        self.zarr_format = zarr_format
+        # chunk coordinates have at most 18 digits: what is longer than this is no key, and is not taken apart
+        self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
+        groups = {""}
+        for path in self.arrays:
+            parts = path.split("/")
+            groups.update("/".join(parts[:n]) for n in range(1, len(parts)))
+        self.documents = (v3 if zarr_format == 3 else v2)(self.arrays, sorted(groups), attrs)
+        self._folders: dict[str, dict[str, None]] = {group: {} for group in groups}  # names in every folder, in order
+        for path in self.arrays:
+            self._folders[path] = {}
+        for key in [*self.documents, *sorted(self.arrays), *sorted(groups - {""})]:
+            above, _, name = key.rpartition("/")
+            self._folders[above][name] = None
+
+    def chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
+        """The array a key lies in, its chunk coordinates, and whether these name a chunk (else a folder of chunks)."""
+        if len(key) > self._longest:
+            return None
+        path = key.rpartition("/c/")[0] if self.zarr_format == 3 else key
+        if path not in self.arrays:  # nothing to try but parts of the key, from the longest on
+            path = key
+        while path not in self.arrays:
+            path, slash, _ = path.rpartition("/")
+            if not slash:
+                return None
+        array = self.arrays[path]
+        parts = key[len(path) + 1 :].split("/") if len(key) > len(path) else []
+        if self.zarr_format == 3:
+            if not parts or parts[0] != "c":
+                return None
+            parts = parts[1:]
+            depth = array.ndim
+        else:
+            depth = max(1, array.ndim)  # the only chunk of an array without axes is called 0
+        if len(parts) > depth or (not parts and self.zarr_format == 2):
+            return None
+        position = tuple(map(number, parts))
+        counts = array.grid.counts or (1,) * (self.zarr_format == 2)
+        if 0 in counts:
+            return None  # an empty array has no chunks and no folders for them
+        for p, n in zip(position, counts, strict=False):  # a loop: half the time of any()
+            if not 0 <= p < n:
+                return None
+        return array, position[: array.ndim], len(parts) == depth
+
+    def node(self, key: str) -> Node | None:
+        document = self.documents.get(key)
+        if document is not None:
+            return Node(False, len(document))
+        if key in self._folders:
+            return FOLDER
+        found = self.chunk(key)
+        if found is None:
+            return None
+        array, _, chunk = found
+        return Node(False, array.chunk_bytes) if chunk else FOLDER
+
+    def children(self, key: str, after: int = 0) -> Iterator[str]:
+        """Names in a folder, the first `after` left out."""
+        known = self._folders.get(key)
+        if known is not None and key not in self.arrays:
+            return islice(iter(known), after, None)
+        array = self.arrays.get(key)
+        if array is not None:
+            names = list(known or ())
+            empty = array.size == 0
+            if self.zarr_format == 3:
+                return islice(names if empty else [*names, "c"], after, None)
+            more = 0 if empty else array.grid.counts[0] if array.ndim else 1
+            return (names[n] if n < len(names) else str(n - len(names)) for n in range(after, len(names) + more))
+        found = self.chunk(key)
+        if found is None or found[2]:
+            return iter(())
+        counts = found[0].grid.counts
+        return map(str, range(after, counts[len(found[1])]))
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        document = self.documents.get(key)
+        if document is not None:
+            return memoryview(document)[start:stop]
+        found = self.chunk(key)
+        if found is None or not found[2]:
+            return None
+        array, position, _ = found
+        size = array.chunk_bytes
+        stop = size if stop is None else min(stop, size)
+        if start == 0 and stop == size:
+            return self._chunks[array].get(position).data
+        if size <= array.cache.limit or array.decodes_whole:
+            return _bytes(array.cached_chunk(position))[start:stop]
+        return _slice(partial(array.read_chunk_flat, position), array.dtype.itemsize, start, stop)
+
+    def viewed(self, array: ArrayReader) -> bool:
+        """Whether `view` has chunks of an array."""
+        return self._chunks[array].viewed
+
+    def view(self, key: str) -> ChunkView | None:
+        """A chunk that is decoded when it is looked at, where there is one."""
+        found = self.chunk(key)
+        return self._chunks[found[0]].view(found[1]) if found is not None and found[2] else None
+
+    def kept(self, key: str) -> bool:
+        """Whether a key is a chunk that is at hand."""
+        found = self.chunk(key)
+        return found is not None and found[2] and self._chunks[found[0]].kept(found[1])
+
+    def total(self, key: str = "") -> int:
+        """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is enumerated but documents."""
+        below = f"{key}/" if key else ""
+        size = sum(len(document) for name, document in self.documents.items() if name.startswith(below))
+        found = self.chunk(key)
+        if found is not None and not found[2]:  # a folder of chunks
+            counts = found[0].grid.counts[len(found[1]) :]
+            return math.prod(counts) * found[0].chunk_bytes
+        return size + sum(math.prod(a.grid.counts) * a.chunk_bytes for path, a in self.arrays.items() if f"{path}/".startswith(below))
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every key that begins with `prefix`, documents and chunks, one at a time."""
+        for key in self.documents:
+            if key.startswith(prefix):
+                yield key
+        for path, array in sorted(self.arrays.items()):
+            root = f"{path}/c" if self.zarr_format == 3 else path
+            yield from _below(root, array.grid.counts if array.ndim or self.zarr_format == 3 else (1,), prefix)
+
+
+def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
+    """Chunk keys under `root` that begin with `prefix`; branches that cannot match are not walked."""
+    if not (root.startswith(prefix) or prefix.startswith(f"{root}/")):
+        return
+    if not counts:
+        if root.startswith(prefix):
+            yield root
+        return
+    if prefix.startswith(f"{root}/"):
+        first, slash, _ = prefix[len(root) + 1 :].partition("/")
+        if slash:  # one branch only
+            branch = number(first)
+            if 0 <= branch < counts[0]:
+                yield from _below(f"{root}/{first}", counts[1:], prefix)
+            return
+    for n in range(counts[0]):
+        yield from _below(f"{root}/{n}", counts[1:], prefix)
+
+
+@lru_cache(1 << 12)
+def number(part: str) -> int:
+    """A chunk coordinate as it is spelled in a key; -1 for anything else ("007", "+1", "٣")."""
+    plain = part.isascii() and part.isdecimal() and len(part) < 19 and (part == "0" or part[0] != "0")
+    return int(part) if plain else -1
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _slice(read: Callable[[int, int], np.ndarray], width: int, start: int, stop: int) -> memoryview:
+    """The bytes `start` to `stop` of elements of `width` bytes that `read(first, last)` gives."""
+    first, last = start // width, max(start // width, -(-stop // width))
+    return _bytes(read(first, last))[start - first * width : max(start, stop) - first * width]
+
+
+@lru_cache(1 << 10)
+def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
+    written = io.BytesIO()
+    npy.write_array_header_1_0(written, {"descr": descr, "fortran_order": False, "shape": shape})
+    return written.getvalue()
+
+
+class NpyFace:
+    """One array as a .npy file, byte for byte what `np.save` writes for it (format version 1.0, C order)."""
+
+    def __init__(self, array: ArrayReader) -> None:
+        self.array = array
+        self.header = _npy_header(array.dtype.newbyteorder("<").str, array.shape)
+        self.root = Node(False, len(self.header) + array.nbytes)
+
+    def node(self, key: str) -> Node | None:
+        return None if key else self.root
+
+    def children(self, key: str, after: int = 0) -> Iterator[str]:
+        return iter(())
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        if key:
+            return None
+        size = len(self.header) + self.array.nbytes
+        stop = size if stop is None else min(stop, size)
+        start = min(start, stop)
+        head = self.header[start:stop]
+        a, b = max(0, start - len(self.header)), max(0, stop - len(self.header))
+        if a >= b:
+            return memoryview(head)
+        body = _slice(self.array.read_flat, self.array.dtype.itemsize, a, b)
+        return memoryview(head + body) if head else body
+
+
+class Hierarchy:
+    """One data set: a name, its arrays, and its faces.
+
+    Args:
+        name: what it is called.
+        arrays: path -> array.
+        attrs: attributes of the root group.
+        main: path of the main array; None: the largest that is no companion, of equals the first.
+        stands_in: the array that the set is about is absent, and `main` is but the largest of the others: it is not called as the set is.
+
+    Raises:
+        FormatError: an array cannot stand under its path, see `vfs.model.naming`.
+    """
+
+    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str | None = None, stands_in: bool = False) -> None:
+        check_paths(arrays.keys())
+        self.name = name
+        self.arrays = arrays
+        self.attrs = attrs
+        if main is None:
+            own = {path: array for path, array in arrays.items() if not array.dataset.companion} or arrays
+            main = max(own, key=lambda path: own[path].nbytes)
+        self.main = main
+        self.stands_in = stands_in
+
+    @property
+    def files(self) -> Iterator[str]:
+        """The files that its arrays are in, some of them several times."""
+        return chain.from_iterable(array.dataset.files.paths for array in self.arrays.values())
+
+    @property
+    def time(self) -> int:
+        """Modification time of the newest source, nanoseconds since 1970."""
+        return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
+
+    def zarr(self, zarr_format: int = 3) -> ZarrFace:
+        """The zarr hierarchy.
+
+        Raises:
+            OptionError: a zarr format other than 3 or 2.
+        """
+        return ZarrFace(self.arrays, self.attrs, zarr_format)
+
+    def faces(self) -> dict[str, Face]:
+        """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy" (equal ones: "-2.npy", "-3.npy")."""
+        return {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2), **self._files()}
+
+    def roots(self, zarr_format: int | None = None) -> dict[str, Node]:
+        """Name after the tree's own name -> what the face is at its root. Costs less than making the faces.
+
+        Args:
+            zarr_format: 3 or 2: without the face of the other one; None: both.
+        """
+        folders = {ending: FOLDER for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)}
+        return folders | {ending: face.root for ending, face in self._files().items()}
+
+    def _files(self) -> dict[str, NpyFace]:
+        found: dict[str, NpyFace] = {}
+        for path, array in self.arrays.items():
+            if path == self.main and not self.stands_in:
+                found[".npy"] = NpyFace(array)
+            elif array.ndim >= 2 and len(os.fsencode(path)) <= LONGEST // 2:
+                name = f".{path.replace('/', '.')}"
+                found[f"{_first_free(name, lambda name: f'{name}.npy' in found)}.npy"] = NpyFace(array)
+        return found
+
+
+def _cut(name: str, most: int) -> str:
+    """The start of a name that has at most so many bytes."""
+    while len(os.fsencode(name)) > most:
+        name = name[:-1]
+    return name
+
+
+def _first_free(name: str, taken: Callable[[str], bool]) -> str:
+    """`name`, or `name-2`, `name-3`, …"""
+    return next(made for made in chain([name], (f"{name}-{n}" for n in count(2))) if not taken(made))
+
+
+class FaceFolder:
+    """What a mount shows: the faces of trees. Equal names get -2, -3.
+
+    Args:
+        trees: what is shown.
+        cache: where the arrays keep decoded pieces; whoever serves the folder tells how often that helped.
+        named: for each tree, the files that it was opened by.
+
+    Raises:
+        OptionError: there is no tree.
+    """
+
+    def __init__(self, trees: Sequence[Hierarchy], cache: ChunkCache | None = None, named: Sequence[Sequence[str]] = ()) -> None:
+        if not trees:
+            raise OptionError("nothing to mount: expected at least one data set")
+        self.cache = ChunkCache() if cache is None else cache
+        self.faces: dict[str, Face] = {}
+        self.times: dict[str, int] = {}
+        self._sources: dict[str, Sequence[str]] = {}
+        self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
+        self.warnings: Collection[str] = ()
+        self.keep = self.steady = KEEP
+        for n, tree in enumerate(trees):
+            faces = tree.faces()
+            # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
+            name = _first_free(_cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)), partial(self._taken, faces))
+            for ending, face in faces.items():
+                self.faces[name + ending] = face
+                self.times[name + ending] = tree.time
+                self._sets[name + ending] = tree, named[n] if named else ()
+
+    def _taken(self, endings: Iterable[str], name: str) -> bool:
+        return any(name + ending in self.faces for ending in endings)
+
+    def split(self, path: str) -> tuple[Face | None, str]:
+        """The face that a path lies in, None where there is none, and the key in it."""
+        name, _, key = path.partition("/")
+        return self.faces.get(name), key
+
+    def held(self, path: str, opening: bool = False) -> ResolvedPath | None:
+        face, key = self.split(path)
+        return None if face is None else ResolvedPath(face, key, None)
+
+    def node(self, path: str) -> Node | None:
+        if not path:
+            return FOLDER
+        face, key = self.split(path)
+        return face.node(key) if face else None
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]:
+        if not path:
+            return islice(iter(self.faces), after, None)
+        face, key = self.split(path)
+        return face.children(key, after) if face else iter(())
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        face, key = self.split(path)
+        return face.get(key, start, stop) if face else None
+
+    def time(self, path: str) -> int:
+        """Modification time of what a path shows: the newest source, nanoseconds since 1970."""
+        name, _, _ = path.partition("/")
+        return self.times.get(name) or max(self.times.values())
+
+    def place(self, path: str) -> tuple[str, str]:
+        return "", path
+
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
+        name, _, _ = path.partition("/")
+        if name not in self._sources and name in self._sets:
+            tree, named = self._sets[name]
+            self._sources[name] = tuple(dict.fromkeys(chain(named, tree.files)))
+        return self._sources.get(name, ())
+
+    def stamp(self, path: str) -> int:
+        """Always the same: what was opened once is shown until the end."""
+        return 0

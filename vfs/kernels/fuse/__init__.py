@@ -1,0 +1,1 @@
+"""What libfuse calls, and the tables of words that it reads: see `vfs.fuse`."""

@@ -1,0 +1,4 @@
+"""What a set of files is, as values: stored arrays, layouts, decoders, regions, which scan positions are stored.
+
+Nothing here reads pixels.
+"""

@@ -1,0 +1,85 @@
+"""Selections of scan positions: reading them, the boxes around and inside them, and putting results
+back into the scan.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from vfs.boundary import open_stream
+from vfs.errors import OptionError
+from vfs.model.stored import StoredArray
+
+
+def positions(roi: Any) -> np.ndarray:
+    """Get a selection of frames as an array, from anything like one or from the name of a .npy file.
+    `StoredArray.arranged` checks it.
+
+    Raises:
+        OptionError: it is not an array, or the file holds none.
+    """
+    if not isinstance(roi, str | os.PathLike):
+        try:
+            return np.asarray(roi)
+        except ValueError:  # lists of unequal lengths
+            raise OptionError("roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths") from None
+    name = os.fspath(roi)
+    try:
+        with open_stream(name) as file:
+            return np.asarray(np.load(file, allow_pickle=False))
+    except (OSError, ValueError, EOFError, MemoryError) as error:  # EOFError: an empty file; MemoryError: a garbled header
+        raise OptionError(f"roi={name}: expected a .npy file with a mask or a list of positions: {error}") from None
+
+
+def bounding(mask: np.ndarray) -> tuple[slice, ...]:
+    """Find the smallest box of a scan that holds all its valid positions; empty slices where there are
+    none.
+    """
+    if not mask.any():
+        return (slice(0, 0),) * mask.ndim
+    found = []
+    for axis in range(mask.ndim):
+        hits = np.flatnonzero(mask.any(axis=tuple(k for k in range(mask.ndim) if k != axis)))
+        found.append(slice(int(hits[0]), int(hits[-1]) + 1))
+    return tuple(found)
+
+
+def inner(mask: np.ndarray) -> tuple[slice, ...]:
+    """Find the longest run of whole scan rows (steps of the slowest axis) that are valid; empty slices
+    where there is none.
+    """
+    full = mask.reshape(mask.shape[0], -1).all(axis=1) if mask.ndim else np.zeros(0, bool)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], full, [False]]).astype(np.int8)))
+    if not len(edges):
+        return (slice(0, 0),) * mask.ndim
+    runs = edges.reshape(-1, 2)
+    first, last = runs[np.argmax(runs[:, 1] - runs[:, 0])].tolist()
+    return (slice(first, last), *(slice(0, n) for n in mask.shape[1:]))
+
+
+def unroi(dataset: StoredArray, result: Any) -> np.ndarray:
+    """Put results, one for each selected frame, to where the frames lie in the scan.
+
+    Args:
+        result: [selected frames, …], any dtype.
+
+    Returns:
+        [scan shape, …]; where nothing was selected NaN (floats, complex), NaT (times), False, 0, '' or None.
+
+    Raises:
+        OptionError: no frames were selected with roi, or `result` does not have one entry for each.
+    """
+    if dataset.chosen is None or dataset.scan is None:
+        raise OptionError("unroi needs an array that was opened with roi=")
+    values = np.asarray(result)
+    if values.ndim == 0 or len(values) != len(dataset.chosen):
+        raise OptionError(f"result has shape {values.shape}, expected [{len(dataset.chosen)}, …]: one entry a selected frame")
+    kind = values.dtype.kind
+    blank = {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "T": "", "S": b"", "O": None}.get(kind, 0)
+    out = np.full((math.prod(dataset.scan), *values.shape[1:]), blank, values.dtype)
+    out[dataset.chosen] = values
+    return out.reshape(*dataset.scan, *values.shape[1:])

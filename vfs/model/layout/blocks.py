@@ -1,0 +1,214 @@
+"""Blocks of any shape at any place: `BlockLayout`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfs.errors import FormatError, OptionError
+from vfs.kernels import blocks
+from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
+from vfs.model.layout.frames import ROOM
+from vfs.model.region import Region
+
+_FEW = 32  # blocks that are sorted faster by a kernel of ours
+
+
+@dataclass(frozen=True, eq=False)
+class BlockLayout:
+    """Blocks of any shape at any place, in no grid.
+
+    Attributes:
+        shape: of the array.
+        tree, levels: a search tree over the blocks' boxes, see `vfs.kernels.blocks`.
+        place: int64[n, 4] in the tree's order: file, first byte, bytes stored, number of the block.
+        pitch: shape in which every block is stored (tiles at the edges are stored whole), () for its own shape.
+        whole: True where a block decodes only as a whole.
+        word_bytes: bytes an element (0 where `whole`).
+        leads: int64[n, ndim], where in the stored block its box begins, in the tree's order; None: at its start. Only where `whole`.
+    """
+
+    shape: tuple[int, ...]
+    tree: np.ndarray
+    levels: np.ndarray
+    place: np.ndarray
+    pitch: tuple[int, ...]
+    whole: bool
+    word_bytes: int
+    leads: np.ndarray | None = None
+
+    @property
+    def stride(self) -> int:
+        return 0
+
+    @classmethod
+    def of(
+        cls,
+        shape: Sequence[int],
+        origins: np.ndarray,
+        shapes: np.ndarray,
+        files: np.ndarray,
+        offsets: np.ndarray,
+        nbytes: np.ndarray | None = None,
+        *,
+        word_bytes: int = 0,
+        whole: bool = False,
+        pitch: Sequence[int] = (),
+        numbers: np.ndarray | None = None,
+        leads: np.ndarray | None = None,
+        check_overlap: bool = False,
+    ) -> BlockLayout:
+        """Sort blocks into a search tree.
+
+        Args:
+            origins, shapes: int64[n, ndim], elements.
+            files: int64[n]; offsets, nbytes: int64[n], bytes. `nbytes` may be left out where blocks are not `whole`.
+            numbers: int64[n], what `decode_block` calls the blocks; by default 0, 1, 2, …
+            leads: int64[n, ndim], where in the block as it is stored the box begins, for blocks that are `whole` and have a `pitch`.
+            check_overlap: look for blocks that overlap (costs a search a block).
+
+        Raises:
+            FormatError: a block lies outside the array or before its file, has no size, or overlaps another one.
+        """
+        nd = len(shape)
+        n = len(files)
+        low = np.asarray(origins, np.int64).reshape(n, nd)
+        size = np.asarray(shapes, np.int64).reshape(n, nd)
+        high = low + size
+        bad = np.flatnonzero(((low < 0) | (size < 1) | (high > np.array(shape, np.int64)) | (high < low)).any(axis=1))
+        if len(bad):
+            i = int(bad[0])
+            raise FormatError(f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} does not fit an array of shape {list(shape)}")
+        at = np.stack([np.asarray(files, np.int64), np.asarray(offsets, np.int64)], axis=1)
+        bad = np.flatnonzero((at < 0).any(axis=1))
+        if len(bad):
+            i = int(bad[0])
+            raise FormatError(f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} lies at byte {at[i, 1]} of file {at[i, 0]}; expected 0 or more")
+        stored = np.zeros(n, np.int64) if nbytes is None else np.asarray(nbytes, np.int64)
+        names = np.arange(n) if numbers is None else np.asarray(numbers, np.int64)
+        bits = max(1, min(21, 63 // max(1, nd)))
+        shift = max(0, max(shape, default=1).bit_length() - bits)
+        order = np.argsort(_curve(low, bits, shift), kind="stable")
+        levels = [0, n]
+        while levels[-1] - levels[-2] > blocks.FAN:
+            levels.append(levels[-1] - (levels[-2] - levels[-1]) // blocks.FAN)
+        steps = np.array(levels, np.int64)
+        tree = blocks.pack(low[order], high[order], steps)
+        place = np.stack([*at.T, stored, names], axis=1)[order]
+        if check_overlap and n:
+            a, b = blocks.first_overlap(tree, steps)
+            if a >= 0:
+                a, b = sorted((int(order[a]), int(order[b])))
+                raise FormatError(
+                    f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at {low[b].tolist()} of shape {size[b].tolist()}"
+                )
+        into = None if leads is None else np.ascontiguousarray(np.asarray(leads, np.int64)[order])
+        return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
+
+    def arranged(self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1) -> BlockLayout:
+        """See `Layout`: each block must belong to one scan position."""
+        nd = len(self.shape)
+        n = int(self.levels[1])
+        low, high = self.tree[:n, :nd], self.tree[:n, nd:]
+        old = self.shape[:nav_ndim]
+        if n and (high[:, :nav_ndim] - low[:, :nav_ndim]).max(initial=1) > 1:
+            raise OptionError("nav_shape, sync_offset and roi do not apply: the file stores blocks that span several navigation positions")
+        new = tuple(nav_shape)
+        flat = np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset if nav_ndim else np.zeros(n, np.int64)
+        keep = np.flatnonzero((flat >= 0) & (flat < math.prod(new)))
+        if chosen is None:
+            nav = np.stack(np.unravel_index(flat[keep], new), axis=1) if len(keep) else np.empty((0, len(new)), np.int64)
+            shape = new
+        else:  # a position may be chosen more than once: join the blocks with the list of choices
+            shape = (len(chosen),)
+            by_choice = np.argsort(chosen, kind="stable")
+            ordered = chosen[by_choice]
+            a, b = np.searchsorted(ordered, flat[keep], "left"), np.searchsorted(ordered, flat[keep], "right")
+            keep = np.repeat(keep, b - a)
+            within = np.arange(len(keep)) - np.repeat(np.cumsum(b - a) - (b - a), b - a)
+            nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
+        origins = np.concatenate([nav, low[keep, nav_ndim:]], axis=1)
+        shapes = np.concatenate([np.ones_like(nav), (high - low)[keep, nav_ndim:]], axis=1)
+        # a block of one position may be stored longer (the last one of an odd number of frames, two a block): it comes first there
+        pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:]) if self.pitch else ()
+        place = self.place[keep]
+        leads = None
+        if self.leads is not None:
+            steps = np.array([math.prod(self.pitch[k + 1 : nav_ndim]) for k in range(nav_ndim)], np.int64)
+            along = (self.leads[keep, :nav_ndim] * steps).sum(axis=1, keepdims=True)
+            leads = np.concatenate([np.zeros_like(nav[:, 1:]), along, self.leads[keep, nav_ndim:]], axis=1)
+        return BlockLayout.of(
+            shape + self.shape[nav_ndim:],
+            origins,
+            shapes,
+            place[:, 0],
+            place[:, 1],
+            place[:, 2],
+            word_bytes=self.word_bytes,
+            whole=self.whole,
+            pitch=pitch,
+            numbers=place[:, 3],
+            leads=leads,
+        )
+
+    def stored_shape(self, row: np.ndarray) -> tuple[int, ...]:
+        """Shape in which the block of a box (int64[2 * ndim], low then high) is stored."""
+        nd = len(self.shape)
+        return self.pitch or tuple(int(b - a) for a, b in zip(row[:nd], row[nd:], strict=True))
+
+    def touched(self, region: Region) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
+        """The blocks that a region meets: (box, shape stored, where in it the box begins, (file, first byte, bytes, number)), by place in the files."""
+        nd = len(self.shape)
+        start = (0,) * nd
+        found = []
+        for h in self._hits(np.array(region.start, np.int64), np.array(region.stop, np.int64), 1):
+            row = self.tree[h]
+            file, first, size, number = self.place[h].tolist()
+            lead = start if self.leads is None else tuple(self.leads[h].tolist())
+            found.append((Region.box(row[:nd].tolist(), row[nd:].tolist()), self.stored_shape(row), lead, (file, first, size, number)))
+        return found
+
+    def stored_frames(self, nav_ndim: int) -> int:
+        return math.prod(self.shape[:nav_ndim])
+
+    def valid(self, nav_ndim: int) -> np.ndarray:
+        found = np.zeros(self.shape[:nav_ndim], bool)
+        for row in self.tree[: int(self.levels[1])]:
+            found[tuple(slice(row[k], row[len(self.shape) + k]) for k in range(nav_ndim))] = True
+        return found
+
+    def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
+        empty = np.ones(region.shape, bool)
+        for block, *_ in self.touched(region):
+            inside = zip(block.start, block.stop, region.start, region.step, strict=True)
+            empty[tuple(slice(max(0, -((o - lo) // s)), max(0, -(-(hi - o) // s))) for lo, hi, o, s in inside)] = False
+        return empty
+
+    def blanks(self, nav_ndim: int) -> int:
+        return 0
+
+    def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
+        box = np.array((region.start, region.stop, region.step), np.int64)
+        hits = self._hits(box[0], box[1], _FEW)
+        pitch, work = np.array(self.pitch, np.int64), np.empty(3 * len(self.shape) + 2, np.int64)
+        room = max(ROOM, 2 * len(hits))
+        while True:
+            rows = np.empty((room, COLUMNS), np.int64)
+            first, end, covered = blocks.plan_blocks(box, hits, self.tree, self.place, pitch, self.whole, self.word_bytes, work, rows, most)
+            if covered > -2:
+                return (rows[first:end] if covered >= 0 else NO_ROWS), covered  # not a view of a long table for none
+            room = end
+
+    def _hits(self, start: np.ndarray, stop: np.ndarray, few: int) -> np.ndarray:
+        """The blocks that meet a region, by place in the files where there are more than `few`."""
+        hits: np.ndarray = blocks.find(self.tree, self.levels, start, stop)
+        return hits[np.lexsort((self.place[hits, 1], self.place[hits, 0]))] if len(hits) > few else hits
+
+
+def _curve(low: np.ndarray, bits: int, shift: int) -> np.ndarray:
+    """Position of every origin on a Z-order curve of `bits` bits an axis."""
+    code: np.ndarray = blocks.zorder(low >> shift, bits)
+    return code

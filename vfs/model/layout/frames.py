@@ -1,0 +1,285 @@
+"""Equal frames, one after the other: `FrameLayout`, and the pieces that a frame is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vfs.errors import FormatError
+from vfs.kernels import planning
+from vfs.kernels.locate import S_START, S_STOP, locate_all
+from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
+from vfs.model.region import Region
+
+_NONE = np.empty(0, np.int64)
+ROOM = 768
+"""Rows of a table that most plans fit in: 66 KiB."""
+
+Value = TypeVar("Value")
+
+
+def altered(value: Value, **fields: Any) -> Value:
+    """`dataclasses.replace` for frozen values without slots and without `__post_init__`, in a tenth of the time: a set has many such values."""
+    made = object.__new__(type(value))
+    made.__dict__.update(value.__dict__)
+    made.__dict__.pop("how", None)  # a layout's, worked out from its fields
+    made.__dict__.update(fields)
+    return made
+
+
+def _ints(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def _payload(sig_shape: Sequence[int], word_bytes: int, word_pixels: int) -> int:
+    """Bytes of a frame: whole words, the last one perhaps with pixels to spare."""
+    return -(-math.prod(sig_shape) // word_pixels) * word_bytes
+
+
+def _only(value: int | Sequence[int] | np.ndarray) -> int:
+    """A number, or the only one of a sequence of one."""
+    return int(value[0]) if isinstance(value, Sequence | np.ndarray) else int(value)
+
+
+def whole_frame(sig_shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
+    """The pieces of a frame that is one box, stored in C order or with other strides (elements)."""
+    steps = strides or [math.prod(sig_shape[j + 1 :]) for j in range(len(sig_shape))]
+    return np.array([[*[0] * len(sig_shape), *sig_shape, *steps, 0, 0]], np.int64)
+
+
+def mirrored(pieces: np.ndarray, axis: int) -> np.ndarray:
+    """The pieces of the same frame with the last element along an axis first.
+
+    Args:
+        pieces: int64[p, 3 * k + 2], of a frame of k axes, which they fill: see `vfs.kernels.planning.box_rows`.
+    """
+    k = pieces.shape[1] // 3
+    origin, shape, stride, first = pieces[:, axis], pieces[:, k + axis], pieces[:, 2 * k + axis], 3 * k
+    made = pieces.copy()
+    made[:, axis] = (origin + shape).max() - origin - shape
+    made[:, 2 * k + axis] = -stride
+    made[:, first] += (shape - 1) * stride
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class FrameLayout:
+    """Equal frames in a stream of bytes that is spread over files.
+
+    Frame n lies at stream byte `n * stride + header`. The stream is made of pieces of files and may have holes; frames may
+    run across the border of two files, but no word (see `vfs.kernels.ranges`) may.
+
+    Attributes:
+        nav_shape: scan shape, slowest axis first; scan position i shows stored frame `i + offset`, blank outside.
+        sig_shape: shape of a frame.
+        stream: int64[f, 4], see `vfs.kernels.locate.S_START`.
+        stride, header: bytes.
+        stored: number of stored frames (holes count).
+        word_bytes, word_pixels: the smallest unit that decodes by itself.
+        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`; best in the order in which they begin in the file.
+        offset: frames to skip at the start (negative: blank frames first).
+        chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
+    """
+
+    nav_shape: tuple[int, ...]
+    sig_shape: tuple[int, ...]
+    stream: np.ndarray
+    stride: int
+    header: int
+    stored: int
+    word_bytes: int
+    word_pixels: int
+    pieces: np.ndarray
+    offset: int = 0
+    chosen: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        nav = self.nav_shape if self.chosen is None else (len(self.chosen),)
+        return nav + self.sig_shape
+
+    @classmethod
+    def of(
+        cls,
+        sig_shape: Sequence[int],
+        counts: Sequence[int] | np.ndarray,
+        *,
+        word_bytes: int,
+        word_pixels: int = 1,
+        payload: int | None = None,
+        file_header: int | Sequence[int] | np.ndarray = 0,
+        frame_header: int = 0,
+        frame_footer: int = 0,
+        first: Sequence[int] | np.ndarray | None = None,
+        files: Sequence[int] | np.ndarray | None = None,
+        pieces: np.ndarray | None = None,
+    ) -> FrameLayout:
+        """Files that hold whole records of frame header, payload and footer.
+
+        Args:
+            counts: frames in each file.
+            payload: bytes of a frame; by default as many words as its pixels need.
+            file_header: bytes before the first record, one number or one a file.
+            first: index of the first frame of each file, ascending; by default they follow on each other. Gaps are blank.
+            files: which file each entry is, by default 0, 1, 2, …
+
+        Raises:
+            FormatError: files overlap.
+        """
+        size = _payload(sig_shape, word_bytes, word_pixels) if payload is None else payload
+        stride = frame_header + size + frame_footer
+        if len(counts) == 1:  # most sets that are opened are one file, and most of their opening was arithmetic with arrays of one
+            start, count, at, file = (_only(value) for value in (0 if first is None else first, counts, file_header, 0 if files is None else files))
+            alone = np.array([[start * stride, (start + count) * stride, at, file]], np.int64)
+            return cls._checked(sig_shape, alone, stride, frame_header, start + count, word_bytes, word_pixels, pieces)
+        n = np.asarray(counts, np.int64)
+        begin = n.cumsum() - n if first is None else np.asarray(first, np.int64)
+        end = begin + n
+        stream = np.empty((len(n), 4), np.int64)
+        stream[:, 0], stream[:, 1], stream[:, 2] = begin * stride, end * stride, file_header
+        stream[:, 3] = np.arange(len(n)) if files is None else files
+        stored = int(end.max(initial=0))
+        return cls._checked(sig_shape, stream, stride, frame_header, stored, word_bytes, word_pixels, pieces)
+
+    @classmethod
+    def running_on(
+        cls,
+        sig_shape: Sequence[int],
+        sizes: Sequence[int] | np.ndarray,
+        *,
+        word_bytes: int,
+        word_pixels: int = 1,
+        file_header: int = 0,
+        frame_header: int = 0,
+        frame_footer: int = 0,
+        names: Sequence[str] = (),
+    ) -> FrameLayout:
+        """Files whose contents, after `file_header` bytes each, are one stream of records that run across file borders.
+
+        Args:
+            sizes: file sizes in bytes.
+            names: of the files, for errors.
+
+        Raises:
+            FormatError: a file ends within a word.
+        """
+        n = np.maximum(np.asarray(sizes, np.int64) - file_header, 0)
+        end = np.cumsum(n)
+        stream = np.stack([end - n, end, np.full_like(n, file_header), np.arange(len(n))], axis=1)
+        size = _payload(sig_shape, word_bytes, word_pixels)
+        stride = frame_header + size + frame_footer
+        inside = (end[:-1] % stride) - frame_header
+        cut = (inside > 0) & (inside < size) & (inside % word_bytes != 0)
+        if cut.any():
+            file = int(np.flatnonzero(cut)[0])
+            name = names[file] if names else f"file {file} of the set"
+            raise FormatError(f"{name}: ends in the middle of a pixel; frames of {size:,} bytes cannot run across this border")
+        whole, rest = divmod(int(end[-1]) if len(end) else 0, stride)
+        stored = whole + (rest >= frame_header + size)  # the last footer may be missing
+        return cls._checked(sig_shape, stream[n > 0], stride, frame_header, stored, word_bytes, word_pixels, None)
+
+    @classmethod
+    def planes(
+        cls, sig_shape: Sequence[int], files: Sequence[int] | np.ndarray, offsets: Sequence[int] | np.ndarray, *, word_bytes: int, word_pixels: int = 1
+    ) -> FrameLayout:
+        """Frames at any place: frame n starts at byte `offsets[n]` of file `files[n]`; a negative offset is a blank frame."""
+        at = np.asarray(offsets, np.int64)
+        which = np.asarray(files, np.int64)
+        stride = _payload(sig_shape, word_bytes, word_pixels)
+        n = np.arange(len(at))
+        stream = np.stack([n * stride, (n + 1) * stride, at, which], axis=1)[at >= 0]
+        return cls._checked(sig_shape, stream, stride, 0, len(at), word_bytes, word_pixels, None)
+
+    @classmethod
+    def _checked(
+        cls,
+        sig_shape: Sequence[int],
+        stream: np.ndarray,
+        stride: int,
+        header: int,
+        stored: int,
+        word_bytes: int,
+        word_pixels: int,
+        pieces: np.ndarray | None,
+    ) -> FrameLayout:
+        if len(stream) != 1 or stream.item(0) >= stream.item(1):
+            order = np.argsort(stream[:, 0], kind="stable")
+            order = order[stream[order, 1] > stream[order, 0]]  # an empty file holds nothing, wherever it is said to begin
+            stream = np.ascontiguousarray(stream[order])
+            clash = np.flatnonzero(stream[1:, 0] < stream[:-1, 1])
+            if len(clash):
+                raise FormatError(f"two files of the set hold the same frames (entries {int(order[clash[0]])} and {int(order[clash[0] + 1])})")
+        parts = whole_frame(sig_shape) if pieces is None else pieces
+        if len(parts) > 1:
+            k = len(sig_shape)
+            begin = parts[:, 3 * k] + np.minimum(0, parts[:, 2 * k : 3 * k] * (parts[:, k : 2 * k] - 1)).sum(axis=1)
+            parts = parts[np.argsort(begin, kind="stable")]
+        return cls((stored,), tuple(sig_shape), stream, stride, header, stored, word_bytes, word_pixels, parts)
+
+    @property
+    def whole(self) -> bool:
+        return False
+
+    def arranged(self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1) -> FrameLayout:
+        """See `Layout`. Of a layout that shows a selection, `chosen` selects again, and `nav_shape` says nothing new."""
+        if self.chosen is None:
+            return altered(self, nav_shape=tuple(nav_shape), offset=self.offset + sync_offset, chosen=chosen)
+        return altered(self, offset=self.offset + sync_offset, chosen=self.chosen if chosen is None else self.chosen[chosen])
+
+    @cached_property
+    def how(self) -> tuple[np.ndarray, np.ndarray]:
+        """(numbers, chosen positions) as `vfs.kernels.planning.plan_frames` and `vfs.kernels.locate` take them."""
+        nav, chosen = (self.nav_shape, _NONE) if self.chosen is None else ((len(self.chosen),), self.chosen)
+        return _ints((self.stride, self.header, self.stored, self.offset, self.word_bytes, self.word_pixels, *nav)), chosen
+
+    def locate(self, positions: np.ndarray) -> np.ndarray:
+        """Find where frames begin.
+
+        Args:
+            positions: int64[n] flat positions along the navigation axes that are shown.
+
+        Returns:
+            int64[n, 3]: file, byte where the frame begins behind its header, bytes from there to the end of what this
+            file holds of the stream (a frame that is longer goes on in another file, or is not whole). -1, -1, 0 where
+            the position is blank: no frame is stored for it, or no file holds its first byte.
+        """
+        found = np.empty((len(positions), 3), np.int64)
+        locate_all(positions, *self.how, self.stream, found)
+        return found
+
+    def stored_frames(self, nav_ndim: int) -> int:
+        return max(0, self.stored - self.offset)
+
+    def valid(self, nav_ndim: int) -> np.ndarray:
+        nav = self.shape[:nav_ndim]
+        found: np.ndarray = self.locate(np.arange(math.prod(nav)))[:, 0] >= 0
+        return found.reshape(nav)
+
+    def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
+        box = Region(region.start[:nav_ndim], region.stop[:nav_ndim], region.step[:nav_ndim])
+        found: np.ndarray = self.locate(box.flat(self.shape[:nav_ndim]))[:, 0] < 0
+        return found.reshape(box.shape + (1,) * (len(self.shape) - nav_ndim))
+
+    def blanks(self, nav_ndim: int) -> int:
+        nav = math.prod(self.shape[:nav_ndim])
+        if self.chosen is not None:
+            return nav - int(np.count_nonzero(self.valid(nav_ndim)))
+        low, high = max(0, self.offset), min(self.stored, nav + self.offset)
+        first, last = (-(-(self.stream[:, end] - self.header) // self.stride) for end in (S_START, S_STOP))  # frames that begin in each row
+        return nav - int(np.maximum(0, np.minimum(last, high) - np.maximum(first, low)).sum())
+
+    def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
+        box = np.array((region.start, region.stop, region.step), np.int64)
+        how, chosen = self.how
+        room = ROOM
+        while True:
+            rows = np.empty((room, COLUMNS), np.int64)
+            first, end, covered = planning.plan_frames(box, how, self.pieces, self.stream, chosen, rows, most)
+            if covered > -2:
+                return (rows[first:end] if covered >= 0 else NO_ROWS), covered  # not a view of a long table for none
+            room = end

@@ -1,0 +1,272 @@
+"""`OpenOptions`: the options that data of every format is opened with, one line each.
+
+Everything that has to know these options asks for the fields (`known`):
+
+- the signatures and docstrings of `vfs.open`, `vfs.open_group` and `vfs.mount` (`vfs.model.signatures`);
+- the flags of the command line (`vfs.cli.common`), and which of them go together or with a folder;
+- descriptions: what `--describe` writes and what a `*.vfs.json` may say;
+- the pickles of arrays, groups and stores, and what trees of folders open their data sets with.
+
+So a new option is a new field. Nothing else has to be touched but the place where it takes effect.
+
+The module imports only the standard library and what is as light: `vfs --help` needs the fields, and must come at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
+
+from vfs.model.options import fitting, kinds
+
+Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "never"]
+"""The ways in which an option stands in a description (`*.vfs.json`).
+
+"as it is": its value. "dtype": the name of a dtype. "numbers": a number, several, or their text.
+"positions": positions of the scan. "image": numbers, a file, or an array of the set.
+"never": not at all; a description that has it is refused.
+"""
+
+Scope = Literal["any", "one set", "reading"]
+"""The things that an option may be about.
+
+"any": any data set. "one set": a single data set; it is refused for a whole folder of them. "reading": how elements are
+read, not which ones there are.
+"""
+
+
+@dataclass(frozen=True)
+class About:
+    """Describes an option, beside its name, type and default.
+
+    Attributes:
+        help: one sentence: the help of the command line, and the beginning of what the docstrings say.
+        metavar: what the command line calls the value.
+        more: what the docstrings say after `help`.
+        saved: see `Saved`.
+        scope: see `Scope`.
+    """
+
+    help: str
+    metavar: str | None = None
+    more: str = ""
+    saved: Saved = "as it is"
+    scope: Scope = "any"
+
+
+def option(
+    default: Any,
+    help: str,
+    metavar: str | None = None,
+    *,
+    more: str = "",
+    saved: Saved = "as it is",
+    scope: Scope = "any",
+) -> Any:
+    """Make a field of a dataclass that is an option. Values that its annotation does not allow are an `OptionError`.
+
+    Args:
+        default: the value where nobody gives another one.
+        help, metavar, more, saved, scope: see `About`.
+    """
+    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions:
+    """Says how data is opened, whatever its format. The options of the format travel beside it, as a mapping.
+
+    Raises:
+        OptionError: an option does not take values of that type.
+    """
+
+    format: str | None = option(None, "Format of the files. Without it, their first bytes tell.", "NAME", saved="never")
+    array: str | None = option(None, "Only this array of a file that has several.", "NAME", scope="one set")
+    nav_shape: int | str | Sequence[int] | None = option(
+        None,
+        "Shape of the scan, slowest axis first (256,256).",
+        "A,B",
+        more="With fewer positions than frames the rest is left out; with more, blank frames follow at the end.",
+        saved="numbers",
+        scope="one set",
+    )
+    sync_offset: int = option(0, "Skip N frames at the start; negative: N blank frames first.", "N", scope="one set")
+    roi: Any = option(
+        None,
+        "Only these frames: a mask over the scan, or a list of positions.",
+        "FILE.npy",
+        more="A bool array in the scan's shape, flat positions, or the name of a .npy file of either. The navigation "
+        "axes become one flat axis of the selected frames.",
+        saved="positions",
+        scope="one set",
+    )
+    dtype: Any = option(
+        None,
+        "Convert pixels to this dtype (f4, u2, ...).",
+        "T",
+        more="For data without headers it says what the pixels are, unless `stored_dtype` does.",
+        saved="dtype",
+    )
+    dark: Any = option(
+        None,
+        "Subtract this image from every frame: a file, or an array of the set.",
+        "F",
+        more="Also a numpy array in the frame's shape, or of several frames, whose mean is taken. Pixels become float32 "
+        "(float64 where the files have pixels of eight bytes) unless `dtype` says otherwise. float64 and integers of "
+        "four bytes or more are calculated in float64.",
+        saved="image",
+        scope="one set",
+    )
+    gain: Any = option(
+        None,
+        "Multiply every frame with this image: a file, or an array of the set.",
+        "F",
+        more="Takes what `dark` takes.",
+        saved="image",
+        scope="one set",
+    )
+    dead: Any = option(
+        None,
+        "Replace these pixels by their good neighbours: a mask, or coordinates.",
+        "F",
+        more="A bool mask in the frame's shape, integer coordinates [n, 2], a file of either, or the name of an array "
+        "of the set. Each such pixel becomes the mean of its good neighbours. Pixels become floats as with `dark`, and "
+        "integers of four bytes float64, which holds them exactly. Where `dtype` is an integer, the good pixels stay "
+        "as they are stored and the means are rounded.",
+        saved="image",
+        scope="one set",
+    )
+    chunks: int | str | Sequence[int] = option(
+        "auto",
+        "Shape of chunks: auto, frames, scan, balanced, a size (4MiB), or elements per axis (1,16,-1,-1).",
+        "SPEC",
+        saved="numbers",
+        scope="reading",
+    )
+    backend: str = option(
+        "auto",
+        "How files are read: auto, mmap, buffered (pread) or direct (past the page cache).",
+        "NAME",
+        more='"auto" is "mmap" for one\'s own process and "buffered" in a mount: a source that shrinks kills the process that reads its map.',
+        scope="reading",
+    )
+    accept_changes: bool = option(
+        False,
+        "Read on in files that change after they were opened. Otherwise that is an error.",
+        more="They are read as they are then, by the headers that were read at opening. What was decoded before and is still in the cache shows what it was.",
+        scope="reading",
+    )
+    allow_incomplete: bool = option(
+        False,
+        "Open a set of which files or frames are missing. Missing frames are blank or left out.",
+        more="Otherwise, where numbers would be wrong or absent, that is an error that says which files and frames.",
+    )
+    follow_outside: bool = option(
+        False,
+        "Also read files outside of the set's folder that the set or a link names.",
+        more="Otherwise it is an error where a file that belongs to the set lies outside of the folder of the files that "
+        "are named, or a symbolic link leads out of it (in HDF5 the array is absent). See `vfs.boundary`.",
+        saved="never",
+    )
+
+    def __post_init__(self) -> None:
+        values = vars(self)
+        for name, (default, annotation, _) in known(type(self)).items():
+            value = values[name]
+            if value is not default and type(value) not in (types := kinds(annotation)) and not _PARSED.issubset(types):
+                object.__setattr__(self, name, fitting(name, value, annotation))
+
+    def common(self, **changes: Any) -> OpenOptions:
+        """These options without those that a subclass adds.
+
+        Args:
+            changes: options that get another value.
+        """
+        values = vars(self)
+        return OpenOptions(**{name: values[name] for name in known(OpenOptions)} | changes)
+
+    def said(self) -> dict[str, Any]:
+        """The options whose values are not the usual ones."""
+        usual = {name: option.default for name, option in known(type(self)).items()}
+        return {name: value for name, value in vars(self).items() if not _same(value, usual[name])}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self.said())  # small; and a pickle from before an option was added still opens
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountOptions(OpenOptions):
+    """Says how data is opened and mounted: the options of `vfs.mount` and `vfs mount`."""
+
+    tree: bool = option(
+        False,
+        "DATASET is a folder: show it with its subfolders and every data set in them.",
+        more="Then `paths` is that folder.",
+    )
+    show_files: bool = option(False, "With --tree: also show files that are no data set.")
+    cache_size: int | str = option(
+        "256MiB",
+        "Memory for decoded chunks that are kept (2GiB).",
+        "BYTES",
+        more="For all data sets together; 0: none.",
+    )
+    workers: int | None = option(None, "How many reads are answered at once. Without it one a core, at least 4.", "N")
+    allow_other: bool = option(False, "Let in other users, each to what he could read of the files himself.")
+    direct_io: bool = option(False, "Bypass the kernel's cache: for reading once. Files cannot be mapped then.")
+
+
+_PARSED = {int, str}
+"""Types of an option that takes numbers and also their text: its parser says what is wrong with a value."""
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and value == default)
+
+
+Options = TypeVar("Options", bound=OpenOptions)
+
+
+def _made(kind: type[OpenOptions], said: Mapping[str, Any]) -> OpenOptions:
+    return kind(**said)
+
+
+class Known(NamedTuple):
+    """An option of a class: its usual value, the types it takes, and what there is to say of it."""
+
+    default: Any
+    annotation: Any
+    about: About
+
+
+def known(kind: type[OpenOptions]) -> Mapping[str, Known]:
+    """The options of a class by their names, in their order."""
+    if kind not in _KNOWN:
+        hints = get_type_hints(kind)
+        _KNOWN[kind] = {each.name: Known(each.default, hints[each.name], each.metadata["about"]) for each in fields(kind)}
+    return _KNOWN[kind]
+
+
+_KNOWN: dict[type[OpenOptions], dict[str, Known]] = {}
+
+
+def flag(name: str) -> str:
+    """Spell an option as the command line does."""
+    return "--" + name.replace("_", "-")
+
+
+def split(kind: type[Options], given: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
+    """Part keyword arguments into the options that are fields of `kind`, and the others, which are the format's.
+
+    Raises:
+        OptionError: an option does not take values of that type.
+    """
+    names = known(kind).keys()
+    own = {name: value for name, value in given.items() if name not in names}
+    return kind(**{name: given[name] for name in names & given.keys()}), own
+
+
+def file_names(values: Iterable[Any]) -> list[str]:
+    """The values among some that name existing files: options may name files that are read."""
+    return [os.fspath(value) for value in values if isinstance(value, str | os.PathLike) and os.path.isfile(value)]

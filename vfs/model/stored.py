@@ -1,0 +1,380 @@
+"""What a format says about its files, as frozen values that can be pickled. They read no elements.
+
+`Files` are the files of a set with the size and time they had when it was opened; a `StoredArray` is one array of it: where its
+elements are (`layout`), what they are (`decoder`), what its axes are called. A format's `open` returns its datasets in
+order, the main one first.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from operator import index
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
+from vfs.errors import MissingSourceError, OptionError, SourceChangedError, VfsError
+from vfs.model import calibration
+from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
+from vfs.model.region import Region
+
+T = TypeVar("T")
+
+TRIES = range(5)
+"""One for each time that something is read anew because a file was touched while it was read."""
+
+_moves = count(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """The files of a set, in the order that `FILE` of a read range counts.
+
+    A file counts as unchanged as long as its size and its time of writing (mtime) are the same. If only its time of
+    change (ctime) differs, it was *touched*: somebody changed its rights or links, renamed it and back, or gave it other
+    bytes, or put another file into its place, with the old mtime. Nothing tells which. So it is read as it is now, and
+    everything cached of the set is stale: `moves` is part of the keys of caches.
+
+    Attributes:
+        paths: absolute paths.
+        sizes: int64[n] bytes at opening; -1 where a file was missing.
+        times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
+        boundary: folders in which they may lie when they are read.
+        ctimes: int64[n] time of change (ctime) when the file was last looked at, ns; 0: not known. Not
+            pickled, nor is `moves`.
+        moves: int64[1], gets a new number each time a file is found to be touched; 0: none was.
+    """
+
+    paths: tuple[str, ...]
+    sizes: np.ndarray
+    times: np.ndarray
+    boundary: Boundary = ANYWHERE
+    ctimes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    moves: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64), init=False)
+
+    def __post_init__(self) -> None:
+        if len(self.ctimes) != len(self.paths):
+            object.__setattr__(self, "ctimes", np.zeros(len(self.paths), np.int64))
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.paths, self.sizes, self.times, self.boundary)
+
+    @classmethod
+    def stat(cls, paths: Sequence[str | os.PathLike[str]], missing_ok: bool = False) -> Files:
+        """Look at every file once.
+
+        Args:
+            missing_ok: accept that files are missing; reading what they hold is then an error, opening is not.
+
+        Raises:
+            MissingSourceError: a file is not there and `missing_ok` is False.
+            OutsideError: it lies outside of the boundary of the set.
+            SourceError: it cannot be looked at, or is not a file.
+        """
+        sizes: list[int] = []
+        times: list[int] = []
+        ctimes: list[int] = []
+        names: list[str] = []
+        for path in paths:
+            name = absolute(path)
+            names.append(name)
+            try:
+                found = look_at(name)
+            except MissingSourceError:
+                if not missing_ok:
+                    raise
+                sizes.append(-1)
+                times.append(0)
+                ctimes.append(0)
+                continue
+            sizes.append(found.st_size)
+            times.append(found.st_mtime_ns)
+            ctimes.append(found.st_ctime_ns)
+        return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current(), np.array(ctimes, np.int64))
+
+    def like(self, file: int, now: os.stat_result) -> bool:
+        """Returns True if a file has the size and mtime of when it was opened. A file of unknown size
+        (-1) always passes.
+        """
+        size = self.sizes.item(file)
+        return bool(size < 0 or (now.st_size == size and now.st_mtime_ns == self.times.item(file)))
+
+    def same(self, file: int, now: os.stat_result) -> bool:
+        """Do what `like` does, and note in `ctimes` and `moves` if the file was touched."""
+        if not self.like(file, now):
+            return False
+        if now.st_ctime_ns != self.ctimes.item(file):
+            if self.ctimes.item(file):  # told first: who finds the new time below must find this, too
+                self.moves[0] = next(_moves)
+            self.ctimes[file] = now.st_ctime_ns
+        return True
+
+    def settled(self, read: Callable[[], T]) -> T:
+        """Call `read` until no file is touched while it runs, so that its result is of one state of the files.
+
+        Raises:
+            SourceChangedError: files are touched each time.
+        """
+        for _ in TRIES:
+            before = self.moves.item(0)
+            got = read()
+            if self.moves.item(0) == before:
+                return got
+        raise self.restless()
+
+    def restless(self) -> SourceChangedError:
+        """Returns the error for files that are touched again and again while they are read."""
+        return SourceChangedError(f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it when that is over")
+
+    def unremembered(self) -> Files:
+        """Returns the same files without sizes and times: they are read even if they changed since they
+        were opened.
+        """
+        return altered(self, sizes=np.full_like(self.sizes, -1), times=np.zeros_like(self.times))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def nav_dims(ndim: int) -> tuple[str, ...]:
+    """Returns names of navigation axes: frame; scan_y, scan_x; t, scan_y, scan_x; …"""
+    if ndim < 2:
+        return ("frame",) * ndim
+    return tuple(f"nav_{k}" for k in range(ndim - 3)) + ("t",) * (ndim > 2) + ("scan_y", "scan_x")
+
+
+_MOST_BLANK = 1000
+"""A scan shape is taken for a typing error if it has more than this many times the stored frames."""
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Something that a set should hold and does not, or that it holds and that is not shown.
+
+    A format reports it and opens what there is. `vfs.api` decides whether it is an error or a warning, by one rule for all formats.
+
+    Attributes:
+        said: one line that names the file, what was expected and what was found.
+        refused: class of the error that opening raises without `allow_incomplete`. None: all that is
+            shown is right, so it is a warning.
+        allowed: what `allow_incomplete` shows instead, as the end of a sentence: "shows their frames as blank".
+        counts: how much is absent, for the attribute `incomplete`: "files_missing", "frames_missing",
+            "blocks_missing" (where they are no frames), "frames_left_out", "bytes_left_over".
+        files: paths of files that are missing, as far as their names are known.
+        main: True where the main array is absent: `vfs.open` fails, `vfs.open_group` shows the others
+            with a warning.
+    """
+
+    said: str
+    refused: type[VfsError] | None = None
+    allowed: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    main: bool = False
+
+    @property
+    def of_scan(self) -> bool:
+        """True where it only says that the stored frames do not fill the scan of the files; another
+        `nav_shape` may mend that.
+        """
+        return self.refused is None and bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
+
+
+@dataclass(frozen=True, eq=False)
+class StoredArray:
+    """One array of a set of files: where its elements lie and how they decode, without reading any.
+
+    Attributes:
+        path: its place in the zarr hierarchy; "data" for the array of a single-array set, else the
+            container's own path ("entry/data", "image_0/data"), companions under their own names ("timestamp").
+        files: the files that `layout` counts.
+        layout: says where the elements lie in the files.
+        decoder: turns stored bytes into elements.
+        shape: elements per axis.
+        dims: a name per axis.
+        nav_ndim: how many of the axes are navigation axes (they come first).
+        fill: value of elements that no file holds.
+        block: elements per axis of the block that is cheapest to read whole (a frame, a tile), or () where it does not matter.
+        attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the root, for the main array).
+        conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
+        group_attrs: the same at the root group (`ome` of an OME-TIFF).
+        scan, chosen: shape of the scan, and the flat positions of it that are shown (int64[m]), where `arranged` selected some.
+        absent: what the files should hold of this array and do not.
+        companion: True for an array that belongs to another one (time stamps of its frames).
+    """
+
+    path: str
+    files: Files
+    layout: Layout
+    decoder: Decoder | BlockDecoder
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+    nav_ndim: int
+    fill: int | float = 0
+    block: tuple[int, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+    group_attrs: Mapping[str, Any] = field(default_factory=dict)
+    absent: tuple[Absence, ...] = ()
+    companion: bool = False
+    scan: tuple[int, ...] | None = None
+    chosen: np.ndarray | None = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Element type as decoded, in native byte order."""
+        return self.decoder.dtype
+
+    @property
+    def valid(self) -> np.ndarray:
+        """bool, in the shape of the navigation axes: True where a frame is stored; of an array stored
+        in blocks, where any block lies.
+        """
+        return self.layout.valid(self.nav_ndim)
+
+    @property
+    def blanks(self) -> int:
+        """Number of frames that no file holds, without memory for each; 0 of an array that is not
+        stored in frames.
+        """
+        return self.layout.blanks(self.nav_ndim)
+
+    def blank(self, box: Region) -> np.ndarray:
+        """Returns bool, in the shape of a box or one that broadcasts to it: True for elements that no
+        file holds.
+        """
+        return self.layout.blank(box, self.nav_ndim)
+
+    def arranged(self, nav_shape: tuple[int, ...] | None = None, sync_offset: int = 0, roi: np.ndarray | None = None) -> StoredArray:
+        """Show the same frames as another scan.
+
+        Args:
+            nav_shape: scan shape, slowest axis first. With fewer positions than frames the rest is left
+                out, with more the end is blank.
+            sync_offset: frames to skip at the start (blank frames at the end); negative: so many blank frames first.
+            roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of these, in C order of the mask. Of an
+                array that already shows a selection it selects again.
+
+        Raises:
+            OptionError: the data set has no navigation axes, or the mask or the positions do not fit the scan.
+        """
+        if nav_shape is None and sync_offset == 0 and roi is None:
+            return self
+        if self.nav_ndim == 0:
+            raise OptionError(f"nav_shape, sync_offset and roi do not apply: {self.path} has no navigation axes (shape {self.shape})")
+        nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
+        if math.prod(nav + self.shape[self.nav_ndim :]) * self.dtype.itemsize >= 1 << 63:
+            raise OptionError(f"nav_shape {nav}: an array of {nav + self.shape[self.nav_ndim :]} has more bytes than can be counted")
+        try:
+            sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
+        except TypeError:
+            raise OptionError(f"sync_offset={sync_offset!r}: expected a number of frames") from None
+        chosen = None
+        if roi is not None:
+            mask = np.asarray(roi)
+            if mask.dtype == bool:
+                if mask.shape != nav and mask.shape != (math.prod(nav),):
+                    raise OptionError(f"roi has shape {mask.shape}, the scan has {nav}")
+                mask = np.flatnonzero(mask)
+            if mask.dtype.kind not in "iu" or mask.ndim != 1:
+                raise OptionError(f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions")
+            chosen = mask.astype(np.int64)
+            if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
+                found = f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
+                raise OptionError(f"roi selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}")
+        if self.chosen is not None and (nav_shape is not None or sync_offset):
+            raise OptionError("nav_shape and sync_offset do not apply to an array that was opened with roi=")
+        shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]
+        scan, total = (None, None) if chosen is None else (nav, chosen)
+        if self.chosen is not None and chosen is not None:
+            scan, total = self.scan, self.chosen[chosen]
+        layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim)
+        nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
+        names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
+        block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
+        dims, absent = names + self.dims[self.nav_ndim :], self.absent
+        attrs = self._calibrated(None if chosen is not None else nav, sync_offset)
+        if nav_shape is not None:
+            unequal = self._unequal(nav, sync_offset)
+            said_by_it = {"frames_left_out"} | (set(unequal.counts) if unequal else set())
+            absent = tuple(one for one in absent if not one.of_scan or not one.counts.keys() <= said_by_it) + ((unequal,) if unequal else ())
+        more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
+        return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
+
+    def _calibrated(self, nav: tuple[int, ...] | None, sync_offset: int) -> Mapping[str, Any]:
+        """Returns the attributes with the part of the calibration that still holds for another scan
+        shape or offset.
+        """
+        said = self.attrs.get("calibration")
+        if not said:
+            return self.attrs
+        n = self.nav_ndim
+        return {**self.attrs, "calibration": calibration.arranged(said, self.dims[:n], self.shape[:n], nav, sync_offset)}
+
+    def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
+        """Returns what a scan shape leaves out or blank, apart from what `sync_offset` asks for; None
+        where it fits the stored frames.
+        """
+        stored = self.layout.stored_frames(self.nav_ndim)
+        shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
+        said = f"{self._named}: nav_shape {','.join(map(str, nav))} holds {shown:,} frames, {stored:,} are stored"
+        if shown > most:
+            blank = shown - most
+            beyond = shown > _MOST_BLANK * max(1, stored)
+            return Absence(f"{said}: {_are(blank)} blank", OptionError if beyond else None, "shows them so", {"frames_missing": blank})
+        if shown < least:
+            return Absence(f"{said}: {_are(least - shown)} left out", counts={"frames_left_out": least - shown})
+        return None
+
+    @property
+    def _named(self) -> str:
+        """The name of the array in messages: its first file, with its path in the set where that has
+        several arrays.
+        """
+        file = self.files.paths[0] if len(self.files) else ""
+        return file if self.path == "data" else f"{file}: {self.path}"
+
+
+def _are(n: int) -> str:
+    return "1 is" if n == 1 else f"{n:,} are"
+
+
+def per_frame(
+    main: StoredArray, path: str, stored: Any, at: int, *, sig_shape: tuple[int, ...] = (), dims: tuple[str, ...] = (), attrs: Mapping[str, Any] | None = None
+) -> StoredArray:
+    """Make a companion array of a field that every frame's record has (a time stamp in its header, rows
+    behind its pixels).
+
+    Args:
+        main: array of these frames, with a FrameLayout; the companion has its scan.
+        stored: dtype of the field in the file.
+        at: byte of the record where the field starts.
+        sig_shape, dims: shape of the field and names of its axes.
+    """
+    dtype = np.dtype(stored)
+    assert isinstance(main.layout, FrameLayout)
+    layout = altered(main.layout, sig_shape=sig_shape, header=at, word_bytes=dtype.itemsize, word_pixels=1, pieces=whole_frame(sig_shape))
+    nav = main.nav_ndim
+    shape, names = main.shape[:nav] + sig_shape, main.dims[:nav] + dims
+    return StoredArray(path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """How to open another set. A format returns it for files that only name other files.
+
+    Attributes:
+        paths: absolute paths.
+        format: name of the format.
+        options: what `vfs.open` takes besides, for every format and for this one.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    options: Mapping[str, Any]

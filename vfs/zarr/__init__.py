@@ -1,0 +1,1 @@
+"""The adapter to zarr-python: the store, the codec pipeline, export."""

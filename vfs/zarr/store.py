@@ -1,0 +1,248 @@
+"""The zarr adapter: a read-only `zarr.abc.store.Store` over the zarr face of a data set.
+
+It translates `vfs.hierarchy.faces.ZarrFace` and nothing else:
+
+- A key that does not exist gives None, and so does a chunk outside of the grid. A source that cannot be read raises
+  `SourceError`, because zarr turns None into fill values without a word.
+- Where one range of a mapped file is the answer, zarr gets this memory itself. Otherwise it gets memory from a pool, which
+  is used again when nothing refers to it any more. Nothing is copied on the way, and no fresh pages are needed. Chunks
+  are read-only.
+- Where the file has another byte order, or headers between the frames, zarr gets a view that decodes only what is looked at
+  (`vfs.hierarchy.chunk_access.ChunkView`): for z[i] one frame of a chunk of 16. The files are checked when the view is made.
+- Sizes and listings are computed. They touch no source, and take time only for what is listed.
+- Writing of any kind raises zarr's own error for read-only stores, a ValueError.
+- Stores are equal, and hash alike, if they show the same: equal documents, opened the same way from files of the same sizes
+  and times. A pickled store holds how it was opened, not the data. Its files are opened when it is first used; if they
+  changed, that is an error.
+
+The event loop answers cheap requests itself. Only what takes longer than going to a thread and back goes to a thread
+(`WORTH_A_THREAD`). `get_sync` does without an event loop, for zarr's fused codec pipeline (zarr 3.3 and later).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import zarr.abc.store
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype, cpu, default_buffer_prototype
+
+from vfs.engine.array import ArrayReader
+from vfs.errors import OptionError
+from vfs.hierarchy.faces import ZarrFace
+
+WORTH_A_THREAD = 1 << 19
+"""Bytes of a chunk from which making it takes longer than going to a thread."""
+
+
+class Store(zarr.abc.store.Store):
+    """A read-only zarr store of a data set.
+
+    Args:
+        face: the zarr hierarchy that is shown, or a function that makes it when it is first needed.
+        again: (function, arguments) that make an equal store in another process; small and quick to pickle.
+        name: how zarr names the store in its messages.
+    """
+
+    supports_writes = False
+    supports_deletes = False
+    supports_listing = True
+
+    def __init__(self, face: ZarrFace | Callable[[], ZarrFace], again: tuple[Callable[..., Store], tuple[Any, ...]], name: str = "") -> None:
+        super().__init__(read_only=True)
+        self._face = face
+        self.again = again
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"vfs://{self.name}{'.v2' * (self.face.zarr_format == 2)}.zarr"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}('{self}')"
+
+    def __reduce__(self) -> tuple[Callable[..., Store], tuple[Any, ...]]:
+        return self.again
+
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, type(self)) and self.read_only == value.read_only and self._identity == value._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @cached_property
+    def face(self) -> ZarrFace:
+        """The zarr hierarchy that is shown."""
+        return self._face if isinstance(self._face, ZarrFace) else self._face()
+
+    @cached_property
+    def _identity(self) -> Hashable:
+        return _frozen((self.face.documents, self.again))
+
+    @cached_property
+    def _viewed(self) -> tuple[str, ...]:
+        """Beginnings of the keys of chunks that zarr gets as a `ChunkView`. Of v3 only: zarr makes bytes of any v2 chunk first."""
+        return tuple(f"{path}/" for path, array in self.face.arrays.items() if self.face.zarr_format == 3 and self.face.viewed(array))
+
+    @cached_property
+    def _slow(self) -> tuple[str, ...]:
+        """Beginnings of the keys of chunks that are made in a thread."""
+        ways = ((f"{path}/", array) for path, array in self.face.arrays.items())
+        return tuple(way for way, array in ways if way not in self._viewed and _is_slow(array))
+
+    def with_read_only(self, read_only: bool = False) -> Store:
+        """Make an equal store that is not open yet.
+
+        Raises:
+            ValueError: a store that can be written to was asked for.
+        """
+        if not read_only:
+            self._check_writable()
+        return type(self)(self._face, self.again, self.name)
+
+    def get_sync(self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Returns the bytes behind a key; None where there is no such key.
+
+        Args:
+            prototype: kind of buffer; None: zarr's default.
+            byte_range: a part, as zarr's requests describe it; what lies beyond the end is left out.
+
+        Raises:
+            OptionError: `byte_range` is something else.
+            SourceError: the source cannot be read.
+        """
+        self._is_open = True
+        kind = (prototype or default_buffer_prototype()).buffer
+        if byte_range is None:
+            if kind is cpu.Buffer and key.startswith(self._viewed):
+                view = self.face.view(key)
+                if view is not None:
+                    return kind.from_array_like(view)
+            data = self.face.get(key)
+        elif isinstance(byte_range, RangeByteRequest):
+            data = self.face.get(key, byte_range.start, byte_range.end)
+        elif isinstance(byte_range, OffsetByteRequest):
+            data = self.face.get(key, byte_range.offset)
+        elif isinstance(byte_range, SuffixByteRequest):
+            node = self.face.node(key)
+            data = self.face.get(key, max(0, node.size - byte_range.suffix)) if node else None
+        else:
+            raise OptionError(f"Unexpected byte_range, got {byte_range}.")
+        if data is None:
+            return None
+        return kind.from_bytes(data)
+
+    async def get(self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Do what `get_sync` does, in a thread where that is worth it."""
+        if key[-1:].isdecimal() and key.startswith(self._slow) and not self.face.kept(key):
+            return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
+        return self.get_sync(key, prototype=prototype, byte_range=byte_range)
+
+    async def get_partial_values(self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]) -> list[Buffer | None]:
+        """`get` for each of several keys and ranges, in their order."""
+        return list(await asyncio.gather(*(self.get(key, prototype, byte_range) for key, byte_range in key_ranges)))
+
+    async def exists(self, key: str) -> bool:
+        """True where the key has bytes."""
+        node = self.face.node(key)
+        return node is not None and not node.folder
+
+    async def getsize(self, key: str) -> int:
+        """Bytes behind a key.
+
+        Raises:
+            FileNotFoundError: there is no such key.
+        """
+        node = self.face.node(key)
+        if node is None or node.folder:
+            raise FileNotFoundError(key)
+        return node.size
+
+    async def getsize_prefix(self, prefix: str) -> int:
+        """Bytes behind all keys in a folder and below it; 0 where there is no such folder."""
+        return self.face.total(prefix.rstrip("/"))
+
+    def list(self) -> AsyncIterator[str]:
+        """Every key."""
+        return self.list_prefix("")
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Every key that begins with `prefix`, which need not end at a slash."""
+        for key in self.face.keys(prefix):
+            yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Names in a folder."""
+        for name in self.face.children(prefix.rstrip("/")):
+            yield name
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """Raises:
+        ValueError: always; the store is read-only.
+        """
+        self._check_writable()
+
+    def delete_sync(self, key: str) -> None:
+        """Raises:
+        ValueError: always; the store is read-only.
+        """
+        self._check_writable()
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Raises:
+        ValueError: always; the store is read-only.
+        """
+        self.set_sync(key, value)
+
+    async def delete(self, key: str) -> None:
+        """Raises:
+        ValueError: always; the store is read-only.
+        """
+        self.delete_sync(key)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Raises:
+        ValueError: always; the store is read-only.
+        """
+        self._check_writable()
+        await super().set_if_not_exists(key, value)
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Raises:
+        ValueError: always; the store is read-only.
+        """
+        self._check_writable()
+        await super().delete_dir(prefix)
+
+    async def clear(self) -> None:
+        """Raises:
+        ValueError: always; the store is read-only.
+        """
+        self._check_writable()
+        await super().clear()
+
+
+def _is_slow(array: ArrayReader) -> bool:
+    """True where making a chunk takes longer than going to a thread. A view of a mapped file is made at once, whatever its size."""
+    if array.decodes_whole or array.together.chunks != array.chunks:
+        return True
+    chunk = array.grid.region((0,) * array.ndim)
+    return math.prod(array.chunks) * array.dtype.itemsize > WORTH_A_THREAD and array.straight(chunk) is None
+
+
+def _frozen(value: Any) -> Hashable:
+    """A hashable value that is equal for equal values; stores are compared by it."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(k), _frozen(v)) for k, v in value.items()))
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(v) for v in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value), tuple(_frozen(getattr(value, field.name)) for field in fields(value))
+    return value if isinstance(value, Hashable) else repr(value)
