@@ -255,3 +255,25 @@ def test_readers_while_sets_are_replaced_and_closed(tmp_path: Path, trees: Any, 
     assert set(direct.lane._numbers.values()) <= set(direct.lane._all)
     assert np.count_nonzero(direct.lane.sources) == len(direct.lane._all) <= 2 * 3 * 2
     assert np.count_nonzero(direct.lane.names) == sum(entry is not None for entry in direct.lane._learned.values()) <= 3 * 5
+
+
+def test_a_folder_is_listed_while_one_in_it_goes_away(tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its names are asked for one after the other; one that was read from is an error when it is gone, but not of the whole list."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "top").mkdir()
+    put(tmp_path / "sub/a.npy", np.arange(9))
+    direct = trees(tmp_path, trusted=0.0)
+    direct.read("sub/a.npy", direct.open("sub/a.npy"), 100, 0)
+    children = type(direct.folder).children
+
+    def then_renamed(folder: FolderTree, path: str, start: int = 0) -> list[str]:
+        names = list(children(folder, path, start))
+        (tmp_path / "sub").rename(tmp_path / "other")
+        return names
+
+    monkeypatch.setattr(type(direct.folder), "children", then_renamed)
+    listed = {name: mode for name, _, mode, _, _ in direct.list("")}
+    assert listed.keys() == {b".", b"..", b"sub", b"top"}
+    assert listed[b"top"]
+    assert not listed[b"sub"]  # a name and no more: who asks for it gets the error
+    assert error_of(lambda: direct.stat("sub")) == errno.EIO

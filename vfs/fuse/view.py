@@ -41,6 +41,7 @@ log = logging.getLogger("vfs.fuse")
 
 _MODES = 4096  # paths whose modes are remembered
 STAMP = (1 << 62) - 1  # what is open is above it where native code knows it (`vfs.kernels.fuse.serve.OURS`), else a stamp
+UNKNOWN = Node(False, -1)  # an entry of a folder of which nothing is known but its name
 WORKERS = max(4, os.cpu_count() or 1)
 """Reads that are answered from sources side by side, where nobody says otherwise: a disk wants several, a processor no more than it has cores."""
 
@@ -317,18 +318,26 @@ class FuseView:
         last = ((2 if plus else 0),) if self.three else ()  # FUSE_FILL_DIR_PLUS
         self._learn(key)
         for position, name, path in self._names(key, offset):
-            node = self.folder.node(path)
+            node = self._listed(path)
             if node is None:
                 continue
-            if plus:
+            ctypes.memset(ctypes.byref(to), 0, ctypes.sizeof(to))
+            to.st_ino = inode(path)
+            if plus and node is not UNKNOWN:
                 self._met(path, node)
                 self._describe(to, path, node)
-            else:
-                to.st_ino = inode(path)
+            elif node is not UNKNOWN:
                 to.st_mode = self._mode(path, node)
-            if fill(buf, os.fsencode(name), to, position, *last):
+            if fill(buf, os.fsencode(name), to, position, *((0,) if node is UNKNOWN and last else last)):
                 break  # full; the kernel asks again from the last position it got
         return 0
+
+    def _listed(self, path: str) -> Node | None:
+        """What an entry of a folder is. `UNKNOWN` if it went away since the folder was looked at: a name, and who asks for more gets the error."""
+        try:
+            return self.folder.node(path)
+        except SourceError:
+            return UNKNOWN
 
     def _names(self, key: str, offset: int) -> Iterator[tuple[int, str, str]]:
         """(offset of the next entry, name, path) of the entries of a folder from an offset on; "." and ".." are the first two."""
