@@ -25,7 +25,7 @@ from vfs.testing.writers import write_mib
 VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
 COUNTING = """
     import os, sys, pickle
-    from vfs import plans
+    from vfs.folder_tree import plans
     from vfs.fuse import serve
     real, log = plans.open_set, sys.argv[3]
     def counting(path, *how):
