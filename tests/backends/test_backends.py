@@ -467,7 +467,7 @@ def test_direct_goes_on_where_a_read_ends_within_a_block(tmp_path: Path, sparse:
     most = 100
     opened: Any = backend.handles.get(0, 0, 1)  # type: ignore[attr-defined]
     opened.step = 4096  # also where direct I/O is refused
-    with pytest.raises(SourceError, match=r"a.bin: bytes 0 to 819,200: a direct read at 0 gives less than a block; try backend='buffered'"):
+    with pytest.raises(SourceError, match=r"a.bin: bytes 0 to 819,200: a direct read at byte 0 returned less than a block; try backend='buffered'"):
         backend.span(0, 0, 819_200, memory, np.array([[0, 0, 819_200]]) if sparse else None)
 
 

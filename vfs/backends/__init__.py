@@ -1,8 +1,10 @@
-"""Backends: how bytes of files get into memory. One verb, `span`.
+"""Backends read bytes of files into memory. They have one verb, `span`.
 
-`mmap` maps files: views without a copy, for one's own process (a source that shrinks while it is read kills the process that
-reads its map, so sizes are checked first, and what serves others does not use it). `buffered` reads with pread: a short
-read is an error, never a crash. `direct` reads past the page cache. `vfs.testing` has a memory, a counting and a failing one.
+`mmap` maps files: views without a copy, for one's own process. A source that shrinks while it is
+read kills the process that reads its map, so sizes are checked first, and processes that serve
+others do not use it. `buffered` reads with pread: a short read is an error, never a crash. `direct`
+reads past the page cache. `vfs.testing` has backends that hold files in memory, count reads, and
+fail.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ from vfs.model.stored import Files
 
 
 class Backend(Protocol):
-    """Bytes of files.
+    """Reads bytes of files.
 
     Attributes:
-        copies: True where `span` copies into `scratch`, False where it gives views and needs none.
-        in_place: True where `scratch` may be any memory, also the output itself, and exactly as long as the span.
-        margin: bytes that `scratch` must be longer than the span where `in_place` does not hold.
-        window: bytes that are best fetched at once.
+        copies: True if `span` copies into `scratch`, False if it returns views and needs no
+            scratch.
+        in_place: True if `scratch` may be any memory, also the output itself, and exactly as long
+            as the span.
+        margin: how many bytes longer than the span `scratch` must be if `in_place` is False.
+        window: number of bytes that are best fetched at once.
     """
 
     copies: bool
@@ -33,50 +37,56 @@ class Backend(Protocol):
     window: int
 
     def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
-        """The bytes `start` to `stop` of a file.
+        """Return the bytes `start` to `stop` of a file.
 
         Args:
             file: index into the set's files.
-            scratch: uint8[at least stop - start + margin], page-aligned, that may be used for the answer. It belongs to the caller.
-            wanted: int64[n, ≥ 3] read ranges (see `vfs.kernels.ranges`) if only these bytes matter: the others may be anything.
-            width: where given, `scratch` is the whole output and an element of it so many bytes: every range of `wanted` (all have STEP 1) is
-                read to its place there, and that is all; what is returned is `scratch`. For backends that read in place.
+            scratch: uint8[at least stop - start + margin], page-aligned, that may be used for the
+                answer. It belongs to the caller.
+            wanted: int64[n, ≥ 3] read ranges (see `vfs.kernels.ranges`) if only these bytes matter:
+                the others may have any value.
+            width: bytes of an element, if `scratch` is the whole output. Then every range of
+                `wanted` (all have STEP 1) is read to its place in the output, and `scratch` is
+                returned. Only for backends that read in place.
 
-        Returns: uint8[stop - start], valid as long as the caller leaves `scratch` alone; in `scratch` where the backend copies,
-            at its start where it reads in place.
+        Returns: uint8[stop - start], valid as long as the caller leaves `scratch` alone. It lies in
+            `scratch` if the backend copies, at its start if it reads in place.
 
         Raises:
-            SourceError: the bytes cannot be had. The message names file and byte range.
+            SourceError: the bytes cannot be read. The message names file and byte range.
         """
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
-        """Have somebody else read from the open file: a kernel, which needs no interpreter between its reads.
+        """Open a file and let a kernel read from it, which needs no interpreter between its reads.
 
         Args:
             file: index into the set's files.
             start, stop: all bytes that may be read lie between these.
-            read: takes a descriptor, good until it returns. Returns -1 where it read everything, else the number of the piece where it gave up.
+            read: takes a descriptor that stays valid until it returns. Returns -1 if it read
+                everything, else the number of the piece that it could not read.
 
-        Returns: what `read` returned; None where this backend lends no files, and `read` was not called.
+        Returns: what `read` returned; None if this backend lends no files, and `read` was not
+            called.
 
         Raises:
-            SourceError: the file cannot be opened, or was written meanwhile. Why a piece could not be read is for `span` to say.
+            SourceError: the file cannot be opened, or was written meanwhile. To learn why a piece
+                could not be read, the caller asks `span` for it.
         """
 
 
 _WHY = {
     "mmap": "maps files: views of them without a copy, for one's own process",
     "buffered": "reads with pread: a source that shrinks meanwhile is an error, where a map of it would kill the process",
-    "direct": "reads past the page cache, for disks faster than that and data larger",
+    "direct": "reads past the page cache, for data larger than memory on disks faster than copying",
 }
 
 
 def choice(name: str, serves: bool = False) -> tuple[str, str]:
-    """(the backend that a name stands for, why it), `auto` being the one that is best for what it is for.
+    """Return (the backend that a name stands for, the reason). `auto` picks the best one.
 
     Args:
         name: `auto`, `mmap`, `buffered` or `direct`.
-        serves: True where the process reads for others, as a mount does.
+        serves: True if the process reads for others, as a mount does.
 
     Raises:
         OptionError: there is no such backend.
@@ -88,7 +98,7 @@ def choice(name: str, serves: bool = False) -> tuple[str, str]:
 
 
 def make_backend(name: str, files: Files) -> Backend:
-    """The backend of that name: `auto` (see `choice`), `mmap`, `buffered` or `direct`.
+    """Make the backend of that name: `auto` (see `choice`), `mmap`, `buffered` or `direct`.
 
     Raises:
         OptionError: there is no such backend.

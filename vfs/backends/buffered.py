@@ -1,4 +1,4 @@
-"""The buffered backend: pread into memory. A source that shrinks or fails gives an error, never a crash."""
+"""The buffered backend reads with pread. A source that shrinks or fails is an error, never a crash."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vfs.model.stored import Files
 
 
 class BufferedBackend:
-    """pread into the caller's memory.
+    """Reads with pread into the caller's memory.
 
-    Where only some ranges of a span are wanted and they are less than half of it, each is read by itself. What needs no decoding is
-    read to its place in the output.
+    If only some ranges of a span are wanted and they are less than half of it, each is read by
+    itself. Bytes that need no decoding are read straight to their places in the output.
     """
 
     copies = True
@@ -35,7 +35,7 @@ class BufferedBackend:
         if width:
             assert wanted is not None
             bad = read_places(opened.fd, wanted, scratch, width) if len(wanted) > 1 else 0
-            if bad >= 0:  # one by one; where that did not work, to say what is wrong
+            if bad >= 0:  # one by one: what could not be read raises the error that says why
                 for a, b, to in wanted[bad:, START : DEST + 1].tolist():
                     fill(opened, a, scratch[to * width : to * width + b - a])
         elif wanted is None:
@@ -56,7 +56,7 @@ class BufferedBackend:
         return bad
 
     def _check(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
-        """Raise `SourceChangedError` where a file was written while it was read."""
+        """Raise `SourceChangedError` if a file was written while it was read."""
         now, files = os.fstat(opened.fd), self.handles.files
         if now.st_ctime_ns != files.ctimes.item(file) and not files.same(file, now):
             raise self.handles.wrong(opened, file, start, stop, now)

@@ -1,7 +1,8 @@
-"""The direct backend: O_DIRECT, past the page cache, for disks faster than copying out of it.
+"""The direct backend reads with O_DIRECT past the page cache, for disks faster than copying out of it.
 
-Offsets, sizes and memory are aligned to what the device asks for; the head and the tail that this reads too much are cut off.
-Where a file system refuses (tmpfs does), the file is read through the page cache, with a warning.
+Offsets, sizes and memory are aligned to what the device demands; bytes that this reads in excess at
+both ends are cut off. If a file system refuses (tmpfs does), the file is read through the page
+cache, with a warning.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ from vfs.model.stored import Files
 _SAFE = 4096  # bytes: an alignment that every device accepts
 
 NEAR = 1 << 16
-"""Bytes: what lies closer together is read at once. A request took 0.12 ms here, 64 KiB more 0.1 ms (4,000 rows of 128 KiB frames in pieces took
-0.5 s, with all between them 0.7 s; eight times as many, 4 KiB apart, 16 s and 0.9 s)."""
+"""Bytes: ranges with a smaller gap between them are read at once, with the gap.
+
+A request took 0.12 ms here, 64 KiB more 0.1 ms. 4,000 rows of 128 KiB frames took 0.5 s one by one, 0.7 s
+with all between them; eight times as many rows, 4 KiB apart, 16 s and 0.9 s."""
 
 
 @cache
 def alignment(device: int) -> int:
-    """Bytes that offsets and sizes on a device must be multiples of: its logical block size, 4096 where it cannot be found."""
+    """Return the bytes that offsets and sizes on a device must be multiples of.
+
+    This is its logical block size, 4096 if that cannot be found.
+    """
     at = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
     for queue in (f"{at}/queue", f"{at}/../queue"):  # a partition's queue is its disk's
         try:
@@ -42,7 +48,7 @@ def alignment(device: int) -> int:
 
 
 class _Direct:
-    """A file open for direct reading, or, where that is refused, for plain reading (`step` is then 1)."""
+    """A file open for direct reading, or for plain reading if that is refused (`step` is then 1)."""
 
     __slots__ = ("fd", "path", "step")
 
@@ -53,7 +59,7 @@ class _Direct:
             self.fd = open_file(path, boundary, os.O_DIRECT)
             self.step = alignment(os.fstat(self.fd).st_dev)
             if os.fstat(self.fd).st_size:
-                os.preadv(self.fd, [_probe()], 0)  # some file systems refuse only here
+                os.preadv(self.fd, [_probe()], 0)  # some file systems refuse no earlier than here
         except OSError as refused:
             if isinstance(refused, SourceError) and refused.errno != errno.EINVAL:
                 raise
@@ -78,7 +84,11 @@ def _probe() -> memoryview:
 
 
 class DirectBackend:
-    """O_DIRECT reads of whole windows; where only some ranges of one are wanted, of the blocks around each, and what lies close together at once."""
+    """Reads whole windows with O_DIRECT.
+
+    If only some ranges of a window are wanted, it reads the blocks around each, and ranges that lie
+    close together at once.
+    """
 
     copies = True
     in_place = False
@@ -98,7 +108,7 @@ class DirectBackend:
             self._fill(opened, start, stop, memory, first)
         else:
             bad = read_ranges(opened.fd, wanted, memory, first, step, NEAR)
-            if bad >= 0:  # one by one; where that does not work, to say what is wrong
+            if bad >= 0:  # one by one: what cannot be read raises the error that says why
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, b, memory, first)
         now, files = os.fstat(opened.fd), self.handles.files
@@ -111,7 +121,11 @@ class DirectBackend:
 
     @staticmethod
     def _fill(opened: _Direct, start: int, stop: int, memory: np.ndarray, first: int) -> None:
-        """Read bytes of a file to their places in memory that begins with byte `first`, with the blocks that they begin and end in."""
+        """Read bytes of a file to their places in memory, with the whole blocks that they begin and end in.
+
+        Args:
+            memory: uint8, whose first element stands for byte `first` of the file.
+        """
         step = opened.step
         at, end = start // step * step, -(-stop // step) * step
         while at < stop:
@@ -120,10 +134,12 @@ class DirectBackend:
             except OSError as error:
                 raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
             if reached < stop:
-                reached = reached // step * step  # a read may end within a block, which is then read again
+                reached = reached // step * step  # a read may end within a block: that block is read again
             if reached <= at:
                 size = os.fstat(opened.fd).st_size
                 if size < stop:
                     raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
-                raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,}: a direct read at {at:,} gives less than a block; try backend='buffered'")
+                raise SourceError(
+                    f"{opened.path}: bytes {start:,} to {stop:,}: a direct read at byte {at:,} returned less than a block; try backend='buffered'"
+                )
             at = reached

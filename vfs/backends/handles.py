@@ -1,8 +1,9 @@
-"""Open files: as many as this process may well have, the ones used last. Safe from many threads and after a fork.
+"""Keeps files open: the ones used last, as many as this process may have.
 
-All sets of a process share one budget of descriptors: a mount of many sets, or a set whose arrays each have a backend, must
-not run out of them. A handle is asked for its file's state each time it is used: a file that was changed after its set was
-opened is an error, never other data.
+Safe from many threads and after a fork. All sets of a process share one budget of descriptors: a
+mount of many sets, or a set whose arrays each have a backend, must not run out of them. Each time a
+handle is used its file is checked: a file that was changed after its set was opened is an error,
+never other data.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Handle(Protocol):
 T = TypeVar("T", bound=Handle)
 
 _kept: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
-"""(number of a `Handles`, file, part of it) -> handle, the one used last at the end."""
+"""(number of a `Handles`, file, part of the file) -> handle; the one used last is at the end."""
 
 _numbers = count()
-_lock = threading.RLock()  # reentrant: what it guards may be interrupted by the garbage collector, which comes to `_forget`
+_lock = threading.RLock()  # reentrant: the garbage collector may call `_forget` while it is held
 
 
 def _after_fork() -> None:  # the lock may be held by a thread that the child does not have
@@ -49,7 +50,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def limit() -> int:
-    """How many files are kept open: half of the descriptors this process may have, at most 1,024."""
+    """Return how many files are kept open: half of the descriptors this process may have, at most 1,024."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1024 if soft == resource.RLIM_INFINITY else max(8, min(1024, soft // 2))
 
@@ -68,7 +69,7 @@ def _forget(number: int) -> None:
 
 
 class Descriptor:
-    """A file open for reading; closed when the last user lets go of it."""
+    """A file open for reading, closed when its last user lets go of it."""
 
     __slots__ = ("fd", "path")
 
@@ -83,7 +84,7 @@ class Descriptor:
 
 
 def fill(opened: Handle, start: int, out: np.ndarray) -> None:
-    """Read the bytes of a file from `start` on into uint8 `out`, all of it.
+    """Read the bytes of a file from `start` on until uint8 `out` is full.
 
     Raises:
         TruncatedSourceError: the file ends before.
@@ -103,9 +104,10 @@ def fill(opened: Handle, start: int, out: np.ndarray) -> None:
 
 
 class Handles(Generic[T]):
-    """Handles of a set's files, made on demand; the ones not used for longest are dropped beyond `limit`.
+    """Opens handles of a set's files on demand, and drops those unused for longest beyond `limit`.
 
-    A dropped handle stays usable for whoever still holds it: it is closed when the last reference goes.
+    A dropped handle stays usable for whoever still holds it: it is closed when the last reference
+    goes.
     """
 
     def __init__(self, files: Files, make: Callable[[str, Boundary], T]) -> None:
@@ -116,16 +118,19 @@ class Handles(Generic[T]):
         self._used = False
 
     def get(self, file: int, start: int, stop: int, part: int = 0) -> T:
-        """The handle of a file that has the bytes `start` to `stop` and is the one that was opened.
+        """Return a handle of a file that reaches to `stop` and was not changed since its set was opened.
 
         Args:
-            part: which of its handles, where a file has several.
+            start, stop: the bytes that are needed, for messages and for checking its size.
+            part: which of its handles, if a file has several.
 
         Raises:
-            MissingSourceError, OutsideError, SourceError: it cannot be opened, or lies outside of the folder of the set.
+            MissingSourceError, OutsideError, SourceError: it cannot be opened, or lies outside of
+                the folder of the set.
             TruncatedSourceError: it ends before `stop`.
-            SourceChangedError: it is not the one that was opened (`Files.same`). Of files whose size is not known (-1: they were missing,
-                or changes are accepted) any that is long enough will do.
+            SourceChangedError: it is not the one that was opened (`Files.same`). If its size is not
+                known (-1: it was missing, or changes are accepted), any file that is long enough
+                will do.
         """
         key = self.number, file, part
         with _lock:
@@ -138,7 +143,7 @@ class Handles(Generic[T]):
         size = now.st_size
         if now.st_ctime_ns == self._ctime(file) and now.st_mtime_ns == self._time(file) and stop <= size == self._size(file) and now.st_nlink:
             return found
-        if now.st_nlink == 0 or self._another(file, now):  # it was deleted, or another file has its name now
+        if now.st_nlink == 0 or self._another(file, now):  # it was deleted or replaced
             self.drop(file)
             found = self._opened(file, start, stop, part)
             now = os.fstat(found.fd)
@@ -147,7 +152,7 @@ class Handles(Generic[T]):
         raise self.wrong(found, file, start, stop, now)
 
     def _another(self, file: int, now: os.stat_result) -> bool:
-        """Whether the name of a file that was touched leads to another one by now, which looks like the one that was opened."""
+        """Return True if a file that was touched was also replaced, by one that looks the same."""
         if now.st_ctime_ns == self._ctime(file):
             return False
         try:
@@ -157,7 +162,10 @@ class Handles(Generic[T]):
         return not os.path.samestat(now, there) and self.files.like(file, there)
 
     def wrong(self, found: T, file: int, start: int, stop: int, now: os.stat_result) -> SourceError:
-        """The error for a file that is not the one that was opened, or ends before `stop`. It is opened anew when it is asked for next."""
+        """Return the error for a file that was changed, or ends before `stop`.
+
+        The file is opened anew when it is asked for next.
+        """
         self.drop(file)  # next time look again: it may be put right
         wanted = f"{found.path}: expected bytes {start:,} to {stop:,}, "
         if now.st_size < stop:
@@ -168,7 +176,7 @@ class Handles(Generic[T]):
         )
 
     def drop(self, file: int) -> None:
-        """Open a file anew when it is asked for next."""
+        """Drop the handles of a file, so that it is opened anew when it is asked for next."""
         with _lock:
             for key in [key for key in _kept if key[:2] == (self.number, file)]:
                 _kept.pop(key, None)
@@ -184,7 +192,7 @@ class Handles(Generic[T]):
             except SourceError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     raise
-                release()  # others have taken what we counted on
+                release()  # the process opened more files than `limit` leaves it
                 made = self.make(path, boundary)
         except SourceError as error:
             raise type(error)(f"{error} (bytes {start:,} to {stop:,} are needed)", error.errno or 5) from None

@@ -1,14 +1,18 @@
-"""The mmap backend: views of mapped files, without a copy.
+"""The mmap backend returns views of mapped files, without a copy.
 
-Files are mapped in windows of 64 GiB, the smaller ones whole. Of all sets of a process only those used last are kept, as many as it may keep files
-open (`handles.limit`: 1,024, 64 TiB of 128 TiB of addresses); a view keeps its own window. Where there are no addresses left, or a file system
-does not map its files, the bytes are read into memory instead.
+Files are mapped in windows of 64 GiB, the smaller ones whole. A process keeps the windows used
+last, as many as it may keep files open (`handles.limit`: 1,024, 64 TiB of 128 TiB of addresses); a
+view keeps its own window. If no addresses are left, or a file system does not map its files, the
+bytes are read into memory instead.
 
-The kernel is told what is read next where it cannot guess that: pages far from what was read of the file before, which it would otherwise
-fetch fault by fault, each with as much around it as its read-ahead is long. Measured cold, interleaved, on a disk with read-ahead of 8 MiB: frames
-of 128 KiB in random order take half the time and a tenth of the bytes, chunks of 2 MiB 0.73 of the time; where all is in memory it costs 5 of
-44 us a frame. What is read in order the kernel does best by itself: with advice for every span a pass over all frames had 0.7 of its speed. So had
-`pread` after `posix_fadvise`, 0.4 of it, and random frames gained nothing: the buffered backend gives no advice.
+The kernel is told what is read next where it cannot guess: pages far from what was read of the file
+before. Without advice it would fetch these fault by fault, each with as much around it as its
+read-ahead is long. Measured cold, interleaved, on a disk with read-ahead of 8 MiB: frames of 128
+KiB in random order take half the time and a tenth of the bytes, chunks of 2 MiB 0.73 of the time;
+if all is in memory it costs 5 of 44 µs a frame. The kernel reads ahead best by itself what is read
+in order: with advice for every span a pass over all frames had 0.7 of its speed. `pread` after
+`posix_fadvise` had 0.4 of it, and random frames gained nothing: so the buffered backend gives no
+advice.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ _advise = _LIBC.madvise
 _advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _PAGE = mmap.PAGESIZE
 _NEAR = 4 << 20
-"""Bytes: what lies no further from what was read last is read in order, perhaps by several threads."""
+"""Bytes: a read no further than this from the last one counts as reading in order, perhaps by several threads."""
 
 _FAILED = ctypes.c_void_p(-1).value
 
@@ -41,13 +45,16 @@ WINDOW = 1 << 36
 """Bytes of a file that are mapped at once."""
 
 STEP = WINDOW // 2
-"""Bytes from the beginning of a window to that of the next one: what is no longer than this lies in one window, wherever it begins."""
+"""Bytes from the beginning of a window to that of the next one.
+
+Windows overlap, so that a span no longer than this lies in one window, wherever it begins."""
 
 
 class _Mapping:
     """Mapped bytes of a file, unmapped when the last view of them goes.
 
-    Python's own `mmap` keeps a descriptor for as long as a view lives: a list of frames out of 5,000 files would need 5,000.
+    Python's own `mmap` keeps a descriptor for as long as a view lives: a list of frames out of
+    5,000 files would need 5,000.
     """
 
     __slots__ = ("__array_interface__", "_unmap", "at", "size")
@@ -70,11 +77,11 @@ _REFUSED = np.empty(0, np.uint8)
 
 
 def _mapped(fd: int, start: int, size: int, insist: bool) -> np.ndarray:
-    """Map bytes of a file; `_REFUSED` where that is not possible.
+    """Map bytes of a file. Returns `_REFUSED` if that is not possible.
 
     Args:
         start: first byte, a multiple of the page size.
-        insist: let go of what nobody is using just now, if there are no addresses left.
+        insist: let go of what nobody is using just now, if no addresses are left.
     """
     if size <= 0:
         return _REFUSED
@@ -88,11 +95,13 @@ def _mapped(fd: int, start: int, size: int, insist: bool) -> np.ndarray:
 
 
 class _Window:
-    """A window of a file, and the file's descriptor to ask how long it is now.
+    """A window of a file, and the file's descriptor, which tells how long it is now.
 
     Attributes:
-        data: uint8, the bytes of the window that the file had when it was mapped; None: it is not mapped yet.
-        at: its address; last: byte of the file up to which it was read last.
+        data: uint8, the bytes of the window that the file had when it was mapped; None if it is not
+            mapped yet.
+        at: address of `data`.
+        last: byte of the file up to which it was read last.
     """
 
     __slots__ = ("at", "data", "descriptor", "fd", "last", "path")
@@ -113,12 +122,12 @@ class _Window:
 
 
 class MmapBackend:
-    """Views of mapped files. For one's own process: see `vfs.backends`."""
+    """Returns views of mapped files. For one's own process: see `vfs.backends`."""
 
     copies = False
     in_place = False
     margin = 0
-    window = 1 << 26  # where a file cannot be mapped it is read in pieces of this size
+    window = 1 << 26  # a file that cannot be mapped is read in pieces of this size
 
     def __init__(self, files: Files) -> None:
         self.handles: Handles[_Window] = Handles(files, _Window)
@@ -134,15 +143,18 @@ class MmapBackend:
             return self._beyond(window, file, start, stop)
         if not -_NEAR <= start - window.last <= _NEAR and 2 * _PAGE <= stop - start <= _NEAR:
             first = start // _PAGE * _PAGE
-            _advise(window.at + first - base, stop - first, mmap.MADV_WILLNEED)  # whether the kernel does so is its own business
+            _advise(window.at + first - base, stop - first, mmap.MADV_WILLNEED)  # the kernel may ignore it
         window.last = stop
         return data[start - base : stop - base]
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
-        """Lends nothing: whoever has a view needs no file."""
+        """Lend nothing: whoever has a view needs no file."""
 
     def _beyond(self, window: _Window, file: int, start: int, stop: int) -> np.ndarray:
-        """The bytes `start` to `stop`, which the window does not have: it was refused, it ends before, or the file was shorter when it was mapped."""
+        """Return the bytes `start` to `stop`, which the window does not have.
+
+        It was refused, it ends before, or the file was shorter when it was mapped.
+        """
         had = 0 if window.data is None else window.data.size
         if 0 < had < WINDOW:
             self.handles.drop(file)
