@@ -40,10 +40,10 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Nobody started yet; nobody left afterwards."""
-    helper._desk.close()
-    made = helper._Desk()
+    helper._shared.close()
+    made = helper._SharedHelper()
     monkeypatch.setattr(helper, "IDLE", 1000.0)  # whatever the machine is busy with
-    monkeypatch.setattr(helper, "_desk", made)
+    monkeypatch.setattr(helper, "_shared", made)
     yield made
     made.close()
     assert made.helper is None
@@ -70,14 +70,14 @@ r.read = read
     [
         ("while True: pass", "does not come to an end at entry/data"),
         ("ctypes.string_at(0)", "crashes (SIGSEGV) at entry/data"),
-        ("budget.STEP_SECONDS = 0.3; r.Budget(); time.sleep(1000)", "says nothing for 10 seconds at entry/data"),
+        ("budget.STEP_SECONDS = 0.3; r.Budget(); time.sleep(1000)", "gives no answer for 10 seconds at entry/data"),
         ("os.abort()", "crashes (SIGABRT) at entry/data"),
-        ("os._exit(3)", "ends without a word"),
+        ("os._exit(3)", "ends without an answer"),
         ("write(packed({'error': 'bad sector'}))", "cannot be understood: bad sector"),
-        ("write(packed({'name': 5})[:-3])", "ends without a word"),
-        ("write(packed({'nme': ''}))", "makes no sense"),
-        ("write(packed({'group': 3}))", "makes no sense"),
-        ("write(b'nonsense' * 100)", "ends without a word"),
+        ("write(packed({'name': 5})[:-3])", "ends without an answer"),
+        ("write(packed({'nme': ''}))", "are not valid"),
+        ("write(packed({'group': 3}))", "are not valid"),
+        ("write(b'nonsense' * 100)", "ends without an answer"),
     ],
 )
 def test_whatever_goes_wrong_there_is_an_error_here(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: str, words: str) -> None:
@@ -117,7 +117,7 @@ def test_memory_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str
 def test_silence_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     behaving(monkeypatch, "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(1000)")
     monkeypatch.setattr(helper, "SILENCE", 1.0)
-    with pytest.raises(vfs.FormatError, match="says nothing for 1 seconds"):
+    with pytest.raises(vfs.FormatError, match="gives no answer for 1 seconds"):
         vfs.open(path)
     assert desk.helper is None
 
@@ -211,11 +211,11 @@ def test_a_forked_process_starts_its_own(desk: Any, path: str) -> None:
     number = desk.helper.process.pid
     gone = os.fork()
     if gone == 0:
-        ok = helper._desk.helper is None
+        ok = helper._shared.helper is None
         vfs.open(path)
         gc.collect()
-        ok = ok and helper._desk.helper.process.pid != number
-        helper._desk.close()
+        ok = ok and helper._shared.helper.process.pid != number
+        helper._shared.close()
         os._exit(0 if ok else 1)
     assert os.waitpid(gone, 0)[1] == 0
     assert desk.helper.process.poll() is None
@@ -229,7 +229,7 @@ def test_no_process_can_be_started(desk: Any, monkeypatch: pytest.MonkeyPatch, p
         vfs.open(path)
     assert path in one_line(caught.value)
     monkeypatch.setattr(sys, "executable", "/bin/true")
-    with pytest.raises(vfs.SourceError, match=r"does not start: Broken pipe|ended without a word") as caught:
+    with pytest.raises(vfs.SourceError, match=r"does not start: Broken pipe|ended without an answer") as caught:
         vfs.open(path)
     one_line(caught.value)
 
@@ -245,7 +245,7 @@ def test_it_ends_with_the_process_that_started_it(path: str) -> None:
 import vfs
 from vfs.h5 import helper
 vfs.open({path!r})
-print(helper._desk.helper.process.pid, flush=True)
+print(helper._shared.helper.process.pid, flush=True)
 """
     for how in ("", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"):
         top = str(Path(__file__).parents[2])

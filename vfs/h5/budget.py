@@ -1,4 +1,4 @@
-"""What the process that reads a file may use. A damaged file that asks for more ends it."""
+"""Limits what the process that reads a file may use. A damaged file that asks for more ends it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import resource
 import signal
 
-SECONDS = 5.0  # of the processor, for a file without anything in it
-OBJECT_SECONDS = 0.02  # more for every object; a usual one takes 0.0003
-ROWS_SECONDS = 0.05  # more for every ROWS rows of a table of chunks; they take 0.005
+SECONDS = 5.0  # of processor time, for an empty file
+OBJECT_SECONDS = 0.02  # of processor time more for every object; a usual one takes 0.0003
+ROWS_SECONDS = 0.05  # of processor time more for every ROWS rows of a table of chunks; they take 0.005
 ROWS = 4096
 STEP_SECONDS = 10.0  # by the clock, for each object and for ROWS rows, whatever the process waits for
-MEMORY = 256 << 20  # bytes beyond those that the process has before it looks at the file
+MEMORY = 256 << 20  # bytes more than the process has before it opens the file
 MEMORY_FACTOR = 8  # bytes more for each byte of the files
 
 
 class Budget:
-    """Grows with what was really found."""
+    """Sets limits that grow with what was really found."""
 
     def __init__(self) -> None:
         self.seconds = SECONDS
@@ -26,7 +26,10 @@ class Budget:
         self._step()
 
     def time(self, seconds: float) -> None:
-        """A step is done: the next one may take so many seconds of the processor more, and `STEP_SECONDS` by the clock."""
+        """Begin the next step: it may take so many more seconds of processor time, and `STEP_SECONDS`.
+
+        `STEP_SECONDS` are counted by the clock.
+        """
         before = math.ceil(self.seconds)
         self.seconds += seconds
         if math.ceil(self.seconds) != before:
@@ -34,7 +37,7 @@ class Budget:
         self._step()
 
     def file(self, size: int) -> None:
-        """A file of so many bytes was opened."""
+        """Allow memory for a file of so many bytes that was opened."""
         self.memory += MEMORY_FACTOR * size
         self._set(resource.RLIMIT_AS, self.memory)
 

@@ -1,4 +1,4 @@
-"""Where the chunks of an HDF5 data set are, with h5py."""
+"""Finds the chunks of an HDF5 data set, with h5py."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _UNFILTERED_EDGES = 2  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
 
 
 def chunked(plan: Any, dtype: np.dtype) -> dict[str, Any]:
-    """The facts `kind`, `chunk` and `filters`.
+    """Return the facts `kind`, `chunk` and `filters`.
 
     Args:
-        plan: how the data set was created.
+        plan: creation properties of the data set.
 
     Raises:
         LeftOutError: chunks larger than HDF5 allows.
@@ -37,14 +37,15 @@ def chunked(plan: Any, dtype: np.dtype) -> dict[str, Any]:
 
 
 def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> np.ndarray:
-    """int64[chunks, ndim + 3]: the fact `table`.
+    """Return the fact `table`: int64[chunks, ndim + 3].
 
     Args:
-        size: bytes of the file. A damaged index may name a chunk again and again: no more are read than there can be.
+        size: bytes of the file. A damaged index may name a chunk again and again: no more are read
+            than the file has room for.
 
     Raises:
         ValueError: the index names what cannot be a chunk.
-        LeftOutError: whether some of them are filtered is not known.
+        LeftOutError: it is not known whether some of them are filtered.
     """
     shape, chunk = np.array(item.shape, np.int64), np.array(plan.get_chunk(), np.int64)
     grid = -(-shape // chunk)
@@ -53,7 +54,7 @@ def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> n
     nd = len(shape)
     cells = found[:, :nd] // chunk
     off_grid = (cells * chunk != found[:, :nd]).any(axis=1)
-    cells = _straightened(item, cells, chunk)
+    cells = _true_cells(item, cells, chunk)
     wrong = np.flatnonzero(off_grid | (cells < 0).any(axis=1) | (cells >= grid).any(axis=1))
     if len(wrong):
         at = found[wrong[0], :nd].tolist()
@@ -66,7 +67,7 @@ def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> n
 
 
 def _rows(item: Any, most: int, budget: Budget) -> np.ndarray:
-    """What libhdf5 says of every chunk."""
+    """Return what libhdf5 says of every chunk."""
     nd = len(item.shape)
     rows: list[tuple[int, ...]] = []
     blocks: list[np.ndarray] = []
@@ -91,12 +92,14 @@ def _rows(item: Any, most: int, budget: Budget) -> np.ndarray:
     return np.concatenate(blocks)
 
 
-def _straightened(item: Any, cells: np.ndarray, chunk: np.ndarray) -> np.ndarray:
-    """Places of chunks in the grid of chunks, int64[chunks, ndim], from those that libhdf5 says.
+def _true_cells(item: Any, cells: np.ndarray, chunk: np.ndarray) -> np.ndarray:
+    """Correct the places of chunks in the grid of chunks that libhdf5 reports: int64[chunks, ndim].
 
-    Of a data set with one unlimited axis, its newer files count chunks with that axis as the slowest one ("extensible array"), but
-    `chunk_iter` (as `get_chunk_info`, in every version up to 2.0) takes the numbers apart as if the axes were in their order: the axes before
-    the unlimited one are 0 then. Older files have no such numbers. Which it is a chunk tells: reading it finds it where it really is.
+    If a data set has one unlimited axis, newer files number its chunks with that axis as the
+    slowest one ("extensible array"). But `chunk_iter` (like `get_chunk_info`, in every version up
+    to 2.0) splits the numbers as if the axes were in their order: then the axes before the
+    unlimited one are 0. Older files have no such numbers. Reading a chunk tells which it is,
+    because that finds the chunk where it really is.
     """
     limits = item.maxshape
     unlimited = [axis for axis, limit in enumerate(limits) if limit is None]
@@ -114,9 +117,9 @@ def _straightened(item: Any, cells: np.ndarray, chunk: np.ndarray) -> np.ndarray
     if (made == cells).all():
         return cells
     moved = made[:, :slow].any(axis=1)
-    if moved.any():  # to where nothing is if they were right
+    if moved.any():  # to places that are empty if the reported ones are right
         return made if _exists(item, made[moved.argmax()] * chunk) else cells
-    return cells if _exists(item, cells[cells[:, slow].argmax()] * chunk) else made  # and this from where nothing is if they were not
+    return cells if _exists(item, cells[cells[:, slow].argmax()] * chunk) else made  # a reported place that is empty if the reported ones are wrong
 
 
 def _exists(item: Any, start: np.ndarray) -> bool:
@@ -128,10 +131,11 @@ def _exists(item: Any, start: np.ndarray) -> bool:
 
 
 def _mark_edges(found: np.ndarray, edge: np.ndarray, plan: Any, chunk_bytes: int) -> None:
-    """Say of chunks that reach beyond the shape that they went through no filter, where the data set has them so.
+    """Mark chunks that reach beyond the shape as unfiltered, if the data set stores them so.
 
     Args:
-        found: table, changed in place; edge: rows of such chunks.
+        found: table, changed in place.
+        edge: rows of such chunks.
     """
     if not len(edge):
         return
@@ -145,7 +149,7 @@ def _mark_edges(found: np.ndarray, edge: np.ndarray, plan: Any, chunk_bytes: int
 
 
 def _function() -> Callable[..., int] | None:
-    """H5Pget_chunk_opts of the libhdf5 that h5py uses, which does not pass it on; None where it cannot be found."""
+    """Return H5Pget_chunk_opts of h5py's libhdf5, which h5py does not wrap; None if it is not found."""
     try:
         function = ctypes.CDLL(h5py.h5d.__file__).H5Pget_chunk_opts
     except (OSError, AttributeError):

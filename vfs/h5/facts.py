@@ -1,7 +1,8 @@
-"""Facts about an HDF5 file, and how they pass through a pipe.
+"""Defines the facts about an HDF5 file, and how they pass through a pipe.
 
-A message is `HEAD` (bytes of JSON, bytes of tables), the JSON, and the tables one after the other as int64 in native order; the JSON
-says their shapes. A stream that ends within a message ends before it.
+A message is `HEAD` (bytes of JSON, bytes of tables), the JSON, and the tables one after the other
+as int64 in native order; the JSON says their shapes. If a stream ends within a message, that
+message is ignored.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ Runs = tuple[tuple[int, int, int], ...]
 
 
 class LeftOutError(Exception):
-    """A data set that cannot be shown; the message is the reason."""
+    """A data set cannot be shown; the message is the reason."""
 
 
 class NoNumbersError(LeftOutError):
-    """A data set that holds no numbers: text, compound types."""
+    """A data set holds no numbers but text or compound types."""
 
 
 class AbsentError(LeftOutError):
-    """A data set that cannot be shown because a file that should hold it cannot be had.
+    """A data set cannot be shown because a file that should hold it cannot be read.
 
     Attributes:
         file: path of that file.
-        outside: True where it may not be had: it lies outside the folder of the set.
+        outside: True if it may not be read, because it lies outside the folder of the set.
     """
 
     def __init__(self, why: str, file: str, outside: bool = False) -> None:
@@ -49,9 +50,10 @@ class Mapped:
 
     Attributes:
         source: number of its facts in the survey.
-        runs: for every axis that is longer than 1 in what is mapped, slowest first: axis in the source, axis in the virtual data
-            set, and what of one is where in the other.
-        start, place: of the source and of the virtual data set, elements per axis: where the axes that are not in `runs` are taken.
+        runs: for every axis that is longer than 1 in what is mapped, slowest first: axis in the
+            source, axis in the virtual data set, and runs of elements in both.
+        start, place: first element per axis, in the source and in the virtual data set. On axes
+            that are not in `runs` it is the only one.
     """
 
     source: int
@@ -65,20 +67,25 @@ class Data:
     """A data set.
 
     Attributes:
-        name: its path in the file; "" for what only serves as a source.
+        name: its path in the file; "" if it only serves as a source.
         left_out: why it cannot be shown, or "".
-        absent: path of the file whose absence is the reason, or ""; outside: True where that file may not be had.
+        absent: path of the file whose absence is the reason, or "".
+        outside: True if that file may not be read.
         file: the file that holds it.
-        dtype: of an element in the file, as numpy writes it; shape: also of numbers that cannot be shown.
+        dtype: of an element in the file, as numpy writes it.
+        shape: elements per axis; also of numbers that cannot be shown.
         kind: contiguous, chunked, compact, external or virtual.
-        offset: first byte, where contiguous; -1 where nothing was ever written.
-        chunk: elements per axis; filters: (number, parameters, name) in the order of writing.
-        table: int64[chunks, ndim + 3]: first element per axis, first byte, bytes stored, mask of the filters that were left out.
-        held: its bytes, where compact.
+        offset: first byte, if contiguous; -1 if nothing was ever written.
+        chunk: elements per axis.
+        filters: (number, parameters, name) in the order of writing.
+        table: int64[chunks, ndim + 3]: first element per axis, first byte, bytes stored, mask of
+            the filters that were left out.
+        held: its bytes, if compact.
         parts: (file, first byte, bytes) of external storage.
         mapped: sources of a virtual data set.
-        fill: what was never written reads as.
-        attrs: attributes; labels: names of its axes, "" where there is none.
+        fill: what elements read as that were never written.
+        attrs: attributes.
+        labels: names of its axes, "" for one without a name.
     """
 
     name: str
@@ -103,13 +110,14 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """All of a file.
+    """All facts of a file.
 
     Attributes:
-        data: name -> facts, in the order of the file; an object with several names has the same ones under each.
-        sources: facts by number, of what `mapped` counts.
+        data: name -> facts, in the order of the file; an object with several names has the same
+            facts under each.
+        sources: facts of sources, by the numbers in `mapped`.
         groups: path -> attributes; "" is the root.
-        files: path -> (bytes, modification time in ns) of every HDF5 file that was looked into.
+        files: path -> (bytes, modification time in ns) of every HDF5 file that was read.
     """
 
     data: Mapping[str, Data]
@@ -119,14 +127,14 @@ class Survey:
 
 
 def packed(said: Mapping[str, Any], *tables: np.ndarray) -> bytes:
-    """A message."""
+    """Return a message."""
     text = json.dumps({**said, "tables": [table.shape for table in tables]}).encode()
     raw = b"".join(np.ascontiguousarray(table, np.int64).tobytes() for table in tables)
     return HEAD.pack(len(text), len(raw)) + text + raw
 
 
 def unpacked(stream: memoryview) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
-    """The messages of a stream.
+    """Yield the messages of a stream.
 
     Raises:
         ValueError: these are no messages.
@@ -150,7 +158,7 @@ def unpacked(stream: memoryview) -> Iterator[tuple[dict[str, Any], list[np.ndarr
 
 
 def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
-    """Facts from a message.
+    """Return the facts in a message.
 
     Raises:
         TypeError, ValueError, KeyError: it holds none.

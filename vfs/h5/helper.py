@@ -1,7 +1,8 @@
-"""Asking for the facts of an HDF5 file: starts the process that reads them, and says what became of it.
+"""Asks for the facts of an HDF5 file: starts the process that reads them, and reports how it ended.
 
-One process serves all files that this one opens, from any number of threads. It ends by itself when it had nothing to do for `IDLE` seconds (a thread
-of ours that sent it away would be one too many where this process is forked), and is sent away when this process ends. A fork of this process starts
+One process serves all files that this one opens, from any number of threads. It ends by itself
+after `IDLE` seconds without work: a thread of ours that ends it would be one too many if this
+process is forked. When this process ends, it ends the other one, too. A fork of this process starts
 its own.
 """
 
@@ -26,9 +27,9 @@ from vfs.h5.budget import STEP_SECONDS
 from vfs.h5.facts import Data, Survey, data_of, unpacked
 from vfs.h5.server import MARK, STATUS
 
-IDLE = 20.0  # seconds that the process stays without work: about 35 MB
-SILENCE = 30.0  # seconds without a word; usual files take 0.02 in all. It has limits of its own, by the clock too, see `vfs.h5.budget`
-PIPE = 1 << 20  # bytes that Linux gives a pipe on request
+IDLE = 20.0  # seconds that the process stays without work; it takes about 35 MB
+SILENCE = 30.0  # seconds to wait for its next word; usual files take 0.02 in all. Its own limits are in `vfs.h5.budget`
+PIPE = 1 << 20  # bytes that a Linux pipe can hold on request
 _ENTRY = "from vfs.h5.server import main; main()"
 
 
@@ -38,7 +39,7 @@ class _Helper:
     def __init__(self) -> None:
         here = os.path.abspath(f"{__file__}/../../..")  # where this package is
         modules = os.pathsep.join([here, *(os.path.abspath(name) for name in sys.path if name)])
-        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}  # a process with threads is not to be forked
+        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}  # a process with threads must not be forked
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with its:
@@ -48,7 +49,7 @@ class _Helper:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env={**os.environ, "PYTHONPATH": modules, "HDF5_PLUGIN_PRELOAD": "::", **one_thread},  # "::": libhdf5 loads no plugins
-                    start_new_session=True,  # Ctrl-C is for us
+                    start_new_session=True,  # Ctrl-C must not reach it
                 )
         except BaseException:
             mine.close()
@@ -56,13 +57,15 @@ class _Helper:
         self.socket = mine
 
     def ask(self, request: dict[str, Any], pipe: int, file: int) -> None:
-        """Raises:
-        OSError: it is not there any more.
+        """Send it a request.
+
+        Raises:
+            OSError: it has ended.
         """
         socket.send_fds(self.socket, [json.dumps(request).encode()], [pipe, file])
 
     def end(self, at_once: bool = False) -> None:
-        """Send it away, with what it started."""
+        """End it, with the forks that it started."""
         self.socket.close()
         try:
             if at_once:
@@ -74,8 +77,8 @@ class _Helper:
             self.process.wait()
 
 
-class _Desk:
-    """The one helper of this process, and how many wait for it."""
+class _SharedHelper:
+    """Holds the one helper of this process, and counts the threads that wait for it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -83,7 +86,7 @@ class _Desk:
         self.waiting = 0
 
     def enter(self, request: dict[str, Any], pipe: int, file: int) -> _Helper:
-        """Ask; `leave` has to follow.
+        """Send a request, starting the helper if need be. `leave` must follow.
 
         Raises:
             OSError: no process can be started.
@@ -107,7 +110,7 @@ class _Desk:
             return self.helper
 
     def leave(self, helper: _Helper, failed: bool) -> None:
-        """Done with it. Where it failed, it is not asked again."""
+        """Stop waiting for the helper. If it failed it is ended and not asked again."""
         with self.lock:
             self.waiting -= 1
             if failed and self.helper is helper:
@@ -116,7 +119,7 @@ class _Desk:
             helper.end(at_once=True)
 
     def close(self) -> None:
-        """Send the helper away, unless somebody waits for it."""
+        """End the helper, unless somebody waits for it."""
         with self.lock:
             if self.waiting or self.helper is None:
                 return
@@ -124,39 +127,39 @@ class _Desk:
         helper.end()
 
 
-_desk = _Desk()
+_shared = _SharedHelper()
 
 
 def _after_fork() -> None:
-    global _desk
-    if _desk.helper is not None:
-        _desk.helper.socket.close()
-        _desk.helper.process.returncode = 0  # it is not ours to wait for
-    _desk = _Desk()
+    global _shared
+    if _shared.helper is not None:
+        _shared.helper.socket.close()
+        _shared.helper.process.returncode = 0  # it is the parent's child: this process cannot wait for it
+    _shared = _SharedHelper()
 
 
 os.register_at_fork(after_in_child=_after_fork)
-atexit.register(lambda: _desk.close())
+atexit.register(lambda: _shared.close())
 
 
 def survey(path: str, boundary: Boundary) -> Survey:
-    """The facts of an HDF5 file.
+    """Return the facts of an HDF5 file.
 
     Args:
-        path: absolute. It is opened here, once, and handed on as a descriptor.
+        path: absolute. The file is opened here, once, and passed on as a descriptor.
         boundary: where it may lie, and where links may lead.
 
     Raises:
         FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end.
         DependencyError: h5py is not installed.
-        SourceError: the file cannot be opened; no other process can be started.
+        SourceError: the file cannot be opened, or no other process can be started.
         SourceChangedError: the file was removed meanwhile.
     """
     file, _ = open_found(path, boundary)
     try:
         return _understood(path, *_asked(path, {"path": path, "folders": boundary.folders, "files": boundary.files}, file))
     except FormatError:
-        if os.fstat(file).st_nlink == 0:  # libhdf5 refuses files without a name
+        if os.fstat(file).st_nlink == 0:  # libhdf5 refuses files that were removed
             raise SourceChangedError(f"{path}: replaced or removed while it was being opened; open it again") from None
         raise
     finally:
@@ -192,10 +195,10 @@ def _understood(path: str, stream: memoryview, status: int) -> Survey:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"{path}: the HDF5 file cannot be understood: what was read of it makes no sense ({str(error)[:200]})") from None
+        raise FormatError(f"{path}: the HDF5 file cannot be understood: its facts are not valid ({str(error)[:200]})") from None
     if not ended:
         where = f" at {at[:200]}" if at else ""
-        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which takes it apart, {_ending(status)}{where}")
+        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, {_ending(status)}{where}")
     return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files)
 
 
@@ -205,19 +208,19 @@ def _ending(status: int) -> str:
         if number == signal.SIGXCPU:
             return "does not come to an end"
         if number == signal.SIGALRM:
-            return f"says nothing for {STEP_SECONDS:.0f} seconds"
+            return f"gives no answer for {STEP_SECONDS:.0f} seconds"
         return f"crashes ({signal.Signals(number).name})"
-    return f"ends without a word (status {status})"
+    return f"ends without an answer (status {status})"
 
 
 def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) -> tuple[memoryview, int]:
-    """(what the other process wrote, its wait status)."""
+    """Return (what the other process wrote, its wait status)."""
     reading, writing = os.pipe()
     try:
         with suppress(OSError):
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
         try:
-            helper = _desk.enter(request, writing, file)
+            helper = _shared.enter(request, writing, file)
         except OSError as error:
             why = error.strerror or str(error)
             raise SourceError(f"{path}: HDF5 files are read by another process, and {sys.executable!r} does not start: {why}") from None
@@ -233,18 +236,18 @@ def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) ->
         failed = mark != MARK
     finally:
         os.close(reading)
-        _desk.leave(helper, failed)
+        _shared.leave(helper, failed)
     if stream is None:
-        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which takes it apart, says nothing for {SILENCE:.0f} seconds")
+        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, gives no answer for {SILENCE:.0f} seconds")
     if failed:
-        if again:  # it ended when it was asked, or was killed, perhaps because of what another thread asked it
+        if again:  # it ended just then, or was killed, perhaps because of another thread's request
             return _asked(path, request, file, again=False)
-        raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without a word (status {helper.process.returncode})")
+        raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without an answer (status {helper.process.returncode})")
     return stream[: -STATUS.size], status
 
 
 def _all_of(pipe: int) -> memoryview | None:
-    """Everything up to the end of a pipe; None where nothing comes for `SILENCE` seconds."""
+    """Read everything up to the end of a pipe; None if nothing comes for `SILENCE` seconds."""
     got = bytearray()
     poll = select.poll()
     poll.register(pipe, select.POLLIN)

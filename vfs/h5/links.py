@@ -1,7 +1,8 @@
-"""Files that belong to an HDF5 file, and what paths in them lead to.
+"""Follows paths and links within an HDF5 file, and opens the files that it links to.
 
-libhdf5 would open whatever file a link names, a pipe too, by its name and without asking. So it follows no link and opens no file by its
-name: every step of a path is looked at here first, and every file is opened by `vfs.boundary` and given to libhdf5 as a descriptor.
+libhdf5 would open whatever file a link names, even a pipe, by its name and without asking. So it
+follows no link and opens no file by its name: every step of a path is checked here first, and
+`vfs.boundary` opens every file and gives it to libhdf5 as a descriptor.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.h5.budget import Budget
 from vfs.h5.facts import AbsentError, LeftOutError, packed
 
-KEPT = 8  # files open at once that others link to
-MOST_HOPS = 16  # links behind links: as many as libhdf5 follows
+KEPT = 8  # linked files that are open at once
+MOST_HOPS = 16  # most links behind links: as many as libhdf5 follows
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """An open file. What is found in it is of use as long as this is there.
+    """An open file. Objects found in it are valid as long as this exists.
 
     Attributes:
-        path: where it is.
+        path: its real path.
         size: bytes.
         mark: device and inode.
         root: its root group.
@@ -41,11 +42,12 @@ class Opened:
 
 
 class Links:
-    """The files of a set.
+    """Opens the files of a set.
 
     Args:
         boundary: where they may lie.
-        write: takes messages: each file is said once, with its size and time.
+        budget: limits of this process.
+        write: takes messages: each file is reported once, with its size and time.
     """
 
     def __init__(self, boundary: Boundary, budget: Budget, write: Callable[[bytes], None]) -> None:
@@ -56,10 +58,10 @@ class Links:
         self.said: set[str] = set()
 
     def opened(self, path: str, fd: int) -> Opened:
-        """A file from its descriptor, which is closed.
+        """Open a file by its descriptor, and close the descriptor.
 
         Raises:
-            OSError: it is no HDF5 file.
+            OSError: it is not an HDF5 file.
         """
         try:
             found = os.fstat(fd)
@@ -73,10 +75,10 @@ class Links:
         return Opened(path, found.st_size, (found.st_dev, found.st_ino), root)
 
     def open(self, name: str, of: Opened) -> Opened:
-        """The file that another one names; "." is that one itself.
+        """Open the file that another one names; "." is that one itself.
 
         Raises:
-            AbsentError: see `descriptor`; it is no HDF5 file.
+            AbsentError: see `descriptor`; or it is not an HDF5 file.
         """
         if name == ".":
             return of
@@ -88,14 +90,14 @@ class Links:
             try:
                 self.files[path] = self.opened(os.readlink(f"/proc/self/fd/{fd}"), fd)
             except OSError as error:
-                raise AbsentError(f"links to {name}, which cannot be read as HDF5 ({said(error)})", path) from None
+                raise AbsentError(f"links to {name}, which cannot be read as HDF5 ({first_line(error)})", path) from None
         return self.files[path]
 
     def descriptor(self, name: str, of: Opened) -> int:
-        """A descriptor of a file that another one names.
+        """Return a descriptor of a file that another one names.
 
         Raises:
-            AbsentError: it lies outside the folder; it is not there; it is no file.
+            AbsentError: it lies outside the folder, does not exist, or is not a file.
         """
         path = os.path.join(os.path.dirname(of.path), name)
         try:
@@ -105,13 +107,15 @@ class Links:
         except OutsideError:
             raise AbsentError(f"links to {name}, outside the folder; {ALLOW} reads it nevertheless", path, outside=True) from None
         except (SourceError, ValueError) as error:  # ValueError: a null character in the name
-            raise AbsentError(f"links to {name}, which cannot be opened ({said(error).removeprefix(f'{path}: ')})", path) from None
+            raise AbsentError(f"links to {name}, which cannot be opened ({first_line(error).removeprefix(f'{path}: ')})", path) from None
 
     def follow(self, at: Opened, group: Any, path: str) -> tuple[Opened, Any]:
-        """What a path leads to from a group on, and the file that it is in.
+        """Return the object to which a path leads from a group on, and its file.
+
+        Returns: (file, object).
 
         Raises:
-            AbsentError: another file on the way cannot be had, or does not hold it.
+            AbsentError: another file on the way cannot be read, or does not hold it.
             LeftOutError: the path leads nowhere.
         """
         of, found, hops = at, group, 0
@@ -136,15 +140,15 @@ class Links:
                     steps.appendleft(f"{target[1]}/")
         except (KeyError, OSError, RuntimeError, ValueError, TypeError) as error:
             if at is of:
-                raise LeftOutError(f"its link leads nowhere ({said(error)})") from None
-            raise AbsentError(f"links to {at.path}, which does not hold it ({said(error)})", at.path) from None
+                raise LeftOutError(f"its link leads nowhere ({first_line(error)})") from None
+            raise AbsentError(f"links to {at.path}, which does not hold it ({first_line(error)})", at.path) from None
         return at, found
 
 
 def _target(group: Any, name: str) -> tuple[str, str] | None:
-    """(file or "", path) that a link names; None where it is the object itself.
+    """Return (file or "", path) that a link names; None if it is the object itself.
 
-    Raises: whatever h5py does where there is no such link.
+    Raises: whatever h5py raises if there is no such link.
     """
     if not isinstance(group, h5py.Group):
         raise KeyError(f"no group holds {name}")
@@ -159,7 +163,7 @@ def _target(group: Any, name: str) -> tuple[str, str] | None:
     return os.fsdecode(file), path.decode("utf-8", "surrogateescape")
 
 
-def said(error: BaseException) -> str:
-    """The first line of what an error says."""
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return text.splitlines()[0][:400] if text else type(error).__name__

@@ -1,7 +1,8 @@
-"""An HDF5 file to facts, with h5py. Runs in a process that may die of it: see `vfs.h5`.
+"""Turns an HDF5 file into facts, with h5py, in a process that a damaged file may end: see `vfs.h5`.
 
-Every object is looked at once, whatever number of names it has. It may cost some time of the processor and every byte of the files some
-memory (`budget`); what a damaged file asks for beyond that ends this process.
+Every object is read once, however many names it has. Each object is granted some processor time,
+and each byte of the files some memory (`budget`); a damaged file that asks for more ends this
+process.
 """
 
 from __future__ import annotations
@@ -18,30 +19,32 @@ from vfs.boundary import Boundary
 from vfs.h5 import chunks, values, virtual
 from vfs.h5.budget import OBJECT_SECONDS, Budget
 from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
-from vfs.h5.links import Links, Opened, said
+from vfs.h5.links import Links, Opened, first_line
 from vfs.model.naming import unusable
 
 MOST_ARRAYS = 20_000
 MOST_OBJECTS = 100_000
-MOST_AGAIN = 5000  # more names of objects that have one already: a link to a group is one more name of all that is in it
-MOST_NAMES = 20_000  # of that kind, also those that are not shown
+MOST_AGAIN = 5000  # further names of objects that are shown: a link to a group gives all that is in it another name
+MOST_NAMES = 20_000  # further names, including those that are not shown
 MOST_SOURCES = 100_000
-DEEP = 64  # groups in groups
-NUMBERED = 8  # virtual data sets of virtual data sets
+DEEP = 64  # levels of groups in groups
+NUMBERED = 8  # levels of virtual data sets of virtual data sets
 
 Mark = tuple[tuple[int, int], int]
-"""Says which object it is: (device and inode of its file, its address there)."""
+"""Identifies an object: (device and inode of its file, its address there)."""
 
 
 def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None]) -> None:
     """Write the facts of a file as messages.
 
-    {"at": name} says what is looked at next, {"file": path, …} that a file was opened, {"group": path, "attrs": …}, {"name": …} are facts,
-    {"name": …, "same": name} is one more name of what has facts, {"error": text} says that the file cannot be understood, {"end": true} is the last message.
+    {"at": name} says what is read next, {"file": path, …} that a file was opened, {"group": path,
+    "attrs": …} and {"name": …} are facts, {"name": …, "same": name} is another name of an object
+    whose facts are known, {"error": text} says that the file cannot be understood, {"end": true} is
+    the last message.
 
     Args:
-        path: what the file is called.
-        fd: it, open for reading; is closed.
+        path: the file's path.
+        fd: a descriptor of it, open for reading; it is closed.
         boundary: where links may lead.
     """
     try:
@@ -50,8 +53,8 @@ def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None])
         write(packed({"end": True}))
     except MemoryError:
         write(packed({"error": "it asks for more memory than a file of its size needs"}))
-    except Exception as error:  # libhdf5's errors come as any of Python's
-        write(packed({"error": said(error)}))
+    except Exception as error:  # h5py raises all kinds of errors for libhdf5's
+        write(packed({"error": first_line(error)}))
 
 
 class _Reader:
@@ -82,7 +85,7 @@ class _Reader:
         self.write(packed({"name": name, "left_out": why}))
 
     def _items(self, at: Opened, group: Any, prefix: str, above: tuple[Mark, ...]) -> Iterator[tuple[str, Opened, Any]]:
-        """(path, file, data set), depth first; links are followed, circles are not.
+        """Yield (path, file, data set), depth first. Links are followed, circles are not.
 
         Args:
             above: the groups that led here.
@@ -117,7 +120,7 @@ class _Reader:
                     yield from self._items(where, item, f"{name}/", (*above, mark))
 
     def _may_be_listed(self, mark: Mark, name: str) -> bool:
-        """False for one more name of an object that has one, when there were too many of them."""
+        """Return False for a further name of an object, if there were too many of them."""
         self.again += self.known.setdefault(mark, name) != name
         return self.known[mark] == name or self.again <= MOST_AGAIN
 
@@ -134,10 +137,10 @@ class _Reader:
         self.write(packed({"name": name, **facts}, *tables))
 
     def _facts(self, at: Opened, item: Any, depth: int) -> tuple[dict[str, Any], tuple[np.ndarray, ...]]:
-        """Facts of a data set, and the tables among them.
+        """Return the facts of a data set, and their tables.
 
         Args:
-            depth: of virtual data sets that led here.
+            depth: number of virtual data sets that led here.
 
         Raises:
             LeftOutError: it cannot be shown.
@@ -163,7 +166,7 @@ class _Reader:
         return facts | {"kind": "contiguous", "offset": -1 if start is None else int(start)}, ()
 
     def _parts(self, at: Opened, plan: Any) -> list[tuple[str, int, int]]:
-        """Pieces of external storage: (path, first byte, bytes; -1 where it is open to the end)."""
+        """Return the pieces of external storage: (path, first byte, bytes; -1 for all up to the end)."""
         parts = []
         for k in range(plan.get_external_count()):
             name, start, size = plan.get_external(k)
@@ -174,7 +177,10 @@ class _Reader:
         return parts
 
     def _shape(self, at: Opened, item: Any, plan: Any, depth: int) -> tuple[int, ...]:
-        """Elements per axis. Of a virtual data set that grows with its sources, what they have now."""
+        """Return the elements per axis.
+
+        A virtual data set that grows with its sources has as many as these have now.
+        """
         if plan.get_layout() == h5py.h5d.VIRTUAL:
             entries = item.virtual_sources()
             axes = [virtual.growing(entry.vspace) for entry in entries]
@@ -193,7 +199,7 @@ class _Reader:
         return tuple(int(n) for n in item.shape)
 
     def _end(self, at: Opened, entry: Any, axis: int, depth: int) -> int:
-        """Where along an axis a source ends, or a series of them."""
+        """Return where along an axis a source ends, or a series of sources."""
         if not virtual.is_series(entry):
             return virtual.end(entry, axis, self._source(at, entry.file_name, entry.dset_name, depth)[1])
         for k in range(MOST_SOURCES):
@@ -216,7 +222,7 @@ class _Reader:
                     yield number, *axes
 
     def _source(self, at: Opened, file: str, path: str, depth: int) -> tuple[int, tuple[int, ...]]:
-        """(number, shape) of a source of a virtual data set, whose facts are said once."""
+        """Return (number, shape) of a source of a virtual data set. Its facts are written once."""
         if depth >= NUMBERED:
             raise LeftOutError("a virtual data set of virtual data sets, too deep or in a circle")
         key = (at.path if file == "." else os.path.join(os.path.dirname(at.path), file), path)
@@ -230,7 +236,7 @@ class _Reader:
             except LeftOutError as reason:
                 raise AbsentError(f"takes {path} of {file}, which does not hold it ({reason})", key[0]) from None
             if not isinstance(item, h5py.Dataset):
-                raise LeftOutError(f"its source {path} in {file} is no data set")
+                raise LeftOutError(f"its source {path} in {file} is not a data set")
             facts, tables = self._facts(where, item, depth + 1)
             self.sources[key] = len(self.sources), facts["shape"]
             self.write(packed({"name": "", **facts, "number": self.sources[key][0]}, *tables))
@@ -242,13 +248,16 @@ def _mark(at: Opened, item: Any) -> Mark:
 
 
 def _size(item: Any, error: LeftOutError) -> dict[str, Any]:
-    """The shape of numbers that are left out, as facts. Virtual data sets are not asked: libhdf5 would open their sources."""
+    """Return the shape of numbers that are left out, as facts.
+
+    Virtual data sets are not asked: libhdf5 would open their sources.
+    """
     if isinstance(error, NoNumbersError | AbsentError) or item.id.get_create_plist().get_layout() == h5py.h5d.VIRTUAL:
         return {}
     return {"shape": tuple(int(n) for n in item.shape or ())}
 
 
 def _reason(error: LeftOutError) -> dict[str, Any]:
-    """Why something is left out, as facts."""
+    """Return why something is left out, as facts."""
     absent = {"absent": error.file, "outside": error.outside} if isinstance(error, AbsentError) else {}
     return {"left_out": str(error), **absent}

@@ -1,12 +1,15 @@
 """The other process: reads HDF5 files for the one that started it, each in a fork of its own.
 
-Requests come through the socket that is its standard input, a JSON text each with the writing end of a pipe and the file, open for reading:
-{"path", "folders", "files"}. A fork writes the facts into the pipe (`vfs.h5.reading`), and when it has ended this process writes `STATUS` behind
-them: a mark, and its wait status. So whoever reads the pipe to its end knows what became of it. The process ends with the other end of the
-socket, or when it had nothing to do for as many seconds as its argument says.
+Requests come through the socket that is its standard input. Each is a JSON text {"path", "folders",
+"files"}, with two descriptors: the writing end of a pipe, and the file, open for reading. A fork
+writes the facts into the pipe (`vfs.h5.reading`). When it has ended, this process writes `STATUS`
+behind them: a mark, and the fork's wait status. So whoever reads the pipe to its end knows how the
+fork ended. This process ends when the other end of the socket is closed, or after as many seconds
+without work as its argument says.
 
-It has one thread and imports no more than it needs, so forking it is safe. What forking costs is the pages that the fork then touches: Python's
-garbage collector is kept from touching all of them.
+It has one thread and imports no more than it needs, so forking it is safe. The cost of forking is
+the pages that the fork then writes to: Python's garbage collector, which would write to all of
+them, is kept from doing so.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from vfs.boundary import Boundary
 
 STATUS = struct.Struct("=Ii")
 MARK = 0x656E6421
-"""Says that what stands at the end of a pipe is a status."""
+"""Marks the last bytes of a pipe as a status."""
 LONGEST = 1 << 16  # bytes of a request
 
 
@@ -37,7 +40,7 @@ def main() -> None:
     idle = float(sys.argv[1])
     for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(what, (0, 0))  # libhdf5 writes nothing, not even when it crashes
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who started this may have blocked them: threads of libfuse do, and forks would end unseen
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the parent may have blocked signals (threads of libfuse do): then the end of forks would go unnoticed
     ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -69,7 +72,7 @@ def main() -> None:
 
 
 def _reap(reading: dict[int, int]) -> None:
-    """Say what became of the forks that have ended."""
+    """Write the status of the forks that have ended."""
     while reading:
         fork, status = os.waitpid(-1, os.WNOHANG)
         if fork == 0:
@@ -85,7 +88,7 @@ Reader = Callable[[dict[str, Any], int, int], None]
 
 
 def _reader() -> Reader:
-    """What reads a file, or says why nothing can."""
+    """Return the function that reads a file, or one that says why none can be read."""
     from vfs.h5.facts import packed
 
     try:
@@ -105,7 +108,8 @@ def _answer(request: dict[str, Any], pipe: int, file: int, read: Reader, others:
     """Read a file, in a fork. Does not return.
 
     Args:
-        others: descriptors that are not its business. A pipe of another fork would not end before this one.
+        others: descriptors to close. If the fork kept the pipe of another fork, that pipe would not
+            end before this fork.
     """
     try:
         signal.set_wakeup_fd(-1)
@@ -114,7 +118,7 @@ def _answer(request: dict[str, Any], pipe: int, file: int, read: Reader, others:
             os.close(descriptor)
         read(request, pipe, file)
     finally:
-        os._exit(0)  # without taking leave of libhdf5, which may be in any state
+        os._exit(0)  # without libhdf5's clean-up: the library may be in any state
 
 
 def _write(pipe: int, data: bytes) -> None:

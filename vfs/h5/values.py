@@ -1,4 +1,4 @@
-"""What HDF5 attributes, types and fill values are in plain numbers and text, with h5py."""
+"""Turns HDF5 attributes, types and fill values into plain numbers and text, with h5py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ MOST_TEXT = 4096  # characters
 
 
 def attributes(item: Any) -> dict[str, Any]:
-    """Attributes as far as JSON can hold them, `MOST_ATTRIBUTES` at most. Large ones are left out before they are read."""
+    """Return the attributes that JSON can hold, at most `MOST_ATTRIBUTES`.
+
+    Large ones are left out before they are read.
+    """
     found: dict[str, Any] = {}
     for key in _names(item):
         try:
@@ -41,12 +44,12 @@ def _names(item: Any) -> list[str]:
         names.append(name.decode("utf-8", "surrogateescape"))
         return len(names) == MOST_ATTRIBUTES or None
 
-    h5py.h5a.iterate(item.id, enough, order=h5py.h5.ITER_NATIVE)  # of 200,000, sorting them takes 2 s, the first ones as they come 0.01
+    h5py.h5a.iterate(item.id, enough, order=h5py.h5.ITER_NATIVE)  # sorting 200,000 takes 2 s, taking the first ones as they come 0.01 s
     return names
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as JSON has it, None where it does not."""
+    """Convert an attribute to JSON, None if that is not possible."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         return [_plain(entry) if isinstance(entry, str | bytes) else str(entry)[:MOST_TEXT] for entry in value.reshape(-1).tolist()]
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufSU":
@@ -65,7 +68,7 @@ def _utf8(text: str) -> str:
 
 
 def labels(attrs: dict[str, Any], ndim: int) -> list[str]:
-    """Names of axes as HDF5's own convention writes them; none where it has not written them."""
+    """Return the names of axes by HDF5's own convention; none if the file does not use it."""
     said = attrs.get("DIMENSION_LABELS")
     return said if isinstance(said, list) and len(said) == ndim and all(isinstance(name, str) for name in said) else []
 
@@ -74,10 +77,14 @@ _COMPLEX = (r"(r|re)$|real", r"(i|im)$|imag")
 
 
 def number(item: Any) -> np.dtype:
-    """The numbers a data set holds: a pair of equal floats, (r, i), (real, imag) or (realFloatHalfEven, imagFloatHalfEven), is a complex one.
+    """Return the dtype of the numbers in a data set.
+
+    A pair of equal floats called (r, i), (real, imag) or (realFloatHalfEven, imagFloatHalfEven) is
+    a complex number.
 
     Raises:
-        LeftOutError: it holds no numbers, or such as stand in the file otherwise than in memory.
+        LeftOutError: it holds no numbers, or numbers whose bytes in the file differ from those in
+            memory.
     """
     try:
         dtype = item.dtype
@@ -104,10 +111,12 @@ _BITS = [getattr(h5py.h5t, f"STD_B{bits}{order}") for bits in (8, 16, 32, 64) fo
 
 
 def _check_full(stored: Any) -> None:
-    """Make sure that the bytes of a number in the file are those of that number in memory: libhdf5 would convert others, vfs reads bytes.
+    """Make sure that a number has the same bytes in the file as in memory.
+
+    libhdf5 would convert others, but vfs reads bytes.
 
     Raises:
-        LeftOutError: they are not.
+        LeftOutError: it has not.
     """
     kind, bits = stored.get_class(), 8 * stored.get_size()
     if kind == h5py.h5t.COMPOUND:
@@ -117,13 +126,15 @@ def _check_full(stored: Any) -> None:
         _check_full(stored.get_super())
     elif kind == h5py.h5t.BITFIELD:
         if not any(stored.equal(usual) for usual in _BITS):
-            raise LeftOutError(f"its numbers are some of {bits} bits: only whole ones are shown")
+            raise LeftOutError(f"its numbers do not fill their {bits} bits; only numbers that do are shown")
     elif stored.get_order() not in (h5py.h5t.ORDER_LE, h5py.h5t.ORDER_BE):
-        raise LeftOutError("its numbers have an order of bytes that is not known")
+        raise LeftOutError("its numbers have an unknown byte order")
     elif kind == h5py.h5t.FLOAT and not _usual(stored):
         raise LeftOutError(f"its numbers are floats of {bits} bits of another kind than IEEE 754 has")
     elif stored.get_precision() != bits or stored.get_offset() != 0:
-        raise LeftOutError(f"its numbers are {stored.get_precision()} of {bits} bits, from bit {stored.get_offset()} on: only whole ones are shown")
+        raise LeftOutError(
+            f"its numbers are {stored.get_precision()} of {bits} bits, from bit {stored.get_offset()} on; only numbers that fill their bits are shown"
+        )
 
 
 def _usual(stored: Any) -> bool:
@@ -132,7 +143,7 @@ def _usual(stored: Any) -> bool:
 
 
 def fill(item: Any, dtype: np.dtype) -> Any:
-    """What was never written reads as; of complex numbers a pair."""
+    """Return the value of elements that were never written; a pair for complex numbers."""
     try:
         value = np.asarray(item.fillvalue)
     except (RuntimeError, TypeError, ValueError):
@@ -146,7 +157,7 @@ def fill(item: Any, dtype: np.dtype) -> Any:
 
 
 def held(item: Any) -> bytes:
-    """The bytes of a compact data set as they are in the file: at most 64 KiB."""
+    """Return the bytes of a compact data set as they are in the file: at most 64 KiB."""
     if item.size * item.dtype.itemsize > 1 << 16:
         raise LeftOutError(f"{item.size:,} elements in the file's header, which can hold 64 KiB")
     out = np.empty(item.shape, item.dtype)

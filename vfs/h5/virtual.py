@@ -1,6 +1,7 @@
-"""What a virtual HDF5 data set takes of which sources, with h5py: boxes of numbers, paired.
+"""Finds what a virtual HDF5 data set takes of which sources, with h5py: pairs of boxes.
 
-libhdf5 is not asked for the shape of one that grows with its sources: it would open them, by their names. See `vfs.h5.links`.
+libhdf5 is not asked for the shape of one that grows with its sources: it would open these by their
+names. See `vfs.h5.links`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import h5py
 
 from vfs.h5.facts import LeftOutError
 
-MOST_RUNS = 100_000  # along an axis of what a virtual data set takes of a source
+MOST_RUNS = 100_000  # most runs along an axis of what a virtual data set takes of a source
 UNLIMITED = (1 << 64) - 1
 
 Segments = list[tuple[int, int]]
@@ -20,10 +21,10 @@ Segments = list[tuple[int, int]]
 
 
 def box(space: Any, shape: Sequence[int]) -> list[Segments]:
-    """What is selected along each axis.
+    """Return the segments that are selected along each axis.
 
     Raises:
-        LeftOutError: a selection that is no product of axes, or too fine.
+        LeftOutError: the selection is not a product of axes, or too fine.
     """
     if space.get_select_type() == h5py.h5s.SEL_ALL:
         return [[(0, n)] for n in shape]
@@ -33,7 +34,10 @@ def box(space: Any, shape: Sequence[int]) -> list[Segments]:
 
 
 def _segments(slab: Sequence[int], length: int) -> Segments:
-    """The blocks of (start, stride, count, block) as far as they lie in an axis of that length; neighbouring ones are one."""
+    """Return the blocks of (start, stride, count, block) that lie in an axis of that length.
+
+    Neighbouring blocks are one segment.
+    """
     start, stride, count, block = slab
     if count == 1 or stride == block:
         many = UNLIMITED if UNLIMITED in (count, block) else count * block
@@ -45,7 +49,10 @@ def _segments(slab: Sequence[int], length: int) -> Segments:
 
 
 def numbered(entry: Any, shape: tuple[int, ...]) -> Iterator[tuple[str, str, list[Segments]]]:
-    """(file, data set, what it fills) of a source; of a series of them (%b stands for 0, 1, 2, …) each."""
+    """Yield (file, data set, what it fills) of a source.
+
+    A series of sources (%b stands for 0, 1, 2, …) yields one each.
+    """
     if not is_series(entry):
         yield entry.file_name, entry.dset_name, box(entry.vspace, shape)
         return
@@ -60,18 +67,18 @@ def numbered(entry: Any, shape: tuple[int, ...]) -> Iterator[tuple[str, str, lis
 
 
 def is_series(entry: Any) -> bool:
-    """Whether a source stands for any number of them."""
+    """Return True if an entry stands for any number of numbered sources."""
     return any("%b" in name.replace("%%", "") for name in (entry.file_name, entry.dset_name))
 
 
 def member(entry: Any, k: int) -> tuple[str, str]:
-    """(file, data set) of one of a series of sources."""
+    """Return (file, data set) of one of a series of sources."""
     file, path = (name.replace("%%", "\0").replace("%b", str(k)).replace("\0", "%") for name in (entry.file_name, entry.dset_name))
     return file, path
 
 
 def growing(space: Any) -> int | None:
-    """The axis along which a selection goes on for as long as there is something; None where it has none."""
+    """Return the axis along which a selection grows with its source; None if there is none."""
     if space.get_select_type() != h5py.h5s.SEL_HYPERSLABS or not space.is_regular_hyperslab():
         return None
     _, _, counts, blocks = space.get_regular_hyperslab()
@@ -79,7 +86,7 @@ def growing(space: Any) -> int | None:
 
 
 def end(entry: Any, axis: int, of: Sequence[int]) -> int:
-    """Where along an axis a virtual data set ends that takes what there is of a source.
+    """Return where along an axis a virtual data set ends that grows with a source.
 
     Args:
         of: shape of the source.
@@ -95,17 +102,18 @@ def end(entry: Any, axis: int, of: Sequence[int]) -> int:
 
 
 def end_of_series(entry: Any, axis: int, count: int) -> int:
-    """The same of a series of so many sources."""
+    """Return where along an axis a virtual data set ends that takes a series of `count` sources."""
     start, stride, _, block = (int(part[axis]) for part in entry.vspace.get_regular_hyperslab())
     return start + (count - 1) * stride + block if count else 0
 
 
 def paired(source: list[Segments], place: list[Segments], of: Sequence[int], to: Sequence[int], shorter: bool) -> tuple[Any, ...] | None:
-    """(axes, start, place) as `facts.Mapped` has them; None where nothing is mapped.
+    """Return (axes, start, place) as `facts.Mapped` has them; None if nothing is mapped.
 
     Args:
         of, to: shapes of the source and of the virtual data set.
-        shorter: True where an axis of one may be shorter than that of the other: what both have is mapped.
+        shorter: True if an axis of one may be shorter than that of the other: then what both have
+            is mapped.
 
     Raises:
         LeftOutError: the two do not have the same shape.
@@ -124,7 +132,7 @@ def paired(source: list[Segments], place: list[Segments], of: Sequence[int], to:
 
 
 def _runs(source: Segments, place: Segments) -> list[tuple[int, int, int]]:
-    """Two lists of segments of the same length together, cut where one of them is."""
+    """Pair two lists of segments of the same length in all, cut wherever one of them is."""
     runs = []
     one, two = iter(source), iter(place)
     (a, m), (b, n) = next(one), next(two)
