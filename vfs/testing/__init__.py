@@ -1,1 +1,1 @@
-"""What tests of vfs and of formats made elsewhere use: writers of tiny valid files, one a format."""
+"""Helps to test vfs and formats made elsewhere: suites of checks, and writers of tiny valid files."""

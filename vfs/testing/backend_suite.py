@@ -1,4 +1,4 @@
-"""Checks that every backend must pass. A test file says only what is to be tested: see `vfs.testing.suites`."""
+"""Checks that every backend must pass. A test file only says what is tested: see `vfs.testing.suites`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scop
 
 
 class BackendTests:
-    """What a backend for files must do. Subclasses give `make`."""
+    """Checks of a backend for files. Subclasses define `make`."""
 
     def make(self, files: Files) -> Backend:
-        """The backend that is tested, for these files."""
+        """Return the backend that is tested, for these files."""
         raise NotImplementedError
 
     SIZES = (20_000, 1, 4096, 8193)
 
     @pytest.fixture
     def paths(self, tmp_path: Path) -> list[Path]:
-        """Files of random bytes."""
+        """Write files of random bytes."""
         found = []
         for n, size in enumerate(self.SIZES):
             found.append(tmp_path / f"source {n}.bin")
@@ -39,17 +39,17 @@ class BackendTests:
 
     @pytest.fixture
     def backend(self, paths: list[Path]) -> Backend:
-        """The backend that is tested, over `paths`."""
+        """Return the backend that is tested, over `paths`."""
         return self.make(Files.stat(paths))
 
     @staticmethod
     def memory(backend: Backend, size: int) -> np.ndarray:
-        """Scratch memory full of junk; none where a backend needs none."""
+        """Return scratch memory full of junk; none if a backend needs none."""
         return np.full(size + backend.margin if backend.copies else 0, 0xDB, np.uint8)
 
     @classmethod
     def bytes_of(cls, backend: Backend, file: int, start: int, stop: int) -> bytes:
-        """What `span` gives."""
+        """Return the bytes that `span` reads."""
         return backend.span(file, start, stop, cls.memory(backend, stop - start)).tobytes()
 
     @quick
@@ -184,7 +184,7 @@ class BackendTests:
             assert all(pool.map(work, range(16)))
 
     def test_files_beyond_the_limit_of_descriptors(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """More files than may be open, each read more than once, and views of all of them kept."""
+        """Read more files than may be open, each more than once, and keep views of all of them."""
         from vfs.backends import handles
 
         monkeypatch.setattr(handles, "limit", lambda: 8)

@@ -1,7 +1,8 @@
-"""Backends for tests: one that is memory, and three that each *are* a backend around another one.
+"""Offers backends for tests: one in memory, and three that wrap another backend.
 
-`MemoryBackend` needs no files. `CountingBackend` logs what is read, `FailingBackend` refuses some of it, `SlowBackend` takes
-its time. They wrap instead of switching: `CountingBackend(SlowBackend(BufferedBackend(files), 0.01))`.
+`MemoryBackend` needs no files. `CountingBackend` logs what is read, `FailingBackend` refuses some
+of it, `SlowBackend` waits before reading. They can be combined:
+`CountingBackend(SlowBackend(BufferedBackend(files), 0.01))`.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ JUNK = 0xA5
 
 
 def memory_files(contents: Sequence[bytes]) -> Files:
-    """Files that exist only in memory, called `memory:0`, `memory:1`, …"""
+    """Return files that exist only in memory, called `memory:0`, `memory:1`, …"""
     sizes = np.array([len(content) for content in contents], np.int64)
     return Files(tuple(f"memory:{n}" for n in range(len(contents))), sizes, np.zeros(len(contents), np.int64))
 
 
 class MemoryBackend:
-    """Files as bytes in memory.
+    """Reads files that are bytes in memory.
 
     Args:
-        contents: one a file.
-        copies: False: views, as of a mapped file. True: bytes are copied into the scratch memory, as if they were read.
+        contents: one for each file.
+        copies: False returns views, as of a mapped file. True copies bytes into the scratch memory,
+            as if they were read.
         window: bytes that are fetched at once; by default all.
     """
 
@@ -64,11 +66,11 @@ class MemoryBackend:
         return out
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
-        """Lends nothing: there is no file."""
+        """Lend nothing: there is no file."""
 
 
-class _Around:
-    """A backend that does what the one inside does."""
+class _WrappingBackend:
+    """Wraps a backend and does what that one does."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -86,7 +88,13 @@ class _Around:
 
 @dataclass(frozen=True)
 class Read:
-    """One call of `span` or `lend`: file, bytes `start` to `stop`, and how many bytes the kernel gave to the thread meanwhile."""
+    """Records one call of `span` or `lend`.
+
+    Attributes:
+        file: number of the file.
+        start, stop: the bytes that were asked for.
+        nbytes: bytes that the kernel gave to the thread meanwhile.
+    """
 
     file: int
     start: int
@@ -94,11 +102,12 @@ class Read:
     nbytes: int
 
 
-class CountingBackend(_Around):
+class CountingBackend(_WrappingBackend):
     """Logs every call that reads, with the bytes that were really read.
 
-    The kernel counts them (see `vfs.testing.counted`): what is looked at in a map or in memory counts nothing, what is read to load a compiled
-    function counts, too. So read once before counting, and clear the log.
+    The kernel counts them (see `vfs.testing.counted`). Bytes of a map or of memory do not count,
+    but those that are read to load a compiled function do. So read once before counting, and clear
+    the log.
 
     Attributes:
         reads: the log.
@@ -125,12 +134,12 @@ class CountingBackend(_Around):
         return bad
 
 
-class FailingBackend(_Around):
-    """Refuses what a rule says.
+class FailingBackend(_WrappingBackend):
+    """Refuses to read what a rule says.
 
     Args:
-        fails: (file, first byte, last byte half-open) -> True where reading them fails; then reading more around them fails, too. It can be
-            exchanged at any time.
+        fails: (file, first byte, last byte half-open) -> True if reading them fails. Then reading
+            more around them fails, too. It can be replaced at any time.
     """
 
     def __init__(self, inner: Backend, fails: Callable[[int, int, int], bool] = lambda file, start, stop: True) -> None:
@@ -145,11 +154,14 @@ class FailingBackend(_Around):
         return self.inner.span(file, start, stop, scratch, wanted, width)
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
-        """Lends a file of which nothing fails between these bytes; else what is read of it comes to `span`, which knows what fails."""
+        """Lend a file if nothing fails between these bytes.
+
+        Else the caller reads through `span`, which knows what fails.
+        """
         return None if self.fails(file, start, stop) else self.inner.lend(file, start, stop, read)
 
 
-class SlowBackend(_Around):
+class SlowBackend(_WrappingBackend):
     """Waits before every call that reads.
 
     Args:

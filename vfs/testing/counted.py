@@ -1,7 +1,8 @@
-"""Counts the bytes that are really read, as the kernel does: `rchar` of /proc/PID/io (`man 5 proc_pid_io`).
+"""Counts the bytes that are really read, as the kernel does: `rchar` of /proc/PID/io.
 
-Bytes that read, pread and their relatives return are counted, whether a disk or the page cache gives them. Memory that is
-mapped is not. Linux only; a kernel without task accounting has no such file.
+See `man 5 proc_pid_io`. Bytes that read, pread and their relatives return are counted, whether a
+disk or the page cache gives them. Mapped memory is not counted. Linux only; a kernel without task
+accounting has no such file.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ def counted(work: Callable[[], T], process: int | str = "self") -> tuple[T, int]
 
     Args:
         work: what to do.
-        process: number of the process that reads; "self": this one, all its threads; "thread-self": this thread.
+        process: number of the process that reads; "self" for this one with all its threads;
+            "thread-self" for this thread.
 
     Returns: (what `work` returns, bytes).
 
     Raises:
-        OSError: nothing is counted here.
+        OSError: the kernel counts nothing here.
     """
     fd = os.open(f"/proc/{process}/io", os.O_RDONLY)
     try:
@@ -33,7 +35,7 @@ def counted(work: Callable[[], T], process: int | str = "self") -> tuple[T, int]
         after = os.pread(fd, 1024, 0)
     finally:
         os.close(fd)
-    own = len(before) if isinstance(process, str) else 0  # looking at the count is reading, too
+    own = len(before) if isinstance(process, str) else 0  # reading the count is counted, too
     return done, _bytes(after) - _bytes(before) - own
 
 

@@ -1,7 +1,8 @@
-"""Checks of how much is read: real bytes, as the kernel counts them, on each way that users take. Part of `FormatTests`.
+"""Checks how many bytes are read, as the kernel counts them. Part of `FormatTests`.
 
-Right numbers can come from reading everything. What a row states as its `factor` holds for a frame and for the whole array, however
-they are asked for. What is read through a mount is counted in `tests/fuse/test_counted.py`.
+Right numbers can come from reading everything. The `factor` that a row states holds for a frame and
+for the whole array, in each way that users ask for them. `tests/fuse/test_counted.py` counts what
+is read through a mount.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from vfs.testing.rows import WrittenSet
 
 TINY = 512
-"""Bytes of a window, so that the tiny files of a row are read in several."""
+"""Bytes of a window, so small that the tiny files of a row are read in several."""
 
 Way = Callable[[VirtualArray, tuple[Any, ...]], int]
 
@@ -42,7 +43,7 @@ def _zarr(array: VirtualArray, cut: tuple[Any, ...]) -> int:
 
 
 def _store(array: VirtualArray, cut: tuple[Any, ...]) -> int:
-    """Get chunks as zarr does: all, or the one that begins with the first frame."""
+    """Get chunks as zarr does: all of them, or the one that begins with the first frame."""
     store = array.group.store()
 
     async def get() -> int:
@@ -61,7 +62,10 @@ WAYS: dict[str, Way] = {"indexed": _indexed, "region": _region, "zarr": _zarr, "
 
 
 def least(work: Callable[[], int]) -> tuple[int, int]:
-    """Do something again and again, and count what is read. The first time loads kernels; another thread may read something, too.
+    """Do something several times, and count what is read.
+
+    The first time loads kernels, and another thread may read something, too: so the smallest count
+    is right.
 
     Returns: (what it returns, the smallest count).
     """
@@ -73,7 +77,7 @@ def least(work: Callable[[], int]) -> tuple[int, int]:
 
 
 class CountedTests:
-    """What the checks of a format say of bytes that are read."""
+    """Checks of the bytes that a format reads."""
 
     @pytest.mark.parametrize("way", WAYS)
     def test_no_more_is_read_than_stated(self, found: WrittenSet, way: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks that every format must pass. A test file gives rows of sets to be read: see `vfs.testing.suites`."""
+"""Checks that every format must pass. A test file gives rows of sets: see `vfs.testing.suites`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from vfs.testing.opens import opened_past_the_boundary
 from vfs.testing.rows import Row, WrittenSet, always, of_rows
 
 TRIES = 40  # mutations and truncations of a set
-MOST = 1 << 24  # bytes that are read of what a garbled header promises
+MOST = 1 << 24  # bytes: larger chunks of a set with a garbled header are not read
 
 
 def _rows(suite: type[FormatTests], name: str) -> list[Row]:
-    """The rows of a suite that a check of it applies to."""
+    """Return the rows of a suite to which a check applies."""
     return [row for row in suite.rows if getattr(getattr(suite, name), "applies", always)(row)]
 
 
@@ -48,12 +48,12 @@ def _same(got: np.ndarray, twin: np.ndarray) -> None:
 
 
 class FormatTests(CountedTests):
-    """What a format must do with a set of files. Subclasses give `rows`."""
+    """Checks of how a format reads a set of files. Subclasses define `rows`."""
 
     rows: ClassVar[Sequence[Row]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Takes away the checks that apply to none of the rows: what runs says what is checked."""
+        """Remove the checks that apply to none of the rows, so that the list of tests says what is checked."""
         super().__init_subclass__()
         for name in [name for name in dir(cls) if name.startswith("test_")]:
             if getattr(cls, name) is not None and not _rows(cls, name):
@@ -61,13 +61,13 @@ class FormatTests(CountedTests):
 
     @classmethod
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
-        """Runs every check that takes a row, or a set, with each row that it applies to."""
+        """Run every check that takes a row, or a set, with each row to which it applies."""
         if "row" in metafunc.fixturenames:
             metafunc.parametrize("row", _rows(metafunc.cls, metafunc.function.__name__), ids=lambda row: row.name)
 
     @pytest.fixture
     def found(self, row: Row, tmp_path: Path) -> WrittenSet:
-        """The row, written."""
+        """Write the row's files."""
         folder = tmp_path / "a set"
         folder.mkdir()
         return WrittenSet(row, folder, *row.write(folder))
@@ -121,7 +121,7 @@ class FormatTests(CountedTests):
     _arrays: ClassVar[dict[tuple[Path, str], VirtualArray]] = {}
 
     def _kept(self, found: WrittenSet, backend: str) -> VirtualArray:
-        """An array that stays open for all examples of one test."""
+        """Return an array that stays open for all examples of one test."""
         key = (found.folder, backend)
         if key not in self._arrays:
             for old in [k for k in self._arrays if k[0] != found.folder]:
@@ -143,7 +143,7 @@ class FormatTests(CountedTests):
 
     @staticmethod
     def _means_stored(found: WrittenSet) -> dict[str, Any]:
-        """Headerless data takes `dtype` as what it is: it must be said apart from what is asked for."""
+        """Return the stored dtype of headerless data, which must be given apart from the requested `dtype`."""
         return {"stored_dtype": found.options["dtype"]} if "dtype" in found.options else {}
 
     # other arrangements
@@ -207,7 +207,7 @@ class FormatTests(CountedTests):
             assert [bytes(chunk or b"") for chunk in got] == [array.read_chunk(position).tobytes()] * 2
 
     def test_through_a_mount(self, tmp_path: Path) -> None:
-        """All rows at once, each by way of a description of how it is opened."""
+        """Mount all rows at once, each by a description of how it is opened."""
         sets = []
         for n, row in enumerate(self.rows):
             folder = tmp_path / f"set {n}"
@@ -238,9 +238,12 @@ class FormatTests(CountedTests):
     # what is wrong
 
     def _survives(self, found: WrittenSet, **more: Any) -> VirtualGroup | None:
-        """Opens a damaged set and reads a little of every array; None where that is refused in one line that names a file."""
+        """Open a damaged set and read a little of every array.
+
+        None if that is refused, in one line that names a file.
+        """
         try:
-            group, _ = found.told(**more)
+            group, _ = found.group_and_warnings(**more)
             for array in group.values():
                 if array.size and array.chunk_bytes <= MOST:
                     array.read_chunk((0,) * array.ndim)
@@ -276,7 +279,7 @@ class FormatTests(CountedTests):
         _same(reader.read(), found.twin)
 
     def test_links_that_lead_out_of_the_folder(self, found: WrittenSet, tmp_path: Path) -> None:
-        """Only those that somebody named are followed, and only to where they led when the set was opened."""
+        """Only links that the user named are followed, and only to their targets when the set was opened."""
         named = set(found.named)
         outside = tmp_path / "outside"
         outside.mkdir()
@@ -293,7 +296,7 @@ class FormatTests(CountedTests):
                 if said:
                     assert path.name in said
                     assert "--follow-outside" in said
-                else:  # it went without a file that is not needed, or the others were enough
+                else:  # the set does not need this file, or the others were enough
                     assert str(path) not in files
                 _same(found.open(follow_outside=True)[...], found.twin)
                 path.unlink()
@@ -313,7 +316,7 @@ class FormatTests(CountedTests):
 
     @staticmethod
     def _outside(found: WrittenSet) -> tuple[str, set[str]]:
-        """Why a set is refused, or the files that it opens with."""
+        """Return (why a set is refused, the files that it opens with); one of them is empty."""
         try:
             group = found.group()
         except OutsideError as error:
@@ -321,7 +324,7 @@ class FormatTests(CountedTests):
         return "", {name for array in group.values() for name in array.files}
 
     def test_files_are_opened_through_the_boundary(self, found: WrittenSet) -> None:
-        """What is opened by its path, after that was looked at, may be another file by then: a link that leads out, or a pipe."""
+        """A path that was checked may lead elsewhere when it is opened: to a link that leads out, or a pipe."""
         with opened_past_the_boundary(found.folder) as opened:
             for backend in ("mmap", "buffered"):
                 for array in found.group(backend=backend).values():
@@ -365,13 +368,13 @@ class FormatTests(CountedTests):
         k, fill = array.dataset.nav_ndim, array.fill
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
         told = 0
-        # of headerless files that follow on each other nothing says where a frame belongs but how many are in front of it
+        # the place of a frame in headerless files follows only from the number of frames in front of it: cut the last file only
         for path in {found.first, Path(array.files[-1])} if found.row.detected else {Path(array.files[-1])}:
             whole = path.read_bytes()
             for n, size in enumerate(sorted({*range(0, min(len(whole), 400), 53), *np.linspace(0, len(whole) - 1, TRIES).astype(int).tolist()})):
                 path.write_bytes(whole[:size])
                 try:
-                    group, said = found.told(backend=("mmap", "buffered")[n % 2])
+                    group, said = found.group_and_warnings(backend=("mmap", "buffered")[n % 2])
                     got = group.main[...]
                 except VfsError as error:
                     found.complaint(error)
@@ -384,7 +387,7 @@ class FormatTests(CountedTests):
                 assert all("\n" not in line and "nav_shape" not in line for line in said)
                 told += 1
                 if got.shape != found.twin.shape and not found.row.arranged:
-                    continue  # another scan, which begins elsewhere
+                    continue  # this is taken for another scan, which begins elsewhere
                 flat = got.reshape(-1, *frames.shape[1:])
                 for shown, frame in zip(flat, frames, strict=False):
                     assert np.array_equal(shown, frame, equal_nan=shown.dtype.kind in "fc") or (shown == fill).all()
@@ -394,11 +397,14 @@ class FormatTests(CountedTests):
 
     @of_rows(lambda row: row.finds_files)
     def test_a_file_is_lost(self, found: WrittenSet) -> None:
-        """Each in turn but those that are named: an error that names it, or a warning and what is left at its place."""
+        """Remove each file in turn, except for named ones.
+
+        That is an error that names it, or a warning, and what is left is at its place.
+        """
         for path in [path for path in found.files if path not in found.named]:
             away = path.rename(found.folder.parent / "away")
             try:
-                group, said = found.told()
+                group, said = found.group_and_warnings()
             except VfsError as error:
                 self._names(error, path)
             else:
@@ -407,7 +413,7 @@ class FormatTests(CountedTests):
                 assert said or whole or untold, f"{path.name} is gone: an array of {group.main.shape} without a word"
                 self._left(group, found)
             try:
-                group, said = found.told(allow_incomplete=True)
+                group, said = found.group_and_warnings(allow_incomplete=True)
             except VfsError as error:
                 self._names(error, path)
             else:
@@ -421,11 +427,11 @@ class FormatTests(CountedTests):
 
     @staticmethod
     def _left(group: VirtualGroup, found: WrittenSet) -> None:
-        """What is shown of a set that lacks something is at its place, and blank elsewhere."""
+        """Check that what is left of a set is at its place, and the rest is blank."""
         array = group.main
         got, valid = array[...], array.valid.ravel()
         if got.shape != found.twin.shape and not found.row.arranged:
-            return  # another scan, which begins elsewhere
+            return  # this is taken for another scan, which begins elsewhere
         flat = got.reshape(-1, *got.shape[array.dataset.nav_ndim :])
         frames = found.twin.reshape(-1, *found.twin.shape[array.dataset.nav_ndim + found.twin.ndim - got.ndim :])
         assert flat.shape[1:] == frames.shape[1:]

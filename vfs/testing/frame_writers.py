@@ -1,7 +1,8 @@
-"""Writers of tiny valid files of formats that store frame after frame: SEQ, BLO, EMPAD, TVIPS, FRMS6.
+"""Writes tiny valid files of formats that store frame after frame: SEQ, BLO, EMPAD, TVIPS, FRMS6.
 
-Numpy in, the files of a set out, and the path that names the set. Each says the same as its reader in the fewest lines, from
-the other side. Gaps are filled with bytes 0xAB, so that a reader that is off by some bytes shows it.
+Each function takes numpy arrays, writes the files of a set, and returns the path that names the
+set. It is the shortest counterpart of its reader. Gaps are filled with bytes 0xAB, so that a reader
+that is off by some bytes shows them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vfs.testing.writers import Folder
 
 
 def _parts(frames: np.ndarray, per_file: int | Sequence[int] | None) -> list[np.ndarray]:
-    """Frames cut into files of so many each."""
+    """Cut frames into files of so many each."""
     if per_file is None:
         return [frames]
     counts = [per_file] * -(-len(frames) // per_file) if isinstance(per_file, int) else list(per_file)
@@ -35,11 +36,14 @@ def write_seq(
     compression: int = 0,
     rate: float = 400.0,
 ) -> Path:
-    """Frames uint8, uint16 or uint32 [n, y, x] as a sequence; frame n has the time stamp 1,600,000,000 s + n · 1.001 ms.
+    """Write frames uint8, uint16 or uint32 [n, y, x] as a sequence.
+
+    Frame n has the time stamp 1,600,000,000 s + n · 1.001 ms.
 
     Args:
-        record: bytes from image to image, by default the next multiple of 512 with room for the time stamp.
-        allocated: frames that the header speaks of, by default as many as there are.
+        record: bytes from image to image, by default the next multiple of 512 with room for the
+            time stamp.
+        allocated: number of frames in the header, by default as many as there are.
     """
     height, width = frames.shape[1:]
     size = height * width * frames.itemsize
@@ -68,7 +72,7 @@ def write_blo(
     preview: np.ndarray | None = None,
     note: str = "",
 ) -> Path:
-    """Square patterns uint8 or uint16 [scan_y, scan_x, n, n] as a block file.
+    """Write square patterns uint8 or uint16 [scan_y, scan_x, n, n] as a block file.
 
     Args:
         stored: how many of the patterns are in the file, by default all.
@@ -93,14 +97,15 @@ def write_blo(
 
 
 def write_empad(folder: Folder, frames: np.ndarray, *, name: str = "scan", raw: str | None = None, xml: str | None = "acquire", footer: float = -1.0) -> Path:
-    """Frames float32 [scan_y, scan_x, 128, 128] or [n, 128, 128] as a .raw and an .xml file.
+    """Write frames float32 [scan_y, scan_x, 128, 128] or [n, 128, 128] as a .raw and an .xml file.
 
     Args:
         raw: name of the raw file, by default NAME.raw, also in the XML.
-        xml: which kind: "acquire" and "search" (with another scan of the other mode, which does not fit), "pix", "series",
-            "series_count", "name" (nothing but the raw file's name), or None for no XML.
+        xml: which kind: "acquire" and "search" (with another scan in the other mode, which does not
+            fit), "pix", "series", "series_count", "name" (nothing but the raw file's name), or None
+            for no XML.
 
-    Returns: path of the .xml; without one that of the .raw.
+    Returns: path of the .xml, or of the .raw if there is no .xml.
     """
     nav = frames.shape[:-2]
     raw = raw or f"{name}.raw"
@@ -141,11 +146,12 @@ def write_tvips(
     scan_start: int = 0,
     mode: int = 2,
 ) -> Path:
-    """Frames uint8 or uint16 [n, y, x] as NAME_000.tvips, NAME_001.tvips, ….
+    """Write frames uint8 or uint16 [n, y, x] as NAME_000.tvips, NAME_001.tvips, ….
 
     Args:
         header_bytes: of a frame header in version 2; version 1 has 12.
-        scan: (y, x): from frame `scan_start` on, frame headers count positions and rotator index. Without it they hold 0.
+        scan: (y, x): from frame `scan_start` on, frame headers count positions and rotator index.
+            Without it they hold 0.
 
     Returns: path of the first file.
     """
@@ -178,14 +184,17 @@ def write_frms6(
     scan: tuple[int, int] | None = None,
     hdr: bool = True,
 ) -> Path:
-    """Frames uint16 [n, y, x] with even y, as a pnCCD set: NAME.hdr, NAME_000.frms6 with `dark` [m, y, x], NAME_001.frms6, ….
+    """Write frames uint16 [n, y, x] with even y as a pnCCD set.
+
+    The files are NAME.hdr, NAME_000.frms6 with `dark` [m, y, x], NAME_001.frms6, ….
 
     Args:
-        binning: what the .hdr says; frames have the rows that are stored.
-        counted: with the number of frames in the file header (else 0, as older files have it).
+        binning: value in the .hdr; frames have the rows that are stored.
+        counted: True writes the number of frames into the file header, False writes 0, as older
+            files have it.
         scan: stemImageSize, by default (1, n).
 
-    Returns: path of the .hdr; without one that of the first file with signal.
+    Returns: path of the .hdr, or of the first file with signal if there is no .hdr.
     """
     n, y, x = frames.shape
     for k, part in enumerate([np.empty((0, y, x), "u2") if dark is None else dark, *_parts(frames, frames_per_file)]):

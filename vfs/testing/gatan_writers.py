@@ -1,4 +1,4 @@
-"""Writers of tiny valid files of Gatan cameras and software: DM3 and DM4 with tags, K2 IS streams with sectors."""
+"""Writes tiny valid files of Gatan cameras and software: DM3 and DM4 with tags, K2 IS streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ DATA_TYPES = {"i2": 1, "f4": 2, "c8": 3, "u1": 6, "i4": 7, "i1": 9, "u2": 10, "u
 
 
 def tag_bytes(value: Any, version: int = 3, order: str = "<") -> bytes:
-    """A group (from a mapping or a list), an array, a text, a number or a record (a tuple of int) as tags store it."""
+    """Return a value as tags store it.
+
+    It is a group (a mapping or a list), an array, a text, a number or a record (a tuple of int).
+    """
     q = ">I" if version == 3 else ">Q"
     if isinstance(value, Mapping | list):
         entries = list(value.items()) if isinstance(value, Mapping) else [("", v) for v in value]
@@ -53,7 +56,7 @@ def tag_bytes(value: Any, version: int = 3, order: str = "<") -> bytes:
 
 
 def write_tags(path: Path, root: Mapping[str, Any], version: int = 3, order: str = "<") -> Path:
-    """A tag file."""
+    """Write a tag file."""
     body = tag_bytes(root, version, order)
     path.write_bytes(struct.pack(">II" if version == 3 else ">IQ", version, len(body)) + struct.pack(">I", order == "<") + body + bytes(8))
     return path
@@ -71,13 +74,15 @@ def write_dm(
     half: bool = False,
     name: str = "set",
 ) -> Path:
-    """Images in C order, as they are to be stored, as NAME.dm3 or .dm4.
+    """Write images in C order, as they are to be stored, as NAME.dm3 or .dm4.
 
     Args:
-        tags: `ImageTags` of every image; units: of the axes, fastest first.
-        thumbnail: with a coloured image before the others.
+        tags: `ImageTags` of every image.
+        units: of the axes, fastest first.
+        thumbnail: True puts a coloured image before the others.
         colour: data type (8 or 23) of images [y, x] of uint32.
-        half: images [y, x] of complex are the first x columns, 0 to n / 2, of Fourier transforms, which are stored backwards.
+        half: images [y, x] of complex are the first x columns, 0 to n / 2, of Fourier transforms,
+            which are stored backwards.
     """
     entries: list[dict[str, Any]] = []
     for k, array in enumerate([np.zeros((4, 4), np.uint32)] * thumbnail + list(images)):
@@ -112,11 +117,14 @@ def write_k2is(
     first_id: int = 700,
     name: str = "set_",
 ) -> Path:
-    """Frames uint16[n, 1860, 2048] of 12 bits as NAME.gtg and NAME1.bin to NAME8.bin, 32 blocks of 22,360 bytes a frame and sector.
+    """Write frames uint16[n, 1860, 2048] of 12 bits as NAME.gtg and NAME1.bin to NAME8.bin.
+
+    Each frame has 32 blocks of 22,360 bytes in each sector.
 
     Args:
-        scan: its size, y and x; a time series else. shutter: first frame with the flag.
-        first, last: blocks that are missing at the start and at the end of each sector.
+        scan: its size, y and x; None for a time series.
+        shutter: first frame with the flag.
+        first, last: number of blocks that are missing at the start and at the end of each sector.
 
     Returns: path of the .gtg.
     """

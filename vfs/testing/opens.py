@@ -1,4 +1,7 @@
-"""Who opens the files of a set: everything but `vfs.boundary` opens by a path that may lead elsewhere by then."""
+"""Watches who opens the files of a set.
+
+Only `vfs.boundary` may: a path that others open may lead elsewhere by then.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 import vfs.boundary
 
-_watched: dict[str, list[str]] = {}  # folder -> what was opened there, and by whom
+_watched: dict[str, list[str]] = {}  # folder -> a line for each file opened there: path and caller
 _hooked = False
 
 
@@ -28,10 +31,13 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 @contextmanager
 def opened_past_the_boundary(folder: str | os.PathLike[str]) -> Iterator[list[str]]:
-    """The files in a folder that are opened by this process in the meantime, but not by `vfs.boundary`: a line for each."""
+    """Watch the files in a folder that this process opens, but not by `vfs.boundary`.
+
+    Yields: a list that gets a line for each.
+    """
     global _hooked
     if not _hooked:
-        sys.addaudithook(_hook)  # there is no way to take it away
+        sys.addaudithook(_hook)  # it cannot be removed
         _hooked = True
     opened = _watched.setdefault(os.path.abspath(folder), [])
     try:

@@ -1,4 +1,4 @@
-"""The rows of the suite that every format must pass: sets of files, and which checks apply to them."""
+"""Describes sets of files for the suite that every format must pass, and which checks apply to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vfs.errors import IncompleteWarning, VfsError
 
 Test = TypeVar("Test", bound=Callable[..., None])
 Written = tuple[Any, np.ndarray, Mapping[str, Any]]
-"""What a writer gives: the paths that name the set, the array that is in it, options of the format."""
+"""What a writer returns: the paths that name the set, the array in it, options of the format."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,21 @@ class Row:
     Attributes:
         name: of the row, for people.
         format: name of the format.
-        write: makes tiny valid files in a folder. Returns (paths, twin, options).
-        detected: its first bytes tell the format; else it opens only by name.
-        arranged: it has navigation axes that nav_shape, sync_offset and roi apply to, and the twin holds all stored frames.
-        fixed: nav_shape, sync_offset and roi are refused. Implies that it is not `arranged`.
-        finds_files: the writer writes files that `paths` do not name; the format finds them.
-        ordered: the format knows the order of its files, in whatever order they are named.
-        cut: frames that a truncated set still holds may be shown; else truncation must be an error.
-        counted: something in the files says how many frames the set holds: that its last file is lost can be told.
-        factor: bytes read at most for each byte of a frame and of the whole array; headers between frames, whole blocks.
+        write: makes tiny valid files in a folder. Returns (paths, twin, options); the twin is the
+            array that must be read.
+        detected: True if its first bytes tell the format; else it opens only by name.
+        arranged: True if it has navigation axes to which nav_shape, sync_offset and roi apply, and
+            the twin holds all stored frames.
+        fixed: True if nav_shape, sync_offset and roi are refused. Then it is not `arranged`.
+        finds_files: True if the writer writes files that `paths` do not name, and the format finds
+            them.
+        ordered: True if the format knows the order of its files, in whatever order they are named.
+        cut: True if the frames that a truncated set still holds may be shown; else truncation must
+            be an error.
+        counted: True if the files say how many frames the set holds, so that the loss of its last
+            file can be noticed.
+        factor: most bytes read for each byte of a frame and of the whole array: headers between
+            frames, whole blocks.
         calibrated: axes of the main array whose scale, offset and unit the files hold.
         companions: names of the arrays beside it.
     """
@@ -59,7 +65,7 @@ def always(row: Row) -> bool:
 
 
 def of_rows(applies: Callable[[Row], bool]) -> Callable[[Test], Test]:
-    """Runs a check with the rows that it applies to, so that the list of tests says what is checked."""
+    """Run a check only with the rows that it applies to, so that the list of tests says what is checked."""
 
     def mark(test: Test) -> Test:
         test.applies = applies  # type: ignore[attr-defined]
@@ -94,22 +100,22 @@ class WrittenSet:
         return sorted(path for path in self.folder.rglob("*") if path.is_file())
 
     def open(self, **more: Any) -> VirtualArray:
-        """The main array."""
+        """Open the main array."""
         return self.group(**more).main
 
-    def told(self, **more: Any) -> tuple[VirtualGroup, list[str]]:
-        """All arrays, and what was warned of: a line for each warning."""
+    def group_and_warnings(self, **more: Any) -> tuple[VirtualGroup, list[str]]:
+        """Open all arrays. Returns (group, a line for each warning)."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", IncompleteWarning)
             group = self.group(**more)
         return group, [str(one.message) for one in said]
 
     def group(self, **more: Any) -> VirtualGroup:
-        """All arrays."""
+        """Open all arrays."""
         return open_group(more.pop("paths", self.paths), **{"format": self.row.format, **self.options, **more})
 
     def complaint(self, error: VfsError) -> str:
-        """The message of an error about the set: one line that names one of its files."""
+        """Return the message of an error about the set: one line that names one of its files."""
         text = str(error)
         assert "\n" not in text, text
         assert any(path.name in text for path in [*self.files, self.first]), text

@@ -1,4 +1,4 @@
-"""Writers of tiny valid files whose images lie one after the other, or where a table says: SER and MRC."""
+"""Writes tiny valid files whose images follow each other, or lie where a table says: MRC and SER."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ Folder = str | os.PathLike[str]
 def write_ser(
     folder: Folder, elements: np.ndarray, *, sig_ndim: int = 2, version: int = 0x0220, valid: int | None = None, short_tables: bool = False, name: str = "set_1"
 ) -> Path:
-    """Elements [scan …, y, x] or [scan …, energy] as NAME.ser, a gap of 3 bytes between elements, with time and position tags.
+    """Write elements [scan …, y, x] or [scan …, energy] as NAME.ser.
+
+    Between elements is a gap of 3 bytes; they have time and position tags.
 
     Args:
-        valid: elements that were written, by default all; short_tables: tables only as long as there are valid ones.
+        valid: number of elements that are written, by default all.
+        short_tables: True for tables that are only as long as the number of valid elements.
 
     Returns: path of the .ser.
     """
@@ -50,7 +53,7 @@ def write_ser(
 
 
 def write_emi(folder: Folder, name: str = "set") -> Path:
-    """The metadata beside `NAME_1.ser`, …"""
+    """Write the metadata beside `NAME_1.ser`, …"""
     path = Path(folder) / f"{name}.emi"
     entry = "<Data><Label>High tension</Label><Value>200</Value><Unit>kV</Unit></Data>"
     text = f"<ObjectInfo><Uuid>1</Uuid><AcceleratingVoltage>200000</AcceleratingVoltage><Root>{entry}</Root></ObjectInfo>"
@@ -70,11 +73,12 @@ def write_mrc(
     mark: bool = True,
     name: str = "set.mrc",
 ) -> Path:
-    """Sections [z, y, x] (mode 3: [z, y, x, 2]) as an MRC file, packed where NAME ends so.
+    """Write sections [z, y, x] (mode 3: [z, y, x, 2]) as an MRC file, packed if NAME ends so.
 
     Args:
-        extended: bytes of an extended header; fei: with a record of FEI1 for every section instead.
-        mark: with `MAP ` and the machine stamp.
+        extended: bytes of an extended header.
+        fei: True writes a record of FEI1 for every section instead.
+        mark: True writes `MAP ` and the machine stamp.
     """
     nz, ny, nx = sections.shape[:3]
     record = 768

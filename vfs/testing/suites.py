@@ -1,6 +1,6 @@
-"""Checks that every backend and every format must pass, shipped so that those made elsewhere can run them too.
+"""Offers the checks that every backend and every format must pass, also those made elsewhere.
 
-A test file has only to say what is to be tested::
+A test file only says what is tested::
 
     class TestMyBackend(BackendTests):
         def make(self, files):
@@ -9,8 +9,8 @@ A test file has only to say what is to be tested::
     class TestMyFormats(FormatTests):
         rows = (Row("two files", "myformat", write_mine, ordered=True),)
 
-`write_mine(folder)` writes tiny valid files and returns (paths, the array that is in them, options); `Row` says what else there is to
-say. Both suites need pytest and hypothesis.
+`write_mine(folder)` writes tiny valid files and returns (paths, the array in them, options); `Row`
+describes the set further. Both suites need pytest and hypothesis.
 """
 
 from vfs.testing.backend_suite import BackendTests

@@ -1,4 +1,4 @@
-"""Writers of tiny valid TIFF and OME-TIFF files: numpy in, files out. struct and numpy only, the other side of the readers."""
+"""Writes tiny valid TIFF and OME-TIFF files with struct and numpy only, independent of the readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _FORMATS = {"u": 1, "b": 1, "i": 2, "f": 3, "c": 6}
 
 
 def _packed(rows: np.ndarray, bits: int) -> bytes:
-    """Rows [n, …] of integers with `bits` bits each, the highest bit first; every row fills whole bytes."""
+    """Pack rows [n, …] of integers into `bits` bits each, the highest bit first.
+
+    Every row begins with a new byte.
+    """
     flat = rows.reshape(len(rows), -1).astype(np.uint64)
     each = flat[:, :, None] >> np.arange(bits - 1, -1, -1, dtype=np.uint64) & np.uint64(1)
     return np.packbits(each.astype(np.uint8).reshape(len(rows), -1), axis=1).tobytes()
@@ -44,17 +47,19 @@ def write_tiff(
     shuffled: bool = False,
     tags: Mapping[int, tuple[int, Sequence[int] | bytes, int]] | None = None,
 ) -> Path:
-    """Pages [y, x], [y, x, samples], or with `planar` [samples, y, x], as one TIFF file.
+    """Write pages [y, x], [y, x, samples], or with `planar` [samples, y, x], as one TIFF file.
 
     Args:
-        strip: rows of a strip, by default all; tile: (rows, columns) of a tile, filled up with 0xAB at the edges.
+        strip: rows of a strip, by default all.
+        tile: (rows, columns) of a tile, filled up with 0xAB at the edges.
         bits: of a sample, by default those of the dtype; booleans are 1 bit.
-        compression, encode: the tag's value, and what turns the bytes of a strip or tile into the stored ones.
+        compression: the tag's value.
+        encode: function that turns the bytes of a strip or tile into the stored ones.
         description: of the first page.
         smaller: for every page, the pages in its sub-directories.
         gap: bytes between strips or tiles.
-        shuffled: strips or tiles of a page stored last to first.
-        tags: more or other tags of every page, tag -> (type, values, count that the directory says).
+        shuffled: True stores the strips or tiles of a page last to first.
+        tags: more or other tags of every page, tag -> (type, values, count in the directory).
     """
     room, pointer, number = (8, "Q", LONG8) if big else (4, "I", LONG)
     out = bytearray((b"II" if order == "<" else b"MM") + (struct.pack(order + "HHHQ", 43, 8, 0, 0) if big else struct.pack(order + "HI", 42, 0)))
@@ -141,11 +146,14 @@ def ome_xml(
     more: str = "",
     pixels: str = 'PhysicalSizeX="0.5" PhysicalSizeY="0.25" PhysicalSizeYUnit="nm" PhysicalSizeZ="2" TimeIncrement="3" TimeIncrementUnit="ms"',
 ) -> str:
-    """OME-XML of one image.
+    """Return OME-XML of one image.
 
     Args:
         sizes: of X, Y, Z, C, T; C counts samples.
-        kind: pixel type. runs: its TiffData elements. more: further elements behind the image. pixels: further attributes of Pixels.
+        kind: pixel type.
+        runs: its TiffData elements.
+        more: further elements behind the image.
+        pixels: further attributes of Pixels.
     """
     size = " ".join(f'Size{axis}="{n}"' for axis, n in sizes.items())
     channels = "".join(f'<Channel ID="Channel:0:{c}" Name="dye {c}" SamplesPerPixel="{samples}"/>' for c in range(sizes["C"] // samples))
@@ -167,11 +175,12 @@ def write_ome_tiff(
     name: str = "set",
     **options: Any,
 ) -> Path:
-    """An image [t, c, z, y, x] or [t, c, z, y, x, samples] as a set of OME-TIFF files `set_0.ome.tif`, …
+    """Write an image [t, c, z, y, x] or [t, c, z, y, x, samples] as OME-TIFF files `set_0.ome.tif`, …
 
     Args:
-        order: dimension order of the planes, which are dealt out to the files one after the other.
-        describe: every file, only the first, or only `set.companion.ome` says where the planes are; the others name that file.
+        order: dimension order of the planes, which are spread over the files one after the other.
+        describe: which file says where the planes are: every one, only the first, or only
+            `set.companion.ome`. The others name that file.
         options: of `write_tiff`.
 
     Returns: the path that names the set.

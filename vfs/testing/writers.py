@@ -1,6 +1,7 @@
-"""Writers of tiny valid files: numpy in, the files of a set out, and the path that names the set.
+"""Writes tiny valid files: raw, npy and MIB.
 
-Each says the same as its reader in the fewest lines, from the other side; nothing here is fast.
+Each function takes numpy arrays, writes the files of a set, and returns the path that names the
+set. It is the shortest counterpart of its reader; nothing here is fast.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ Folder = str | os.PathLike[str]
 
 
 def write_raw(folder: Folder, frames: np.ndarray, *, file_header: int = 0, frame_header: int = 0, frame_footer: int = 0, files: int = 1) -> list[Path]:
-    """Frames [n, …] as headerless files `part0.bin`, …, an equal number in each (the last has the rest), filled up with bytes 0xAB."""
+    """Write frames [n, …] as headerless files `part0.bin`, …
+
+    Each file has as many frames, the last one the rest. Headers and footers are bytes 0xAB.
+    """
     per_file = -(-len(frames) // files)
     paths = []
     for k in range(files):
@@ -27,7 +31,7 @@ def write_raw(folder: Folder, frames: np.ndarray, *, file_header: int = 0, frame
 
 
 def write_npy(folder: Folder, array: np.ndarray, *, name: str = "array.npy", version: tuple[int, int] | None = None) -> Path:
-    """An array as one .npy file, in the memory order and byte order that it has."""
+    """Write an array as one .npy file, in its memory order and byte order."""
     path = Path(folder) / name
     with path.open("wb") as file:
         np.lib.format.write_array(file, array, version=version, allow_pickle=False)
@@ -54,18 +58,24 @@ def write_mib(
     start: str = "2020-05-18T14:51:49.971626178",
     exposure_ns: int = 555_000,
 ) -> Path:
-    """Frames [n, y, x] as Merlin files `scan001.mib`, … of `frames_per_file` frames each, and `scan.hdr`.
+    """Write frames [n, y, x] as Merlin files `scan001.mib`, … and `scan.hdr`.
 
     Args:
-        kind: U08, U16, U32, or R64 with `depth` 1, 6, 12 or 24 (by default what fits `kind`, 12 for R64).
-        quad: four chips, 2 x 2; R64 stores their sectors side by side, the lower two turned by 180 degrees.
-        layout: as in the header, by default "1x1" or "2x2"; header_bytes: by default 384 or 768.
-        extended: with the last fields (time to the nanosecond, exposure, depth) of newer software.
-        scan: (y, x), written as ScanY and ScanX; per_trigger: frames per trigger.
+        kind: U08, U16, U32, or R64 with `depth` 1, 6, 12 or 24 (by default what fits `kind`, 12 for
+            R64).
+        frames_per_file: one number for all files, or one for each.
+        quad: True for four chips, 2 x 2; R64 stores their sectors side by side, the lower two
+            turned by 180 degrees.
+        layout: as in the header, by default "1x1" or "2x2".
+        header_bytes: by default 384 or 768.
+        extended: True adds the last fields (time to the nanosecond, exposure, depth) of newer
+            software.
+        scan: (y, x), written as ScanY and ScanX.
+        per_trigger: frames per trigger.
         missing: numbers of files (from 0) that are left out.
         start: time of the first frame; the others follow a millisecond apart.
 
-    Returns: path of the .hdr; without one that of the first .mib.
+    Returns: path of the .hdr, or of the first .mib if there is no .hdr.
     """
     folder, n = Path(folder), len(frames)
     height, width = frames.shape[1:]
@@ -107,7 +117,7 @@ def _mib_pixels(image: np.ndarray, kind: str, depth: int, quad: bool) -> bytes:
         return _mib_pixels(image >> 12, kind, 12, quad) + _mib_pixels(image & 0xFFF, kind, 12, quad)
     if quad:
         h, w = image.shape[0] // 2, image.shape[1] // 2
-        turned = image[h:][::-1, ::-1]  # the lower half by 180 degrees: what was bottom right comes first
+        turned = image[h:][::-1, ::-1]  # turn the lower half by 180 degrees: bottom right comes first
         image = np.concatenate([turned[:, :w], turned[:, w:], image[:h, w:], image[:h, :w]], axis=1)
     if depth == 1:
         return np.packbits(image.astype(np.uint8).reshape(-1, 64), axis=1, bitorder="little").view("<u8").astype(">u8").tobytes()
