@@ -1,12 +1,15 @@
-"""Which files a set may consist of: those that somebody named, and what lies in their folders.
+"""Decides which files a set may consist of: those that the user named, and files in their folders.
 
-Whoever serves a folder that others can write to must not serve more than that folder: a description, OME-XML, an HDF5 link, or a
-symbolic link called `scan002.mib` could name any file that the server's user may read. So every source file is opened by
-`open_file`, and where it *really* lies (with all symbolic links followed) decides: in the folder of a file that the user named, or
-below it; or it is such a named file itself, which may be a link to anywhere. The kernel is asked for the place of the opened file,
-so that what is changed between looking and opening makes no difference. `follow_outside` (`ANYWHERE`) lifts all of this.
+A server of a folder that others can write to must not serve more than that folder. A description,
+OME-XML, an HDF5 link, or a symbolic link called `scan002.mib` could name any file that the server's
+user may read. So `open_file` opens every source file and looks where it *really* lies, with all
+symbolic links followed: this must be in the folder of a file that the user named, or below it. A
+named file itself may be a link to anywhere. The kernel is asked for the place of the file after
+opening it, so that nobody can exchange it between the check and the opening. `follow_outside`
+(`ANYWHERE`) lifts all of this.
 
-While a set is opened its boundary is `current()`; what that opens in turn (what a description stands for) is bound by the same one.
+While a set is opened its boundary is `current()`. Sets that are opened on the way (those that a
+description stands for) are bound by the same one.
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ ALLOW = "--follow-outside (follow_outside=True)"
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where the files of a set may lie.
+    """Says where the files of a set may lie.
 
     Attributes:
         folders: real paths of folders.
-        files: real paths of files elsewhere: what the links that were named led to then.
+        files: real paths of files elsewhere: the targets of links that the user named.
     """
 
     folders: tuple[str, ...]
@@ -40,15 +43,16 @@ class Boundary:
 
     @classmethod
     def around(cls, named: Sequence[str | os.PathLike[str]], handles: dict[str, int] | None = None) -> Boundary:
-        """Around the files that somebody named.
+        """Make the boundary for the files that the user named.
 
         Args:
-            handles: takes descriptors of their folders, by their names, which the caller closes.
+            handles: receives descriptors of their folders, by the folders' names; the caller closes
+                them.
         """
         names = [absolute(name) for name in named]
         folders = {}
         for folder in dict.fromkeys([name[: name.rfind("/")] or "/" for name in names]):
-            fd, folders[folder] = _handle(folder)
+            fd, folders[folder] = _open_folder(folder)
             if handles is not None and len(handles) < _MOST_HANDLES:
                 handles[folder] = fd
             elif fd >= 0:
@@ -59,18 +63,18 @@ class Boundary:
 
     @property
     def unlimited(self) -> bool:
-        """True where a set may consist of any files."""
+        """True if a set may consist of any files."""
         return "/" in self.folders
 
     def holds(self, real: str) -> bool:
-        """True where a path without links lies within."""
+        """Return True if a path without links lies within."""
         for folder in self.folders:
             if real.startswith(folder) and (folder == "/" or real[len(folder) : len(folder) + 1] in ("/", "")):
                 return True
         return real in self.files
 
     def covers(self, path: str) -> bool:
-        """True where a path, and all that links make of it, lies within now."""
+        """Return True if a path lies within, with all its links followed."""
         if self.unlimited:
             return True
         if os.path.islink(path):
@@ -82,15 +86,19 @@ class Boundary:
         return known or self.holds(os.path.join(os.path.realpath(folder), name))
 
     def check(self, path: str) -> None:
-        """Raises:
-        OutsideError: the path leads out.
+        """Refuse a path that leads outside.
+
+        Raises:
+            OutsideError: it does.
         """
         if not self.covers(path):
             raise self._outside(path, os.path.realpath(path))
 
     def check_open(self, path: str, fd: int) -> None:
-        """Raises:
-        OutsideError: the file that was opened by that path lies elsewhere.
+        """Refuse an open file that lies outside, whatever path it was opened by.
+
+        Raises:
+            OutsideError: it does.
         """
         if self.unlimited:
             return
@@ -107,13 +115,17 @@ class Boundary:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """`os.path.abspath`, in a fifth of the time for the paths that are so already."""
+    """Return `os.path.abspath(path)`, five times as fast for paths that are absolute already."""
     name = os.fspath(path)
     return name if name[:1] == "/" and name[-1:] != "/" and "/." not in name and "//" not in name else os.path.abspath(name)
 
 
-def _handle(folder: str) -> tuple[int, str]:
-    """Returns (a descriptor of a folder, only to find files by, or -1; its real path: the kernel knows it at once, however deep the folder lies)."""
+def _open_folder(folder: str) -> tuple[int, str]:
+    """Open a folder, only to find files in it.
+
+    Returns: (its descriptor or -1, its real path). The kernel knows that path at once, however deep
+        the folder lies.
+    """
     try:
         fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -129,19 +141,20 @@ ANYWHERE = Boundary(("/",))
 
 
 class _Opening(NamedTuple):
-    """A set that is being opened."""
+    """Holds what is known of a set while it is being opened."""
 
     boundary: Boundary
     handles: dict[str, int]
-    """Descriptors of the folders that its files were found in so far, by the names that were used; -1 where a folder cannot be used."""
+    """Name of a folder with files of the set -> its descriptor; -1 if the folder cannot be used."""
     heads: dict[str, tuple[bytes, os.stat_result]]
-    """How the file begins that told what format the set has, by its path, and what that file is: who opens the set asks for the same once more."""
+    """Path -> (first bytes, stat) of the file that told the format: the format asks for both once more."""
 
     def place(self, path: str) -> tuple[int, str]:
-        """Returns (descriptor of the folder of a file, the file's name there), (-1, …) where it has to be found by its path.
+        """Return (descriptor of a file's folder, name of the file); (-1, path) if it must be opened by path.
 
-        A name in such a folder that is no link is a file within the boundary: nothing else need be asked of it, and the kernel does not walk
-        down the path for each of a hundred thousand files.
+        A name in such a folder that is not a link is a file within the boundary: nothing else needs
+        to be checked, and the kernel does not walk down the path for each of a hundred thousand
+        files.
         """
         cut = path.rfind("/")
         if cut < 1:
@@ -151,8 +164,8 @@ class _Opening(NamedTuple):
         if fd is None:
             fd = -1
             if len(self.handles) < _MOST_HANDLES:
-                fd, real = _handle(folder)
-                if fd >= 0 and not self.boundary.holds(real):  # what is wrong is said by who looks at the file
+                fd, real = _open_folder(folder)
+                if fd >= 0 and not self.boundary.holds(real):  # whoever opens the file by its path says what is wrong
                     os.close(fd)
                     fd = -1
                 self.handles[folder] = fd
@@ -160,23 +173,23 @@ class _Opening(NamedTuple):
 
 
 _MOST_HANDLES = 16
-"""Folders of a set that are kept open while it is opened: descriptors are few, and most sets lie in one folder."""
+"""How many folders are kept open while a set is opened: descriptors are few, and most sets lie in one folder."""
 
 _current: ContextVar[_Opening | None] = ContextVar("opening", default=None)
 
 
 def current() -> Boundary:
-    """The boundary of the set that is being opened; `ANYWHERE` where none is."""
+    """Return the boundary of the set that is being opened, `ANYWHERE` if there is none."""
     opening = _current.get()
     return ANYWHERE if opening is None else opening.boundary
 
 
 @contextmanager
 def within(boundary: Boundary | None, named: Sequence[str | os.PathLike[str]] = ()) -> Iterator[Boundary]:
-    """Open a set within a boundary: inside of another one, within that one.
+    """Open a set within a boundary. An opening inside of another one keeps the outer boundary.
 
     Args:
-        boundary: None: around the files that are `named`.
+        boundary: None makes one around the files that are `named`.
     """
     outer = _current.get()
     handles: dict[str, int] = {}
@@ -184,7 +197,7 @@ def within(boundary: Boundary | None, named: Sequence[str | os.PathLike[str]] = 
         if outer is None:
             bound = Boundary.around(named, handles) if boundary is None else boundary
             token = _current.set(_Opening(bound, handles, {}))
-        else:  # with its folders, which were open before and stay so
+        else:  # the folders' descriptors belong to the outer opening, which closes them
             bound = outer.boundary
             token = _current.set(_Opening(bound, outer.handles, {}))
         try:
@@ -198,25 +211,25 @@ def within(boundary: Boundary | None, named: Sequence[str | os.PathLike[str]] = 
 
 
 def remember(path: str, head: bytes, found: os.stat_result) -> None:
-    """Keep how a file begins, and what it was then, until the set is open."""
+    """Keep the first bytes of a file, and its stat, until the set is open."""
     opening = _current.get()
     if opening is not None:
         opening.heads[path] = head, found
 
 
 def remembered(path: str) -> tuple[bytes, os.stat_result] | None:
-    """What `remember` was told of a file of the set that is being opened."""
+    """Return what `remember` kept of a file, None if it kept nothing."""
     opening = _current.get()
     return None if opening is None else opening.heads.get(path)
 
 
 def look_at(path: str) -> os.stat_result:
-    """What a file of the set that is being opened is now.
+    """Return the stat of a file of the set that is being opened.
 
     Raises:
-        MissingSourceError: it is not there.
+        MissingSourceError: it does not exist.
         OutsideError: it lies outside of the boundary.
-        SourceError: it cannot be looked at, or is no file.
+        SourceError: it cannot be looked at, or is not a file.
     """
     opening = _current.get()
     if opening is not None:
@@ -227,7 +240,7 @@ def look_at(path: str) -> os.stat_result:
             try:
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except OSError:
-                pass  # what is wrong is found out by its path
+                pass  # look at it by its path, which tells what is wrong
             else:
                 if stat.S_ISREG(found.st_mode):
                     return found
@@ -244,21 +257,22 @@ def look_at(path: str) -> os.stat_result:
 
 
 def open_file(path: str, boundary: Boundary | None = None, flags: int = 0) -> int:
-    """A descriptor of a file, for reading: see `open_found`."""
+    """Open a file for reading and return its descriptor: see `open_found`."""
     return open_found(path, boundary, flags)[0]
 
 
 def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> tuple[int, os.stat_result]:
-    """A descriptor of a file, for reading, and what the file is.
+    """Open a file for reading. Returns (its descriptor, its stat).
 
     Args:
-        boundary: where it may lie; None: `current()`.
+        boundary: where it may lie; None for `current()`.
         flags: more flags of `os.open`.
 
     Raises:
-        MissingSourceError: it is not there.
+        MissingSourceError: it does not exist.
         OutsideError: it lies outside of the boundary.
-        SourceError: it cannot be opened, or is no file but a folder, a pipe or a device (opening a pipe would wait for its writer).
+        SourceError: it cannot be opened, or is a folder, a pipe or a device (opening a pipe would
+            wait for its writer).
     """
     flags |= os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     opening = _current.get() if boundary is None else None
@@ -268,7 +282,7 @@ def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> t
             try:
                 fd = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
             except OSError:
-                pass  # a link, or what is wrong is found out by its path
+                pass  # a link, or something is wrong: opening it by its path tells
             else:
                 try:
                     found = os.fstat(fd)
@@ -281,7 +295,7 @@ def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> t
     try:
         try:
             fd = os.open(path, flags)
-        except BlockingIOError:  # another process (a file server) holds a lease of it
+        except BlockingIOError:  # another process (a file server) holds a lease on it
             fd = _open_leased(path, flags & ~os.O_NONBLOCK)
     except FileNotFoundError:
         raise MissingSourceError(f"{path}: no such file") from None
@@ -299,7 +313,10 @@ def open_found(path: str, boundary: Boundary | None = None, flags: int = 0) -> t
 
 
 def read_open(fd: int, size: int, offset: int) -> bytes:
-    """Read `size` bytes of an open file from `offset` on, or what there is: a read that gives less before the end of the file is continued."""
+    """Read `size` bytes of an open file at `offset`, fewer only at its end.
+
+    A read that returns less before the end of the file is continued.
+    """
     got = os.pread(fd, size, offset) if size else b""
     while len(got) < size and (more := os.pread(fd, size - len(got), offset + len(got))):
         got += more
@@ -307,23 +324,29 @@ def read_open(fd: int, size: int, offset: int) -> bytes:
 
 
 def _open_leased(path: str, flags: int) -> int:
-    """Wait for a file that is leased, and for nothing that is no file: another thing may have its name by now."""
+    """Open a file with a lease on it, waiting for its holder, but never wait for a pipe or device.
+
+    Something else may have its name by now.
+    """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return os.dup(handle)  # it is looked at again, and refused
+            return os.dup(handle)  # the caller checks what it is, and refuses it
         return os.open(f"/proc/self/fd/{handle}", flags)
     finally:
         os.close(handle)
 
 
 def open_stream(path: str) -> BinaryIO:
-    """A file as a stream of bytes, for who would open it by its path otherwise: see `open_found`."""
+    """Open a file as a stream of bytes, for libraries that would otherwise open its path.
+
+    See `open_found`.
+    """
     return os.fdopen(open_file(path), "rb")
 
 
 def not_ours(path: str) -> str:
-    """Why a folder is not ours alone; "" where it is."""
+    """Say why a folder does not belong to us alone; "" if it does."""
     try:
         found = os.lstat(path)
     except OSError as error:

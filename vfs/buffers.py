@@ -1,7 +1,8 @@
-"""Reused memory: a fresh page costs a fault, and faults take longer than filling what they bring.
+"""Reuses memory, because fresh pages are slow: a page fault takes longer than filling the page.
 
-Scratch is borrowed for the length of a `with` block and never leaves the function that borrowed it. What a caller gets may be lent:
-it is the caller's alone, and is used again when nothing refers to it any more, be it a view of a view.
+`scratch` is borrowed for the length of a `with` block and never leaves the function that borrowed
+it. `lender` lends memory to callers: it belongs to the caller alone, and is used again once no
+array, view, or view of a view refers to it any more.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ SHORT = 1 << 16  # bytes: shorter memory comes from malloc, which has it at hand
 
 
 class MemoryPool:
-    """Page-aligned buffers for reuse, at most `keep` of them and `total` bytes between uses: those that were not used for longest go
-    first. Safe from many threads (a deque's ends are, and so is its copy).
+    """Keeps page-aligned buffers for reuse: at most `keep` of them and `total` bytes while unused.
+
+    Buffers that were not used for longest are freed first. Safe from many threads: the ends of a
+    deque are, and so is its copy.
     """
 
     def __init__(self, keep: int = 8, total: int = TOTAL) -> None:
@@ -30,7 +33,7 @@ class MemoryPool:
 
     @contextmanager
     def borrow(self, size: int) -> Iterator[np.ndarray]:
-        """A uint8 buffer of at least `size` bytes with any content; page-aligned."""
+        """Lend a page-aligned uint8 buffer of at least `size` bytes, with any content."""
         try:
             buffer = self._free.pop()
         except IndexError:
@@ -50,7 +53,7 @@ class MemoryPool:
                         break
 
     def clear(self) -> None:
-        """Give back the memory that is kept."""
+        """Free the memory that is kept for reuse."""
         self._free.clear()
 
 
@@ -58,7 +61,7 @@ scratch = MemoryPool()
 
 
 class _Lent(np.ndarray):
-    """Memory on its way: when the last array that shows it goes, so does this, and the memory goes back."""
+    """Lent memory, which returns to its `MemoryLender` when the last array that shows it is deleted."""
 
     back: Callable[[mmap.mmap], None] | None = None
 
@@ -68,8 +71,11 @@ class _Lent(np.ndarray):
 
 
 class MemoryLender:
-    """Page-aligned memory for callers to keep or to let go. At most `keep` pieces and `total` bytes wait to be lent again: those that
-    came back first go first. Safe from many threads, and from the garbage collector at any time: nothing is locked.
+    """Lends page-aligned memory that callers may keep as long as they like.
+
+    At most `keep` blocks and `total` bytes wait to be lent again; those that came back first are
+    freed first. Safe from many threads, and from the garbage collector at any time, because nothing
+    is locked.
     """
 
     def __init__(self, keep: int = 16, total: int = 64 << 20) -> None:
@@ -77,7 +83,7 @@ class MemoryLender:
         self._free: deque[mmap.mmap] = deque(maxlen=keep)
 
     def lend(self, size: int) -> np.ndarray:
-        """uint8[size] with any content. Short ones are not worth being lent."""
+        """Return uint8[size] with any content. Short arrays come from malloc: lending them does not pay."""
         if size < SHORT:
             return np.empty(size, np.uint8)
         length = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -105,7 +111,7 @@ class MemoryLender:
                 break
 
     def clear(self) -> None:
-        """Give back the memory that waits."""
+        """Free the memory that waits to be lent again."""
         self._free.clear()
 
 
@@ -113,7 +119,7 @@ lender = MemoryLender()
 
 
 def _mapped(length: int) -> mmap.mmap:
-    """Fresh memory."""
+    """Return fresh memory of `length` bytes."""
     # private: python's default would share the memory with forked processes, which use the same buffers
     try:
         return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,6 +1,6 @@
-"""Every exception vfs raises on purpose.
+"""Defines every exception that vfs raises on purpose.
 
-Each derives from `VfsError` *and* from the built-in that a caller would expect::
+Each derives from `VfsError` *and* from the built-in exception that a caller would expect::
 
     VfsError
     ├── FormatError        (ValueError)         a file is not what its format says: garbled, foreign, absurd sizes
@@ -9,12 +9,13 @@ Each derives from `VfsError` *and* from the built-in that a caller would expect:
     ├── RegionError        (IndexError)         an index or region outside the array, or of a kind numpy would refuse
     ├── UnknownArrayError  (KeyError)           a container has no array of that name
     ├── DependencyError    (ImportError)        an optional package is needed; the message says which to install
-    ├── SourceError        (OSError, EIO)       source bytes cannot be had: a failed read is an error, never a fill value
+    ├── SourceError        (OSError, EIO)       source bytes cannot be read: this is an error, never a fill value
     │   ├── MissingSourceError (FileNotFoundError, ENOENT)
-    │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of the folder of its set: `vfs.boundary`
+    │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of the folder of
+    its set: `vfs.boundary`
     │   ├── TruncatedSourceError                the file ends before the bytes that are needed
-    │   ├── SourceChangedError                  the file is not the one that was opened
-    │   └── DecodeError                         a block's bytes do not decode (a compressed strip that is garbage)
+    │   ├── SourceChangedError                  the file was changed after it was opened
+    │   └── DecodeError                         the bytes of a block cannot be decoded (a garbled compressed strip)
     └── MountError         (OSError)            mounting or unmounting cannot work; the message says why and what to do
 """
 
@@ -24,12 +25,18 @@ import errno
 
 
 def printable(text: object) -> str:
-    """Text for one line of a log or terminal: what is not printable (newlines, escapes, bytes that are no UTF-8) is spelled out."""
+    """Return text that fits on one line of a log or terminal.
+
+    Characters that cannot be printed (newlines, escapes, bytes that are not UTF-8) are spelled out.
+    """
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
 
 
 class VfsError(Exception):
-    """Base of all errors raised by vfs on purpose. Its text is one line, whatever files and their headers call themselves."""
+    """Base class of all errors that vfs raises on purpose.
+
+    Its text is always one line, whatever the names of files and the texts in their headers contain.
+    """
 
     def __str__(self) -> str:
         return printable(self.args[-1]) if self.args else ""
@@ -60,7 +67,7 @@ class DependencyError(VfsError, ImportError):
 
 
 class SourceError(VfsError, OSError):
-    """Source bytes cannot be had.
+    """Source bytes cannot be read.
 
     `errno` is EIO unless said otherwise, so that it passes through FUSE as an I/O error.
     """
@@ -80,7 +87,7 @@ class MissingSourceError(SourceError, FileNotFoundError):
 
 
 class OutsideError(SourceError, PermissionError):
-    """A file lies outside of the folder of its set, which nobody allowed."""
+    """A file lies outside of the folder of its set, and nobody allowed that."""
 
     def __init__(self, message: str, code: int = errno.EACCES) -> None:
         super().__init__(message, code)
@@ -91,18 +98,19 @@ class TruncatedSourceError(SourceError):
 
 
 class SourceChangedError(SourceError):
-    """A source file is not the one that was opened."""
+    """A source file was changed or replaced after it was opened."""
 
 
 class DecodeError(SourceError):
-    """A block's bytes do not decode."""
+    """The bytes of a block cannot be decoded."""
 
 
 class IncompleteWarning(UserWarning):
-    """A set holds less than it should, or more than is shown. The numbers that are shown are right; what is absent is blank or left out.
+    """A set holds less than it should, or more than is shown.
 
-    Given once an opening, with a line for each thing. Where shown numbers would be wrong, opening is an error instead, unless
-    `allow_incomplete=True` was said.
+    The numbers that are shown are right; what is absent reads as blank or is left out. One warning
+    is given per opening, with a line for each finding. Where shown numbers would be wrong, opening
+    is an error instead, unless `allow_incomplete=True` is given.
     """
 
 

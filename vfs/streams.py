@@ -1,4 +1,4 @@
-"""The standard streams of a process that was started without one of them (`vfs … >&-`), or that cannot write there."""
+"""Repairs standard streams that are closed (`vfs … >&-`) or that can no longer be written to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ NAMES = ("stdin", "stdout", "stderr")
 
 
 def open_missing() -> None:
-    """Have those that are not there lead nowhere, also for programs that we start: a file would get their numbers, and what is printed its content."""
+    """Redirect missing standard streams to /dev/null, also for programs that we start.
+
+    Otherwise the next file that is opened would get the stream's number, and what is printed would
+    be written into that file.
+    """
     for number, name in enumerate(NAMES):
         try:
             os.fstat(number)
@@ -20,7 +24,11 @@ def open_missing() -> None:
 
 
 def give_up(number: int) -> None:
-    """Have one lead nowhere from now on: what could not be written is still waiting, and the interpreter tries again when it ends."""
+    """Redirect a standard stream to /dev/null from now on.
+
+    What could not be written still waits in Python's buffer, and the interpreter would try to write
+    it again when it ends.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)

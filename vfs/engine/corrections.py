@@ -1,13 +1,20 @@
-"""Dark, gain and excluded pixels, applied while reading.
+"""Applies dark, gain and excluded pixels while data are read.
 
-A corrected pixel is `(raw - dark) * gain`. It is calculated in float32; in float64 where the source has pixels of eight bytes, where float64
-or integers of four bytes and more are asked for, and where
-pixels are only excluded from integers of four bytes: good pixels stay exact. Where pixels are only excluded, and both the
-source and what is asked for are integers, all stay
-what is stored: good pixels bit for bit. Excluded pixels are replaced by the mean of the good pixels in the smallest square around them that has
-any, after dark and gain; of integers it is exact and rounded to the nearest, halves to even. That square may reach
-out of the box that is read: `halo` says how much more must be read, so that borders of chunks do not show. What is not
-stored (blank frames) is not corrected: it reads as the fill value, as it does without corrections.
+A corrected pixel is `(raw - dark) * gain`. `Corrections.dtype` says in which dtype it is
+calculated: float32 as a rule, and float64 in three cases:
+
+- pixels of the source have eight bytes;
+- the caller asks for float64, or for integers of four bytes and more;
+- pixels are only excluded, from integers of four bytes: then good pixels stay exact.
+
+Where pixels are only excluded, and both the source and the requested dtype are integers, nothing is
+converted: good pixels stay the same bit for bit.
+
+An excluded pixel becomes the mean of the good pixels in the smallest square around it that has any,
+after dark and gain. The mean of integers is exact and rounded to the nearest, halves to even. That
+square may reach beyond the box that is read: `halo` says how much more must be read, so that
+borders of chunks do not show. Frames that are not stored (blank ones) are not corrected: they read
+as the fill value, as they do without corrections.
 """
 
 from __future__ import annotations
@@ -25,21 +32,25 @@ from vfs.kernels import correct
 from vfs.model.region import Region
 
 LOOKS = 1 << 30
-"""Places that are looked at to find what replaces the excluded pixels: eight for each pixel of their distance to the nearest good one. Looking at
-so many took two seconds (one good pixel in the corner of 512 x 512)."""
+"""Most pixels that are visited to find good neighbours of the excluded ones.
+
+An excluded pixel costs eight for each pixel of its distance to the nearest good one. So many took two
+seconds (one good pixel in the corner of 512 x 512)."""
 
 SOURCES = 1 << 26
-"""Pixels that excluded ones are replaced by, each counted as often as it is used: 256 MiB, and as many additions for each frame. A beam stop
-of 5 % of a frame needs 26 for each of its pixels in 512 x 512, and is too much in 4096 x 4096."""
+"""Most good pixels that replace excluded ones, each counted as often as it is used.
+
+They take 256 MiB, and as many additions for each frame. A beam stop of 5 % of a frame needs 26 for each
+of its pixels in 512 x 512, and is too much in 4096 x 4096."""
 
 
 @dataclass(frozen=True, eq=False)
 class Corrections:
-    """What is done to every frame. Made by `of`.
+    """Corrects every frame of an array. Made by `of`.
 
     Attributes:
         sig_shape: (h, w).
-        dark, gain: float32 or float64 [h, w]; None where not given.
+        dark, gain: float32 or float64 [h, w]; None if not given.
         pixels, begins, sources: see `vfs.kernels.correct.neighbours`.
     """
 
@@ -52,15 +63,18 @@ class Corrections:
 
     @classmethod
     def of(cls, sig_shape: tuple[int, ...], stored: np.dtype, dark: Any = None, gain: Any = None, dead: Any = None) -> Corrections | None:
-        """Corrections from arrays; None where there are none.
+        """Make corrections from arrays, None if there is nothing to correct.
 
         Args:
-            sig_shape: shape of a frame, one or two axes; stored: dtype of the frames.
-            dark, gain: numbers [sig_shape], or frames of them [..., sig_shape], whose mean is taken.
-            dead: bool[sig_shape], True where a pixel is excluded (also [1, sig_shape]); or int[n, axes], coordinates of excluded pixels.
+            sig_shape: shape of a frame, one or two axes.
+            stored: dtype of the frames.
+            dark, gain: numbers [sig_shape], or frames of them [..., sig_shape], whose mean is
+                taken.
+            dead: bool[sig_shape], True for excluded pixels (also [1, sig_shape]); or int[n, axes],
+                coordinates of excluded pixels.
 
         Raises:
-            OptionError: shapes do not fit, nothing or too little is left that is not excluded, or pixels are complex.
+            OptionError: shapes do not fit, too few pixels are left, or pixels are complex.
         """
         if dark is None and gain is None and dead is None:
             return None
@@ -82,23 +96,25 @@ class Corrections:
         return cls(shape, first, factor, *found)
 
     def dtype(self, stored: np.dtype, asked: np.dtype | None = None) -> np.dtype:
-        """What pixels are corrected in, before they are converted to what is asked for: see the module.
+        """Return the dtype that pixels are corrected in, before they are converted to `asked`.
+
+        The rules are at the top of the module.
 
         Args:
-            asked: None: this is what they become.
+            asked: dtype that the caller gets; None if it is the one returned here.
         """
         if asked is not None and asked.kind in "iub":
             if stored.kind in "iub" and self.dark is None and self.gain is None:
                 return stored
             double = asked.itemsize >= 4
-        elif asked is None:  # excluding pixels leaves the good ones what they are
+        elif asked is None:  # excluding pixels does not change the good ones
             double = stored.kind in "iu" and stored.itemsize >= 4 and self.dark is None and self.gain is None
         else:
             double = asked in (np.float64, np.complex128)
         return np.dtype(np.float64 if double or stored.itemsize == 8 else np.float32)
 
     def _images(self, made: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """Dark and gain as they are calculated with; zeros and ones where not given."""
+        """Return dark and gain in a dtype, zeros and ones if not given."""
         found = self._converted.get(made)
         if found is None:
             with np.errstate(over="ignore"):  # beyond float32 is infinity
@@ -112,12 +128,12 @@ class Corrections:
         return {}
 
     def _within(self, low: tuple[int, int], high: tuple[int, int]) -> tuple[int, int]:
-        """The excluded pixels in the rows of a box, as positions in `pixels`."""
+        """Return the excluded pixels in the rows of a box, as first and last (half-open) position in `pixels`."""
         width = self.sig_shape[1]
         return int(np.searchsorted(self.pixels, low[0] * width)), int(np.searchsorted(self.pixels, high[0] * width))
 
     def halo(self, low: tuple[int, int], high: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The box that must be read to correct the box `low` to `high` (half-open) of a frame."""
+        """Return the box to read for correcting the box `low` to `high` (half-open) of a frame."""
         if low == (0, 0) and high == self.sig_shape:
             return low, high
         first, last = self._within(low, high)
@@ -137,14 +153,16 @@ class Corrections:
         first, last = ([end.reduceat(axis, self.begins[:-1]) for axis in (y, x)] for end in (np.minimum, np.maximum))
         return np.stack([*first, *last])
 
-    def on(self, low: tuple[int, int], shape: tuple[int, int], made: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
-        """What corrects a cut-out of frames.
+    def corrector(self, low: tuple[int, int], shape: tuple[int, int], made: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
+        """Return a function that corrects a cut-out of frames.
 
         Args:
-            low, shape: corner in the frame, and lines and columns of the cut-out.
-            made: what `dtype` said.
+            low: corner of the cut-out in the frame.
+            shape: lines and columns of the cut-out.
+            made: the dtype that `dtype` returned.
 
-        Returns: a function of (raw as stored [n, pixels], out [n, pixels] of that dtype), both C-contiguous.
+        Returns: a function of (raw as stored [n, pixels], out [n, pixels] of dtype `made`), both
+            C-contiguous.
         """
         h, w = shape
         first, last = self._within(low, (low[0] + h, 0))
@@ -172,13 +190,14 @@ class Corrections:
 
 
 _PATCHED: dict[np.dtype, np.dtype] = {np.dtype(np.bool_): np.dtype(np.uint8), np.dtype(np.uint64): np.dtype(np.int64)}
-"""Dtypes that `patch_integers` takes as others."""
+"""Dtype -> the one under which `patch_integers` takes its memory."""
 
 
 def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
-    """What to read for a tile, where its corner lies in the frame, and where the tile lies in what was read.
+    """Return what to read for a tile, so that its excluded pixels can be replaced.
 
-    Returns: (region with steps of 1 along the signal axes, (y, x) of its corner, slices into it).
+    Returns: (region with steps of 1 along the signal axes, (y, x) of its corner in the frame,
+        slices that cut the tile out of the region).
     """
     sig = len(tile.start) - nav_ndim
     low = (0, *tile.start[nav_ndim:])[-2:]
@@ -192,13 +211,14 @@ def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tupl
 
 
 def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[int, ...]) -> None:
-    """Whether an image may be meant for frames of that shape, before it is read.
+    """Refuse an image whose shape or dtype cannot fit the frames, before it is read.
 
     Args:
-        name: dark, gain or dead; shape, dtype: of the image.
+        name: dark, gain or dead.
+        shape, dtype: of the image.
 
     Raises:
-        OptionError: it may not.
+        OptionError: it does not fit.
     """
     count, tail = math.prod(shape[: len(shape) - len(sig_shape)]), shape[-len(sig_shape) :]
     if name == "dead":

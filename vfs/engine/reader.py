@@ -218,7 +218,7 @@ class RegionReader:
                 self._correct_into(tile, out[_within(tile, region)], corrections)
             return
         direct = out.reshape(-1) if out.flags.c_contiguous and out.dtype == made and box.shape == region.shape else None
-        correct = corrections.on(corner, (h, w), made)
+        correct = corrections.corrector(corner, (h, w), made)
         if direct is not None and (mapped := self._mapped(box)) is not None:  # nothing has to stay in cache in between
             with np.errstate(all="ignore"):
                 correct(mapped.reshape(-1, h * w), direct.reshape(-1, h * w))
