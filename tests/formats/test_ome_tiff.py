@@ -181,7 +181,7 @@ def test_runs(tmp_path: Path, runs: str, planes: Any) -> None:
 
 
 def test_no_runs(tmp_path: Path) -> None:
-    refuses(_single(tmp_path, frames_of((24, 9, 7), "u2"), ""), "where its planes are", kind=vfs.FormatError)
+    refuses(_single(tmp_path, frames_of((24, 9, 7), "u2"), ""), "has no image with TiffData", kind=vfs.FormatError)
 
 
 def test_attributes(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_files_of_two_sets(tmp_path: Path) -> None:
     path = write_ome_tiff(tmp_path, twin, files=3)
     same(vfs.open(str(tmp_path / "set_*.ome.tif"))[...], twin)
     other = write_ome_tiff(tmp_path, twin, name="other")
-    refuses([path, other], "other.ome.tif", "not of the set", kind=vfs.OptionError)
+    refuses([path, other], "other.ome.tif", "does not belong to the set", kind=vfs.OptionError)
 
 
 def test_the_describing_file_is_missing(tmp_path: Path) -> None:

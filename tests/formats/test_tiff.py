@@ -20,8 +20,8 @@ from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import BACKENDS, check_arranged, check_boxes, frames_of, one_line, refuses, same
 from vfs.backends.buffered import BufferedBackend
 from vfs.formats import detect
-from vfs.formats.tiff_structure import headers as tiff_headers
-from vfs.formats.tiff_structure.headers import _page
+from vfs.formats.tiff_structure import segments
+from vfs.formats.tiff_structure.headers import tiny_page
 from vfs.formats.tiff_structure.pages import PageTable
 from vfs.testing.backends import CountingBackend
 from vfs.testing.tiff_writers import LONG, LONG8, SHORT, write_tiff
@@ -163,10 +163,10 @@ def test_deflate_is_inflated_to_where_it_belongs(tmp_path: Path, monkeypatch: py
     path = write_tiff(tmp_path / "a.tif", list(twin), order=order, compression=8, encode=zlib.compress, **how)
     array = vfs.open(path)
     with monkeypatch.context() as patch:
-        patch.setattr(tiff_headers, "quiet", None)
+        patch.setattr(segments, "quiet", None)
         same(array, twin)
     with monkeypatch.context() as patch:
-        patch.setattr(tiff_headers, "_inflated", lambda header: None)
+        patch.setattr(segments, "_inflated", lambda header: None)
         same(vfs.open(path), twin)
 
 
@@ -191,7 +191,7 @@ def test_deflate_that_does_not_inflate_to_a_segment(tmp_path: Path, monkeypatch:
             return str(error)
 
     found = outcome()
-    monkeypatch.setattr(tiff_headers, "_inflated", lambda header: None)
+    monkeypatch.setattr(segments, "_inflated", lambda header: None)
     assert found == outcome()
     assert "segment 0" in found
 
@@ -635,7 +635,7 @@ def test_many_threads(tmp_path: Path) -> None:
     twin = frames_of((40, 20, 18), "u2")
     path = write_tiff(tmp_path / "a.tif", list(twin), compression=8, encode=zlib.compress, strip=7)
     array = vfs.open(path)
-    _page.cache_clear()
+    tiny_page.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         for k, got in enumerate(pool.map(lambda k: array[k], range(40))):
             same(got, twin[k])

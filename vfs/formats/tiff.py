@@ -1,13 +1,16 @@
-"""TIFF and BigTIFF: https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf, https://www.awaresystems.be/imaging/tiff/bigtiff.html
+"""Reads TIFF and BigTIFF: https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf
 
-Pages that are stored alike are one array, with a leading axis where there are several; a file with several kinds of pages has
-several arrays (`series_0/data`, `series_1/data`, …; `data` where there is one), smaller versions of an array stand beside it
-(`level_1/data`, …). ImageJ, tifffile, Zeiss LSM, MetaMorph STK, FluoView and ScanImage say more about their dimensions: that is
-read by tifffile, and `plain=True` ignores it. Pixels are shown as they are stored: palettes as indices, 1-bit pixels as uint8,
-separate samples (planar RGB) as a first axis `s`, samples in a pixel as a last one.
+BigTIFF: https://www.awaresystems.be/imaging/tiff/bigtiff.html. Pages that are stored alike are one
+array, with a leading axis if there are several. A file with several kinds of pages has several
+arrays (`series_0/data`, `series_1/data`, …; `data` if there is one); smaller versions of an array
+stand beside it (`level_1/data`, …). ImageJ, tifffile, Zeiss LSM, MetaMorph STK, FluoView and
+ScanImage say more about their dimensions: tifffile reads that, and `plain=True` ignores it. Pixels
+are shown as they are stored: palettes as indices, 1-bit pixels as uint8, separate samples (planar
+RGB) as a first axis `s`, samples in a pixel as a last one.
 
-Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages of all follow on each other. Files that
-their numbers say are missing are an error (see `vfs.formats.numbering`), or blank with `allow_incomplete`.
+Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages
+of all files follow each other. A gap in the numbers of the files' names means a missing file (see
+`vfs.formats.numbering`), which is an error, or blank with `allow_incomplete`.
 """
 
 from __future__ import annotations
@@ -26,18 +29,19 @@ from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
 from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Kind, Reader, described_as_ome, header_of, quiet, tifffile
-from vfs.formats.tiff_structure.pages import PageTable, Planes, Structure, arrange, complaint_of
+from vfs.formats.tiff_structure.pages import PageTable, Structure
+from vfs.formats.tiff_structure.planes import Planes, arrange, complaint_of
 from vfs.model.layout import altered
 from vfs.model.stored import Files, StoredArray
 
-_TOLD = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")  # whose metadata tifffile turns into dimensions, in its order
+_METADATA = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")  # kinds of metadata that tifffile turns into dimensions, in its order
 _MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
-_TRIES = 16  # files one after the other that are not like the first one: then the rest is not compared with it
+_TRIES = 16  # after so many files in a row that are not like the first one, the rest is not compared with it
 _LONGEST = 1 << 16  # characters of a text that is shown as an attribute
-_HINT = "open with plain=True to see the pages alone (-o plain=true)"
+_HINT = "plain=True (-o plain=true) shows the bare pages"
 _UNITS = {"micron": "µm", "um": "µm", "\\u00B5m": "µm"}  # as ImageJ writes them
-_AXES = {"I": "frame", "Q": "frame"}  # tifffile's letters for pages and for what is not known; others are names already
+_AXES = {"I": "frame", "Q": "frame"}  # tifffile's letters for pages and for unknown axes; other letters become names as they are
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -46,7 +50,7 @@ def sniff(path: str, head: bytes) -> bool:
     try:
         return not described_as_ome(path)
     except VfsError:
-        return True  # a TIFF, if a garbled one: opening says what is wrong
+        return True  # it is a garbled TIFF: opening says what is wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +58,15 @@ class _PageSeries:
     """Pages that make up one array in one file.
 
     Attributes:
-        axes, shape: of the array, tifffile's letters; the first `nav` count pages.
-        shown: which axes of a page the others are, see `vfs.formats.tiff_structure.pages.arrange`.
-        rows: the pages in the table; or `planes` where tifffile said where they are.
-        told: by whose metadata; "" where pages were just counted.
+        axes: of the array, in tifffile's letters.
+        shape: of the array; the first `nav` axes count pages.
+        shown: the axes of a page that the others are, see
+            `vfs.formats.tiff_structure.planes.arrange`.
+        rows: the pages in the table; empty if `planes` says where they are.
+        planes: where tifffile said that the pages are.
+        metadata: kind of the metadata that were used; "" if pages were just counted.
         levels: smaller versions.
-        files: of how many files these are the pages, as many of each.
+        files: how many files these pages are of, as many in each.
     """
 
     kind: Kind
@@ -69,17 +76,20 @@ class _PageSeries:
     shown: tuple[int, ...]
     rows: Sequence[int] = ()
     planes: Planes | None = None
-    told: str = ""
+    metadata: str = ""
     levels: list[_PageSeries] = field(default_factory=list)
     files: int = 1
 
     def of_files(self, row: int, count: int) -> _PageSeries:
-        """The same of other files of one page, `count` of them, whose pages begin with `row`."""
+        """Return the same series for `count` other files of one page each, whose pages begin with `row`."""
         return replace(self, rows=range(row, row + count), files=count)
 
 
 def _counted(table: PageTable, found: Structure) -> tuple[list[_PageSeries], list[str]]:
-    """The series of a file whose pages say nothing of each other. Returns (series, what is left out and why)."""
+    """Make the series of a file whose pages say nothing of each other.
+
+    Returns: (series, what is left out and why).
+    """
     groups: dict[int, list[int]] = {}
     for row in found.rows:
         groups.setdefault(table.kind[row], []).append(row)
@@ -102,7 +112,10 @@ def _counted(table: PageTable, found: Structure) -> tuple[list[_PageSeries], lis
 
 
 def _pyramids(series: list[_PageSeries], tops: Sequence[_PageSeries]) -> list[_PageSeries]:
-    """Put series that are smaller versions of another one (half, a third or a quarter as long along x, y and z) below it."""
+    """Put series that are smaller versions of another one below it.
+
+    They are half, a third or a quarter as long along x, y and z.
+    """
     left = list(series)
     for top in tops:
         if top not in left:
@@ -124,8 +137,8 @@ def _smaller(a: _PageSeries, b: _PageSeries, factor: int) -> bool:
     return a.axes == b.axes and a.kind.dtype == b.kind.dtype and all(map(fits, a.axes, a.shape, b.shape))
 
 
-def _has_told(table: PageTable, found: Structure) -> bool:
-    """True where the file's metadata say more of its dimensions than counting its pages does."""
+def _has_metadata(table: PageTable, found: Structure) -> bool:
+    """Return True if the file's metadata say more of its dimensions than counting its pages does."""
     if _MARKS & set(found.tags):
         return True
     text = found.text(DESCRIPTION)
@@ -139,16 +152,17 @@ def _has_told(table: PageTable, found: Structure) -> bool:
 
 
 def _shaped(text: str) -> tuple[int, ...] | None:
-    """The shape that a description by tifffile says; None where it says none."""
+    """Return the shape that a description by tifffile says; None if it says none."""
     if not (text.startswith("shape=(") or (text.startswith("{") and '"shape"' in text)):
         return None
     return tuple(int(n) for n in re.findall(r"\d+", text.partition("]" if text[0] == "{" else ")")[0].partition("shape")[2]))
 
 
 def _all_paged(table: PageTable, found: Structure) -> bool:
-    """True where tifffile's description of the first page says no more than pages hold that have directories of their own.
+    """Return True if every page that tifffile's description counts has a directory of its own.
 
-    So it is where another program appended pages; planes that follow the first one without a directory would be left out.
+    This is so if another program appended pages. Otherwise planes without a directory follow the
+    first one, and counting pages would leave them out.
     """
     shape = _shaped(found.text(DESCRIPTION))
     kind = table.kinds[table.kind[found.rows[0]]]
@@ -165,8 +179,8 @@ def _all_paged(table: PageTable, found: Structure) -> bool:
     return last < end or any(first < table.at[row] < end for row in found.rows[1:])
 
 
-def _told(table: PageTable, found: Structure) -> list[_PageSeries]:
-    """The series of a file as tifffile understands its metadata.
+def _from_metadata(table: PageTable, found: Structure) -> list[_PageSeries]:
+    """Make the series of a file as tifffile understands its metadata.
 
     Raises:
         FormatError: the metadata do not fit the pages.
@@ -174,7 +188,7 @@ def _told(table: PageTable, found: Structure) -> list[_PageSeries]:
     try:
         with open_stream(found.path) as stream, quiet(), np.errstate(all="ignore"):
             file = tifffile().TiffFile(stream, name=os.path.basename(found.path), is_ome=False, is_mmstack=False, is_ndtiff=False)
-            marks = [kind for kind in _TOLD if getattr(file, f"is_{kind}")]
+            marks = [kind for kind in _METADATA if getattr(file, f"is_{kind}")]
             series = file.series
             if not marks:
                 return []
@@ -227,11 +241,15 @@ def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _PageSeri
     if kind.plain and offsets.shape[1] > 1 and kind.in_one_piece(offsets, sizes):
         offsets, sizes = offsets[:, :1], np.full((count, 1), kind.nbytes, np.int64)
     planes = Planes(kind, np.full(count, found.index, np.int64), offsets, sizes)
-    return _PageSeries(kind, series.axes, shape, nav, shown, planes=planes, told=series.kind)
+    return _PageSeries(kind, series.axes, shape, nav, shown, planes=planes, metadata=series.kind)
 
 
 def _split(shape: tuple[int, ...], kind: Kind, count: int) -> tuple[int, tuple[int, ...]]:
-    """How many axes of an array count pages, and which axes of a page the others are; (-1, ()) where it cannot be told."""
+    """Split the axes of an array into those that count pages and those of a page.
+
+    Returns: (number of axes that count pages, axes of a page that the others are); (-1, ()) if that
+        cannot be told.
+    """
     long = [k for k in kind.shown if kind.shaped[k] > 1]
     for nav in sorted(range(len(shape) + 1), key=lambda n: (abs(len(shape) - n - len(kind.shape)), n)):
         rest = shape[nav:]
@@ -244,7 +262,7 @@ def _split(shape: tuple[int, ...], kind: Kind, count: int) -> tuple[int, tuple[i
 
 
 def _names(axes: str) -> tuple[str, ...]:
-    """Names of axes from tifffile's letters; what comes twice is numbered."""
+    """Name axes by tifffile's letters; a name that comes twice is numbered."""
     names = [_AXES.get(letter, letter.lower()) for letter in axes]
     return tuple(f"{name}_{names[:k].count(name)}" if name in names[:k] else name for k, name in enumerate(names))
 
@@ -252,8 +270,8 @@ def _names(axes: str) -> tuple[str, ...]:
 def _attrs(found: Structure, series: _PageSeries, without: Sequence[str]) -> dict[str, Any]:
     attrs: dict[str, Any] = {"axes": series.axes, "pages": len(found.rows), "byte_order": "little" if found.order == "<" else "big", "bigtiff": found.big}
     attrs |= series.kind.facts
-    if series.told:
-        attrs["metadata_of"] = series.told
+    if series.metadata:
+        attrs["metadata_of"] = series.metadata
     for name, tag in _TEXTS.items():
         text = found.text(tag, _LONGEST).strip()
         if text:
@@ -272,11 +290,12 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     """Open TIFF files.
 
     Args:
-        plain: ignore what ImageJ, tifffile and others say of the dimensions: just the pages
-        concatenate: the pages of several files follow on each other along one axis, however many each has, instead of one axis for files
+        plain: ignore what ImageJ, tifffile and others say of the dimensions: show just the pages
+        concatenate: put the pages of all files one after the other along one axis, however many
+            each file has, instead of stacking files along an axis of their own
 
     Raises:
-        FormatError: a file is garbled, pages cannot be read, files differ.
+        FormatError: a file is garbled, pages cannot be read, or files differ.
         TruncatedSourceError: a file is shorter than its pages.
         OptionError: several files that cannot be joined.
         MissingSourceError, SourceError: a file cannot be opened.
@@ -299,13 +318,13 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
             behind = 0
         found = table.add(path)
         left_out: list[str] = []
-        told = not plain and _has_told(table, found)
-        series = _told(table, found) if told else []
+        told = not plain and _has_metadata(table, found)
+        series = _from_metadata(table, found) if told else []
         if not series:
             series, left_out = _counted(table, found)
         if first is None:
             first, without = found, left_out
-            if len(series) == 1 and not told and len(files) > 1 and table.lead(found):
+            if len(series) == 1 and not told and len(files) > 1 and table.set_example(found):
                 lead = series[0]
         elif [s.axes for s in series] != [s.axes for s in members[0]]:
             raise FormatError(
@@ -328,7 +347,7 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     if not out:
         raise FormatError(f"{files.paths[0]}: no page can be read")
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
-    return [altered(d, absent=out[0].absent) for d in out]  # the same files are missing of all of them
+    return [altered(d, absent=out[0].absent) for d in out]  # all arrays lack the same files
 
 
 def _described(series: Sequence[_PageSeries]) -> str:
@@ -336,14 +355,14 @@ def _described(series: Sequence[_PageSeries]) -> str:
 
 
 def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_PageSeries], concatenate: bool, attrs: dict[str, Any]) -> StoredArray:
-    """One array of all files' parts of it."""
+    """Make one array of all files' parts of it."""
     one = parts[0]
     begins = np.cumsum([0, *(p.files for p in parts)]).tolist()
     for part, begin in zip(parts, begins, strict=False):
         name = files.paths[begin]
         alike = part.shape == one.shape or (concatenate and part.kind.shape == one.kind.shape)
         if not (alike and part.kind.same(one.kind)):
-            hint = "; with concatenate=True the pages of all files follow on each other" if part.kind.same(one.kind) else ""
+            hint = "; concatenate=True puts the pages of all files one after the other" if part.kind.same(one.kind) else ""
             raise FormatError(
                 f"{name}: holds {_described([part])}, expected {_described([one])} as in {files.paths[0]}; files of a sequence must be alike{hint}"
             )
@@ -364,7 +383,7 @@ def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_PageSer
 
 
 def _planes_of(table: PageTable, parts: Sequence[_PageSeries]) -> Planes:
-    """Where the planes of all parts are."""
+    """Return where the planes of all parts are."""
     if all(p.planes is None for p in parts):
         return table.planes([row for p in parts for row in p.rows])
     every = [p.planes or table.planes(p.rows) for p in parts]

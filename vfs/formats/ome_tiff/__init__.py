@@ -1,12 +1,16 @@
-"""OME-TIFF: https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html
+"""Reads OME-TIFF: https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html
 
-The description of a file's first page is an XML document that says which page of which file holds which plane of which image. It
-may stand in every file of a set, in one of them (`BinaryOnly` files name it), or in a file of its own (`companion.ome`).
+The description of a file's first page is an XML document. It says which page of which file holds
+which plane of which image. It may stand in every file of a set, in one of them (`BinaryOnly` files
+name it), or in a file of its own (`companion.ome`).
 
-Every image is an array `t, c, z, y, x`, however long these are, with a last axis `s` where pixels have several samples; smaller
-versions of it (in sub-directories) stand beside it as `level_1/data`, …. One image is `data`, several are `image_0/data`, ….
-A missing file is an error. Planes that the document gives to no page, or to a page that its file does not have, are an error too, but
-where they are the last ones in its order: then it was stopped, which is a warning. With `allow_incomplete` all these are blank.
+Every image is an array `t, c, z, y, x`, whatever its lengths are, with a last axis `s` if pixels
+have several samples. Smaller versions of it (in sub-directories) stand beside it as `level_1/data`,
+…. One image is `data`, several are `image_0/data`, ….
+
+A missing file is an error. So are planes without a page: those that the document assigns to no
+page, or to a page that its file does not have. If they are the last planes in the document's order
+the acquisition was stopped, which is a warning. With `allow_incomplete` all these are blank.
 """
 
 from __future__ import annotations
@@ -25,13 +29,14 @@ from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members
 from vfs.formats.tiff_structure.headers import Kind, described_as_ome, header_of
-from vfs.formats.tiff_structure.pages import PageTable, Structure, arrange
+from vfs.formats.tiff_structure.pages import PageTable, Structure
+from vfs.formats.tiff_structure.planes import arrange
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray
 
 _DIMS = ("t", "c", "z", "y", "x")
-_BLANKS = 1_000_000  # planes that may be blank where few are stored: more is a garbled document
+_BLANKS = 1_000_000  # most planes that may be blank if few are stored: with more the document is garbled
 _UNITS = {"µm": "micrometer", "um": "micrometer", "nm": "nanometer", "mm": "millimeter", "cm": "centimeter", "m": "meter", "pm": "picometer", "Å": "angstrom"}
 _UNITS |= {"s": "second", "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "min": "minute", "h": "hour"}
 
@@ -49,7 +54,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 class _OmeSet:
-    """The files of a set and the pages of those that are there."""
+    """The files of a set and the pages of those that exist."""
 
     def __init__(self, places: dict[tuple[str, str], str]) -> None:
         self.paths = tuple(dict.fromkeys(os.path.abspath(p) for p in places.values()))
@@ -73,17 +78,18 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open an OME-TIFF set by one of its files, or by its companion file.
 
     Raises:
-        FormatError: a file or the document is garbled, or planes of an image are stored differently.
+        FormatError: a file or the document is garbled, or planes of an image are stored
+            differently.
         TruncatedSourceError: a file is shorter than its pages.
-        MissingSourceError: the named file, or the one that describes the set, is not there.
-        OptionError: files that are not of one set.
+        MissingSourceError: the named file, or the one that describes the set, does not exist.
+        OptionError: files that do not belong to one set.
     """
     named = [os.path.abspath(path) for path in paths]
     document, holder = document_at(named[0])
     found = _OmeSet(members(document, holder))
     for path in named[1:]:
         if path not in found.paths and path != holder:
-            raise OptionError(f"{path}: is not of the set that {holder} describes ({len(found.paths)} files); open sets one by one")
+            raise OptionError(f"{path}: does not belong to the set that {holder} describes ({len(found.paths)} files); open sets one by one")
     out: list[StoredArray] = []
     absent: list[Absence] = []
     lost = 0
@@ -95,13 +101,13 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             absent += placed.absent(f"{holder}: its OME-XML says" + f" of image {k}" * bool(above))
             lost += int(np.count_nonzero(placed.lost))
     if not out:
-        raise FormatError(f"{holder}: its OME-XML says of no image where its planes are")
+        raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
     gone = _lost(found, holder, lost) + tuple(absent)
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
 
 def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
-    """The files of the set that are not there, with so many planes."""
+    """Return the absence of the files that do not exist, with so many planes."""
     gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
     if not gone:
         return ()
@@ -111,8 +117,8 @@ def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
     return (Absence(said, MissingSourceError, "shows their planes as blank", counts, gone),)
 
 
-def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Placed, list[StoredArray]]:
-    """Where the planes of an image are, its array, and its smaller versions."""
+def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_PlacedPlanes, list[StoredArray]]:
+    """Return where the planes of an image are, and its arrays: the image and its smaller versions."""
     kind = _kind(found, image)
     samples = image.samples if kind is None else kind.shaped[0] * kind.shaped[4]
     if image.sizes["C"] % samples:
@@ -123,12 +129,12 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
         raise FormatError(f"{holder}: its OME-XML says an image of {size}, its pages are {kind.shape}; open with format='tiff' to see the pages")
     dtype = dtype_of(image.type)
     if kind is not None and (kind.signed or dtype is None or dtype.itemsize != kind.dtype.itemsize):
-        dtype = kind.dtype  # only where pages leave open what their numbers are, the document decides
+        dtype = kind.dtype  # the document decides only if pages leave the type of their numbers open
     if dtype is None:
         raise FormatError(f"{holder}: its OME-XML says pixels of type {image.type[:40]!r}, and no page of the image is there")
     if math.prod(nav) * math.prod(size) * samples * dtype.itemsize >= 1 << 62:
         raise FormatError(f"{holder}: its OME-XML says an image of {image.sizes}, which is absurd")
-    placed = _placed(found, image, nav, samples, holder)
+    placed = _place_planes(found, image, nav, samples, holder)
     attrs = {**image.attrs, **placed.attrs(found), **({} if kind is None else kind.facts)}
     if kind is None or not (placed.row >= 0).any():
         sig = size + ((samples,) if samples > 1 else ())
@@ -143,7 +149,7 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
 
 
 def _kind(found: _OmeSet, image: Image) -> Kind | None:
-    """How the pages of an image are stored; None: none is there."""
+    """Return how the pages of an image are stored; None if none exists."""
     for run in image.runs:
         structure = found.structures.get(found.number[run.file])
         if structure is not None and run.ifd < len(structure.rows):
@@ -152,14 +158,16 @@ def _kind(found: _OmeSet, image: Image) -> Kind | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Placed:
-    """Where the planes of an image are.
+class _PlacedPlanes:
+    """Places of the planes of an image.
 
     Attributes:
-        index: int64[p], position in C order of t, c, z; ascending. plane: int64[p], in the order of the document.
-        file: int64[p], number in the set. row: int64[p], of the table of pages; -1 where the file or the page is missing.
-        lost: bool[p], the file is missing.
-        ignored: how many runs begin outside of the image.
+        index: int64[p], position in C order of t, c, z; ascending.
+        plane: int64[p], position in the order of the document.
+        file: int64[p], number in the set.
+        row: int64[p], row in the table of pages; -1 if the file or the page is missing.
+        lost: bool[p], True if the file is missing.
+        ignored: number of runs that begin outside of the image.
         total: planes that the image should have.
     """
 
@@ -172,7 +180,7 @@ class _Placed:
     total: int
 
     def absent(self, says: str) -> Iterator[Absence]:
-        """What is absent besides lost files; `says` begins the lines."""
+        """Yield what is absent besides missing files; `says` begins the lines."""
         known = self.lost | (self.row >= 0)
         blank = self.total - int(known.sum())
         if blank:
@@ -184,11 +192,11 @@ class _Placed:
             yield Absence(said, refused, "shows them so", {"frames_missing": blank})
         if self.ignored:
             yield Absence(
-                f"{says} of {self.ignored:,} runs of planes that they begin outside of it; these are left out", counts={"frames_left_out": self.ignored}
+                f"{says} {self.ignored:,} runs of planes that begin outside of the image; these are left out", counts={"frames_left_out": self.ignored}
             )
 
     def attrs(self, found: _OmeSet) -> dict[str, Any]:
-        """What is to be said of planes that are not there."""
+        """Return attributes on planes that are not stored."""
         facts = {
             "files_missing": [os.path.basename(found.paths[f]) for f in np.unique(self.file[self.lost]).tolist()],
             "pages_missing": int(np.count_nonzero((self.row < 0) & ~self.lost)),
@@ -198,7 +206,7 @@ class _Placed:
         return {name: value for name, value in facts.items() if value}
 
 
-def _placed(found: _OmeSet, image: Image, nav: tuple[int, int, int], samples: int, holder: str) -> _Placed:
+def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], samples: int, holder: str) -> _PlacedPlanes:
     size = dict(zip("TCZ", nav, strict=True))
     a, b, c = tuple(image.order[2:])  # the fastest first
     total = math.prod(nav)
@@ -208,7 +216,7 @@ def _placed(found: _OmeSet, image: Image, nav: tuple[int, int, int], samples: in
     for run in image.runs:
         at = dict(zip("ZCT", run.first, strict=True))
         if at["C"] >= size["C"]:
-            at["C"] //= samples  # some count samples here
+            at["C"] //= samples  # some programs count samples here
         start = at[a] + size[a] * (at[b] + size[b] * at[c])
         file = found.number[run.file]
         structure = found.structures.get(file)
@@ -238,13 +246,13 @@ def _placed(found: _OmeSet, image: Image, nav: tuple[int, int, int], samples: in
     for k, structure in found.structures.items():
         begin[k], length[k] = structure.rows.start, len(structure.rows)
     row = np.where(page < length[file_of], begin[file_of] + page, -1)
-    _, last = np.unique(index[::-1], return_index=True)  # what is said last counts
+    _, last = np.unique(index[::-1], return_index=True)  # of several runs for a plane the last one counts
     keep = claimed - 1 - last
-    return _Placed(index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total)
+    return _PlacedPlanes(index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total)
 
 
-def _array(found: _OmeSet, path: str, placed: _Placed, rows: np.ndarray, nav: tuple[int, ...], dtype: np.dtype, attrs: dict[str, Any]) -> StoredArray:
-    """The array of pages, one for each of the planes of `placed`."""
+def _array(found: _OmeSet, path: str, placed: _PlacedPlanes, rows: np.ndarray, nav: tuple[int, ...], dtype: np.dtype, attrs: dict[str, Any]) -> StoredArray:
+    """Make the array of pages, one for each of the planes of `placed`."""
     there = rows >= 0
     kind = found.kind(int(rows[there][0]))
     shown = (2, 3, 0) if kind.shaped[0] > 1 else (2, 3, 4) if kind.shaped[4] > 1 else (2, 3)
@@ -254,8 +262,8 @@ def _array(found: _OmeSet, path: str, placed: _Placed, rows: np.ndarray, nav: tu
     return StoredArray(path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs)
 
 
-def _smaller(found: _OmeSet, placed: _Placed) -> Iterator[np.ndarray]:
-    """The pages of smaller versions, as `_Placed.row`: those that every page that is there has."""
+def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:
+    """Yield the pages of smaller versions, as `_PlacedPlanes.row`, if every page that exists has one."""
     there = placed.row >= 0
     pairs = list(zip(placed.file[there].tolist(), placed.row[there].tolist(), strict=True))
     levels = len(found.structures[pairs[0][0]].subs.get(pairs[0][1], ())) if pairs else 0
@@ -270,7 +278,7 @@ def _smaller(found: _OmeSet, placed: _Placed) -> Iterator[np.ndarray]:
 
 
 def _multiscales(image: Image, arrays: Sequence[StoredArray]) -> dict[str, Any]:
-    """The image as NGFF describes it: https://ngff.openmicroscopy.org/0.5/"""
+    """Describe the image as NGFF does: https://ngff.openmicroscopy.org/0.5/"""
     steps = image.attrs.get("calibration", {})
     axes: list[dict[str, Any]] = []
     scale: list[float] = []

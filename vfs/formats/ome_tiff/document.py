@@ -1,7 +1,7 @@
-"""OME-XML: which images a set has, and which page of which file holds which plane.
+"""Parses OME-XML: which images a set has, and which page of which file holds which plane.
 
-Schema: https://www.openmicroscopy.org/Schemas/Documentation/Generated/OME-2016-06/ome.html, and back to 2003-FC, whose names for
-the same things are understood. Namespaces are ignored.
+Schema: https://www.openmicroscopy.org/Schemas/Documentation/Generated/OME-2016-06/ome.html, and
+back to 2003-FC, whose names for the same things are understood. Namespaces are ignored.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _NUMBER = re.compile(r"\s*\+?[0-9]{1,15}\s*").fullmatch
 
 @dataclass(frozen=True)
 class Run:
-    """A TiffData element: pages that follow on each other hold planes that follow on each other in the dimension order.
+    """A TiffData element: consecutive pages that hold consecutive planes in the dimension order.
 
     Attributes:
         ifd: number of the first page in its file.
-        count: how many; None: not said.
+        count: number of pages; None if not given.
         first: z, c, t of the first plane.
-        uuid, name: of the file; "" where not said: the file that holds the XML.
+        uuid, name: of the file; "" if not given: then it is the file that holds the XML.
     """
 
     ifd: int
@@ -67,7 +67,7 @@ class Image:
         sizes: of x, y, z, c, t; c counts samples.
         order: dimension order, the fastest axis first.
         type: pixel type.
-        samples: of the first channel, 1 where not said.
+        samples: of the first channel, 1 if not given.
         runs: where its planes are.
         attrs: name, physical sizes, channels, …
     """
@@ -85,8 +85,9 @@ class Document:
     """An OME-XML document.
 
     Attributes:
-        uuid: of the file that holds it, "" where not said.
-        elsewhere: the file that holds the metadata, where this one has only pixels; else "".
+        uuid: of the file that holds it, "" if not given.
+        elsewhere: the file with the metadata, if this one has only pixels; else "".
+        images: the images, none if the metadata are elsewhere.
     """
 
     uuid: str
@@ -95,12 +96,12 @@ class Document:
 
 
 def parse(text: str, path: str) -> Document:
-    """Understand a document.
+    """Parse a document.
 
     Raises:
-        FormatError: it is no OME-XML, or says what cannot be.
+        FormatError: it is not OME-XML, or says something impossible.
     """
-    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)  # it may name another encoding than the one we hand on
+    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)  # the declaration may name another encoding than the UTF-8 that we pass on
     root = parse_xml(plain.encode("utf-8", "replace"), path)
     if _local(root) != "OME":
         raise FormatError(f"{path}: expected OME-XML, found an XML document of <{_local(root)}>")
@@ -122,7 +123,7 @@ def _children(element: Element, name: str) -> Iterator[Element]:
 
 
 def _number(element: Element, path: str, *names: str) -> int | None:
-    """The first of these attributes that an element has, as a number from 0 on; None: it has none."""
+    """Return the first of these attributes that an element has, as a number from 0 on; else None."""
     for name in names:
         value = element.get(name)
         if value is not None:
@@ -191,5 +192,5 @@ def _attrs(image: Element, pixels: Element, channels: list[Element]) -> dict[str
 
 
 def dtype_of(kind: str) -> np.dtype | None:
-    """The dtype of a pixel type; None: not known."""
+    """Return the dtype of a pixel type; None if it is not known."""
     return np.dtype(TYPES[kind]) if kind in TYPES else None

@@ -1,4 +1,4 @@
-"""The files of an OME-TIFF set: by the names in the XML, and by UUID where files were renamed.
+"""Finds the files of an OME-TIFF set by the names in the XML, or by UUID if files were renamed.
 
 A name may not lead out of the folder of the set, unless that is allowed.
 """
@@ -15,12 +15,12 @@ from vfs.formats.headers import read_at, read_side_file
 from vfs.formats.ome_tiff.document import Document, parse
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader, header_of
 
-_SCANNED = 10_000  # files of a folder that are looked at for a UUID
-_START = 1 << 16  # bytes of a description in which the UUID stands
+_SCANNED = 10_000  # most files of a folder that are searched for a UUID
+_START = 1 << 16  # first bytes of a description, which are searched for the UUID
 
 
 def inside(folder: str, name: str, path: str) -> str:
-    """The path of a file named by another one.
+    """Return the path of a file that another one names.
 
     Raises:
         OutsideError: it is outside of the folder of the set.
@@ -32,10 +32,13 @@ def inside(folder: str, name: str, path: str) -> str:
 
 
 def document_at(path: str) -> tuple[Document, str]:
-    """The document that describes the set of a file. Returns (document, file that holds it).
+    """Read the document that describes the set of a file.
+
+    Returns: (document, file that holds it).
 
     Raises:
-        MissingSourceError: the file holds only pixels, and the one that describes them is not there.
+        MissingSourceError: the file holds only pixels, and the one that describes them does not
+            exist.
         FormatError: there is no OME-XML, or it is garbled.
     """
     found = _own(path)
@@ -70,14 +73,16 @@ def _own(path: str) -> Document:
 
 
 def is_tiff(path: str) -> bool:
-    """Raises:
-    MissingSourceError, SourceError: the file cannot be read.
+    """Return True if a file begins like a TIFF.
+
+    Raises:
+        MissingSourceError, SourceError: the file cannot be read.
     """
     return header_of(read_at(path, 16, short_ok=True)) is not None
 
 
 def description(reader: Reader, most: int) -> str:
-    """The first `most` bytes of the first page's description, "" where it has none."""
+    """Return the first `most` bytes of the first page's description, "" if it has none."""
     data, at, _ = reader.directory(reader.first)
     for tag, field, _ in reader.entries(data, at):
         if tag == DESCRIPTION:
@@ -95,14 +100,14 @@ def _uuid(path: str) -> str:
 
 
 def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
-    """(UUID, name) of every file that the document names -> path, which may be missing.
+    """Return (UUID, name) of every file that the document names -> path, which may be missing.
 
     Args:
         holder: the file that holds the document.
 
     Raises:
         OutsideError: a name leads out of the folder.
-        FormatError: pixels have neither.
+        FormatError: the document names no file for some pixels.
     """
     folder = os.path.dirname(holder)
     tiff = is_tiff(holder)
@@ -127,7 +132,7 @@ def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
 
 
 def _by_uuid(folder: str, uuids: set[str], known: Iterable[str]) -> dict[str, str]:
-    """UUID -> path of the other TIFF files in a folder that have one of these."""
+    """Return UUID -> path of the other TIFF files in a folder that have one of these."""
     found: dict[str, str] = {}
     with os.scandir(folder or ".") as entries:
         for _, entry in zip(range(_SCANNED), entries, strict=False):

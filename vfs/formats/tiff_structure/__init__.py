@@ -1,1 +1,1 @@
-"""How TIFF files are built, for the formats that are TIFF: headers, pages, pages that are alike."""
+"""Reads the structure of TIFF files, for the formats that are TIFF."""

@@ -1,7 +1,9 @@
-"""TIFF pages that are alike: one comparison of integers tells whether a directory says the same as the one before, but for places.
+"""Recognises TIFF pages that are alike, because taking each of 10^5 pages apart would be slow.
 
-A `Pattern` is what the directories of a stack have in common, a `Lead` what files of one page each have. What is not alike is taken apart
-by `vfs.formats.tiff_structure.pages`, which says what is wrong with it; nothing is refused here.
+One comparison of integers tells whether a directory says the same as the one before, except for the
+places of its pixels. A `PagePattern` is what the directories of a stack have in common, a `FilePattern` what
+files of one page each have in common. Nothing is refused here: `vfs.formats.tiff_structure.pages`
+takes apart what is not alike, and says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -12,21 +14,24 @@ from typing import Literal, NamedTuple
 from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, SOFTWARE, Order, Reader
 
 MISSING = 1 << 60
-"""Offset of a plane that cannot be read: beyond the end of any file, so that reading it is an error."""
+"""Offset that stands for a plane which cannot be read: it is beyond the end of any file, so reading it is an error."""
 
 STRIPS, STRIP_SIZES, TILES, TILE_SIZES, SUB = 273, 279, 324, 325, 330
 WHERE = {STRIPS, STRIP_SIZES, TILES, TILE_SIZES, SUB}
-START = 4096  # bytes of a description, or of a file, that are read at once: most have fewer
+START = 4096  # bytes of a description, or of a file, that are read at once: most are shorter
 
 
-class Pattern(NamedTuple):
-    """What a directory has in common with the next one of a stack, which differs only in places: it is told by one comparison of integers.
+class PagePattern(NamedTuple):
+    """What a directory has in common with the next one of a stack, which differs only in places of pixels.
 
     Attributes:
-        form: byte order, BigTIFF or not, bytes of entries.
-        mask, common: the bits that matter, of the entries as one number, and their value.
-        kind, used: what these pages are, and the bytes of their table of offsets.
-        places: (type, count, first byte, last byte half-open) of the place of the offsets, and of the byte counts.
+        form: byte order, BigTIFF or not, bytes of the entries.
+        mask: the bits of the entries, as one number, that must agree.
+        common: the value of these bits.
+        kind: number of these pages' `Kind`.
+        used: bytes of their table of offsets.
+        places: where the entries say the place of the offsets, and that of the byte counts: (type,
+            count, first byte, last byte half-open) each.
     """
 
     form: tuple[Order, bool, int]
@@ -37,8 +42,12 @@ class Pattern(NamedTuple):
     places: tuple[tuple[int, int, int, int], ...]
 
     @classmethod
-    def of(cls, reader: Reader, data: bytes, first: int, kind: int, used: int) -> Pattern | None:
-        """None where a directory points to more than its tables of offsets and byte counts, or has smaller versions."""
+    def of(cls, reader: Reader, data: bytes, first: int, kind: int, used: int) -> PagePattern | None:
+        """Make the pattern of a directory.
+
+        None if it points to more than its tables of offsets and byte counts, or has smaller
+        versions.
+        """
         mask = bytearray(len(data))
         places: dict[int, tuple[int, int, int, int]] = {}
         entry, room = (20, 8) if reader.big else (12, 4)
@@ -63,7 +72,10 @@ class Pattern(NamedTuple):
         return self.form == (reader.order, reader.big, len(data)) and int.from_bytes(data, "little") & self.mask == self.common
 
     def where(self, data: bytes) -> list[int]:
-        """The six numbers of a page of the table."""
+        """Return the six numbers that `PageTable` keeps of a page.
+
+        They are type, count and place of the offsets, then of the byte counts.
+        """
         order: Literal["little", "big"] = "little" if self.form[0] == "<" else "big"
         found = []
         for kind, count, a, b in self.places:
@@ -71,18 +83,23 @@ class Pattern(NamedTuple):
         return found
 
 
-class Lead(NamedTuple):
-    """What a file of one page has in common with others of a sequence.
+class FilePattern(NamedTuple):
+    """What a file of one page has in common with the other files of a sequence.
 
     Attributes:
-        like: of its directory; order: of its bytes.
-        start: what the file begins with, up to the place of the directory, which is `pointer` bytes long.
-        mask, common: the bits that matter of the directory with the number of its entries and the place of the next one, and their value.
-        head, length: bytes before the entries; bytes of all of the directory.
-        texts: (first byte of its place in the entries, whether it stands there itself, the text) of what may say more about the pages.
+        like: the pattern of its directory.
+        order: its byte order.
+        start: its first bytes, up to the place of the directory, which is `pointer` bytes long.
+        mask: the bits of the whole directory (with the number of entries and the place of the next
+            directory) that must agree.
+        common: the value of these bits.
+        head: bytes before the entries.
+        length: bytes of the whole directory.
+        texts: texts that may say more about the pages: (first byte of the text's place in the
+            directory, whether the text itself stands there, the text).
     """
 
-    like: Pattern
+    like: PagePattern
     order: Literal["little", "big"]
     start: bytes
     pointer: int
@@ -93,8 +110,11 @@ class Lead(NamedTuple):
     texts: tuple[tuple[int, bool, bytes], ...]
 
     @classmethod
-    def of(cls, path: str, at: int, like: Pattern) -> Lead | None:
-        """Of a file whose first directory is at byte `at`. None where there is another one, or a text is long."""
+    def of(cls, path: str, at: int, like: PagePattern) -> FilePattern | None:
+        """Make the pattern of a file whose first directory is at byte `at`.
+
+        None if there is a second directory, or a text is long.
+        """
         with Reader(path) as reader:
             head, entry, pointer = (8, 20, 8) if reader.big else (2, 12, 4)
             data, first, after = reader.directory(at)
@@ -117,7 +137,10 @@ class Lead(NamedTuple):
         return cls(like, "little" if reader.order == "<" else "big", start, pointer, bits, common, head, len(whole), tuple(texts))
 
     def same(self, fd: int, size: int) -> tuple[int, bytes] | None:
-        """(place of the directory, its entries) of an open file of `size` bytes that says the same; None: it does not."""
+        """Compare an open file of `size` bytes.
+
+        Returns: (place of the directory, its entries) if it says the same, else None.
+        """
         window = os.pread(fd, START, 0)
         begin = len(self.start)
         at = int.from_bytes(window[begin : begin + self.pointer], self.order)

@@ -1,11 +1,12 @@
-"""TIFF headers: directories, and how pages store their pixels. What the formats `tiff` and `ome_tiff` share, with `vfs.formats.tiff_structure.pages`.
+"""Reads TIFF headers: directories, and how pages store their pixels. Shared by `tiff` and `ome_tiff`.
 
 Specification: TIFF 6.0, https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf, and BigTIFF,
 https://www.awaresystems.be/imaging/tiff/bigtiff.html
 
-A page is one directory: a list of tags. Most tags say *how* pixels are stored; pages that agree in all of these are of one
-`Kind`, and tifffile explains a kind once, however many pages have it: from a tiny TIFF in memory that holds these tags and
-nothing else, so that nothing in a garbled file can lead it astray. What remains, *where* the pixels are, is `vfs.formats.tiff_structure.pages`.
+A page is one directory: a list of tags. Most tags say *how* pixels are stored; pages that agree in
+all of these are of one `Kind`. tifffile explains a kind once, however many pages have it: from a
+tiny TIFF in memory that holds these tags and nothing else, so that nothing in a garbled file can
+lead it astray. The other tags, *where* the pixels are, are for `vfs.formats.tiff_structure.pages`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from vfs.boundary import open_file, read_open
-from vfs.errors import DecodeError, DependencyError, FormatError, SourceError, TruncatedSourceError
+from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourceError
 
 DESCRIPTION, SOFTWARE = 270, 305
 Order = Literal["<", ">"]
 
-# tags that say how pixels are stored, and how many numbers of each count (0: all)
+# tags that say how pixels are stored: of the scalars only the first number counts
 _SCALARS = {256, 257, 259, 262, 266, 277, 278, 284, 292, 317, 322, 323, 32997, 32998}
 _LISTS = {258, 338, 339, 347, 530}
 HOW = _SCALARS | _LISTS
@@ -40,13 +41,11 @@ _STRIPS, _STRIP_SIZES = 273, 279
 
 _BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}  # a value of each TIFF type
 _UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
-_DEFLATE = {8, 32946}
-_JPEG_2000 = {33003, 33004, 33005, 34712}
 _LONGEST = 1 << 20  # bytes that one tag about storage may have
 
 
 def tifffile() -> ModuleType:
-    """tifffile, imported when first needed.
+    """Import tifffile when it is first needed.
 
     Raises:
         DependencyError: it is not installed.
@@ -67,7 +66,7 @@ def _heard(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what tifffile logs about a file off the terminal: what matters is raised."""
+    """Keep what tifffile logs off the terminal: problems that matter are raised."""
     before = getattr(_muted, "on", False)
     logging.getLogger("tifffile").addFilter(_heard)  # adds it once
     _muted.on = True
@@ -78,7 +77,11 @@ def quiet() -> Iterator[None]:
 
 
 def header_of(head: bytes) -> tuple[Order, bool, int] | None:
-    """Byte order, whether it is BigTIFF, and the offset of the first directory, from a file's first 16 bytes; None: not a TIFF."""
+    """Parse the first 16 bytes of a file.
+
+    Returns: (byte order, whether it is BigTIFF, offset of the first directory); None if it is not a
+        TIFF.
+    """
     if head[:2] not in (b"II", b"MM") or len(head) < 8:
         return None
     order: Order = "<" if head[:2] == b"II" else ">"
@@ -91,7 +94,7 @@ def header_of(head: bytes) -> tuple[Order, bool, int] | None:
 
 
 class Field(NamedTuple):
-    """A tag of a directory: TIFF type, number of values, byte in the file where they begin."""
+    """A tag of a directory: TIFF type, number of values, and the byte of the file where they begin."""
 
     type: int
     length: int
@@ -99,7 +102,7 @@ class Field(NamedTuple):
 
 
 class Reader:
-    """One TIFF file, open while its structure is read. A context manager.
+    """Reads the structure of one TIFF file. A context manager, which closes the file.
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
@@ -131,14 +134,16 @@ class Reader:
         os.close(self.fd)
 
     def read(self, at: int, size: int) -> bytes:
-        """Raises:
-        TruncatedSourceError: the file ends before.
+        """Read `size` bytes at byte `at`.
+
+        Raises:
+            TruncatedSourceError: the file ends before.
         """
         inside = at - self._at
         if inside >= 0 and inside + size <= len(self._window):
             return self._window[inside : inside + size]
         if at + size > self.size:
-            raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes of structure at byte {at:,}, the file has {self.size:,}; it looks truncated")
+            raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes of tags at byte {at:,}, the file has {self.size:,}; it looks truncated")
         try:
             got = read_open(self.fd, max(size, 4096), at)  # what a directory points to is often next to it
         except OSError as error:
@@ -150,7 +155,10 @@ class Reader:
         return got[:size]
 
     def directory(self, at: int) -> tuple[bytes, int, int]:
-        """Returns (its entries, byte where they begin, byte of the next directory or 0)."""
+        """Read the directory at byte `at`.
+
+        Returns: (its entries, byte where they begin, byte of the next directory or 0).
+        """
         head, entry, pointer = (8, 20, 8) if self.big else (2, 12, 4)
         order: Literal["little", "big"] = "little" if self.order == "<" else "big"
         count = int.from_bytes(self.read(at, head), order)
@@ -160,7 +168,7 @@ class Reader:
         return data[:-pointer], at + head, int.from_bytes(data[-pointer:], order)
 
     def entries(self, data: bytes, at: int) -> Iterator[tuple[int, Field, bytes]]:
-        """(tag, field, value in the entry) of a directory's entries that begin at byte `at`."""
+        """Yield (tag, field, value in the entry) of a directory's entries, which begin at byte `at`."""
         form, entry, room = ("HHQ8s", 20, 8) if self.big else ("HHI4s", 12, 4)
         pointer = struct.Struct(self.order + ("Q" if self.big else "I"))
         for tag, kind, count, value in struct.iter_unpack(self.order + form, data):
@@ -169,7 +177,7 @@ class Reader:
             at += entry
 
     def stored(self, field: Field, value: bytes) -> bytes:
-        """The bytes of a field's values, "" where there are too many for a tag about storage."""
+        """Return the bytes of a field's values, b"" if there are too many for a tag about storage."""
         size = field.length * _BYTES.get(field.type, 1)
         if size <= len(value):
             return value[:size]
@@ -177,18 +185,18 @@ class Reader:
 
     @staticmethod
     def width(field: Field) -> int:
-        """Bytes of a value of a field."""
+        """Return the size of one value of a field in bytes."""
         return _BYTES.get(field.type, 1)
 
     def number(self, field: Field, value: bytes) -> int:
-        """The value of a field of one unsigned integer."""
+        """Return the value of a field of one unsigned integer."""
         if field.type not in _UNSIGNED:
             raise FormatError(f"{self.path}: expected a whole number at byte {field.at:,}, found TIFF type {field.type}")
         raw = value[: _BYTES[field.type]]
         return int.from_bytes(raw if len(raw) == _BYTES[field.type] else self.read(field.at, _BYTES[field.type]), "little" if self.order == "<" else "big")
 
     def numbers(self, field: Field, most: int = 1 << 62) -> np.ndarray:
-        """The values of a field of unsigned integers, at most `most` of them. int64[n]."""
+        """Return the values of a field of unsigned integers, at most `most` of them: int64[n]."""
         if field.type not in _UNSIGNED:
             raise FormatError(f"{self.path}: expected whole numbers at byte {field.at:,}, found TIFF type {field.type}")
         count = min(field.length, most)
@@ -196,7 +204,7 @@ class Reader:
         return np.frombuffer(self.read(field.at, count * dtype.itemsize), dtype).astype(np.int64)
 
     def text(self, field: Field) -> str:
-        """The values of a field as text: UTF-8, else Latin-1, without what follows a NUL."""
+        """Return the values of a field as text: UTF-8, else Latin-1, up to the first NUL."""
         raw = self.read(field.at, field.length * _BYTES.get(field.type, 1)).split(b"\0", 1)[0]
         try:
             return raw.decode()
@@ -205,7 +213,7 @@ class Reader:
 
 
 def described_as_ome(path: str) -> bool:
-    """True where the description of a TIFF file's first page ends like OME-XML.
+    """Return True if the description of a TIFF file's first page ends like OME-XML.
 
     Raises:
         FormatError, SourceError: the file is garbled or cannot be read.
@@ -224,14 +232,16 @@ class Kind:
     """How pages store their pixels.
 
     Attributes:
-        header: a tiny TIFF that says the same and holds no pixels: what tifffile makes the decoding function from.
+        header: a tiny TIFF that says the same and holds no pixels: tifffile makes the decoding
+            function from it.
         order: byte order of the file, "<" or ">".
-        shaped: of a page: (separate samples, depth, length, width, samples in a pixel).
-        segment: of a strip or tile: (depth, length, width, samples in a pixel).
+        shaped: shape of a page: (separate samples, depth, length, width, samples in a pixel).
+        segment: shape of a strip or tile: (depth, length, width, samples in a pixel).
         tiled: True for tiles, which are stored whole at the edges, False for strips.
-        plain: True where pixels are plain numbers, stored as `stored`.
-        stored: dtype in the file. dtype: as decoded (1-bit pixels become uint8).
-        signed: False where the file leaves open whether numbers are signed (it has no SampleFormat).
+        plain: True if pixels are plain numbers, stored as `stored`.
+        stored: dtype in the file.
+        dtype: dtype as decoded (1-bit pixels become uint8).
+        signed: False if the file leaves open whether numbers are signed (it has no SampleFormat).
         facts: compression and the like, for people.
     """
 
@@ -248,12 +258,15 @@ class Kind:
 
     @property
     def axes(self) -> str:
-        """Axes of a page, as letters: S, Z only where longer than 1; Y; X; S."""
+        """Axes of a page as letters: S, Z, Y, X, S; S and Z only if longer than 1.
+
+        The first S stands for separate samples, the last one for samples in a pixel.
+        """
         return "".join(letter for letter, n in zip("SZYXS", self.shaped, strict=True) if letter in "YX" or n > 1)
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """Which of the five axes of `shaped` these are."""
+        """Positions of `axes` among the five axes of `shaped`."""
         return tuple(k for k, n in enumerate(self.shaped) if k in (2, 3) or n > 1)
 
     @property
@@ -263,27 +276,31 @@ class Kind:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a page, decoded."""
+        """Bytes of a decoded page."""
         return math.prod(self.shaped) * self.dtype.itemsize
 
     @property
     def compressed(self) -> bool:
-        """True where byte counts cannot be told from shapes."""
+        """True if byte counts cannot be told from shapes."""
         return bool(self.facts["compression"] != "none")
 
     @property
     def whole_page(self) -> bool:
-        """True where one strip or tile is the whole page (each of its separate samples)."""
+        """True if one strip or tile is the whole page (or each of its separate samples)."""
         return self.segment == self.shaped[1:]
 
     def segment_bytes(self) -> np.ndarray:
-        """Bytes of every segment as stored, for plain pages: int64[n]."""
+        """Return the bytes of every segment as stored, for plain pages: int64[n]."""
         _, size = self.segments()
         each = np.full(len(size), math.prod(self.segment), np.int64) if self.tiled else size.prod(axis=1)
         return np.asarray(each * self.stored.itemsize)
 
     def in_one_piece(self, offsets: np.ndarray, sizes: np.ndarray) -> bool:
-        """True where the segments of every page (int64[p, n]) follow on each other without a gap and make up plain pages."""
+        """Return True if each page can be read as one piece: segments in order, without gaps.
+
+        Args:
+            offsets, sizes: int64[p, n] bytes, of the segments of every page.
+        """
         depth, length, width, _ = self.segment
         if self.tiled and not self.whole_page and (depth > 1 or width != self.shaped[3] or self.shaped[2] % length):
             return False
@@ -291,25 +308,28 @@ class Kind:
 
     @property
     def grid(self) -> tuple[int, int, int, int]:
-        """Segments of a page: along separate samples, depth, length, width."""
+        """Number of segments of a page along separate samples, depth, length and width."""
         s, *rest, _ = self.shaped
         z, y, x = (-(-n // m) for n, m in zip(rest, self.segment[:3], strict=True))
         return s, z, y, x
 
     def segments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Origin and shape of every segment within `shaped`, in stored order: int64[n, 5] each; shapes end at the page's edge."""
+        """Return origin and shape of every segment within `shaped`, in stored order: int64[n, 5] each.
+
+        Shapes end at the page's edge.
+        """
         at = np.indices(self.grid).reshape(4, -1).T * np.array((1, *self.segment[:3]))
         origin = np.concatenate([at, np.zeros((len(at), 1), np.int64)], axis=1)
         size = np.minimum(np.array((1, *self.segment)), np.array(self.shaped) - origin)
         return origin, size
 
     def same(self, other: Kind) -> bool:
-        """True where pages of both kinds can stand in one array."""
+        """Return True if pages of both kinds can stand in one array."""
         return self is other or (self.plain and other.plain and self.shaped == other.shaped and self.stored == other.stored)
 
 
 def storage_value(order: str, tag: int, kind: int, raw: bytes) -> tuple[int, ...] | bytes | str:
-    """The value of a tag about storage from its bytes; text that says what is wrong with it."""
+    """Parse the bytes of a tag about storage. Returns its value, or text that says what is wrong with it."""
     if tag == _JPEG_TABLES and raw:
         return raw
     if kind not in _UNSIGNED or not raw:
@@ -319,7 +339,7 @@ def storage_value(order: str, tag: int, kind: int, raw: bytes) -> tuple[int, ...
 
 
 def _tiny(order: str, tags: dict[int, tuple[int, ...] | bytes]) -> bytes:
-    """A TIFF file of one page with these tags and no pixels."""
+    """Build a TIFF file of one page with these tags and no pixels."""
     full = {_STRIPS: (8,), _STRIP_SIZES: (1,), **tags}
     base = 8 + 2 + 12 * len(full) + 4
     entries, extra = b"", b""
@@ -333,20 +353,20 @@ def _tiny(order: str, tags: dict[int, tuple[int, ...] | bytes]) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _page(header: bytes) -> Any:
-    """tifffile's page of a tiny TIFF, with its decoding function made."""
+def tiny_page(header: bytes) -> Any:
+    """Return tifffile's page of a tiny TIFF, with its decoding function made."""
     with quiet():
         page = tifffile().TiffFile(io.BytesIO(header)).pages.first
-        page.decode  # noqa: B018  the function is made on first use, which is not safe in several threads
+        page.decode  # noqa: B018  makes the function now: its first use is not safe in several threads
     return page
 
 
-def _name(value: Any) -> str:
+def lower_name(value: Any) -> str:
     return str(getattr(value, "name", value)).lower()
 
 
 def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Kind | str:
-    """The kind of pages with these tags about storage, or why pages of this kind cannot be read."""
+    """Return the kind of pages with these tags about storage, or text that says why they cannot be read."""
     good: dict[int, tuple[int, ...] | bytes] = {}
     for tag, value in tags.items():
         if isinstance(value, str):
@@ -356,7 +376,7 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
         good[tag] = value
     header = _tiny(order, good)
     try:
-        page = _page(header)
+        page = tiny_page(header)
         shaped = tuple(int(n) for n in page.shaped)
         if 0 in shaped or not shaped:
             return "it has no pixels"
@@ -365,7 +385,7 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
         if not isinstance(page.bitspersample, int) or page.compression != 1 or page.bitspersample % 8:
             import imagecodecs  # noqa: F401
         with quiet():
-            page.decode(None, 0)  # functions for what is not supported raise
+            page.decode(None, 0)  # raises for what tifffile does not support
         segment = page.tiledepth, page.tilelength, page.tilewidth, shaped[4]
         if not page.is_tiled:
             segment = 1, page.rowsperstrip, page.imagewidth, shaped[4]
@@ -382,9 +402,9 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
     number = page.compression == 1 and page.predictor == 1 and page.fillorder == 1 and page.sampleformat != 5 and not page.is_subsampled
     plain = bool(number and isinstance(bits, int) and bits == dtype.itemsize * 8 and dtype.kind in "iufc")
     facts = {
-        "compression": "none" if page.compression == 1 else _name(page.compression),
+        "compression": "none" if page.compression == 1 else lower_name(page.compression),
         "predictor": int(page.predictor),
-        "photometric": _name(page.photometric),
+        "photometric": lower_name(page.photometric),
         "bits_per_sample": list(bits) if isinstance(bits, tuple) else int(bits),
         "segment": ("tiles " if page.is_tiled else "strips ") + "×".join(str(n) for n in segment),
     }
@@ -392,81 +412,3 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
     if math.prod(shaped) * dtype.itemsize >= 1 << 60:
         return f"its size, {'×'.join(str(n) for n in shaped)}, is absurd"
     return Kind(header, order, shaped, segment, bool(page.is_tiled), plain, dtype.newbyteorder(order), shown, 339 in tags, facts)  # type: ignore[arg-type]
-
-
-def _jpeg_2000_size(data: np.ndarray) -> int:
-    """Samples that a JPEG 2000 codestream says it has (ITU-T T.800, A.5.1), 0 where it is garbled: its decoder allocates whatever is said."""
-    head = data[:4096].tobytes()
-    at = head.find(b"\xff\x4f\xff\x51") + 8
-    if at < 8 or len(head) < at + 34:
-        return 0
-    width, height, left, top = struct.unpack_from(">4I", head, at)
-    return int((width - left) * (height - top) * struct.unpack_from(">H", head, at + 32)[0])
-
-
-@lru_cache(maxsize=1024)
-def _inflated(header: bytes) -> np.dtype | None:
-    """The numbers in segments that need no more than to be inflated, in the file's byte order; None for segments of other kinds."""
-    page = _page(header)
-    if page.compression not in _DEFLATE or page.predictor != 1 or page.fillorder != 1 or page.sampleformat == 5 or page.is_subsampled:
-        return None
-    dtype: np.dtype = np.dtype(page.dtype)
-    whole = isinstance(page.bitspersample, int) and page.bitspersample == dtype.itemsize * 8 and dtype.kind in "iuf"
-    return dtype.newbyteorder("<" if header.startswith(b"II") else ">") if whole else None
-
-
-def _inflate(data: np.ndarray, out: np.ndarray) -> bool:
-    """Inflate into memory that is there. Returns whether it was filled exactly."""
-    import imagecodecs
-
-    flat = out.reshape(-1).view(np.uint8)
-    try:
-        decode: Any = imagecodecs.deflate_decode if imagecodecs.DEFLATE.available else imagecodecs.zlib_decode
-        return bool(len(decode(data, out=flat)) == flat.size)
-    except Exception:  # what is wrong, and what may pass, is for tifffile to say
-        return False
-
-
-_DEFLATED = 1032
-"""Bytes that a byte of deflate can become at most: 258 for two bits (RFC 1951)."""
-
-
-@dataclass(frozen=True)
-class SegmentDecoder:
-    """Strips or tiles that decode as a whole.
-
-    Args:
-        header: of their kind: small, and all that another process needs.
-        segments: of a page: block `n` is segment `n % segments`, which says how tall the last strip is.
-        dtype: shown.
-    """
-
-    header: bytes
-    segments: int
-    dtype: np.dtype
-    word_bytes: int = 0
-    decode_into = None
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        stored = _inflated(self.header)
-        if stored is not None and stored.itemsize == self.dtype.itemsize and math.prod(shape) * stored.itemsize <= _DEFLATED * data.size:
-            inflated = np.empty(shape, self.dtype)
-            if _inflate(data, inflated):
-                return inflated if stored.isnative else inflated.byteswap(inplace=True)
-        page = _page(self.header)
-        if page.compression in _JPEG_2000 and _jpeg_2000_size(data) > 4 * math.prod(shape):
-            raise DecodeError(f"segment {block % self.segments}: expected {shape}, its JPEG 2000 header says {_jpeg_2000_size(data):,} samples")
-        try:
-            with quiet(), np.errstate(all="ignore"):
-                made, _, full = page.decode(data.tobytes(), block % self.segments, jpegtables=page.jpegtables)
-        except Exception as error:
-            raise DecodeError(f"segment {block % self.segments}: does not decode ({_name(page.compression)}): {' '.join(str(error).split())[:200]}") from None
-        if made.dtype.itemsize != self.dtype.itemsize or (made.dtype.kind != self.dtype.kind and {made.dtype.kind, self.dtype.kind} - set("biu")):
-            raise DecodeError(f"segment {block % self.segments}: expected {self.dtype}, found {made.dtype}")
-        if made.shape != full:  # tiles at the edge that hold less than a whole one
-            whole = np.zeros(full, made.dtype)
-            whole[tuple(slice(0, n) for n in made.shape)] = made
-            made = whole
-        if made.size != math.prod(shape):
-            raise DecodeError(f"segment {block % self.segments}: expected {shape}, found {made.shape}")
-        return np.ascontiguousarray(made).view(self.dtype).reshape(shape)

@@ -1,18 +1,17 @@
-"""TIFF pages: where the pixels of all pages of all files of a set are, and the layout that follows.
+"""Finds where the pixels of all pages of all files of a TIFF set are.
 
-What the formats `tiff` and `ome_tiff` share, with `vfs.formats.tiff_structure.headers`. A `PageTable` is filled while a set is opened: a row a
-page, of plain numbers (10^5 pages take 0.4 s and some 15 MB; a tifffile page each: 11 s and 290 MB). `arrange`
-turns rows into a layout and a decoder:
+The formats `tiff` and `ome_tiff` share the modules of this folder. While a set is opened a
+`PageTable` is filled: a row of plain numbers for each page (10^5 pages take 0.4 s and some 15 MB; a
+tifffile page each takes 11 s and 290 MB). `vfs.formats.tiff_structure.planes` turns rows into a
+layout and a decoder.
 
-- uncompressed pages in one piece are frames (`FrameLayout`);
-- other uncompressed strips and tiles are blocks, of which any part can be read (`BlockLayout`; tiles at the edges are stored whole);
-- all the rest (compressed, packed bits, 1-bit) are blocks that decode whole.
+A sequence of 10^5 files of one page each opens in 1.8 s if they are alike: the header, the
+directory and the texts of each file are compared with those of the first (`PageTable.follow`), and
+only a file that differs is taken apart.
 
-A sequence of 10^5 files of one page each is opened in 1.8 s where they are alike: of each file the header, its directory, and what it says in
-words are compared with those of the first (`PageTable.follow`), and only what differs is taken apart.
-
-Nothing in a file is believed before it is checked against the size of the file: directories that run in a circle, overlap or
-lie outside, segments beyond the end and absurd sizes are errors, in bounded time and memory.
+Nothing in a file is believed before it is checked against the size of the file: directories that
+run in a circle, overlap or lie outside, segments beyond the end and absurd sizes are errors, in
+bounded time and memory.
 """
 
 from __future__ import annotations
@@ -28,16 +27,13 @@ import numpy as np
 
 from vfs.boundary import open_file
 from vfs.errors import FormatError, SourceError, TruncatedSourceError
-from vfs.formats.tiff_structure.alike import MISSING, START, STRIP_SIZES, STRIPS, SUB, TILE_SIZES, TILES, WHERE, Lead, Pattern
-from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, Field, Kind, Order, Reader, SegmentDecoder, make_kind, storage_value
-from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Layout
+from vfs.formats.tiff_structure.alike import MISSING, START, STRIP_SIZES, STRIPS, SUB, TILE_SIZES, TILES, WHERE, FilePattern, PagePattern
+from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, Field, Kind, Order, Reader, make_kind, storage_value
+from vfs.formats.tiff_structure.planes import Planes, complaint_of
 
-_KINDS = 1000  # kinds of pages a set may have: each takes tifffile a fraction of a millisecond
-_LARGEST = 1 << 31  # bytes of a block that decodes whole
-_EXPANDS = 1 << 18  # bytes that one compressed byte may stand for (deflate: 1,032; zstd: 32,768; blank lines of CCITT: more)
-_SUBS = 64  # smaller versions that a page may have
-_BATCH = 1 << 20  # segments looked at together
+_KINDS = 1000  # most kinds of pages that a set may have: each takes tifffile a fraction of a millisecond
+_SUBS = 64  # most smaller versions that a page may have
+_BATCH = 1 << 20  # segments checked at once
 
 # columns of `PageTable._where`
 _O_TYPE, _O_COUNT, _O_AT, _C_TYPE, _C_COUNT, _C_AT = range(6)
@@ -45,14 +41,15 @@ _O_TYPE, _O_COUNT, _O_AT, _C_TYPE, _C_COUNT, _C_AT = range(6)
 
 @dataclass(frozen=True)
 class Structure:
-    """What one file of a `PageTable` says.
+    """The structure of one file of a `PageTable`.
 
     Attributes:
         index: number of the file in the table.
-        rows: of its pages, in the order of the file.
-        subs: row -> rows of its sub-directories (smaller versions), -1 for those that are not there.
+        rows: rows of its pages, in the order of the file.
+        subs: row of a page -> rows of its sub-directories (smaller versions), -1 for those that do
+            not exist.
         tags: of the first directory.
-        start: what the description of the first page begins with, `START` bytes of it.
+        start: the first `START` bytes of the first page's description.
     """
 
     path: str
@@ -66,7 +63,7 @@ class Structure:
     start: str
 
     def text(self, tag: int, most: int = 1 << 62) -> str:
-        """Text of a tag of the first directory, "" where it has none or a longer one."""
+        """Return the text of a tag of the first directory, "" if it has none or one longer than `most`."""
         field = self.tags.get(tag)
         if field is None or field.type != 2 or field.length > most:
             return ""
@@ -76,12 +73,12 @@ class Structure:
             return reader.text(field)
 
     def number(self, tag: int) -> int:
-        """An unsigned integer of the first directory, 0 where it has none."""
+        """Return an unsigned integer of the first directory, 0 if it has none."""
         found = self._values(tag, {3: ("H", 1), 4: ("I", 1)})
         return int(found[0]) if found else 0
 
     def ratio(self, tag: int) -> float:
-        """A ratio of unsigned integers of the first directory, 0 where it has none."""
+        """Return a ratio of unsigned integers of the first directory, 0 if it has none."""
         found = self._values(tag, {5: ("I", 2)})
         return found[0] / found[1] if found and found[1] else 0.0
 
@@ -96,13 +93,14 @@ class Structure:
 
 
 class PageTable:
-    """The pages of any number of files, a row each.
+    """Holds the pages of any number of files, a row each.
 
     Attributes:
-        paths, sizes: of the files, as `add` met them.
-        file, at: of every page, and the byte of its directory.
-        kind: of every page, an index into `kinds`.
-        kinds: how pages are stored, or why pages of that kind cannot be read.
+        paths, sizes: of the files, in the order of `add`.
+        file: number of every page's file.
+        at: byte of every page's directory.
+        kind: index of every page into `kinds`.
+        kinds: how pages are stored, or text that says why pages of that kind cannot be read.
     """
 
     def __init__(self) -> None:
@@ -110,29 +108,35 @@ class PageTable:
         self.sizes: list[int] = []
         self.file, self.at, self.kind = array("q"), array("q"), array("q")
         self.kinds: list[Kind | str] = []
-        self._numbers: dict[object, int] = {}  # what a kind is told by -> its number
+        self._numbers: dict[object, int] = {}  # tags about storage -> number of the kind
         self._where = array("q")  # six a page: type, count and place of the offsets, and of the byte counts; see `_place`
-        self._like: Pattern | None = None  # of the page before
-        self._lead: Lead | None = None  # what `follow` compares with
+        self._like: PagePattern | None = None  # of the page before
+        self._example: FilePattern | None = None  # the file that `follow` compares with
 
-    def lead(self, found: Structure) -> bool:
-        """Let other files of one page be compared with this one, the last one added. Returns whether that is possible."""
-        self._lead = None
+    def set_example(self, found: Structure) -> bool:
+        """Let `follow` compare other files of one page with this one, which was added last.
+
+        Returns: True if that is possible.
+        """
+        self._example = None
         if len(found.rows) == 1 and not found.subs and self._like is not None:
-            self._lead = Lead.of(found.path, self.at[found.rows[0]], self._like)
-        return self._lead is not None
+            self._example = FilePattern.of(found.path, self.at[found.rows[0]], self._like)
+        return self._example is not None
 
     def follow(self, path: str, size: int) -> bool:
-        """Add a file of `size` bytes if it says just what the leading one does, but for places. If not, nothing happens: `add` says what is wrong.
+        """Add a file of `size` bytes if it says just what the example does, except for places.
+
+        Returns: False if it does not; then the table stays as it is, and `add` takes the file
+            apart.
 
         Raises:
             SourceError: it cannot be opened or read.
         """
-        lead = self._lead
-        assert lead is not None
+        example = self._example
+        assert example is not None
         fd = open_file(path)
         try:
-            found = lead.same(fd, size)
+            found = example.same(fd, size)
         except OSError as error:
             raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
         finally:
@@ -144,8 +148,8 @@ class PageTable:
         self.paths.append(path)
         self.sizes.append(size)
         self.at.append(at)
-        self.kind.append(lead.like.kind)
-        self._where.extend(lead.like.where(data))
+        self.kind.append(example.like.kind)
+        self._where.extend(example.like.where(data))
         return True
 
     def add(self, path: str) -> Structure:
@@ -169,7 +173,7 @@ class PageTable:
                     raise FormatError(f"{path}: its directories run in a circle: number {len(walk.seen)} is the one at byte {at:,} again")
                 data, first, after = walk.directory(at)
                 if not tags:
-                    tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}  # the first of a kind counts
+                    tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}  # of equal tags the first one counts
                 sub = self._page(walk, at, data, first)
                 if sub is not None:
                     subs[len(self.at) - 1] = sub
@@ -181,7 +185,7 @@ class PageTable:
             return Structure(path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start)
 
     def _sub(self, walk: _Walk, at: int) -> int:
-        """The row of a sub-directory; -1 where there is none, or where another page has it already."""
+        """Add a sub-directory. Returns its row, -1 if there is none, or if it is another page already."""
         if at < 8 or at in walk.seen:
             return -1
         data, first, _ = walk.directory(at)
@@ -211,18 +215,19 @@ class PageTable:
         walk.use(used)
         self.kind.append(self.kind_of(reader, how))
         self._where.extend(_place(reader, offsets) + _place(reader, sizes))
-        self._like = Pattern.of(reader, data, first, self.kind[-1], used)
+        self._like = PagePattern.of(reader, data, first, self.kind[-1], used)
         return where[SUB][0] if SUB in where else None
 
     def kind_of_entries(self, reader: Reader, entries: Iterable[tuple[int, Field, bytes]], **changed: int) -> int:
-        """`kind_of` of the entries of a whole directory."""
+        """Return `kind_of` for the entries of a whole directory."""
         return self.kind_of(reader, [entry for entry in entries if entry[0] in HOW], **changed)
 
     def kind_of(self, reader: Reader, how: Sequence[tuple[int, Field, bytes]], **changed: int) -> int:
-        """The number of the kind of pages with these entries.
+        """Return the number of the kind of pages with these entries.
 
         Args:
-            changed: tags (as `t317`) that a vendor's files are known to have wrong, and what they should be.
+            changed: tags (as `t317`) that a vendor's files are known to have wrong, and the right
+                values.
         """
         told = reader.order, *[(tag, field.type, field.length, reader.stored(field, value)) for tag, field, value in how], *changed.items()
         number = self._numbers.get(told)
@@ -242,14 +247,15 @@ class PageTable:
         return number
 
     def planes(self, rows: Sequence[int] | np.ndarray, one_piece: bool = True) -> Planes:
-        """Where the pixels of pages are.
+        """Return where the pixels of pages are.
 
         Args:
             rows: of pages that are stored alike.
-            one_piece: answer with one segment a page, where all are uncompressed and in one piece.
+            one_piece: answer with one segment for each page, if all are uncompressed and in one
+                piece.
 
         Raises:
-            FormatError: the pages differ, or say what cannot be.
+            FormatError: the pages differ, or say something impossible.
             TruncatedSourceError: a file ends before its pixels.
         """
         chosen = np.asarray(rows, np.int64)
@@ -277,7 +283,10 @@ class PageTable:
         return Planes(first, file, offsets, sizes)
 
     def _segments(self, rows: np.ndarray, kind: Kind, one_piece: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets and byte counts of pages of a kind: int64[n, segments], int64[n, 1] where all are in one piece."""
+        """Return offsets and byte counts of pages of a kind.
+
+        int64[n, segments] each; int64[n, 1] if all are in one piece.
+        """
         n = math.prod(kind.grid)
         batch = max(1, _BATCH // n)
         if not (kind.plain and one_piece):
@@ -300,7 +309,10 @@ class PageTable:
         return offsets, sizes
 
     def _read(self, rows: np.ndarray, n: int, compressed: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets and byte counts as the files say: int64[rows, n] each; byte counts 0 where they are not said and need not be."""
+        """Read offsets and byte counts as the files say: int64[rows, n] each.
+
+        Byte counts are 0 if the file does not say them and does not need to.
+        """
         where = np.frombuffer(self._where, np.int64).reshape(-1, 6)[rows]
         for column, what in ((_O_COUNT, "offsets"), (_C_COUNT, "byte counts")):
             short = where[:, column] < n
@@ -317,7 +329,9 @@ class PageTable:
             beyond = (where[:, kind] != 0) & ((where[:, count] > ends) | (where[:, at] > ends - where[:, count]))
             if beyond.any():
                 row = int(rows[np.flatnonzero(beyond)[0]])
-                raise TruncatedSourceError(f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} has its strips or tiles listed beyond the end")
+                raise TruncatedSourceError(
+                    f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} lists its strips or tiles beyond the end of the file; it looks truncated"
+                )
         if (where[:, (_O_TYPE, _C_TYPE)] == 0).all():
             return where[:, _O_AT : _O_AT + 1], where[:, _C_AT : _C_AT + 1]
         offsets, sizes = np.zeros((len(rows), n), np.int64), np.zeros((len(rows), n), np.int64)
@@ -333,7 +347,10 @@ class PageTable:
 
 
 class _Walk:
-    """A walk through the directories of a file that ends: no directory twice, and no more bytes of them than the file has."""
+    """A walk through the directories of a file, which is sure to end.
+
+    It takes no directory twice, and no more bytes of directories than the file has.
+    """
 
     def __init__(self, reader: Reader, index: int) -> None:
         self.reader, self.index = reader, index
@@ -355,135 +372,13 @@ class _Walk:
 
 
 def _place(reader: Reader, found: tuple[Field, bytes] | None) -> tuple[int, int, int]:
-    """(type, count, place) of a table of offsets or byte counts; (0, 1, the number) where it is one number; (0, 0, 0) where there is none."""
+    """Return (type, count, place) of a table of offsets or byte counts.
+
+    One number is (0, 1, the number) itself; no table is (0, 0, 0).
+    """
     if found is None:
         return 0, 0, 0
     field, value = found
     if field.length == 1:
         return 0, 1, min(reader.number(field, value), MISSING)
     return field.type, min(field.length, MISSING), min(field.at, MISSING)
-
-
-@dataclass(frozen=True, eq=False)
-class Planes:
-    """Where pages that are stored alike are.
-
-    Attributes:
-        kind: of all of them.
-        file: int64[p], number of the file.
-        offsets, sizes: int64[p, m] bytes, one column a segment, or one in all where pages are in one piece. Offset and
-            size 0: a segment that was never written, blank.
-    """
-
-    kind: Kind
-    file: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
-
-
-def complaint_of(kind: Kind, offsets: np.ndarray, sizes: np.ndarray, ends: np.ndarray) -> tuple[int, type[FormatError | TruncatedSourceError], str] | None:
-    """What is wrong with offsets and byte counts (int64[p, m]) of pages: (page, error, what); None: nothing. Fills in byte counts of plain pages.
-
-    Args:
-        ends: int64[p], size of each page's file.
-    """
-    absent = (offsets == 0) & (sizes == 0)
-    block = math.prod(kind.segment) * kind.dtype.itemsize
-    if kind.plain:
-        need = kind.segment_bytes() if offsets.shape[1] > 1 else np.array([kind.nbytes if math.prod(kind.grid) > 1 else kind.segment_bytes()[0]])
-        short = ~absent & (sizes > 0) & (sizes < need)
-        if short.any():
-            page, segment = (int(k) for k in np.argwhere(short)[0])
-            return page, FormatError, f"stores {sizes[page, segment]:,} bytes for strip or tile {segment}, expected {need[segment]:,}; the file is garbled"
-        np.copyto(sizes, np.broadcast_to(need, sizes.shape), where=~absent)
-    wrong = ~absent & ((offsets == 0) | (sizes <= 0))
-    if wrong.any():
-        page, segment = (int(k) for k in np.argwhere(wrong)[0])
-        return page, FormatError, f"stores strip or tile {segment} at byte {offsets[page, segment]:,} with {sizes[page, segment]:,} bytes; the file is garbled"
-    beyond = (offsets < 0) | (offsets > ends[:, None]) | (sizes > ends[:, None] - offsets)
-    if beyond.any():
-        page, segment = (int(k) for k in np.argwhere(beyond)[0])
-        first, size = int(offsets[page, segment]), int(sizes[page, segment])
-        return page, TruncatedSourceError, f"has pixels at bytes {first:,} to {first + size:,}, the file has {ends[page]:,}; it looks truncated"
-    if not kind.plain or absent.any():
-        least = np.where(absent, 0, sizes).min(initial=1 << 40) if not absent.all() else 0
-        if block > min(_LARGEST, max(1 << 26, int(least) * _EXPANDS)):
-            return 0, FormatError, f"has strips or tiles of {block:,} bytes in {least:,} stored ones; such sizes are absurd"
-    return None
-
-
-def arrange(
-    planes: Planes, index: np.ndarray, nav: tuple[int, ...], shown: tuple[int, ...], dtype: np.dtype | None = None
-) -> tuple[Layout, Decoder | BlockDecoder, tuple[int, ...]]:
-    """The layout of an array of planes.
-
-    Args:
-        index: int64[p], position of every plane in C order of the navigation axes. Positions without a plane are blank.
-        nav: lengths of the navigation axes.
-        shown: which of a page's axes (see `Kind.shaped`) the others are; -1 for an axis of length 1 that pages do not have.
-        dtype: shown instead of the kind's, of the same size.
-
-    Returns: (layout, decoder, block that is cheapest to read whole or ()).
-
-    Raises:
-        FormatError: tiles are thicker than the page along an axis that is not shown.
-    """
-    kind = planes.kind
-    show = kind.dtype if dtype is None else dtype
-    sig = tuple(kind.shaped[k] if k >= 0 else 1 for k in shown)
-    used = [k for k in shown if k >= 0]
-    n = math.prod(kind.grid)
-    if kind.plain and used == sorted(used) and planes.offsets.shape[1] == 1 and (n > 1 or kind.whole_page):
-        frames = FrameLayout.of(
-            sig, np.ones(len(index), np.int64), word_bytes=show.itemsize, file_header=planes.offsets[:, 0], first=index, files=planes.file
-        ).arranged(nav)
-        return frames, PlainDecoder(show.newbyteorder(kind.order)), ()
-    pitch = tuple(_pitch(kind, shown)) if kind.tiled else ()
-    origin, size = kind.segments()
-    keep = ~((planes.offsets == 0) & (planes.sizes == 0))
-    plane, segment = np.nonzero(keep)
-    take = np.array([k if k >= 0 else 5 for k in shown])
-    origin = np.concatenate([origin, np.zeros((n, 1), np.int64)], axis=1)[:, take]
-    size = np.concatenate([size, np.ones((n, 1), np.int64)], axis=1)[:, take]
-    place = np.stack(np.unravel_index(index, nav), axis=1) if nav else np.empty((len(index), 0), np.int64)
-    whole = (1, *kind.segment, 1)
-    block = (1,) * len(nav) + tuple(whole[k] for k in take.tolist())
-    layout = BlockLayout.of(
-        nav + sig,
-        np.concatenate([place[plane], origin[segment]], axis=1),
-        np.concatenate([np.ones((len(plane), len(nav)), np.int64), size[segment]], axis=1),
-        planes.file[plane],
-        planes.offsets[plane, segment],
-        planes.sizes[plane, segment],
-        word_bytes=show.itemsize if kind.plain else 0,
-        whole=not kind.plain,
-        pitch=(1,) * len(nav) + pitch if kind.tiled else (),
-        numbers=plane * n + segment,
-    )
-    if kind.plain:
-        return layout, PlainDecoder(show.newbyteorder(kind.order)), block if kind.tiled else ()
-    return layout, SegmentDecoder(kind.header, n, show), block
-
-
-def _pitch(kind: Kind, shown: tuple[int, ...]) -> tuple[int, ...]:
-    """How long tiles are along every axis that is shown, as they lie in the file.
-
-    What a tile has along an axis that is not shown, of which the page has one pixel, belongs to the next axis that is: so far apart are
-    two elements along the one before.
-
-    Raises:
-        FormatError: there is no axis for it.
-    """
-    long = (1, *kind.segment)
-    pitch = [1] * len(shown)
-    done = free = 0
-    for k, axis in enumerate(shown):
-        if axis > 0:
-            pitch[k] = math.prod(long[done : axis + 1])
-            done, free = axis + 1, k + 1
-    rest = math.prod(long[done:])
-    if free < len(shown):
-        pitch[free] = rest
-    elif rest > 1:
-        raise FormatError(f"tiles of shape {kind.segment} in a page of {kind.shaped} cannot be arranged")
-    return tuple(pitch)

@@ -1,0 +1,104 @@
+"""Decodes strips and tiles of TIFF files: imagecodecs if they only need inflating, else tifffile."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import DecodeError
+from vfs.formats.tiff_structure.headers import lower_name, quiet, tiny_page
+
+_DEFLATE = {8, 32946}
+_JPEG_2000 = {33003, 33004, 33005, 34712}
+
+
+def _jpeg_2000_size(data: np.ndarray) -> int:
+    """Return how many samples a JPEG 2000 codestream says it has (ITU-T T.800, A.5.1), 0 if it is garbled.
+
+    Its decoder allocates whatever the codestream says.
+    """
+    head = data[:4096].tobytes()
+    at = head.find(b"\xff\x4f\xff\x51") + 8
+    if at < 8 or len(head) < at + 34:
+        return 0
+    width, height, left, top = struct.unpack_from(">4I", head, at)
+    return int((width - left) * (height - top) * struct.unpack_from(">H", head, at + 32)[0])
+
+
+@lru_cache(maxsize=1024)
+def _inflated(header: bytes) -> np.dtype | None:
+    """Return the dtype of segments that only need inflating, in the file's byte order.
+
+    None for other segments.
+    """
+    page = tiny_page(header)
+    if page.compression not in _DEFLATE or page.predictor != 1 or page.fillorder != 1 or page.sampleformat == 5 or page.is_subsampled:
+        return None
+    dtype: np.dtype = np.dtype(page.dtype)
+    whole = isinstance(page.bitspersample, int) and page.bitspersample == dtype.itemsize * 8 and dtype.kind in "iuf"
+    return dtype.newbyteorder("<" if header.startswith(b"II") else ">") if whole else None
+
+
+def _inflate(data: np.ndarray, out: np.ndarray) -> bool:
+    """Inflate into existing memory. Returns True if the data filled it exactly."""
+    import imagecodecs
+
+    flat = out.reshape(-1).view(np.uint8)
+    try:
+        decode: Any = imagecodecs.deflate_decode if imagecodecs.DEFLATE.available else imagecodecs.zlib_decode
+        return bool(len(decode(data, out=flat)) == flat.size)
+    except Exception:  # tifffile decodes it then, and says what is wrong
+        return False
+
+
+_DEFLATED = 1032
+"""Most bytes that one deflated byte can become: 258 for two bits (RFC 1951)."""
+
+
+@dataclass(frozen=True)
+class SegmentDecoder:
+    """Decodes whole strips or tiles.
+
+    Args:
+        header: of their kind; it is small, and all that another process needs.
+        segments: number of segments of a page: block `n` is segment `n % segments`, which says how
+            tall the last strip is.
+        dtype: dtype that is shown.
+    """
+
+    header: bytes
+    segments: int
+    dtype: np.dtype
+    word_bytes: int = 0
+    decode_into = None
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        stored = _inflated(self.header)
+        if stored is not None and stored.itemsize == self.dtype.itemsize and math.prod(shape) * stored.itemsize <= _DEFLATED * data.size:
+            inflated = np.empty(shape, self.dtype)
+            if _inflate(data, inflated):
+                return inflated if stored.isnative else inflated.byteswap(inplace=True)
+        page = tiny_page(self.header)
+        if page.compression in _JPEG_2000 and _jpeg_2000_size(data) > 4 * math.prod(shape):
+            raise DecodeError(f"segment {block % self.segments}: expected {shape}, its JPEG 2000 header says {_jpeg_2000_size(data):,} samples")
+        try:
+            with quiet(), np.errstate(all="ignore"):
+                made, _, full = page.decode(data.tobytes(), block % self.segments, jpegtables=page.jpegtables)
+        except Exception as error:
+            raise DecodeError(
+                f"segment {block % self.segments}: does not decode ({lower_name(page.compression)}): {' '.join(str(error).split())[:200]}"
+            ) from None
+        if made.dtype.itemsize != self.dtype.itemsize or (made.dtype.kind != self.dtype.kind and {made.dtype.kind, self.dtype.kind} - set("biu")):
+            raise DecodeError(f"segment {block % self.segments}: expected {self.dtype}, found {made.dtype}")
+        if made.shape != full:  # a tile at the edge that holds less than a whole one
+            whole = np.zeros(full, made.dtype)
+            whole[tuple(slice(0, n) for n in made.shape)] = made
+            made = whole
+        if made.size != math.prod(shape):
+            raise DecodeError(f"segment {block % self.segments}: expected {shape}, found {made.shape}")
+        return np.ascontiguousarray(made).view(self.dtype).reshape(shape)
