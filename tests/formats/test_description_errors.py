@@ -183,7 +183,7 @@ def test_blocks_beyond_the_end_of_a_file(folder: Path, changes: dict[str, Any], 
         ({"footer": 2**63}, {}, "frames.footer: expected a whole number", FormatError),
         ({"first": "4"}, {}, r"frames.first: expected a whole number.*found \"4\"", FormatError),
         ({"first": [0, 0]}, {}, r"frames.first: expected a list of 1 whole numbers, found \[0, 0\]", FormatError),
-        ({"first": 1}, {}, "shape: expected 4 frames, the files have 3; where not all of them are there, say in frames.stored", TruncatedSourceError),
+        ({"first": 1}, {}, "shape: expected 4 frames, the files have 3; if fewer are stored than the shape has, say in frames.stored", TruncatedSourceError),
         ({"first": 1, "stored": 4}, {}, "frames.stored: expected 4 frames, the files have 3", TruncatedSourceError),
         ({"first": 385, "stored": -1}, {}, "frames.stored: expected a whole number", FormatError),
         ({"first": 385}, {}, "shape: expected 4 frames, the files have 0", FormatError),
@@ -300,8 +300,8 @@ def test_bad_saved_sets(folder: Path, changes: dict[str, Any], match: str, kind:
         (b'{"vfs": 1, "dtype": "\xff"}', "expected JSON in UTF-8, byte 21 is 0xff"),
         (b"[1, 2]", r"expected an object {…}, found \[1, 2\]"),
         (b"null", "expected an object {…}, found null"),
-        (b'{"vfs": 1, "vfs": 1, "blocks": []}', r'the key "vfs" stands there twice'),
-        (json.dumps(HEAD | {"frames": {}})[:-1].encode() + b', "attributes": {"a": {"b": 1, "b": 2}}}', r'attributes.a: the key "b" stands there twice'),
+        (b'{"vfs": 1, "vfs": 1, "blocks": []}', r'the key "vfs" is given twice'),
+        (json.dumps(HEAD | {"frames": {}})[:-1].encode() + b', "attributes": {"a": {"b": 1, "b": 2}}}', r'attributes.a: the key "b" is given twice'),
         (b'{"vfs": ' + b"9" * 5000 + b"}", "numbers of at most 64 bits"),
         (b'{"vfs": ' + b"[" * 40 + b"]" * 40 + b"}", "expected at most 32 levels of nesting"),
         (b'{"vfs": ' + b"[" * 500_000 + b"]" * 500_000 + b"}", "expected at most 32 levels of nesting"),
@@ -318,7 +318,7 @@ def test_a_huge_document(folder: Path) -> None:
     path = folder / "x.vfs.json"
     path.write_bytes(b'{"vfs": 1, "blocks": [' + b" " * (100 << 20) + b"]}")
     tracemalloc.start()
-    refused(path, r"has 104,857,\d+ bytes, expected at most 16,777,216; many blocks belong into a table")
+    refused(path, r"has 104,857,\d+ bytes, expected at most 16,777,216; put many blocks into a table")
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 
@@ -423,7 +423,7 @@ def table_set(folder: Path) -> tuple[dict[str, Any], dict[str, list[int]]]:
     [
         (lambda text: text.replace("file", "fiel"), r"t.csv: the column 'fiel' is not known \(did you mean file\?\)"),
         (lambda text: text.replace("origin_2", "origin_1"), "t.csv: the column 'origin_2' is missing"),
-        (lambda text: text.replace("offset", "file,offset"), "t.csv: the column 'file' stands there twice"),
+        (lambda text: text.replace("offset", "file,offset"), "t.csv: the column 'file' is given twice"),
         (lambda text: "", "t.csv: the column '' is not known"),
         (lambda text: text.replace("96,", "x,"), "t.csv: line 3, column offset: expected a whole number, found 'x'"),
         (lambda text: text.replace("96,", ","), "t.csv: line 3, column offset: expected a whole number, found ''"),
@@ -506,7 +506,7 @@ def npy_of(array: Any, pretend: str | None = None) -> bytes:
         ({"offset": b"nothing"}, "t.npz: expected a .npz file"),
         ({"offset": b"\x93NUMPY\x09\x00\x10\x00" + b"x" * 100}, "t.npz: "),
         ({"ofset": npy_of([0])}, r"t.npz: the column 'ofset' is not known \(did you mean offset\?\)"),
-        ({"file": npy_of([0, 0, 0, 0])}, "t.npz: the column 'file' stands there twice"),
+        ({"file": npy_of([0, 0, 0, 0])}, "t.npz: the column 'file' is given twice"),
         ({"encoding": npy_of([0, 0, 0, 1])}, r"t.npz: encoding\[3\]: there are 1 encodings, counted from 0; found 1"),
         ({"nbytes": npy_of([96, 96, 96, -1])}, r"t.npz: nbytes\[3\]: expected a number of bytes, 1 or more, found -1"),
     ],

@@ -226,7 +226,7 @@ def test_missing_files(tmp_path: Path, lost: int) -> None:
 def test_missing_files_that_held_nobody_knows_what(tmp_path: Path) -> None:
     path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"), frames_per_file=(1, 2, 3))
     (tmp_path / "scan_002.frms6").unlink()
-    refuses(path, "scan_002.frms6 is missing, and the others do not tell", kind=vfs.MissingSourceError, allow_incomplete=True)
+    refuses(path, "scan_002.frms6 is missing, and the other files do not tell", kind=vfs.MissingSourceError, allow_incomplete=True)
     for k in (1, 3):
         (tmp_path / f"scan_{k:03}.frms6").unlink()
     refuses(path, "scan_001.frms6", kind=vfs.MissingSourceError)

@@ -180,7 +180,7 @@ def test_files_come_by_sequence_number_not_by_name(tmp_path: Path) -> None:
     assert array.attrs["sequence_number"] == 48
     some = frames[:7].copy()  # a glob names exactly what it finds: x7 (frames 0 and 1) and x1 (3 to 6)
     some[2] = 0
-    equal(incomplete(str(tmp_path / "x?.mib"), "x7.mib", "x1.mib does not follow", "frame 2 of 7 is missing", kind=TruncatedSourceError), some)
+    equal(incomplete(str(tmp_path / "x?.mib"), "x7.mib", "before x1.mib begins", "frame 2 of 7 is missing", kind=TruncatedSourceError), some)
 
 
 def counts(array: vfs.VirtualArray) -> dict[str, int]:
@@ -242,7 +242,7 @@ def test_cut_files(tmp_path: Path) -> None:
     os.truncate(tmp_path / "scan001.mib", 3 * record - 1)
     expected = frames[:5].copy()
     expected[2] = 0
-    array = incomplete(path, "scan001.mib: ends too early, scan002.mib does not follow on it: frame 2 of 6 is missing", kind=TruncatedSourceError)
+    array = incomplete(path, "scan001.mib: ends too early, before scan002.mib begins: frame 2 of 6 is missing", kind=TruncatedSourceError)
     equal(array, expected)
     assert "as 1 other does" in array.group.absent[1].said
     expected[:3] = 0

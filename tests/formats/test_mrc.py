@@ -185,10 +185,10 @@ def test_sections_that_are_not_there(tmp_path: Path, mode: int) -> None:
 @pytest.mark.parametrize(
     ("at", "value", "word"),
     [
-        (0, struct.pack("<i", 1 << 30), "make no sense"),
-        (8, struct.pack("<i", -1), "make no sense"),
+        (0, struct.pack("<i", 1 << 30), "not plausible"),
+        (8, struct.pack("<i", -1), "not plausible"),
         (8, struct.pack("<i", 1 << 25), "truncated"),
-        (12, struct.pack("<i", 7), "make no sense"),
+        (12, struct.pack("<i", 7), "not plausible"),
         (92, struct.pack("<i", 1 << 29), "truncated"),
     ],
 )

@@ -134,7 +134,7 @@ def test_truncated(tmp_path: Path) -> None:
     same(warned(path, "scan_001.tvips", "found 0 and 0")[...], twin[:3])
 
 
-@pytest.mark.parametrize(("cut", "words"), [(1, "scan_000.tvips: expected whole records"), (132, "scan_001.tvips does not follow on it: frame 2 is missing")])
+@pytest.mark.parametrize(("cut", "words"), [(1, "scan_000.tvips: expected whole records"), (132, "before scan_001.tvips begins: frame 2 is missing")])
 def test_a_file_in_the_middle_that_is_cut(tmp_path: Path, cut: int, words: str) -> None:
     twin = frames_of((6, 3, 4), "u2")
     path = write_tvips(tmp_path, twin, frames_per_file=3)

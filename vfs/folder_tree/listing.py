@@ -8,7 +8,7 @@ in a `Record`, also that a file is no data set, until the file, its set or the f
 
 The rules depend on nothing but the contents of the folder:
 
-- Files are taken in natural order; those that only name sets (a .hdr, a .vfs.json: `Format.leads`) come first.
+- Files are taken in natural order; those that only name sets (a .hdr, a .vfs.json: `Format.index_extensions`) come first.
 - A file that belongs to the set of an earlier file is not shown. Nor is one that belongs to the set of a later file,
   unless that one belongs to its set, too.
 - Equal names of faces get -2, -3, as in `vfs.hierarchy.faces.FaceFolder`. Names of subfolders go before all. A set keeps its name

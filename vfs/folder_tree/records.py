@@ -97,9 +97,9 @@ class Rules:
     ranks: tuple[tuple[str, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "endings", tuple({ending for kind in self.kinds for ending in (*kind.extensions, *kind.leads)}))
-        said = tuple(ending for kind in self.kinds if kind.name == DESCRIPTION for ending in kind.leads)
-        object.__setattr__(self, "ranks", (said, tuple({ending for kind in self.kinds for ending in kind.leads})))
+        object.__setattr__(self, "endings", tuple({ending for kind in self.kinds for ending in (*kind.extensions, *kind.index_extensions)}))
+        said = tuple(ending for kind in self.kinds if kind.name == DESCRIPTION for ending in kind.index_extensions)
+        object.__setattr__(self, "ranks", (said, tuple({ending for kind in self.kinds for ending in kind.index_extensions})))
 
     def rank(self, name: str) -> int:
         """0 for descriptions, which may name any file, 1 for other files that are only there to name sets, 2 for others."""
@@ -113,7 +113,9 @@ class Rules:
     def may_name(self, lead: str, name: str, format: str) -> bool:
         """True where a set of a format may be named by the file `lead` rather than by the file `name`."""
         lower = lead.lower()
-        return self.rank(lead) < self.rank(name) and any(kind.name in (format, DESCRIPTION) and lower.endswith(kind.leads) for kind in self.kinds if kind.leads)
+        return self.rank(lead) < self.rank(name) and any(
+            kind.name in (format, DESCRIPTION) and lower.endswith(kind.index_extensions) for kind in self.kinds if kind.index_extensions
+        )
 
     def labels(self, name: str) -> set[str]:
         """The names that a file's data set may get. A format that the file's content tells may cut off another ending than its own."""

@@ -1,8 +1,9 @@
-"""Formats: what tells one from another, and how each says where its elements are.
+"""Finds the format of a file, and defines what a format is.
 
-A format is one module here (or in any package) with a `Format`, made known by an entry point of the group `vfs.formats`. It
-looks at headers and sizes and answers with data sets; pixels are read by the engine. Keyword-only parameters of its
-`open` are its options; their docstring lines are the options' help.
+A format is one module here (or in any package) with a `Format`, registered by an entry point of the
+group `vfs.formats`. It reads headers and sizes and returns data sets; the engine reads the pixels.
+Keyword-only parameters of its `open` are its options; their lines in the docstring are the options'
+help.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from vfs.formats.headers import read_first
 from vfs.model.options import fitting, kinds
 from vfs.model.stored import Saved, StoredArray
 
-HEAD = 4096  # bytes of a file that `sniff` gets to see
-HEADERLESS = "raw"  # the format that no file can be recognised as
+HEAD = 4096  # first bytes of a file that `sniff` gets
+HEADERLESS = "raw"  # the format that is never detected, only asked for by name
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,16 @@ class Format:
 
     Attributes:
         name: as in `--format NAME`.
-        extensions: endings of its naming files, lower case, with the dot; the longest that fits is cut off for the name of a data set.
+        extensions: endings of its naming files, lower case, with the dot. The longest that fits is
+            cut off to name a data set.
         url: where it is specified, or who makes it.
         summary: one line.
-        sniff: (path, first bytes) -> True where the file is of this format. "First bytes" are at most `HEAD`. Cheap; it may not raise.
-        open: (paths, *, options) -> data sets, the main one first. One path names its set; several are the set. Where the files only
-            keep how another set is opened, it answers with that.
-        leads: endings of files that are only there to name a set. Where a folder is looked through they come before the files of their sets.
+        sniff: (path, first bytes) -> True if the file is of this format. It gets at most `HEAD`
+            bytes, must be cheap, and may not raise.
+        open: (paths, *, options) -> data sets, the main one first. One path names its set; several
+            are the set. A file that only keeps how another set is opened returns that as `Saved`.
+        index_extensions: endings of files whose only purpose is to name a set. When a folder is searched for
+            sets, they come before the other files.
     """
 
     name: str
@@ -48,7 +52,7 @@ class Format:
     summary: str
     sniff: Callable[[str, bytes], bool]
     open: Callable[..., Sequence[StoredArray] | Saved]
-    leads: tuple[str, ...] = ()
+    index_extensions: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -56,13 +60,15 @@ class Format:
         return _options(self.open)
 
     def help(self, option: str) -> str:
-        """What `open`'s docstring says of an option."""
+        """Return what `open`'s docstring says of an option."""
         found = re.search(rf"^\s+{option}: (.+(?:\n {{8,}}.+)*)", inspect.getdoc(self.open) or "", re.M)
         return " ".join(found[1].split()) if found else ""
 
     def check_options(self, given: Mapping[str, Any]) -> None:
-        """Raises:
-        OptionError: an option that the format does not have.
+        """Refuse options that the format does not have.
+
+        Raises:
+            OptionError: it does not have one of them.
         """
         options = self.options
         for name in given:
@@ -74,10 +80,10 @@ class Format:
                 raise OptionError(f"format {self.name} has no option {name!r}{hint}; its options: {known}")
 
     def fitted(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Options as values of the types that they take.
+        """Convert options to the types that the format takes.
 
         Raises:
-            OptionError: the format has no such option, or it takes something else.
+            OptionError: the format has no such option, or it takes another type.
         """
         options = self.options
         if not given.keys() <= options.keys():
@@ -89,7 +95,7 @@ class Format:
         return found
 
     def label(self, path: str) -> str:
-        """The name of a data set: the file's name without the format's ending (without the last one, where none fits)."""
+        """Return the name of a data set: the file's name without the format's ending, or without its last one."""
         name = os.path.basename(path)
         for ending in sorted(self.extensions, key=len, reverse=True):
             if name.lower().endswith(ending) and len(name) > len(ending):
@@ -104,7 +110,7 @@ def _options(open: Callable[..., object]) -> dict[str, inspect.Parameter]:
 
 @cache
 def formats() -> dict[str, Format]:
-    """Every known format by name, from the entry points `vfs.formats`.
+    """Return every known format by name, from the entry points `vfs.formats`.
 
     Warns:
         RuntimeWarning: a package's format does not load; the others work.
@@ -119,8 +125,10 @@ def formats() -> dict[str, Format]:
 
 
 def by_name(name: str) -> Format:
-    """Raises:
-    OptionError: there is no such format.
+    """Return the format of that name.
+
+    Raises:
+        OptionError: there is no such format.
     """
     known = formats()
     if name not in known:
@@ -130,7 +138,7 @@ def by_name(name: str) -> Format:
 
 
 def detect(path: str) -> Format:
-    """The format of a file by its first bytes.
+    """Return the format of a file by its first bytes.
 
     Raises:
         MissingSourceError, SourceError: it cannot be read.

@@ -1,12 +1,15 @@
-"""BLO, the block files of NanoMegas ASTAR: https://nanomegas.com (the format is known from its readers, no public specification)
+"""Reads BLO, the block files of NanoMegas ASTAR: https://nanomegas.com
 
-One file is one scan of square diffraction patterns, 8 bit (version 1.2) or 16 bit (version 1.3)::
+There is no public specification; the format is known from programs that read it. One file is one
+scan of square diffraction patterns, 8 bit (version 1.2) or 16 bit (version 1.3)::
 
-    240 bytes header | note | virtual bright-field image, NY × NX bytes | … | record 0 | record 1 | …
+    240 bytes header | note | virtual bright-field image, NY × NX bytes | … | record 0 | record 1 |
+    …
     record: AA 55 | frame number, 4 bytes | pattern, DP_SZ × DP_SZ pixels
 
-A scan that was stopped has fewer records than NY × NX: the rest reads as 0, with a warning. The preview image that the instrument stored
-is the companion `virtual_bright_field`. The byte order shows in the magic number.
+A scan that was stopped has fewer records than NY × NX: the others read as 0, with a warning. The
+preview image that the instrument stored is the companion `virtual_bright_field`. The magic number
+shows the byte order.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ HEADER = np.dtype(
     ]
 )
 _MARK = 6  # bytes before every pattern
-_MOST_NOTE = 1 << 20  # bytes of free text that are looked at
+_MOST_NOTE = 1 << 20  # bytes of free text that are read
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -70,7 +73,7 @@ def _header(path: str) -> tuple[np.void, str]:
 
 
 def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
-    """8 or 16: what the note says, checked with the mark before the second pattern."""
+    """Return 8 or 16: what the note says, checked with the mark before the second pattern."""
     said = re.search(r"Blo Bit Depth\s*:\s*(\d+)", note)
     depth = int(said[1]) if said else 8
     if depth not in (8, 16):
@@ -86,8 +89,8 @@ def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
     raise FormatError(f"{path}: no pattern of {pixels:,} pixels of 8 or 16 bits lies between the first mark and a second one")
 
 
-def _when(days: float) -> str | None:
-    """ISO time of a serial date, None where it is none."""
+def _iso_time(days: float) -> str | None:
+    """Return the ISO time of a serial date, None if it is not a date."""
     return (datetime(1899, 12, 30) + timedelta(days=days)).isoformat() if 1 < days < 200_000 else None
 
 
@@ -130,7 +133,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     attrs["beam_energy_kV"] = int(header["beam_energy"]) / 1000
     attrs["camera_length_m"] = int(header["camera_length"]) / 10_000
     attrs["scan_rotation_degrees"] = int(header["scan_rotation"]) / 100
-    attrs["acquired"] = _when(float(header["acquisition_time"]))
+    attrs["acquired"] = _iso_time(float(header["acquisition_time"]))
     scale = {"scan_y": (float(header["sy"]), "nm"), "scan_x": (float(header["sx"]), "nm")}
     if header["sdp"]:
         scale |= dict.fromkeys(("y", "x"), (100 / int(header["sdp"]), "cm"))
@@ -145,7 +148,13 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
 
 def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[Absence, ...]:
-    """What the header says and is not there, or is there and belongs to no position of the scan: `stored` patterns, and `rest` bytes behind them."""
+    """Compare the scan that the header says with what is stored.
+
+    Args:
+        stored: number of stored patterns.
+        scan: rows and columns of the scan.
+        rest: bytes behind the last whole pattern.
+    """
     wanted = scan[0] * scan[1]
     if stored < wanted:
         said = f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} of {wanted:,} patterns are stored; the others are blank"

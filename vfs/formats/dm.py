@@ -1,24 +1,29 @@
-"""DM3 and DM4, files of Gatan DigitalMicrograph (GMS). There is no public specification; the layout is known from its readers.
+"""Reads DM3 and DM4, files of Gatan DigitalMicrograph (GMS).
 
-The tags (see `vfs.formats.gatan_tags`) hold a list of images; each says where its pixels are::
+There is no public specification; the layout is known from programs that read it. The tags (see
+`vfs.formats.gatan_tags`) hold a list of images; each says where its pixels are::
 
-    ImageList/k/ImageData/{Data, DataType, Dimensions/0,1,…, PixelDepth, Calibrations/Dimension/0,1,…}
+    ImageList/k/ImageData/{Data, DataType, Dimensions/0,1,…, PixelDepth,
+    Calibrations/Dimension/0,1,…}
     ImageList/k/ImageTags/…
 
-Dimensions come fastest first, so that the array has them backwards. Thumbnails (named in `Thumbnails`, or the first image where
-it is coloured and others follow) are left out. One image is `data`, several are `image_0/data`, `image_1/data` …; the
-largest is the main one. Several files with one image each, all of one shape and type, are a stack in the order they are given; files
-that their numbers say are missing are an error (see `vfs.formats.numbering`).
+Dimensions come fastest first, so the array has them reversed. Thumbnails (named in `Thumbnails`, or
+the first image if it is coloured and others follow) are left out. One image is `data`, several are
+`image_0/data`, `image_1/data` …; the largest is the main one. Several files with one image each,
+all of one shape and type, are a stack in the given order; a gap in the numbers of their names means
+a missing file, which is an error (see `vfs.formats.numbering`).
 
-What the axes are: the last two are `y, x`, of spectra the one with energies is `energy`. Maps of spectra keep the order of the
-file, which stores a map for each energy (`energy, scan_y, scan_x`); `signal_first=True` shows them as `scan_y, scan_x, energy`.
-4D-STEM is always shown as `scan_y, scan_x, y, x`. Newer software stores it so and says `Data Order Swapped` = 1; older files store for
-each detector pixel a map of the scan, and reading one frame of those takes a pixel from each map: chunks hold whole maps.
+The last two axes are `y, x`; the axis of spectra is `energy`. Maps of spectra keep the order of the
+file, which stores a map for each energy (`energy, scan_y, scan_x`); `signal_first=True` shows them
+as `scan_y, scan_x, energy`. 4D-STEM is always shown as `scan_y, scan_x, y, x`. Newer software
+stores it so and says `Data Order Swapped` = 1. Older files store a map of the scan for each
+detector pixel, and reading one frame takes a pixel from each map: chunks hold whole maps.
 
-Colours are stored as B, G, R, alpha and shown as a last axis `channel` of R, G, B, alpha. Of the Fourier transform of a real image (y, x) only
-the columns 0 to x / 2 are stored, backwards, since the others follow from them: these are shown in their order, and the attribute
-`half_of` has the whole shape. That is how RosettaSciIO reads types 27 and 28; no such file was at hand. An older way of packing (type 5)
-is refused.
+Colours are stored as B, G, R, alpha and shown as a last axis `channel` of R, G, B, alpha. Of the
+Fourier transform of a real image (y, x) only the columns 0 to x / 2 are stored, backwards, since
+the others follow from them. These columns are shown in their order, and the attribute `half_of` has
+the whole shape. That is how RosettaSciIO reads types 27 and 28; no such file was at hand. An older
+way of packing (type 5) is refused.
 """
 
 from __future__ import annotations
@@ -50,7 +55,7 @@ _PACKED = 5  # complex, half of the pixels, some of them squeezed into places th
 _ENERGY = ("eV", "keV", "meV")
 _MARK_BEFORE = 192  # bytes that hold the name and the type of any values
 _MARK_BEHIND = 1024  # bytes that hold the dimensions of an image
-_MAPS = 2 << 20  # bytes of maps, at most, in the block that is cheapest to read of files that store maps
+_MAPS = 2 << 20  # most bytes of maps in the block that is cheapest to read, for files that store maps
 _MOST_AXES = 8
 
 
@@ -60,15 +65,17 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class MapLayout(FrameLayout):
-    """Frames whose pixels lie far apart: for each pixel of a frame, in C order, a map of the scan.
+    """Lays out frames whose pixels lie far apart: for each pixel of a frame, a map of the scan.
 
-    The same as a FrameLayout with a stride of one element and these strides as `pieces`, but ranges run along the scan, which is how
-    the elements lie in the file: one for each pixel and line of the scan, where a range for each element would be needed else.
+    This equals a FrameLayout with a stride of one element and these strides as `pieces`, but read
+    ranges run along the scan, as the elements lie in the file (maps follow each other in C order of
+    the pixels). So there is one range for each pixel and line of the scan, instead of one for each
+    element.
     """
 
     @classmethod
     def at(cls, nav_shape: tuple[int, ...], sig_shape: tuple[int, ...], offset: int, itemsize: int) -> MapLayout:
-        """Maps one after the other, from byte `offset` of file 0 on."""
+        """Make the layout of maps that follow each other from byte `offset` of file 0 on."""
         count = math.prod(nav_shape)
         steps = [count * math.prod(sig_shape[k + 1 :]) for k in range(len(sig_shape))]
         stream = np.array([[0, count * math.prod(sig_shape) * itemsize, offset, 0]], np.int64)
@@ -101,15 +108,16 @@ class MapLayout(FrameLayout):
 
 @dataclass(frozen=True)
 class _Image:
-    """An image of a file: where and what its pixels are.
+    """An image of a file: where its pixels are, and what they are.
 
     Attributes:
         tags: its group in the tags.
         offset: byte of the first pixel.
-        dtype: of a pixel as stored, a component of it where it is coloured.
+        dtype: of a pixel as stored; of one component if it is coloured.
         shape: slowest axis first, without colours; as stored.
-        half_of: the shape that the file says where half of the columns are stored; else ().
+        coloured: True if a pixel has four components.
         calibrations: scale, offset and unit of each axis.
+        half_of: the shape that the file says if half of the columns are stored; else ().
     """
 
     tags: Mapping[str, Any]
@@ -126,7 +134,7 @@ class _Image:
 
     @property
     def energy(self) -> int | None:
-        """The axis with energies: by its unit; without one, by what the file says it is."""
+        """The axis with energies: by its unit, else by what the file says it is. None if there is none."""
         units = [c["unit"] for c in self.calibrations]
         found = [k for k, unit in enumerate(units) if unit in _ENERGY]
         says = str(find(self.tags, "ImageTags/Meta Data/Format", "")).lower()
@@ -138,10 +146,10 @@ class _Image:
 
 
 def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", ">"]) -> _Image | None:
-    """An entry of the list of images; None where it has no pixels.
+    """Parse an entry of the list of images; None if it has no pixels.
 
     Raises:
-        FormatError: what it says is no image, or one that is not read.
+        FormatError: it is not an image, or one of a kind that is not supported.
     """
     of = find(tags, "ImageData")
     data = find(tags, "ImageData/Data")
@@ -175,14 +183,14 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
 
 
 def _calibration(group: Any) -> dict[str, Any]:
-    """Scale, offset of the first element and unit of an axis."""
+    """Return scale, offset of the first element, and unit of an axis."""
     found = [find(group, name, default) if isinstance(group, dict) else default for name, default in (("Scale", 1.0), ("Origin", 0.0), ("Units", ""))]
     scale, origin = (float(v) if isinstance(v, int | float) else d for v, d in zip(found, (1.0, 0.0), strict=False))
     return {"scale": scale, "offset": -origin * scale if origin else 0.0, "unit": found[2] if isinstance(found[2], str) else ""}
 
 
 def _images(path: str, tags: Tags) -> list[_Image]:
-    """The images of a file in their order, without thumbnails.
+    """Return the images of a file in their order, without thumbnails.
 
     Raises:
         FormatError: there is none.
@@ -204,7 +212,11 @@ def _images(path: str, tags: Tags) -> list[_Image]:
 
 
 def _axes(image: _Image, signal_first: bool | None) -> tuple[tuple[str, ...], int, bool]:
-    """Returns (a name per stored axis, how many of them are signal axes, True where those come first and are shown last)."""
+    """Name the stored axes.
+
+    Returns: (a name per stored axis, how many of them are signal axes, True if those come first and
+        are shown last).
+    """
     nd, energy = len(image.shape), image.energy
     swapped = find(image.tags, "ImageTags/Meta Data/Data Order Swapped")
     if energy == nd - 1:
@@ -220,7 +232,10 @@ def _axes(image: _Image, signal_first: bool | None) -> tuple[tuple[str, ...], in
 
 
 def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
-    """Pieces of a frame [y, x, 4] that is stored as B, G, R, alpha (from the other byte order: alpha, R, G, B)."""
+    """Return the pieces of a frame [y, x, 4] that is stored as B, G, R, alpha.
+
+    In big-endian files the order is alpha, R, G, B.
+    """
     steps = [4 * math.prod(sig[k + 1 :]) for k in range(len(sig))]
     colour, alpha = ((-1, 2), (1, 3)) if order == "<" else ((1, 1), (1, 0))
     zeros = [0] * len(sig)
@@ -228,7 +243,7 @@ def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
 
 
 def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, order: str, signal_first: bool | None, attrs: dict[str, Any]) -> StoredArray:
-    """The array of an image; with several files, of those of equal images."""
+    """Make the array of an image; with several files, of equal images stacked."""
     names, sig_ndim, first = _axes(image, signal_first)
     calibration = dict(zip(names, image.calibrations, strict=True))
     said = {"name": image.tags.get("Name", ""), "tags": plain(find(image.tags, "ImageTags", {})), "calibration": calibration, **attrs}
@@ -261,7 +276,10 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
 
 
 def _cut(files: Files, image: _Image, held: np.ndarray, count: int) -> tuple[Absence, ...]:
-    """The files of a stack that end before the place where the first one has its pixels: `held` frames of `count` are there."""
+    """Return what is absent in a stack whose files end too early: `held` of `count` frames are there.
+
+    All files must have their pixels where the first one has them.
+    """
     short = np.flatnonzero(held < count)
     if not len(short):
         return ()
@@ -274,15 +292,19 @@ def _cut(files: Files, image: _Image, held: np.ndarray, count: int) -> tuple[Abs
 
 @dataclass(frozen=True)
 class _Marks:
-    """What is in a file before and behind the pixels of an image and says what they are.
+    """Words around the pixels of an image that say what they are. They recognise files that are alike.
 
-    Files of a stack mostly differ in values only. One that is as long as another one, and has the same words at the same places around
-    its pixels (name, type and number of the values before them; data type, dimensions and bytes a pixel behind them), holds an image of
-    the same type and shape there, and the rest of its tags need not be read: 15 µs instead of 200 µs and more.
+    Files of a stack mostly differ in values only. Take a file that is as long as another one and
+    has the same words at the same places around its pixels (name, type and number of the values
+    before them; data type, dimensions and bytes a pixel behind them). It holds an image of the same
+    type and shape there, and the rest of its tags need not be read: 15 µs instead of 200 µs and
+    more.
 
     Attributes:
         size: bytes of the file.
-        before, behind: the words, which end and begin at the bytes `start` and `stop`, where the pixels do.
+        start, stop: first byte of the pixels, and first byte behind them.
+        before: the words that end at `start`.
+        behind: the words that begin at `stop`.
     """
 
     size: int
@@ -293,7 +315,7 @@ class _Marks:
 
     @classmethod
     def of(cls, path: str, size: int, image: _Image, version: int) -> _Marks | None:
-        """Those of an image; None where its tags come in another order than Gatan's software writes them."""
+        """Read the marks of an image; None if its tags are not in the order of Gatan's software."""
         start, stop = image.offset, image.offset + image.nbytes
         before = read_at(path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
         behind = read_at(path, _MARK_BEHIND, stop, short_ok=True)
@@ -304,7 +326,7 @@ class _Marks:
         return cls(size, start, stop, before[first:], behind[:last])
 
     def fit(self, path: str, size: int) -> bool:
-        """True where a file has them too.
+        """Return True if a file has the same marks.
 
         Raises:
             SourceError: it cannot be opened.
@@ -316,13 +338,13 @@ class _Marks:
             before = os.pread(fd, len(self.before), self.start - len(self.before))
             return before == self.before and os.pread(fd, len(self.behind), self.stop) == self.behind
         except OSError:
-            return False  # who reads its tags says what is wrong
+            return False  # reading its tags then says what is wrong
         finally:
             os.close(fd)
 
 
 def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -> list[StoredArray]:
-    """Several files, the largest image of each, as one array."""
+    """Make one array of the largest images of several files."""
     files = Files.stat(paths)
     tags = read_tags(files.paths[0])
     image = max(_images(files.paths[0], tags), key=lambda i: i.nbytes)
@@ -347,12 +369,14 @@ def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset:
     """Open the images of a file, or a stack of files.
 
     Args:
-        signal_first: the file stores a map of the scan for each energy or detector pixel, and scan axes are to be shown first. By
-            default 4D-STEM data are if their tags do not say otherwise, and spectra are shown as they are stored.
-        same_offset: all files of a stack hold their pixels at the same place as the first one; their tags are not read.
+        signal_first: true if the file stores a map of the scan for each energy or detector pixel:
+            scan axes are then shown first. By default this holds for 4D-STEM data unless their tags
+            say otherwise; spectra are shown as they are stored.
+        same_offset: trust that all files of a stack hold their pixels at the same place as the
+            first one; their tags are not read.
 
     Raises:
-        FormatError, TruncatedSourceError: a file is not what it should be, or files are no stack.
+        FormatError, TruncatedSourceError: a file is garbled or cut, or the files cannot be stacked.
     """
     for value, name in ((signal_first, "signal_first"), (same_offset, "same_offset")):
         if not isinstance(value, bool | None):

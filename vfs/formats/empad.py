@@ -1,14 +1,16 @@
-"""EMPAD, the first generation of the Electron Microscope Pixel Array Detector: a `.raw` file and an `.xml` beside it.
+"""Reads EMPAD, first generation: a `.raw` file and the `.xml` that describes it.
 
-No public specification; the facts are those of its readers and of https://doi.org/10.1017/S1431927615015664. The raw file is
-records of 130 × 128 float32, little endian, and nothing else::
+EMPAD is the Electron Microscope Pixel Array Detector. There is no public specification; the facts
+come from programs that read it and from https://doi.org/10.1017/S1431927615015664. The raw file
+holds records of 130 × 128 float32, little endian, and nothing else::
 
     record: image, 128 rows of 128 pixels | footer, 2 rows of 128 numbers of metadata
 
-The footer is the companion `footer`. The scan comes from the XML, which exists in several versions: `scan_parameters` with
-`scan_resolution_y` and `_x` for modes "acquire" and "search" (the one that fits the size of the raw file is right),
-`type` series with a `count`, `series_count`, or `pix_y` and `pix_x`; without any of them from the raw file's name
-(`scan_x64_y32.raw`, `series_x10.raw`). The second generation (EMPAD-G2) is another format.
+The footer is the companion `footer`. The scan comes from the XML, which exists in several versions:
+`scan_parameters` with `scan_resolution_y` and `_x` for modes "acquire" and "search" (the one that
+fits the size of the raw file is right), `type` series with a `count`, `series_count`, or `pix_y`
+and `pix_x`. If it has none of them, the scan comes from the raw file's name (`scan_x64_y32.raw`,
+`series_x10.raw`). The second generation (EMPAD-G2) is another format.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _MOST_XML = 100  # XML files of a folder that are searched for the one that name
 
 
 def sniff(path: str, head: bytes) -> bool:
-    """An XML file with EMPAD's elements, or a raw file with the name that the detector gives it."""
+    """Return True for an XML file with EMPAD's elements, or a raw file named as the detector names it."""
     if path.lower().endswith(".raw"):
         return _NAMED.fullmatch(os.path.basename(path)) is not None
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -45,13 +47,13 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _number(root: Element, place: str) -> int | None:
-    """A whole number from 1 on, of an element; None where there is none."""
+    """Return the whole number in an element, from 1 on; None if there is none."""
     text = (root.findtext(place) or "").strip()
     return int(text) if re.fullmatch(r"\d{1,9}", text) and int(text) else None
 
 
 def _scans(root: Element, raw: str) -> Iterator[tuple[int, ...]]:
-    """Scan shapes that the metadata speaks of, the likeliest first."""
+    """Yield the scan shapes that the metadata mention, the likeliest first."""
     kind = (root.findtext("type") or "scan").strip().lower()
     counts = [_number(root, "count") if kind == "series" else None, _number(root, "scan_parameters/series_count")]
     yield from ((n,) for n in counts if n)
@@ -63,11 +65,11 @@ def _scans(root: Element, raw: str) -> Iterator[tuple[int, ...]]:
     y, x = _number(root, "pix_y"), _number(root, "pix_x")
     if y and x:
         yield y, x
-    yield from _named(root.find("raw_file"), raw)
+    yield from _scans_in_names(root.find("raw_file"), raw)
 
 
-def _named(element: Element | None, raw: str) -> Iterator[tuple[int, ...]]:
-    """Scan shapes in the names of the raw file: the one it has and the one it was written with."""
+def _scans_in_names(element: Element | None, raw: str) -> Iterator[tuple[int, ...]]:
+    """Yield the scan shapes in the names of the raw file: the one in the XML and its present one."""
     for name in (_filename(element), os.path.basename(raw)):
         hit = _NAMED.fullmatch(name or "")
         if hit:
@@ -77,7 +79,7 @@ def _named(element: Element | None, raw: str) -> Iterator[tuple[int, ...]]:
 
 
 def _filename(element: Element | None) -> str | None:
-    """The raw file's name in the XML, without a folder (which may be one of Windows)."""
+    """Return the raw file's name in the XML, without a folder (which may be one of Windows)."""
     return None if element is None else re.split(r"[/\\]", (element.get("filename") or element.text or "").strip())[-1] or None
 
 
@@ -91,7 +93,7 @@ def _raw_of(xml: str, root: Element) -> str:
 
 
 def _xml_of(raw: str) -> tuple[str, Element] | None:
-    """The XML file that goes with a raw file: of the same name, else one that names it."""
+    """Find the XML file that belongs to a raw file: one of the same name, else one that names it."""
     folder, name = os.path.split(raw)
     own = os.path.splitext(name)[0] + ".xml"
     if os.path.isfile(os.path.join(folder, own)):
@@ -100,23 +102,24 @@ def _xml_of(raw: str) -> tuple[str, Element] | None:
     try:
         others = [other for other in os.listdir(folder) if other.lower().endswith(".xml")]
     except OSError:
-        return None  # a folder may be open to those who know names only
+        return None  # the folder may allow opening files, but not listing them
     for other in sorted(others, key=natural)[:_MOST_XML]:
         path = os.path.join(folder, other)
         try:
             root = parse_xml(read_side_file(path), path)
         except (FormatError, SourceError):
-            continue  # somebody else's file
+            continue  # a file of some other program
         if _filename(root.find("raw_file")) == name:
             return path, root
     return None
 
 
 def _calibration(root: Element, nav: tuple[int, ...]) -> dict[str, dict[str, Any]]:
-    """Scales where the XML has them, by RosettaSciIO's rules.
+    """Return the scales that the XML has, by RosettaSciIO's rules.
 
-    The field of view (m) is that of the longer side, stored multiplied by `scale_factor`; older files hold the text "(x, y)" in m.
-    `calibrated_pixelsize` counts 1e9 / nm. The centre of the detector is 0.
+    The field of view (m) is that of the longer side, stored multiplied by `scale_factor`; older
+    files hold the text "(x, y)" in m. `calibrated_pixelsize` counts 1e9 / nm. The centre of the
+    detector is 0.
     """
     scales: dict[str, tuple[float, float, str]] = {}
     view = "iom_measurements/full_scan_field_of_view"
@@ -140,11 +143,11 @@ def _float(text: str | None) -> float | None:
     return value if math.isfinite(value) and value != 0 else None
 
 
-def _tree(element: Element) -> Any:
-    """An element as attributes: its text, or what it holds by name; repeated names as lists."""
+def _as_attributes(element: Element) -> Any:
+    """Convert an element to attributes: its text, or its children by name; repeated names become lists."""
     found: dict[str, Any] = dict(element.attrib)
     for child in element:
-        value = _tree(child)
+        value = _as_attributes(child)
         if child.tag in found:
             before = found[child.tag]
             found[child.tag] = [*before, value] if isinstance(before, list) else [before, value]
@@ -155,7 +158,7 @@ def _tree(element: Element) -> Any:
 
 
 def _depth(element: Element) -> int:
-    """Levels below an element, counted without recursion: a garbled file may nest them by the thousand."""
+    """Count the levels below an element, without recursion: a garbled file may nest them by the thousand."""
     level, row = 0, [element]
     while row:
         level, row = level + 1, [child for parent in row for child in parent]
@@ -165,12 +168,12 @@ def _depth(element: Element) -> int:
 def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open an EMPAD data set: its .xml or its .raw file, or both.
 
-    Where the raw file is shorter than the only scan that is said, this one was stopped: it is blank at the end. A file whose size
-    fits nothing that is said of it is shown as one axis.
+    If the metadata say only one scan and the raw file is shorter, the scan was stopped: it is blank
+    at the end. A file whose size fits no scan of the metadata is shown as one axis.
 
     Raises:
         FormatError: the XML is garbled.
-        MissingSourceError: the raw file is not there.
+        MissingSourceError: the raw file does not exist.
         TruncatedSourceError: the raw file does not hold a record.
     """
     xmls = [path for path in paths if path.lower().endswith(".xml")]
@@ -193,12 +196,12 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         raise TruncatedSourceError(f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes")
     scans = list(_scans(root, raw))
     sure = len(root.findall("scan_parameters")) < 2 and len(set(scans)) == 1
-    nav = _shown(scans, stored, rest, sure)
+    nav = _choose_scan(scans, stored, rest, sure)
     absent = _absences(raw, xml, scans, nav, size)
     layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
     attrs = {
         "xml": os.path.basename(xml) if xml else None,
-        "metadata": _tree(root),
+        "metadata": _as_attributes(root),
         "stored_frames": stored,
         "calibration": _calibration(root, nav),
     }
@@ -208,18 +211,24 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     return [main, per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x"))]
 
 
-def _shown(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool) -> tuple[int, ...]:
-    """The scan that fits the stored records, else the one that is meant for sure, where it would hold them all, else one axis."""
+def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool) -> tuple[int, ...]:
+    """Choose the scan to show.
+
+    It is the one that fits the stored records, else the only one that is said if it is larger
+    (`sure`), else one axis.
+    """
     fitting = [scan for scan in scans if math.prod(scan) == stored and not rest]
     stopped = sure and math.prod(scans[0]) > stored
     return fitting[0] if fitting else scans[0] if stopped else (stored,)
 
 
 def _absences(raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int) -> tuple[Absence, ...]:
-    """What a raw file lacks, or holds beyond whole records and scans.
+    """Return what a raw file lacks, or holds beyond whole records and scans.
 
     Args:
-        scans: that the XML or the names tell; nav: what is shown; size: of the file in bytes.
+        scans: that the XML or the names tell.
+        nav: the scan that is shown.
+        size: of the file in bytes.
     """
     stored, rest = divmod(size, _RECORD)
     less = math.prod(nav) - stored
@@ -245,5 +254,5 @@ FORMAT = Format(
     "EMPAD (first generation): a .raw file and the .xml that describes it",
     sniff,
     open,
-    leads=(".xml",),
+    index_extensions=(".xml",),
 )

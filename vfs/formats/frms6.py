@@ -1,20 +1,25 @@
-"""FRMS6, the files of PNDetector's pnCCD (S)TEM cameras: `<base>.hdr`, `<base>_000.frms6`, `<base>_001.frms6`, …
+"""Reads FRMS6, the files of PNDetector's pnCCD (S)TEM cameras.
 
-No public specification; the facts are those of LiberTEM. File _000 holds dark frames, the others the signal. All are little endian::
+A set is `<base>.hdr`, `<base>_000.frms6`, `<base>_001.frms6`, … There is no public specification;
+the facts are those of LiberTEM. File _000 holds dark frames, the others the signal. All are little
+endian::
 
     1,024 bytes file header | record 0 | record 1 | …
     record: 64 bytes frame header | h rows of w pixels, uint16
 
-The CCD is read out on both sides: the right half of a stored row belongs to the lower half of the image, turned by 180°. With
-W = w / 2 and image (2 h, W): stored row r, columns 0 … W - 1 are image row r; columns W … 2 W - 1, mirrored, are row 2 h - 1 - r.
+The CCD is read out on both sides: the right half of a stored row belongs to the lower half of the
+image, turned by 180°. With W = w / 2 and image (2 h, W): stored row r, columns 0 … W - 1 are image
+row r; columns W … 2 W - 1, mirrored, are row 2 h - 1 - r.
 
-With binning b (from the .hdr) every stored row stands for b rows of the sensor. The array has the rows as they are stored;
-`repeat_rows=True` shows each b times, so that the image has the sensor's proportions (values are not divided).
+With binning b (from the .hdr) every stored row stands for b rows of the sensor. The array has the
+rows as they are stored; `repeat_rows=True` shows each b times, so that the image has the sensor's
+proportions (values are not divided).
 
-The scan is `stemImageSize=AxB` of the .hdr, taken as (A, B); that A is the slow axis of scans that are not square is not confirmed.
+The scan is `stemImageSize=AxB` of the .hdr, taken as (A, B). It is not confirmed that A is the slow
+axis of scans that are not square.
 
-The dark frames are the companion `dark`: open with `dark="dark"` to have their mean subtracted. A gain map, in CSV or of
-MATLAB, is the companion `gain`.
+The dark frames are the companion `dark`: open with `dark="dark"` to subtract their mean. A gain
+map, in CSV or of MATLAB, is the companion `gain`.
 """
 
 from __future__ import annotations
@@ -62,22 +67,26 @@ FRAME_HEADER = np.dtype(
     ]
 )
 _NUMBER = re.compile(r"_(\d+)\.frms6$", re.IGNORECASE)
-_WIDEST_SCAN = 1 << 16  # positions along one axis
-_MOST_BLANK = 1_000_000  # frames that may be missing between files
+_WIDEST_SCAN = 1 << 16  # most positions along one axis
+_MOST_BLANK = 1_000_000  # most frames that may be missing between files
 _BLANK = "shows these frames as blank"
 
 
 def sniff(path: str, head: bytes) -> bool:
-    """A data file, or the .hdr of a set."""
+    """Return True for a data file, or the .hdr of a set."""
     return (head.startswith(b"\x00\x04\x40\x00") and head[7:8] == b"\x06") or b"[measurementInfo]" in head
 
 
 @dataclass(frozen=True)
 class _Frms6Set:
-    """The files of a set: signal in order, dark frames, .hdr (the last two may be missing).
+    """The files of a set.
 
     Attributes:
-        numbers: of the signal files, where they were found by the name of one of them; the first one of a series is 1.
+        signal: files with signal, in order.
+        dark: the file with dark frames, None if it is missing.
+        hdr: the .hdr, None if it is missing.
+        numbers: of the signal files, if they were found by the name of one of them; the first one
+            of a series is 1.
         lost: signal files that are missing between these.
     """
 
@@ -114,7 +123,7 @@ def _find(paths: Sequence[str]) -> _Frms6Set:
 
 
 def _information(path: str | None) -> dict[str, str]:
-    """What the .hdr says: names in lower case -> text."""
+    """Read what the .hdr says: names in lower case -> text."""
     if path is None:
         return {}
     parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
@@ -126,8 +135,8 @@ def _information(path: str | None) -> dict[str, str]:
     return {name: (value or "").strip().strip('"') for name, value in section.items()}
 
 
-def _two(text: str) -> tuple[int, int] | None:
-    """A scan's shape written AxB."""
+def _scan_shape(text: str) -> tuple[int, int] | None:
+    """Parse a scan's shape written AxB; None if it is none."""
     hit = re.fullmatch(r"\s*(\d{1,6})\s*x\s*(\d{1,6})\s*", text)
     shape = (int(hit[1]), int(hit[2])) if hit else None
     return shape if shape and all(1 <= n < _WIDEST_SCAN for n in shape) else None
@@ -147,11 +156,13 @@ def _header(path: str) -> np.void:
 
 @dataclass(frozen=True)
 class _Counts:
-    """Frames in a file.
+    """Counts the frames in a file.
 
     Attributes:
-        said: by its header, 0 in older files; stored: whole ones, those that the header does not speak of left out.
-        rest: bytes behind them; record: bytes of a frame and its header.
+        said: what its header says, 0 in older files.
+        stored: whole frames, no more than the header says.
+        rest: bytes behind them.
+        record: bytes of a frame and its header.
     """
 
     said: int
@@ -161,8 +172,10 @@ class _Counts:
 
     @classmethod
     def of(cls, header: np.void, size: int) -> _Counts:
-        """Args:
-        size: of the file in bytes.
+        """Count the frames in a file with this header.
+
+        Args:
+            size: of the file in bytes.
         """
         record = FRAME_HEADER.itemsize + 2 * int(header["width"]) * int(header["height"])
         said, whole = int(header["frames"]), (size - HEADER.itemsize) // record
@@ -175,11 +188,10 @@ class _Counts:
 
 
 def _positions(chosen: _Frms6Set, counts: Sequence[_Counts]) -> list[int] | None:
-    """Index of the first frame of each file: behind the frames that the files in front of it held when they were whole.
+    """Return the index of the first frame of each file, None if that cannot be told.
 
-    Files of a series hold equally many frames, but the last one: those that are missing held as many as those that are there.
-
-    Returns: None where that cannot be told.
+    It lies behind all frames that the files in front of it should hold. Files of a series hold
+    equally many frames, except for the last one: missing files held as many as those that exist.
     """
     held = [one.said or one.stored for one in counts]
     usual = max(held[:-1], default=0)
@@ -195,7 +207,7 @@ def _positions(chosen: _Frms6Set, counts: Sequence[_Counts]) -> list[int] | None
 
 
 def _absences(chosen: _Frms6Set, counts: Sequence[_Counts], first: Sequence[int]) -> tuple[Absence, ...]:
-    """What the files lack, but at the end of the set."""
+    """Return what the files lack, except at the end of the set."""
     found = []
     if chosen.lost.count:
         blank = first[-1] - sum(one.said or one.stored for one in counts[:-1])
@@ -215,7 +227,10 @@ def _absences(chosen: _Frms6Set, counts: Sequence[_Counts], first: Sequence[int]
 
 
 def _at_the_end(chosen: _Frms6Set, hdr: Mapping[str, str], scan: tuple[int, int] | None, nav: tuple[int, ...], said: int, stored: int) -> tuple[Absence, ...]:
-    """Frames that the .hdr speaks of and that are missing at the end, or that its scan has no place for."""
+    """Compare the .hdr with what is stored.
+
+    Frames may be missing at the end, or be more than its scan has places for.
+    """
     if chosen.hdr is None:
         return ()
     found = []
@@ -235,7 +250,10 @@ def _at_the_end(chosen: _Frms6Set, hdr: Mapping[str, str], scan: tuple[int, int]
 
 
 def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
-    """The two halves of a frame, see `vfs.kernels.planning.box_rows`; where rows are repeated, row by row."""
+    """Return the two halves of a frame as pieces (see `vfs.kernels.planning.box_rows`).
+
+    If rows are repeated there is a piece for each row.
+    """
     half, rows = width // 2, height * repeat
     if repeat == 1:
         return np.array([[0, 0, height, half, width, 1, 0, 0], [height, 0, height, half, -width, -1, height * width - 1, 0]], np.int64)
@@ -251,7 +269,10 @@ def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Frms6Table:
-    """Decodes numbers in text, rows as lines, columns between semicolons, to their transpose. For gain maps."""
+    """Decodes numbers in text to the transposed array, for gain maps.
+
+    Rows are lines, columns are separated by semicolons.
+    """
 
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
     word_bytes: int = 0
@@ -289,16 +310,16 @@ class _Matlab:
 
     @staticmethod
     def shape(path: str) -> tuple[int, ...]:
-        """Shape of the variable, which is not read.
+        """Return the shape of the variable without reading it.
 
         Raises:
-            DecodeError: there is none.
+            DecodeError: there is no such variable.
         """
         try:
             known = {name: tuple(shape) for name, shape, kind in _scipy_io().whosmat(io.BytesIO(read_side_file(path))) if kind in ("double", "single")}
         except (DependencyError, SourceError):
             raise
-        except Exception as error:  # see above
+        except Exception as error:  # a garbled file fails in any way
             raise DecodeError(f"expected a MATLAB file up to version 7 (save -v7): {error}".splitlines()[0][:300]) from None
         if "GainMap" not in known:
             raise DecodeError(f"expected a variable GainMap of numbers, found {', '.join(known) or 'none'}"[:300])
@@ -314,7 +335,11 @@ def _scipy_io() -> Any:
 
 
 def _gain(path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
-    """A gain map, of one of these shapes where it is MATLAB's, which may be packed."""
+    """Make the array of a gain map.
+
+    Args:
+        images: shapes that a map of MATLAB may have.
+    """
     ending = os.path.splitext(path)[1].lower()
     if ending not in (".csv", ".mat"):
         raise OptionError(f"gain_map={path}: expected a .csv or a .mat file")
@@ -333,7 +358,7 @@ def _gain(path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
 
 
 def _without_dark(chosen: _Frms6Set, hdr: Mapping[str, str]) -> tuple[Absence, ...]:
-    """Dark frames that the .hdr speaks of, without a file."""
+    """Return the absence of the dark frames, if the .hdr mentions some and their file is missing."""
     if chosen.dark or not chosen.numbers or not hdr.get("darkframes", "").strip("0"):
         return ()
     lost = series.in_front(chosen.signal[0], 0)
@@ -361,16 +386,20 @@ def _frames(files: Files, headers: Sequence[np.void], repeat: int, counts: Seque
 
 
 def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None) -> list[StoredArray]:
-    """Open an FRMS6 set: its .hdr, one of its files (the others are found), or several files (these are the set).
+    """Open an FRMS6 set by its .hdr, by one of its files (the others are found), or by several files.
+
+    Several files are the whole set.
 
     Args:
-        repeat_rows: show every stored row as often as rows were binned
-        gain_map: a .csv file with a gain map, columns of the sensor as rows, semicolons between numbers, or a .mat file of MATLAB with the
-            variable GainMap, rows as rows; becomes the array "gain"
+        repeat_rows: show every stored row as many times as rows of the sensor were binned into it
+        gain_map: a file with a gain map, which becomes the array "gain". Either a .csv file
+            (columns of the sensor as rows, semicolons between numbers), or a .mat file of MATLAB
+            with the variable GainMap (rows as rows)
 
     Raises:
         FormatError: a header is garbled, or files differ.
-        MissingSourceError: there is no file with signal, or files are missing and nothing tells how many frames they held.
+        MissingSourceError: there is no file with signal, or files are missing and nothing tells how
+            many frames they held.
         OptionError: an option does not fit.
     """
     chosen = _find(paths)
@@ -384,7 +413,7 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
     first = _positions(chosen, counts)
     if first is None:
         if chosen.lost.count:
-            raise MissingSourceError(f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, and the others do not tell with how many frames")
+            raise MissingSourceError(f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, and the other files do not tell how many frames they held")
         worst = max(range(len(counts)), key=lambda k: counts[k].said - counts[k].stored)
         raise FormatError(f"{files.paths[worst]}: the header says {counts[worst].said:,} frames, the file holds {counts[worst].stored:,}; it looks garbled")
     layout = _frames(files, headers, repeat, counts, first)
@@ -393,7 +422,7 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
         raise FormatError(f"{files.paths[0]}: expected frames, the files of the set have none")
     absent = _absences(chosen, counts, first)
     said = int(hdr["signalframes"]) if chosen.numbers and re.fullmatch(r"\d{1,18}", hdr.get("signalframes", "")) else 0
-    scan = _two(hdr.get("stemimagesize", ""))
+    scan = _scan_shape(hdr.get("stemimagesize", ""))
     nav: tuple[int, ...] = scan if scan and scan[0] * scan[1] <= max(stored, said) else (stored,)
     absent += _at_the_end(chosen, hdr, scan, nav, said, stored) + _without_dark(chosen, hdr)
     beside = []
@@ -407,7 +436,7 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
             absent += (Absence(text, counts={"bytes_left_over": dark_counts.rest}),)
         if dark.sig_shape != layout.sig_shape:
             raise FormatError(
-                f"{chosen.dark}: its frames are {dark.sig_shape}, those of the signal {layout.sig_shape}; name the files of the set to leave it out"
+                f"{chosen.dark}: its frames are {dark.sig_shape}, those of the signal {layout.sig_shape}; name only the signal's files to leave these out"
             )
         if dark.stored:
             shape = dark.shape
@@ -427,4 +456,6 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
     return [*found, *beside, _gain(os.fspath(gain_map), [(height, width), (height // repeat * binning, width)])] if gain_map else [*found, *beside]
 
 
-FORMAT = Format("frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open, leads=(".hdr",))
+FORMAT = Format(
+    "frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open, index_extensions=(".hdr",)
+)

@@ -1,10 +1,12 @@
-"""Tags of Gatan DigitalMicrograph files (DM3, DM4, GTG): a tree of named values, read without the pixels in it.
+"""Reads tags of Gatan DigitalMicrograph files (DM3, DM4, GTG): a tree of named values, without pixels.
 
-There is no public specification; the layout is known from its readers. Everything is big-endian except the values::
+There is no public specification; the layout is known from programs that read it. Everything is
+big-endian except the values::
 
     u4 version, 3 or 4 | Q bytes of the rest | u4 byte order of the values, 1 little | root group
     group:  u1 sorted | u1 open | Q entries | entry | entry | …
-    entry:  u1 20 group, 21 value | u2 length of the name | name | DM4: u8 bytes of the rest | group, or "%%%%" and a value
+    entry:  u1 20 group, 21 value | u2 length of the name | name | DM4: u8 bytes of the rest |
+        group, or "%%%%" and a value
     value:  Q length of its type | type, Q each | bytes
 
 where Q is u4 in DM3 and u8 in DM4. A type is one number, or one of ::
@@ -13,8 +15,9 @@ where Q is u4 in DM3 and u8 in DM4. A type is one number, or one of ::
     15, 0, fields, then 0, type for each   a record
     18, count                              text in UTF-16
 
-Arrays longer than what a person would read, and all that are called `Data`, stay in the file: the tree holds a `StoredTag`, which says
-where. Time and memory are bounded by the number of tags (at most 200,000, at most 64 deep) and never by what a garbled file claims.
+Arrays longer than what a person would read, and all that are called `Data`, stay in the file: the
+tree holds a `StoredTag`, which says where they are. Time and memory are bounded by the number of
+tags (at most 200,000, at most 64 deep), whatever sizes a garbled file claims.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class StoredTag:
     """An array that stays in the file.
 
     Attributes:
-        offset, nbytes: where it is; it lies within the file.
+        offset, nbytes: its first byte and its length; it lies within the file.
     """
 
     offset: int
@@ -56,12 +59,13 @@ class StoredTag:
 
 @dataclass(frozen=True)
 class Tags:
-    """What a file says.
+    """The tags of a file.
 
     Attributes:
         version: 3 or 4.
         order: byte order of the values, also of those in `StoredTag`.
-        root: name -> group, number, text, list of numbers, or `StoredTag`; entries without a name are called by their place, from "0" on.
+        root: name -> group, number, text, list of numbers, or `StoredTag`. Entries without a name
+            are called by their position, from "0" on.
     """
 
     version: int
@@ -69,12 +73,12 @@ class Tags:
     root: dict[str, Any]
 
     def get(self, path: str, default: Any = None) -> Any:
-        """The value at names joined with "/"."""
+        """Return the value at names joined with "/"."""
         return find(self.root, path, default)
 
 
 def find(group: Mapping[str, Any], path: str, default: Any = None) -> Any:
-    """The value at names joined with "/", from a group on."""
+    """Return the value at names joined with "/", starting from a group."""
     found: Any = group
     for name in path.split("/"):
         if not isinstance(found, dict) or name not in found:
@@ -84,7 +88,7 @@ def find(group: Mapping[str, Any], path: str, default: Any = None) -> Any:
 
 
 def is_tag_file(head: bytes) -> bool:
-    """True where a file begins as one of version 3 or 4."""
+    """Return True if a file begins like a tag file of version 3 or 4."""
     if len(head) < 24 or head[:3] != b"\0\0\0" or head[3] not in (3, 4):
         return False
     at = 8 if head[3] == 3 else 12
@@ -120,11 +124,11 @@ class _Parser:
         self.first = 0  # byte of the file that the buffer begins with
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         a = self.at - self.first
         if a < 0 or a + size > len(self.buffer):
             if size > self.size - self.at:
-                raise TruncatedSourceError(f"{self.path}: its tags go on beyond byte {self.at + size:,}, the file has {self.size:,}; it looks truncated")
+                raise TruncatedSourceError(f"{self.path}: its tags end at byte {self.at + size:,} or later, the file has {self.size:,}; it looks truncated")
             self.buffer = read_open(self.fd, max(size, _BUFFER), self.at)
             self.first, a = self.at, 0
             if len(self.buffer) < size:
@@ -155,7 +159,11 @@ class _Parser:
         return Tags(version, self.order, root)
 
     def fill(self, root: dict[str, Any]) -> None:
-        """Read the root group; groups within are kept on a list, so that no depth can exhaust python's stack."""
+        """Read the root group.
+
+        The groups in it are kept on a list instead of recursing, so that no depth can exhaust
+        Python's stack.
+        """
         self.take(2)
         open_groups = [(root, self.numbers(1)[0], 0)]
         count = 0
@@ -187,7 +195,7 @@ class _Parser:
 
     def value(self, name: str) -> Any:
         is_data = name == "Data"
-        name = name[:40]  # as it is called in messages
+        name = name[:40]  # for messages
         if self.take(4) != b"%%%%":
             raise self.garbled(f"expected the mark of a value of {name!r}")
         length = self.numbers(1)[0]
@@ -213,7 +221,7 @@ class _Parser:
         return found if array else found[0]
 
     def dtype(self, kind: tuple[int, ...], name: str) -> tuple[np.dtype, int]:
-        """Element and number of elements of a type."""
+        """Return the dtype and the number of elements that a type stands for."""
         count = 1
         if kind[0] == _TEXT and len(kind) == 2:
             return np.dtype(self.order + "u2"), kind[1]
@@ -227,7 +235,11 @@ class _Parser:
 
 
 def plain(group: Mapping[str, Any], most: int = 2000) -> dict[str, Any]:
-    """A group as attributes: without what stays in the file, at most `most` values of it in their order (a long text counts as several)."""
+    """Return a group as attributes, without arrays that stay in the file.
+
+    Args:
+        most: values that are kept, the first ones; a long text counts as several.
+    """
     left = most
 
     def copied(of: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,24 @@
-"""K2 IS, raw streams of Gatan K2 In-Situ cameras. There is no public specification; the layout is known from LiberTEM and py4DSTEM.
+"""Reads K2 IS, raw streams of Gatan K2 In-Situ cameras.
 
-A set is eight files `NAME1.bin` to `NAME8.bin`, one for each sector of the camera, and `NAME.gtg`, a tag file (see `vfs.formats.gatan_tags`) without
-pixels. A file holds blocks of 22,360 bytes, 32 of them a frame; a frame is 1860 × 2048 pixels of 12 bits, the sectors side by side::
+There is no public specification; the layout is known from LiberTEM and py4DSTEM. A set is eight
+files `NAME1.bin` to `NAME8.bin`, one for each sector of the camera, and `NAME.gtg`, a tag file (see
+`vfs.formats.gatan_tags`) without pixels. A file holds blocks of 22,360 bytes, 32 of them a frame; a
+frame is 1860 × 2048 pixels of 12 bits, the sectors side by side::
 
     block:  header, 40 bytes | 930 rows of 16 pixels
     sector: rows 0 to 929, 16 blocks from right to left | rows 930 to 1859, the same
 
-The files begin and end anywhere within a frame and not together. Blocks are counted: the sectors are aligned at the first and the
-last count that all of them have, then at whole frames (one frame id). The block header of everything that is read is checked:
-a damaged, foreign or missing block is an error, not zeros. A sector that is missing as a whole is blank, where that is allowed.
+The files begin and end anywhere within a frame, each elsewhere. Blocks are counted: the sectors are
+aligned at the first and the last count that all of them have, then at whole frames (one frame id).
+The header of every block that is read is checked: a damaged, foreign or missing block is an error,
+not zeros. A sector that is missing as a whole is blank, if that is allowed.
 
-Of a scan (the .gtg says its size) the camera records before the scan starts. The flag for that, in every block, comes one frame late: the
-first frame is the one before it. A time series has no scan and starts with the first frame.
+In a scan (the .gtg says its size) the camera begins to record before the scan starts. Each block
+has a flag that the shutter is open, which comes one frame late: so the first frame is the one
+before the flag. A time series has no scan and starts with the first frame.
 
-The image is in the first 1792 rows and 1920 columns: `crop=true` shows these. What is beyond is no image (rows from 1792 on hold readout
-noise that py4DSTEM subtracts).
+The image is in the first 1792 rows and 1920 columns: `crop=true` shows only these. The area beyond
+is not part of the image (rows from 1792 on hold readout noise that py4DSTEM subtracts).
 """
 
 from __future__ import annotations
@@ -77,11 +81,13 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class SectorLayout(FrameLayout):
-    """Frames of which each of eight files holds 32 blocks. What a FrameLayout says holds for the first file.
+    """Lays out frames of which each of eight files holds 32 blocks.
+
+    The attributes of FrameLayout describe the first file that exists.
 
     Attributes:
-        starts: int64[8], byte of the first frame in each file, -1 where it is missing.
-        first_id: frame id of the first frame, -1 where ids do not count frames.
+        starts: int64[8], byte of the first frame in each file, -1 if the file is missing.
+        first_id: frame id of the first frame, -1 if ids do not count frames.
         origin: y and x in the full frame where the array begins.
     """
 
@@ -99,7 +105,7 @@ class SectorLayout(FrameLayout):
 
 @dataclass(frozen=True)
 class SectorDecoder:
-    """Blocks of 12-bit pixels, checked.
+    """Decodes blocks of 12-bit pixels and checks their headers.
 
     Args:
         paths: the eight files, for messages.
@@ -141,7 +147,7 @@ class SectorDecoder:
 
 
 class _Sector:
-    """A file while it is looked at: headers of its blocks by their number."""
+    """Reads headers of a file's blocks by their number, while the set is opened."""
 
     def __init__(self, path: str, size: int, stack: ExitStack) -> None:
         self.path = path
@@ -161,8 +167,10 @@ class _Sector:
         return len(raw) == k2is.HEADER and bool(k2is.fault(np.frombuffer(raw, np.uint8), -1, -1) == k2is.GOOD)
 
     def header(self, block: int) -> np.void:
-        """Raises:
-        FormatError: it is damaged.
+        """Read the header of a block.
+
+        Raises:
+            FormatError: it is damaged.
         """
         raw = self.raw(block)
         if not self.good(raw):
@@ -172,22 +180,25 @@ class _Sector:
         return header
 
     def last(self) -> tuple[int, int]:
-        """(number, count) of the last block that is not damaged, of the last 32."""
+        """Return (number, count) of the last undamaged block, searched among the last 32."""
         for block in range(self.blocks - 1, max(-1, self.blocks - 1 - k2is.BLOCKS), -1):
             if self.good(self.raw(block)):
                 return block, int(self.header(block)["count"])
         raise FormatError(f"{self.path}: expected K2 IS blocks at its end, found none in the last {min(self.blocks, k2is.BLOCKS)} places; the file is damaged")
 
     def with_count(self, count: int) -> int:
-        """Number of the first block with that count or a later one."""
+        """Return the number of the first block with that count or a later one."""
         near = count - int(self.header(0)["count"])
         if 0 <= near < self.blocks and self.good(self.raw(near)) and self.header(near)["count"] == count:
             return near
-        return _first(0, self.blocks, lambda block: bool(self.header(block)["count"] >= count))
+        return _first_where(0, self.blocks, lambda block: bool(self.header(block)["count"] >= count))
 
 
-def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first number of a range for which something holds that holds for all behind it too; `high` where there is none."""
+def _first_where(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Return the first number from `low` on for which `holds` is true, `high` if there is none.
+
+    `holds` must stay true for all numbers behind it.
+    """
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
@@ -195,8 +206,10 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int, tuple[str, int]]:
-    """Returns (number of the first frame's first block in each sector, number of frames, frame id of the first one, the file that ends first and
-    how many whole frames others hold behind that).
+    """Find the frames that all sectors have in common.
+
+    Returns: (number of the first frame's first block in each sector, number of frames, frame id of
+        the first one, (the file that ends first, how many whole frames others hold behind that)).
 
     Raises:
         FormatError: the sectors have no whole frame in common.
@@ -211,7 +224,7 @@ def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int, tuple[st
         raise FormatError(f"{names}: expected eight sectors of the same frames, found no whole frame (32 blocks) that all of them hold")
     if any(_ids(s, start) != 1 for s, start in zip(sectors, starts, strict=True)):
         starts = [_next_frame(s, start, stop) for s, start, stop in zip(sectors, starts, stops, strict=True)]
-    frames = max((stop - start) // k2is.BLOCKS for start, stop in zip(starts, stops, strict=True))  # a sector that lost blocks fails when it is read
+    frames = max((stop - start) // k2is.BLOCKS for start, stop in zip(starts, stops, strict=True))  # a sector that lost blocks is an error when it is read
     if frames < 1 or any(start >= s.blocks for s, start in zip(sectors, starts, strict=True)):
         raise FormatError(f"{names}: expected eight sectors of the same frames, found no whole frame that all of them hold")
     heads = [s.header(start) for s, start in zip(sectors, starts, strict=True)]
@@ -227,18 +240,18 @@ def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int, tuple[st
 
 
 def _ids(sector: _Sector, start: int) -> int:
-    """How many frames the next 32 blocks are of."""
+    """Count the frames to which the next 32 blocks belong."""
     return len({int(sector.header(start + k)["frame_id"]) for k in range(k2is.BLOCKS)})
 
 
 def _next_frame(sector: _Sector, start: int, stop: int) -> int:
-    """The first block of another frame than the one at `start`."""
+    """Return the first block of another frame than the one at `start`."""
     here = sector.header(start)["frame_id"]
     return next((k for k in range(start, min(stop, start + 2 * k2is.BLOCKS)) if sector.header(k)["frame_id"] != here), stop)
 
 
 def _counts_frames(sectors: Sequence[_Sector], starts: np.ndarray, frames: int, first_id: int) -> bool:
-    """True where the second frame has the next id, in a sector at least."""
+    """Return True if the second frame has the next frame id in at least one sector."""
     if frames < 2:
         return True
     raws = [(s, s.raw(int(start) + k2is.BLOCKS)) for s, start in zip(sectors, starts, strict=True)]
@@ -246,21 +259,22 @@ def _counts_frames(sectors: Sequence[_Sector], starts: np.ndarray, frames: int, 
 
 
 def _shutter(sectors: Sequence[_Sector], starts: np.ndarray, frames: int) -> int:
-    """The first frame with the flag; `frames` where there is none."""
+    """Return the first frame with the flag of the open shutter; `frames` if there is none."""
 
     def is_open(frame: int) -> bool:
-        for sector, start in zip(sectors, starts.tolist(), strict=True):  # any sector tells; a damaged block does not
+        for sector, start in zip(sectors, starts.tolist(), strict=True):  # every sector has the flag, so that one undamaged block is enough
             raw = sector.raw(start + frame * k2is.BLOCKS)
             if sector.good(raw):
                 return bool(raw[9] & 1)
         raise FormatError(f"{sectors[0].path}: frame {frame} is damaged in all sectors")
 
-    return _first(0, frames, is_open)
+    return _first_where(0, frames, is_open)
 
 
 def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
-    """The tag file (None where there is none), the eight sectors of a set that one file names or that are all given, and which of them, from 0
-    on, are missing.
+    """Find the files of a set, which one file names or which are all given.
+
+    Returns: (the tag file or None, the eight sectors, numbers from 0 on of the missing ones).
 
     Raises:
         OptionError: several files, not eight.
@@ -285,10 +299,12 @@ def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
 
 
 def _absences(named: str, files: Files, missing: Sequence[int], behind: tuple[str, int], scan: tuple[int, ...], stored: int) -> tuple[Absence, ...]:
-    """What a set lacks.
+    """Return what a set lacks.
 
     Args:
-        missing: sectors, from 0 on; behind: see `_aligned`; stored: frames from the first one shown on.
+        missing: numbers of the missing sectors, from 0 on.
+        behind: see `_aligned`.
+        stored: number of frames from the first one shown on.
     """
     found = []
     if missing:
@@ -312,7 +328,10 @@ def _absences(named: str, files: Files, missing: Sequence[int], behind: tuple[st
 
 
 def _scan(path: str, tags: Tags) -> tuple[int, ...]:
-    """The scan shape with the pixels that are recorded while the beam flies back; () for a time series."""
+    """Return the shape of the scan; () for a time series.
+
+    It includes the pixels that are recorded while the beam flies back.
+    """
     pairs = (("SI Dimensions/Size Y", "SI Dimensions/Size X"), tuple(f"{_SAMPLING}/{side} (pixels)" for side in ("Height", "Width")))
     for names in pairs:
         values = [tags.get(name) for name in names]
@@ -328,7 +347,7 @@ _SAMPLING = "SI Image Tags/SI/Acquisition/Spatial Sampling"
 
 
 def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
-    """First and last (half-open) row, then column."""
+    """Return first and last (half-open) row, then column."""
     if isinstance(crop, bool) or (isinstance(crop, str) and crop.lower() in ("true", "false")):
         return _IMAGE if str(crop).lower() == "true" else (0, _FULL[0], 0, _FULL[1])
     parts = crop.split(",") if isinstance(crop, str) else crop if isinstance(crop, Sequence) else ()
@@ -339,12 +358,15 @@ def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
 
 
 def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, first_frame: int | None = None, check_ids: bool = True) -> list[StoredArray]:
-    """Open a set by its .gtg file, one of its .bin files or all of them.
+    """Open a set by its .gtg file, by one of its .bin files, or by all of them.
 
     Args:
-        crop: true for the image without the area beyond it, or rows and columns as y0,y1,x0,x1.
-        first_frame: first frame of the files that is shown. By default that in which a scan starts, the first one of a time series.
-        check_ids: frames must be numbered without gaps in all sectors, so that a lost frame of a sector is an error.
+        crop: true for only the image, without the area beyond it; or rows and columns as
+            y0,y1,x0,x1.
+        first_frame: number of the first frame that is shown. By default that at which a scan
+            starts, or the first one of a time series.
+        check_ids: demand that frames are numbered without gaps in all sectors, so that a frame
+            which one sector lost is an error.
 
     Raises:
         MissingSourceError: all sectors are missing.
@@ -362,7 +384,7 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
         counted = check_ids and _counts_frames(sectors, blocks, frames, first_id)
         flagged = _shutter(sectors, blocks, frames) if scan and first_frame is None else 0
     if flagged == frames:
-        raise FormatError(f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter; see them with first_frame=0")
+        raise FormatError(f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter; first_frame=0 shows them nevertheless")
     start = max(0, flagged - 1) if first_frame is None else first_frame
     if not isinstance(start, int) or not 0 <= start < frames:
         raise OptionError(f"first_frame={first_frame!r}: expected a number from 0 to {frames - 1}")
@@ -381,4 +403,4 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
     return [StoredArray("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)]
 
 
-FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open, leads=(".gtg",))
+FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open, index_extensions=(".gtg",))

@@ -1,16 +1,20 @@
-"""MRC and MRC2014, images and volumes of electron microscopes: https://www.ccpem.ac.uk/mrc_format/mrc2014.php
+"""Reads MRC and MRC2014, images and volumes of electron microscopes.
+
+Specification: https://www.ccpem.ac.uk/mrc_format/mrc2014.php
 
     1024 bytes header | NSYMBT bytes extended header | section 0 | section 1 | …
     section: NX × NY pixels, x fastest
 
-The sections are the first axis (left out for a single image with ISPG 0). Old files have no `MAP ` mark: they are told by
-their name and a header that makes sense. The byte order is that of the machine stamp, or the one in which the header makes
-sense (both may, where mode is 0: then the image is the smaller one). Extended headers of type FEI1 and FEI2 hold a record a section:
-its fields are companions. Movies of Direct Electron's server (`NAME_movie.mrc` beside `NAME_info.txt`) know their scan, and list its
-positions in `NAME_scan_coordinates.csv`. A file that ends before its last section is an error, one that goes on behind it a warning.
+The sections are the first axis (left out for a single image with ISPG 0). Old files have no `MAP `
+mark: they are recognised by their name and a plausible header. The byte order is that of the
+machine stamp, or the one in which the header is plausible (if both are, as with mode 0, the one
+with the smaller image). Extended headers of type FEI1 and FEI2 hold a record for each section: its
+fields are companions. Movies of Direct Electron's server (`NAME_movie.mrc` beside `NAME_info.txt`)
+know their scan, and list its positions in `NAME_scan_coordinates.csv`. A file that ends before its
+last section is an error, one that goes on behind it a warning.
 
-`.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of anything unpacks everything before and after it (kept in the
-cache while it fits), so unpack large ones once with gunzip.
+`.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of any part unpacks everything (kept
+in the cache while it fits). So unpack large files once with gunzip.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ HEADER = np.dtype(
 )
 MODES = {0: "i1", 1: "i2", 2: "f4", 3: "i2", 4: "c8", 6: "u2", 12: "f2"}  # 3: pairs (re, im); 101: two pixels of 4 bits a byte
 _FEI = np.dtype(
-    {  # a record of an extended header FEI1 or FEI2, as far as it is a companion here; bytes from its start
+    {  # a record of an extended header FEI1 or FEI2: the fields that become companions, in bytes from its start
         "names": ["timestamp", "high_tension", "alpha_tilt", "beta_tilt", "stage_x", "stage_y", "stage_z", "pixel_size_x", "pixel_size_y", "defocus"],
         "formats": ["f8"] * 10,
         "offsets": [12, 84, 100, 108, 116, 124, 132, 156, 164, 220],
@@ -87,8 +91,8 @@ _UNITS = {
     "pixel_size_y": "m",
     "defocus": "m",
 }
-_MOST_RATIO = 2000  # gzip packs at most 1,032 times; bzip2 more, but no real image
-_MOST_AXIS = 1 << 26  # pixels or sections: beyond it a header is garbage
+_MOST_RATIO = 2000  # bytes that a packed byte may hold: 1,032 with gzip; bzip2 can hold more, but not of a real image
+_MOST_AXIS = 1 << 26  # pixels or sections: a header with more is garbled
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 _ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".rec")
 _PACKED = tuple(e + z for e in (".mrc", ".map", ".mrcs") for z in (".gz", ".bz2"))
@@ -104,7 +108,10 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _order(head: bytes) -> Literal["<", ">"] | None:
-    """The byte order in which a header makes sense; where both do, the machine stamp's, without one that of the smaller image."""
+    """Return the byte order in which a header is plausible, None if there is none.
+
+    If both are, the machine stamp decides; without a stamp, the order with the smaller image.
+    """
     stamps: dict[bytes, Literal["<", ">"]] = {b"\x11\x11": ">", b"\x44\x44": "<", b"\x44\x41": "<"}
     found: dict[Literal["<", ">"], int] = {}
     orders: tuple[Literal["<", ">"], ...] = ("<", ">")
@@ -120,13 +127,13 @@ def _order(head: bytes) -> Literal["<", ">"] | None:
 
 
 def _opener(path: str) -> Callable[..., Any] | None:
-    """What unpacks the file, None where it is not packed."""
+    """Return the function that unpacks the file, None if it is not packed."""
     start = read_at(path, 3, short_ok=True)
     return next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
 
 
-def _first(path: str, size: int, at: int, opener: Any) -> bytes:
-    """Bytes of a file, packed or not.
+def _read(path: str, size: int, at: int, opener: Any) -> bytes:
+    """Read bytes of a file, packed or not.
 
     Raises:
         TruncatedSourceError, FormatError: there are fewer, or they do not unpack.
@@ -136,7 +143,7 @@ def _first(path: str, size: int, at: int, opener: Any) -> bytes:
     with open_stream(path) as packed:
         try:
             with opener(packed) as stream:
-                stream.seek(at)  # in small steps; read(n) asks for n bytes of memory, however few there are
+                stream.seek(at)  # in small steps: read(n) allocates n bytes, however few there are
                 got = b"".join(iter(lambda: stream.read(min(size - stream.tell() + at, 1 << 16)), b""))
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise FormatError(f"{path}: does not unpack: {error}") from None
@@ -147,7 +154,7 @@ def _first(path: str, size: int, at: int, opener: Any) -> bytes:
 
 @dataclass(frozen=True)
 class _Unpacked:
-    """A packed file as one block: `skip` bytes of headers, then the pixels."""
+    """Decodes a packed file as one block: `skip` bytes of headers, then the pixels."""
 
     stored: np.dtype
     packing: str
@@ -172,7 +179,7 @@ class _Unpacked:
                 stream.seek(self.skip)
                 while done < len(memory) and (got := stream.readinto(memory[done:])):
                     done += got
-                stream.read(1)  # checks the sum at the end
+                stream.read(1)  # at the end of the file it compares the checksum
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise DecodeError(f"does not unpack: {error}") from None
         if done < len(memory):
@@ -182,7 +189,10 @@ class _Unpacked:
 
 @dataclass(frozen=True)
 class NibbleDecoder:
-    """Pixels of 4 bits, two a byte, the low half first (mode 101); every row starts with a byte of its own."""
+    """Decodes pixels of 4 bits, two a byte, the low half first (mode 101).
+
+    Every row starts with a byte of its own.
+    """
 
     word_bytes: int = 1
     word_pixels: int = 2
@@ -207,7 +217,7 @@ class NibbleDecoder:
 def _layout(
     header: np.void, files: Files, stored: np.dtype | None, start: int, opener: Any, nav: tuple[int, ...]
 ) -> tuple[Layout, Decoder | BlockDecoder, tuple[Absence, ...]]:
-    """Returns (where the pixels are, as [*nav, ny, nx] (pairs: [*nav, ny, nx, 2]); what decodes them; what the file lacks, or has left over)."""
+    """Lay out the pixels as sections [nz, ny, nx] (pairs: [nz, ny, nx, 2])."""
     nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
     path, size = files.paths[0], int(files.sizes[0])
     sig = (ny, nx, 2) if mode == 3 else (ny, nx)
@@ -225,7 +235,7 @@ def _layout(
     nbytes = ny * -(-nx // 2) if stored is None else math.prod(sig) * stored.itemsize
     held = min(nz, max(0, size - start) // nbytes)
     if not held:
-        raise TruncatedSourceError(_ends(path, header, start + nz * nbytes, size))
+        raise TruncatedSourceError(_end_message(path, header, start + nz * nbytes, size))
     if stored is None:
         layout = FrameLayout.of(sig, [held], word_bytes=1, word_pixels=2, payload=nbytes, file_header=start, pieces=whole_frame(sig, [-(-nx // 2) * 2, 1]))
     else:
@@ -233,17 +243,17 @@ def _layout(
     return layout.arranged(nav), NibbleDecoder() if stored is None else PlainDecoder(stored), _absent(header, files, layout, start)
 
 
-def _ends(path: str, header: np.void, end: int, size: int) -> str:
+def _end_message(path: str, header: np.void, end: int, size: int) -> str:
     nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
     looks = "it looks truncated" if size < end else "what is behind them is left out"
     return f"{path}: {nz:,} sections of {nx:,} × {ny:,} pixels (mode {mode}) end at byte {end:,}, the file has {size:,}; {looks}"
 
 
 def _absent(header: np.void, files: Files, layout: FrameLayout, start: int) -> tuple[Absence, ...]:
-    """What a file that is not packed lacks, or has behind its sections."""
+    """Return what a file that is not packed lacks, or has behind its sections."""
     nz, size = int(header["nz"]), int(files.sizes[0])
     end = start + nz * layout.stride
-    said = _ends(files.paths[0], header, end, size)
+    said = _end_message(files.paths[0], header, end, size)
     if layout.stored < nz:
         return (Absence(said, TruncatedSourceError, "shows the sections that are not whole as blank", {"frames_missing": nz - layout.stored}),)
     return (Absence(said, counts={"bytes_left_over": size - end}),) if size > end else ()
@@ -253,11 +263,11 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     files = Files.stat([path])
     path = files.paths[0]
     opener = _opener(path)
-    raw = _first(path, 1024, 0, opener)
+    raw = _read(path, 1024, 0, opener)
     order = _order(raw)
     if order is None:
         values = np.frombuffer(raw, "<i4", 4).tolist()
-        raise FormatError(f"{path}: expected an MRC header; sizes and mode {values} make no sense in either byte order")
+        raise FormatError(f"{path}: expected an MRC header; sizes and mode {values} are not plausible in either byte order")
     header = np.frombuffer(raw, HEADER.newbyteorder(order))[0]
     mode, start, nz = int(header["mode"]), 1024 + int(header["nsymbt"]), int(header["nz"])
     kind = "u1" if mode == 0 and mode0 == "unsigned" else MODES.get(mode)
@@ -284,7 +294,10 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
 
 
 def _scales(header: np.void) -> dict[str, dict[str, Any]]:
-    """Scale of x (columns), y (rows) and z (sections): the unit cell's, along the axis that the header says each one is."""
+    """Return the scale of x (columns), y (rows) and z (sections).
+
+    It is the unit cell's, along the axis that the header assigns to each.
+    """
     found = {}
     for dim, axis in zip(("x", "y", "z"), header["map_axes"].tolist(), strict=True):
         k = axis - 1 if 1 <= axis <= 3 else ("x", "y", "z").index(dim)
@@ -295,7 +308,7 @@ def _scales(header: np.void) -> dict[str, dict[str, Any]]:
 
 
 def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any) -> list[StoredArray]:
-    """Companions from the records of an extended header FEI1 or FEI2."""
+    """Make companions from the records of an extended header FEI1 or FEI2."""
     nz, room = int(header["nz"]), int(header["nsymbt"])
     if bytes(header["exttyp"]) not in (b"FEI1", b"FEI2") or opener is not None or room < nz * _FEI.itemsize:
         return []
@@ -312,13 +325,13 @@ def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[
 
 
 def _de_base(path: str) -> str | None:
-    """What the side files of a Direct Electron movie begin with."""
+    """Return how the names of a Direct Electron movie's side files begin; None for other files."""
     hit = re.fullmatch(r"(.*)_movie\.mrcs?", path, re.I)
     return hit[1] if hit else None
 
 
 def _de_info(path: str) -> dict[str, str]:
-    """`key = value` lines of the `_info.txt` beside a movie; empty where there is none."""
+    """Read the `key = value` lines of the `_info.txt` beside a movie; empty if there is none."""
     base = _de_base(path)
     if base is None or not os.path.isfile(f"{base}_info.txt"):
         return {}
@@ -327,7 +340,10 @@ def _de_info(path: str) -> dict[str, str]:
 
 
 def _de_scan(info: dict[str, str]) -> tuple[int, ...]:
-    """(rows, columns) of the scan, the part of it that was recorded where there is one; (0,) where the file says nothing of a raster."""
+    """Return (rows, columns) of the scan; (0,) if the file says nothing of a raster.
+
+    If only a part of it was recorded, this is that part.
+    """
     for size in ("Scan - ROI Size", "Scan - Size"):
         found = [info.get(f"{size} {axis}", "") for axis in "YX"]
         if all(text.isdecimal() and 0 < int(text) < _MOST_AXIS for text in found):
@@ -337,7 +353,7 @@ def _de_scan(info: dict[str, str]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _MrcTable:
-    """The positions of a scan from lines "y,x", as one block."""
+    """Decodes the positions of a scan from lines "y,x", as one block."""
 
     word_bytes: int = 0
     decode_into = None
@@ -355,7 +371,7 @@ class _MrcTable:
 
 
 def _coordinates(path: str, frames: int) -> list[StoredArray]:
-    """Companion with the scan position of every frame, where a movie was not taken on a raster."""
+    """Make a companion with the scan position of every frame, for movies that were not taken on a raster."""
     base = _de_base(path)
     name = f"{base}_scan_coordinates.csv"
     if base is None or not os.path.isfile(name):
@@ -374,11 +390,11 @@ def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = 
     """Open an MRC file.
 
     Args:
-        mode0: signed (MRC2014) or unsigned: what bytes of mode 0 are
+        mode0: signed (MRC2014) or unsigned: how to read the bytes of mode 0
         sections: name of the first axis; by default z for volumes, frame for images
 
     Raises:
-        FormatError, TruncatedSourceError: the file is not what it should be.
+        FormatError, TruncatedSourceError: the file is garbled or cut.
         OptionError: `mode0` is something else, or several files are named.
     """
     if mode0 not in ("signed", "unsigned"):

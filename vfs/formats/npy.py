@@ -1,7 +1,9 @@
-"""NumPy's .npy, format versions 1 to 3: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+"""Reads NumPy's .npy: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
-One file is one array, in C or Fortran order, of either byte order. Several files of one shape and dtype are stacked along a
-new first axis; files that their numbers say are missing are an error (see `vfs.formats.numbering`). Structured and object arrays are refused.
+Format versions 1 to 3. One file is one array, in C or Fortran order, of either byte order. Several
+files of one shape and dtype are stacked along a new first axis; a gap in the numbers of their names
+means a missing file, which is an error (see `vfs.formats.numbering`). Structured and object arrays
+are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-_MOST = 1 << 20  # bytes a header may have: real ones have some hundred
+_MOST = 1 << 20  # most bytes of a header: real ones have some hundred
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -42,7 +44,7 @@ def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     except Exception as error:  # a garbled header can fail anywhere in numpy's parser
         raise FormatError(f"{path}: the .npy header cannot be understood: {str(error).splitlines()[0]}") from None
     if dtype.hasobject or dtype.kind not in "biufc":
-        raise FormatError(f"{path}: holds {dtype}; expected numbers")
+        raise FormatError(f"{path}: holds elements of dtype {dtype}; expected numbers")
     if any(n < 0 for n in shape) or len(shape) > 32:
         raise FormatError(f"{path}: the .npy header says shape {shape}")
     return shape, fortran, dtype, offset
@@ -52,10 +54,10 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
     """Open .npy files.
 
     Args:
-        sig_ndim: how many of the last axes are a frame; by default two of three or more, else all
+        sig_ndim: how many of the last axes are a frame; by default two, or all if there are fewer
 
     Raises:
-        FormatError: a header is garbled, the dtype is no number, files differ.
+        FormatError: a header is garbled, the elements are not numbers, or files differ.
         TruncatedSourceError: a file is shorter than its header says.
         OptionError: `sig_ndim` does not fit.
     """
@@ -85,7 +87,9 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
     names = nav_dims(len(nav)) + (("y", "x") if k == 2 else ("x",) if k == 1 else tuple(f"sig_{j}" for j in range(k)))
     dims = (("file",) if stacked else ()) + names
     strides = [math.prod(shape[:j]) for j in range(len(shape))]
-    each, sig, pieces = (math.prod(nav), shape[len(nav) :], None) if contiguous else (1, shape, whole_frame(shape, strides))  # axes are interleaved: one frame
+    each, sig, pieces = (
+        (math.prod(nav), shape[len(nav) :], None) if contiguous else (1, shape, whole_frame(shape, strides))
+    )  # Fortran order interleaves all axes: the array is one frame
     row = joined(files.paths, [each] * len(paths))
     held, absent = _held(files, offsets, each, math.prod(sig) * dtype.itemsize, short)
     layout = FrameLayout.of(sig, held, word_bytes=dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces)
@@ -96,7 +100,7 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
 
 
 def _held(files: Files, offsets: Sequence[int], each: int, frame: int, short: Sequence[str]) -> tuple[list[int], tuple[Absence, ...]]:
-    """Whole frames in each file, and what is absent where files are `short`.
+    """Count the whole frames in each file, and say what is absent if files are `short`.
 
     Raises:
         TruncatedSourceError: there is no whole frame.

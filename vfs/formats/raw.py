@@ -1,12 +1,13 @@
-"""Raw binary: equal frames of plain numbers, with or without headers, over any number of files.
+"""Reads raw binary: equal frames of plain numbers, with or without headers, in any number of files.
 
 There is no specification and nothing to detect: the user says what the numbers are::
 
     file:   | file_header | record 0 | record 1 | …
     record: | frame_header | frame: pixels, C order | frame_footer |
 
-Nothing tells whether headers and shape are right but that they come out even: bytes beyond the last whole record of a file, or with
-`running_on=True` of the set, are an error that says what would fit. Only the last record's footer may be missing.
+The only check of headers and shape is that they divide the files evenly. Bytes beyond the last
+whole record of a file (with `running_on=True` of the whole set) are an error, which says what would
+fit. Only the last record's footer may be missing.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-_MOST_TRIED = 4096  # bytes of a frame header that is proposed
-_FAR = 1 << 60  # bytes: more than any file has, and far from where sums overflow
+_MOST_TRIED = 4096  # most bytes of a frame header that is proposed
+_FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
 
 
 def sniff(path: str, head: bytes) -> bool:
-    """Raw data has no mark: it is never detected, only asked for by name."""
+    """Return False: raw data have no mark. They are never detected, only asked for by name."""
     return False
 
 
@@ -49,18 +50,21 @@ def open(
     """Open raw files.
 
     Args:
-        stored_dtype: numpy dtype of the pixels in the file (u2, <f4, >i4 …); where it is not given, `dtype` means this
-        sig_shape: shape of a frame, such as 256,256; the number of frames follows from the files' sizes
-        shape: shape of the whole array instead, navigation axes first; the last two axes are a frame; as many frames must be stored
+        stored_dtype: numpy dtype of the pixels in the file (u2, <f4, >i4 …); where it is not given,
+            `dtype` means this
+        sig_shape: shape of a frame, such as 256,256; the number of frames follows from the files'
+            sizes
+        shape: shape of the whole array instead, navigation axes first; the last two axes are a
+            frame; as many frames must be stored
         file_header: bytes before the first record of every file
         frame_header: bytes before every frame
         frame_footer: bytes after every frame
-        byte_order: little or big; changes that of stored_dtype
-        running_on: frames run on across file borders
+        byte_order: little or big; replaces that of stored_dtype
+        running_on: true if frames run on from the end of a file to the beginning of the next one
 
     Raises:
         OptionError: something is missing or does not fit.
-        FormatError: not one whole frame.
+        FormatError: there is not one whole frame.
         MissingSourceError, SourceError: a file cannot be opened.
     """
     if stored_dtype is None:
@@ -87,10 +91,10 @@ def open(
     size = math.prod(sig) * dtype.itemsize
     record = frame_header + size + frame_footer
     if record >= _FAR:
-        raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file")
+        raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file has")
     heads = (file_header, frame_header, frame_footer)
     if running_on:
-        series = joined(files.paths, np.arange(len(files)))  # counts that differ: where a lost file's frames would be, nothing tells
+        series = joined(files.paths, np.arange(len(files)))  # unequal counts: nothing tells where a lost file's frames would be
         layout = FrameLayout.running_on(
             sig, files.sizes, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer, names=files.paths
         )
@@ -123,10 +127,12 @@ def open(
 
 
 def _left_over(files: Files, heads: tuple[int, int, int], size: int, width: int, running_on: bool) -> tuple[Absence, ...]:
-    """Bytes of the files that belong to no frame.
+    """Return the bytes of the files that belong to no frame.
 
     Args:
-        heads: bytes of the file header, frame header and footer; size: of a frame; width: of a pixel.
+        heads: bytes of the file header, frame header and footer.
+        size: bytes of a frame.
+        width: bytes of a pixel.
     """
     rests = _rests(files.sizes, heads, size, running_on)
     odd = np.flatnonzero(rests)
@@ -146,7 +152,7 @@ def _left_over(files: Files, heads: tuple[int, int, int], size: int, width: int,
 
 
 def _rests(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on: bool) -> np.ndarray:
-    """int64[n], bytes in each file that belong to no record."""
+    """Count the bytes in each file that belong to no record: int64[n]."""
     file_header, frame_header, footer = heads
     record = frame_header + size + footer
     bodies = sizes - file_header
@@ -160,7 +166,7 @@ def _rests(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on
 
 
 def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width: int, running_on: bool) -> list[str]:
-    """Options of which all files come out even: the obvious ones."""
+    """Return options with which all files divide evenly; only the obvious ones are tried."""
     file_header, frame_header, footer = heads
     record = frame_header + size + footer
     fits = []
@@ -179,7 +185,7 @@ def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width:
 
 
 def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
-    """Files without a byte of a frame among others."""
+    """Return the files, among others, that hold not one byte of a frame."""
     empty = np.flatnonzero(files.sizes <= file_header)
     if not len(empty):
         return ()
@@ -188,7 +194,7 @@ def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
 
 
 def _unequal(path: str, shape: tuple[int, ...], stored: int) -> tuple[Absence, ...]:
-    """A shape that holds more or fewer frames than are stored."""
+    """Return the difference between a shape and the number of stored frames."""
     shown = math.prod(shape[:-2])
     if shown == stored:
         return ()

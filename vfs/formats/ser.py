@@ -1,17 +1,22 @@
-"""SER and EMI, files of FEI/Thermo Fisher TIA. There is no public specification; the layout is known from its readers.
+"""Reads SER and EMI, files of FEI/Thermo Fisher TIA.
 
-A `.ser` file holds one signal: elements (images or spectra) of one shape and dtype, at the places that a table says::
+There is no public specification; the layout is known from programs that read it. A `.ser` file
+holds one signal: elements (images or spectra) of one shape and dtype, at the places that a table
+says::
 
-    header | dimensions of the scan | … elements and tags … | offsets of elements [total], offsets of tags [total]
+    header | dimensions of the scan | … elements and tags … | offsets of elements [total], offsets
+    of tags [total]
     element: calibrations | dtype | shape | values, the rows of an image bottom-up
     tag:     id | 0 | seconds since 1970 | [x, y of the beam]
 
-Both tables are as long as elements were allocated (real files; some writers make them as long as there are valid ones).
-All readers turn the rows over, and so does this one (`rows_flipped` in the attributes). Elements that were allocated and
-never written (valid < total: it was stopped) read as 0, or shorten a series, with a warning. Time stamps are the companion `timestamp`.
+In real files both tables have an entry for each element that was allocated; some writers only write
+the valid ones. All known programs turn the rows over, and so does this one (`rows_flipped` in the
+attributes). If a scan was stopped (valid < total), elements that were never written read as 0; a
+series is shorter then. Both give a warning. Time stamps are the companion `timestamp`.
 
-An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts; it names the set. One that is missing
-between them is a warning: each is a signal of its own.
+An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts; it
+names the set. Each of these is a signal of its own: if one is missing between them, that is a
+warning.
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ CALIBRATION = np.dtype([("offset", "<f8"), ("delta", "<f8"), ("element", "<i4")]
 DTYPES = {1: "<u1", 2: "<u2", 3: "<u4", 4: "<i1", 5: "<i2", 6: "<i4", 7: "<f4", 8: "<f8", 9: "<c8", 10: "<c16"}
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
-_MOST = 1 << 28  # elements: beyond it a header is garbage
+_MOST = 1 << 28  # elements: a header with more is garbled
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -58,7 +63,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _SerSeries:
-    """What the header of a .ser file says: scan shape, slowest axis first, with its calibrations, and where everything is."""
+    """The header of a .ser file: scan shape, slowest axis first, its calibrations, and all offsets."""
 
     header: np.void
     nav: tuple[int, ...]
@@ -79,13 +84,15 @@ def _series(path: str, size: int) -> _SerSeries:
     count, valid = int(header["total_elements"]), int(header["valid_elements"])
     ndim = int.from_bytes(read_at(path, 4, HEADER.itemsize + width), "little")
     if valid > count or count > _MOST or valid < 1 or ndim > 16:
-        raise FormatError(f"{path}: expected at least one valid element and a sane scan, the header says {valid:,} of {count:,} elements in {ndim} dimensions")
+        raise FormatError(
+            f"{path}: expected at least one valid element and at most 16 scan axes, the header says {valid:,} of {count:,} elements in {ndim} dimensions"
+        )
     nav, axes = _scan(path, HEADER.itemsize + width + 4, ndim)
-    if int(np.prod(nav, dtype=object)) != count:  # a scan that TIA describes otherwise: one axis of all elements
+    if int(np.prod(nav, dtype=object)) != count:  # TIA describes this scan in another way: show one axis of all elements
         nav, axes = (count,), axes[-1:] if ndim == 1 else []
     if len(nav) == 1:  # a series that was stopped is shorter; a scan that was stopped keeps its shape
         nav = (valid,) if valid > 1 else ()
-    if table < HEADER.itemsize or table + width * valid > size:  # it lies at the end: without it nothing can be shown
+    if table < HEADER.itemsize or table + width * valid > size:  # the table lies at the end: without it nothing can be shown
         raise TruncatedSourceError(
             f"{path}: the offsets of {valid:,} elements should end at byte {table + width * valid:,}, the file has {size:,}; it looks truncated"
         )
@@ -96,14 +103,14 @@ def _series(path: str, size: int) -> _SerSeries:
 
 
 def _are_tags(path: str, offsets: np.ndarray, count: int, size: int) -> bool:
-    """True where time tags lie at these offsets."""
+    """Return True if time tags lie at these offsets."""
     if len(offsets) != count or int(offsets.min()) < HEADER.itemsize or int(offsets.max()) + 8 > size:
         return False
     return int.from_bytes(read_at(path, 2, int(offsets[0])), "little") in (0x4152, 0x4142)
 
 
 def _scan(path: str, at: int, ndim: int) -> tuple[tuple[int, ...], list[dict[str, Any]]]:
-    """Shape and calibrations of the scan; in the file its fast axis comes first."""
+    """Read shape and calibrations of the scan, slowest axis first; in the file the fast axis comes first."""
     sizes, axes = [], []
     for _ in range(ndim):
         raw = read_at(path, 24, at)
@@ -125,13 +132,13 @@ def _scan(path: str, at: int, ndim: int) -> tuple[tuple[int, ...], list[dict[str
 
 
 def _calibrated(calibration: np.void, units: str) -> dict[str, Any]:
-    """Scale, offset of element 0 and units of an axis."""
+    """Return scale, offset of element 0 and unit of an axis."""
     scale = float(calibration["delta"])
     return {"scale": scale, "offset": float(calibration["offset"]) - scale * int(calibration["element"]), "unit": units}
 
 
 def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
-    """What every element is, after a look at all of them.
+    """Return what every element is, after checking all of them.
 
     Returns: (dtype, shape, calibrations of its axes, bytes before its values).
 
@@ -194,14 +201,14 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
         found.append(stamps)
     total, valid = int(series.header["total_elements"]), len(series.offsets)
     if valid < total:
-        said = f"{path}: elements for {total:,} were allocated, {valid:,} are stored: it was stopped"
+        said = f"{path}: {total:,} elements were allocated, {valid:,} are stored: the acquisition was stopped"
         absent = (Absence(said, counts={"frames_missing": total - valid}),)
         found = [altered(one, absent=absent) for one in found]
     return found
 
 
 def _metadata(path: str) -> dict[str, Any]:
-    """What the XML of an .emi file says of the microscope."""
+    """Return what the XML of an .emi file says of the microscope."""
     text = read_side_file(path)
     found: dict[str, Any] = {}
     for n, part in enumerate(re.findall(rb"<ObjectInfo>.*?</ObjectInfo>", text, re.S)):
@@ -216,10 +223,12 @@ def _metadata(path: str) -> dict[str, Any]:
 
 
 def open(paths: Sequence[str]) -> list[StoredArray]:
-    """Open a .ser file, or all that an .emi file names (`1/data`, `2/data` … where there are several).
+    """Open a .ser file, or all that an .emi file names.
+
+    Several files are `1/data`, `2/data` ….
 
     Raises:
-        FormatError, TruncatedSourceError: a file is not what it should be.
+        FormatError, TruncatedSourceError: a file is garbled or cut.
         MissingSourceError: an .emi file has no .ser beside it.
     """
     lost = Lost()
@@ -242,4 +251,4 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
 
 
-FORMAT = Format("ser", (".ser", ".emi"), "https://www.thermofisher.com", "FEI/Thermo Fisher TIA images and spectra", sniff, open, leads=(".emi",))
+FORMAT = Format("ser", (".ser", ".emi"), "https://www.thermofisher.com", "FEI/Thermo Fisher TIA images and spectra", sniff, open, index_extensions=(".emi",))

@@ -1,13 +1,16 @@
-"""TVIPS, the stream files of TVIPS cameras (EMplified, EM-Scan): `<base>_000.tvips`, `<base>_001.tvips`, …
+"""Reads TVIPS, the stream files of TVIPS cameras (EMplified, EM-Scan).
 
-No public specification; the facts are those of its readers. Everything is little endian. File _000 begins with a header of the
-series; then, in all files, records follow each other, none of which runs across a file::
+A set is `<base>_000.tvips`, `<base>_001.tvips`, … There is no public specification; the facts come
+from programs that read it. Everything is little endian. File _000 begins with a header of the
+series; then, in all files, records follow each other. No record runs on into the next file::
 
     series header: 256 bytes, file _000 only
-    record:        frame header (12 bytes in version 1, `frame_header_bytes` in version 2) | image, Y × X of 8 or 16 bits
+    record:        frame header (12 bytes in version 1, `frame_header_bytes` in version 2) | image,
+        Y × X of 8 or 16 bits
 
-The fields of the frame headers are companions. Where they hold scan positions (version 2, 76 bytes or more), the start of the
-scan and its shape follow from them, across files: it starts at the frame (0, 0) that (1, 0) follows; a row ends where y changes.
+The fields of the frame headers are companions. If they hold scan positions (version 2, 76 bytes or
+more), the start of the scan and its shape follow from them, across files: it starts at a frame (0,
+0) followed by (1, 0); a row ends where y changes.
 """
 
 from __future__ import annotations
@@ -66,15 +69,15 @@ FIELDS = (
     ("scan_position_y", "<f4", 72, "scan steps"),
 )
 _AT = {name: at for name, _, at, _ in FIELDS}
-_LOOK = 4096  # frames among which a scan has to start
+_LOOK = 4096  # frames read at once; a scan has to start among the first so many
 _LONGEST_ROW = 1 << 16  # frames
-_MOST_BLANK = 1_000_000  # frames that may be missing between files
+_MOST_BLANK = 1_000_000  # most frames that may be missing between files
 _BLANK = "shows these frames as blank"
 _NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
 
 
 def sniff(path: str, head: bytes) -> bool:
-    """The header of a series; later files of one have no mark but their names."""
+    """Return True for the header of a series; its later files have no mark but their names."""
     if len(head) < HEADER.itemsize:
         return False
     hit = _NUMBER.search(path)
@@ -85,8 +88,12 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
-    """The files of the set in order, the one with the header of the series first; and those that are missing between them, where one file
-    names the set.
+    """Find the files of a set, in order.
+
+    The first one has the header of the series. Missing files are known only if one file names the
+    set.
+
+    Returns: (files, those that are missing between them).
 
     Raises:
         MissingSourceError: the first file, or the one that is named, is missing.
@@ -122,10 +129,11 @@ def _header(path: str) -> np.void:
 
 
 class _FrameHeaders:
-    """Values of one field of the frame headers, read for the frames that are asked for.
+    """Reads one field of the frame headers, for the frames that are asked for.
 
     Args:
-        layout: of all frames; paths: the files.
+        layout: of all frames.
+        paths: the files.
     """
 
     def __init__(self, layout: FrameLayout, paths: Sequence[str]) -> None:
@@ -133,7 +141,13 @@ class _FrameHeaders:
         self.paths = paths
 
     def read(self, first: int, last: int, at: int, size: int) -> bytes:
-        """`size` bytes from byte `at` of each of the frames `first` to `last` (half-open), one after the other; 0 of those that are missing."""
+        """Read `size` bytes from byte `at` of the header of each frame, one after the other.
+
+        Bytes of missing frames are 0.
+
+        Args:
+            first, last: the frames, half-open.
+        """
         found: list[bytes] = []
         places = self.layout.locate(np.arange(first, last))
         ends = [*(np.flatnonzero(np.diff(places[:, 0])) + 1).tolist(), len(places)]
@@ -157,16 +171,16 @@ class _FrameHeaders:
         return b"".join(found)
 
     def positions(self, first: int, last: int) -> np.ndarray:
-        """float32[n, 2], scan x and y of the frames."""
+        """Return scan x and y of the frames, float32[n, 2]."""
         return np.frombuffer(self.read(first, last, _AT["scan_position_x"], 8), "<f4").reshape(-1, 2)
 
     def rotator(self, first: int, last: int) -> np.ndarray:
-        """int64[n], rotator index of the frames."""
+        """Return the rotator index of the frames, int64[n]."""
         return np.frombuffer(self.read(first, last, _AT["rotator_index"], 4), "<u4").astype(np.int64)
 
 
 def _by_position(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
-    """(first frame, scan shape) from the scan positions; None where they show no scan row by row."""
+    """Find (first frame, scan shape) by the scan positions; None if they do not go row by row."""
     seen = headers.positions(0, min(frames, _LOOK))
     starts = np.flatnonzero((seen[:-1] == 0).all(axis=1) & (seen[1:] == (1, 0)).all(axis=1))
     if not len(starts):
@@ -183,13 +197,16 @@ def _by_position(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, i
 
 
 def _by_rotator(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
-    """(first frame, scan shape) from the rotator index, which counts the positions of a square scan from 1; None where it does not."""
+    """Find (first frame, scan shape) by the rotator index; None if that is not possible.
+
+    The index counts the positions of a square scan from 1.
+    """
     seen = headers.rotator(0, min(frames, _LOOK))
     starts = np.flatnonzero((seen[:-1] == 1) & (seen[1:] == 2))
     if not len(starts):
         return None
     start = int(starts[0])
-    low, high = 2, frames - start  # frames that certainly, and perhaps, count
+    low, high = 2, frames - start  # frames that are counted for certain, and perhaps
     while low < high:
         middle = (low + high + 1) // 2
         if int(headers.rotator(start + middle - 1, start + middle)[0]) == middle:
@@ -201,8 +218,11 @@ def _by_rotator(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, in
 
 
 def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
-    """Frames that are missing in front of the first one of each file, int64[n]: by the counter in the frame headers, where it counts them and
-    a file is missing or was cut there."""
+    """Count the frames that are missing in front of each file's first one: int64[n].
+
+    This uses the counter in the frame headers, if it counts frames there and a file is missing or
+    was cut.
+    """
     gaps = np.zeros(len(files), np.int64)
     if len(files) == 1:
         return gaps
@@ -221,7 +241,7 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
 
 
 def _absences(files: Files, lost: series.Lost, counts: np.ndarray, rests: np.ndarray, gaps: np.ndarray, record: int) -> tuple[Absence, ...]:
-    """What the files lack."""
+    """Return what the files lack."""
     found, missing = [], int(gaps.sum())
     holes = series.holes((gaps.cumsum() + counts.cumsum() - counts).tolist(), counts.tolist())
     frames = f", with {series.ranges(holes)}" if holes else ""
@@ -235,13 +255,13 @@ def _absences(files: Files, lost: series.Lost, counts: np.ndarray, rests: np.nda
     if missing and not lost.count:
         k = int(np.flatnonzero(gaps)[0])
         what = "is" if missing == 1 else "are"
-        said = f"{files.paths[k - 1]}: ends too early, {os.path.basename(files.paths[k])} does not follow on it: {series.ranges(holes)} {what} missing"
+        said = f"{files.paths[k - 1]}: ends too early, before {os.path.basename(files.paths[k])} begins: {series.ranges(holes)} {what} missing"
         found.append(Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": missing}))
     return tuple(found)
 
 
 def _unfinished(headers: _FrameHeaders, path: str, start: int, nav: tuple[int, int], frames: int) -> tuple[Absence, ...]:
-    """Frames of a row that the scan did not finish; those behind the scan are no loss."""
+    """Return the frames of a row that the scan did not finish. Frames recorded after the scan are no loss."""
     end = start + nav[0] * nav[1]
     if end >= frames or not (headers.positions(end, end + 1) == (0, nav[0])).all():
         return ()
@@ -254,13 +274,15 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     """Open TVIPS files.
 
     Args:
-        scan: where the scan's start and shape come from: "position" (scan positions in the frame headers), "rotator" (their rotator
-            index, square scans only) or "none"; where nothing is found, frames are one axis; sync_offset counts from the start found
+        scan: where the scan's start and shape come from: "position" (scan positions in the frame
+            headers), "rotator" (their rotator index, square scans only) or "none". If nothing is
+            found, frames are one axis. sync_offset counts from the start that was found
 
     Raises:
         FormatError: a header is garbled.
         TruncatedSourceError: there is not one whole frame.
-        MissingSourceError: the first file of the series is missing, or others, and nothing tells how many frames they held.
+        MissingSourceError: files of the series are missing: the first one, or others if nothing
+            tells how many frames they held.
         OptionError: `scan` is none of the three.
     """
     if scan not in ("position", "rotator", "none"):
@@ -284,7 +306,7 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap)
     gaps = _gaps(files, counts, layout)
     if lost.count and not gaps.any():
-        raise MissingSourceError(f"{files.paths[0]}: {lost}, and the others do not tell with how many frames")
+        raise MissingSourceError(f"{files.paths[0]}: {lost}, and the other files do not tell how many frames they held")
     if gaps.any():
         first = gaps.cumsum() + counts.cumsum() - counts
         layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap, first=first)

@@ -1,6 +1,7 @@
-"""Descriptions, `*.vfs.json`: where the elements are, said by a person. There is no specification but this one.
+"""Reads descriptions, `*.vfs.json`, in which a person says where the elements are.
 
-A description is one JSON object. It names its version (`"vfs": 1`) and is of one of five kinds::
+This is their only specification. A description is one JSON object. It names its version (`"vfs":
+1`) and is of one of five kinds::
 
     {"vfs": 1, "dtype": "<u2", "shape": [40, 300, 600], "dims": ["t", "y", "x"], "files": ["part0.bin", "part1.bin"],
      "blocks": [{"file": 0, "offset": 4096, "origin": [0, 0, 0], "shape": [1, 100, 200]}, …]}
@@ -9,36 +10,46 @@ A description is one JSON object. It names its version (`"vfs": 1`) and is of on
     {"vfs": 1, "format": "mib", "files": ["scan.hdr"], "options": {"nav_shape": [256, 256]}}     how a set is opened
     {"vfs": 1, "files": […], "arrays": {"data": {"dtype": …, "frames": …}, "time": {…, "companion": true}}}
 
-Every array (of the first three kinds, and each of `arrays`):
+Every array (of the first three kinds, and each of `arrays`) has:
 
-- `dtype`, with its byte order; `shape`, slowest axis first, navigation axes before those of a frame; `files`, counted from 0.
-- `dims`: a name per axis. `sig_ndim`: how many of the last axes are a frame (two of three or more, else all).
-- `fill_value`: what places without data read as, 0 by default ("NaN", "Infinity", "-Infinity"; [real, imaginary]).
-- `attributes`: any metadata, shown as the attribute `vfs`; `conventions`: attributes that stand beside it (`units`).
-- `companion`: true for what stands beside an array, such as time stamps; only within `arrays`.
+- `dtype`, with its byte order; `shape`, slowest axis first, navigation axes before those of a
+  frame; `files`, counted from 0.
+- `dims`: a name per axis. `sig_ndim`: how many of the last axes are a frame (by default two, or all
+  if there are fewer).
+- `fill_value`: what places without data read as, 0 by default ("NaN", "Infinity", "-Infinity";
+  [real, imaginary]).
+- `attributes`: any metadata, shown as the attribute `vfs`; `conventions`: attributes that stand
+  beside it (`units`).
+- `companion`: true for an array that stands beside another one, such as time stamps; only within
+  `arrays`.
 
-`blocks`: boxes of elements in C order, each with `file`, `offset` (bytes), `origin` and `shape` (elements). They may have any shape
-and place and need not form a grid, but may not overlap. A block may have a `byte_order` ("little", "big") of its own, a `codec`
-(a numcodecs configuration such as `{"id": "zlib"}`, a list of them in the order of encoding, or null), and `nbytes`, what it
-has in the file (by default, with a codec, all up to the end of the file). For all blocks of an array: `codec`;
-`stored_shape`, if all are stored in this shape and those at the edges stick out of the array; `encodings`, see `tables`.
+`blocks`: boxes of elements in C order, each with `file`, `offset` (bytes), `origin` and `shape`
+(elements). They may have any shape and place and need not form a grid, but may not overlap. A block
+may have a `byte_order` ("little", "big") of its own, a `codec` (a numcodecs configuration such as
+`{"id": "zlib"}`, a list of them in the order of encoding, or null), and `nbytes`, its length in the
+file (with a codec it is by default all up to the end of the file). For all blocks of an array:
+`codec`; `stored_shape`, if all are stored in this shape and those at the edges stick out of the
+array; `encodings`, see `tables`.
 
-`frames`: each is `header` bytes, the elements of the last `sig_ndim` axes in C order, `footer` bytes; the first one begins at byte `first`
-of its file. `per_file`: how many a file has (by default as many as it has room for); `first_frame`: the number of the first one in
-each file, where some are missing; `file`: the file of each entry, if not one entry a file. `first` and `per_file` are one number or a
-list, an entry each. `stored`: how many frames there are in all, if fewer than in `shape` (the others are blank). `running_on`:
-frames run on across the borders of files. `sync_offset`: frames to skip, negative: blank ones first. `payload`: bytes of a frame, if
-it has more than its elements; `pieces`: boxes of the frame with `origin`, `shape`, `strides` and `first` (elements), where it is
-not stored in C order.
+`frames`: each is `header` bytes, the elements of the last `sig_ndim` axes in C order, `footer`
+bytes; the first one begins at byte `first` of its file. `per_file`: how many a file has (by default
+as many as it has room for); `first_frame`: the number of each file's first frame, if frames are
+missing between files; `file`: the file of each entry, if there is not one entry per file. `first`
+and `per_file` are one number, or a list with an entry each. `stored`: how many frames there are in
+all, if fewer than in `shape` (the others are blank). `running_on`: frames run on across the borders
+of files. `sync_offset`: frames to skip; negative: blank ones first. `payload`: bytes of a frame, if
+it has more than its elements; `pieces`: boxes of the frame with `origin`, `shape`, `strides` and
+`first` (elements), if it is not stored in C order.
 
-`format`: `options` are those of the format and what `vfs.open` takes for every format. What is asked for on opening the description
-has precedence over what it says.
+`format`: `options` are those of the format, and those that `vfs.open` takes for every format.
+Options given when the description is opened take precedence over these.
 
-A file that is missing or ends before what the description says is an error; with `allow_incomplete` what it should hold is blank, where
+A file that is missing or ends too early is an error. With `allow_incomplete` its part is blank, if
 `per_file`, `first_frame`, files of one size, or the places of blocks say where the rest belongs.
 
-Names of files are relative to the folder of the description and may not leave it, unless it is opened with `follow_outside`.
-Mistakes are told with file and place: `x.vfs.json: blocks[17].shape: …`.
+Names of files are relative to the folder of the description and may not leave it, unless it is
+opened with `follow_outside`. Messages name the file and the place in it: `x.vfs.json:
+blocks[17].shape: …`.
 """
 
 from __future__ import annotations
@@ -76,7 +87,7 @@ def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
     """Open a description.
 
     Raises:
-        FormatError: it is not what a description should be; the message names the place.
+        FormatError: it is not a valid description; the message names the place.
         OutsideError: it names a file outside of its folder.
         SourceError: it or a file that it names is missing or cannot be read.
         OptionError: several descriptions at once.
@@ -89,14 +100,17 @@ def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
     if kind == "format":
         return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
     if kind == "arrays":
-        return [_noted(array, paths[0]) for array in _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)]
+        return [_with_recorded_absence(array, paths[0]) for array in _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)]
     members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.OPTIONAL[:-1], *_OWN[kind], "group_attributes"))
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
-    return [_noted(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])]
+    return [_with_recorded_absence(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])]
 
 
-def _noted(array: StoredArray, path: str) -> StoredArray:
-    """An array with what the set lacked that the description was written of: it says where the rest is, and how much is not there."""
+def _with_recorded_absence(array: StoredArray, path: str) -> StoredArray:
+    """Add to an array what was missing of the set from which the description was written.
+
+    The description records that in the attribute `incomplete`.
+    """
     counts = array.attrs.get("incomplete")
     if not isinstance(counts, dict) or not counts or not all(type(n) is int and n > 0 for n in counts.values()):
         return array
@@ -107,7 +121,7 @@ def _noted(array: StoredArray, path: str) -> StoredArray:
 
 
 def _kind(value: Value, kinds: Sequence[str]) -> str:
-    """Which of `kinds` a description or an array is; the version is checked where there is one."""
+    """Return which of `kinds` a description or an array is. Checks the version if it has one."""
     if not isinstance(value.value, dict):
         value.expected("an object {…}")
     if "vfs" in value.value and kinds is _KINDS:
@@ -121,7 +135,7 @@ def _kind(value: Value, kinds: Sequence[str]) -> str:
 
 
 def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[StoredArray]:
-    """Arrays under their paths."""
+    """Make the arrays of `arrays`."""
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
     shared = folder.files(members["files"]) if "files" in members else None
     if not members["arrays"].metadata():
@@ -153,11 +167,11 @@ def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
 def _array(
     path: str, kind: str, members: Mapping[str, Value], folder: DescribedFolder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
 ) -> StoredArray:
-    """An array; `lost` are the files that are missing."""
+    """Make an array; `lost` says which files are missing."""
     common = arrays.common(members)
     made = frames_array(path, common, members, files, lost, group) if kind == "frames" else blocks_array(path, common, members, folder, files, lost, group)
     sources = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
-    said = Files.stat(sources)  # where these change, the data are others
+    said = Files.stat(sources)  # if the description or its table changes, so do the data
     sizes, times, ctimes = (np.concatenate([getattr(each, name) for each in (files, said)]) for name in ("sizes", "times", "ctimes"))
     every = Files(files.paths + said.paths, sizes, times, said.boundary, ctimes)
     return replace(made, files=every)

@@ -1,4 +1,4 @@
-"""What every array of a description says, however its elements lie: dtype, shape, names, fill value, metadata."""
+"""Checks what every array of a description says: dtype, shape, names, fill value, metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vfs.model.stored import Files, StoredArray, nav_dims
 
 REQUIRED = ("dtype", "shape")
 OPTIONAL = ("dims", "sig_ndim", "fill_value", "attributes", "conventions", "companion")
-MOST_AXES = 32  # what the oldest numpy that we support has
+MOST_AXES = 32  # as many as the oldest numpy that we support can have
 _OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the tree writes itself
 
 
@@ -27,9 +27,11 @@ class Common:
 
     Attributes:
         dtype: in the files, with byte order.
-        shape: elements per axis; dims: a name per axis; sig_ndim: how many of the last axes are a frame.
+        shape: elements per axis.
+        dims: a name per axis.
+        sig_ndim: how many of the last axes are a frame.
         fill: what places without data read as, a Python number that `dtype` holds.
-        attributes, conventions: see `vfs.model.stored.Dataset`.
+        attributes, conventions, companion: see `vfs.model.stored.StoredArray`.
     """
 
     dtype: np.dtype
@@ -50,7 +52,7 @@ class Common:
         group: Mapping[str, Any],
         block: tuple[int, ...] = (),
     ) -> StoredArray:
-        """The array as the engine wants it; `group` are attributes of the root group."""
+        """Make the array for the engine; `group` are attributes of the root group."""
         return StoredArray(
             path,
             files,
@@ -72,7 +74,7 @@ def common(members: Mapping[str, Value]) -> Common:
     """Check what all kinds of arrays share.
 
     Raises:
-        FormatError: a member is not what it should be.
+        FormatError: a member is not valid.
     """
     stored = dtype(members["dtype"])
     sizes = members["shape"].integers()
@@ -99,7 +101,7 @@ def common(members: Mapping[str, Value]) -> Common:
 
 
 def dtype(value: Value) -> np.dtype:
-    """A dtype of numbers from its name: "<u2", ">f4", "uint16", …"""
+    """Parse the name of a dtype of numbers: "<u2", ">f4", "uint16", …"""
     name = value.text()
     if re.fullmatch(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)|bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)", name) is None:
         value.expected("a dtype such as <u2, >i4, <f4, uint8, bool or complex64")
@@ -121,7 +123,10 @@ def _dims(members: Mapping[str, Value], ndim: int, sig_ndim: int) -> tuple[str, 
 
 
 def _fill(value: Value, stored: np.dtype) -> Any:
-    """A fill value: a number that the dtype holds; "NaN", "Infinity" and "-Infinity" for floats, [real, imaginary] for complex."""
+    """Parse a fill value, a number that the dtype holds.
+
+    Floats may also be "NaN", "Infinity" and "-Infinity", complex numbers are [real, imaginary].
+    """
     if stored.kind == "c":
         parts = value.items() if isinstance(value.value, list) else [value, value.inside("imaginary", 0)]
         if len(parts) != 2:

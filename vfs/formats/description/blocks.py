@@ -1,7 +1,7 @@
-"""Blocks of any shape at any place: from a list in the description or from a table to a `BlockLayout`.
+"""Turns blocks of any shape at any place, from a list or a table, into a `BlockLayout`.
 
-Blocks in plain bytes of one byte order are read as ranges, any part of one for itself. As soon as one block has a codec or another
-byte order, all are decoded as wholes, each by its own decoder.
+If all blocks are plain bytes of one byte order, any part of a block can be read by itself. As soon
+as one block has a codec or another byte order, all are decoded as wholes, each by its own decoder.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _KEYS = (*_REQUIRED, "codec", "byte_order", "nbytes")
 
 @dataclass(frozen=True, eq=False)
 class MixedDecoder:
-    """Blocks that do not all decode alike.
+    """Decodes blocks that do not all decode alike.
 
     Attributes:
-        decoders: one for each kind of block, all of one dtype but for the byte order.
+        decoders: one for each kind of block; their dtypes differ at most in byte order.
         which: int64[n], the decoder of block n.
     """
 
@@ -52,14 +52,14 @@ class MixedDecoder:
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Blocks as columns, and where a message finds them.
+    """Blocks as columns, and what messages need to name them.
 
     Attributes:
-        file, offset, nbytes, encoding: int64[n]; nbytes is -1 where nothing is said.
+        file, offset, nbytes, encoding: int64[n]; nbytes is -1 if not given.
         origin, shape: int64[n, ndim].
-        source: the list, or the name of the table, as it stands in the description.
+        source: the list, or the name of the table, in the description.
         table: path of the table, or None.
-        decoders: what `encoding` counts.
+        decoders: the decoders that `encoding` counts.
     """
 
     file: np.ndarray
@@ -76,12 +76,15 @@ class _Blocks:
         return len(self.file)
 
     def refuse(self, bad: np.ndarray, column: str, message: str) -> None:
-        """Raise for the first block where `bad` (bool[n] or bool[n, ndim]) is True; `{…}` in the message are columns of that block."""
+        """Raise for the first block where `bad` (bool[n] or bool[n, ndim]) is True.
+
+        `{…}` in the message are columns of that block.
+        """
         if bad.any():
             raise FormatError(self.line(bad, column, message))
 
     def line(self, bad: np.ndarray, column: str, message: str) -> str:
-        """A message on the first block where `bad` is True."""
+        """Return a message on the first block where `bad` is True."""
         rows = bad.any(axis=1) if bad.ndim == 2 else bad
         i = int(np.argmax(rows))
         axis = f"_{int(np.argmax(bad[i]))}" if bad.ndim == 2 and self.table else ""
@@ -90,7 +93,7 @@ class _Blocks:
         return f"{self.source.file}: {where}: {message.format(**values)}"
 
     def those(self, keep: np.ndarray) -> _Blocks:
-        """Some of the blocks."""
+        """Return only some of the blocks."""
         columns = {name: getattr(self, name)[keep] for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")}
         return replace(self, **columns)
 
@@ -98,16 +101,16 @@ class _Blocks:
 def blocks_array(
     path: str, common: Common, members: Mapping[str, Value], folder: DescribedFolder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
 ) -> StoredArray:
-    """The array of a description with `blocks` or a `table`; `lost` are the files that are missing.
+    """Make the array of a description with `blocks` or a `table`; `lost` says which files are missing.
 
     Raises:
-        FormatError: a block is not what it should be, or lies outside of the array, or overlaps another one.
+        FormatError: a block is not valid, lies outside of the array, or overlaps another one.
         TruncatedSourceError: files end before all of the blocks do.
         SourceError: a table cannot be read.
     """
     pitch = _pitch(members, common)
-    blocks = _listed(members, common) if "blocks" in members else _tabled(members, common, folder)
-    found, cut = _checked(blocks, common, files, pitch)
+    blocks = _from_list(members, common) if "blocks" in members else _from_table(members, common, folder)
+    found, cut = _check_blocks(blocks, common, files, pitch)
     used = np.unique(found.encoding)
     plain = all(not found.decoders[k].codec and found.decoders[k].stored == found.decoders[used[0]].stored for k in used.tolist())
     try:
@@ -143,8 +146,12 @@ def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
     return pitch
 
 
-def _checked(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]) -> tuple[_Blocks, tuple[Absence, ...]]:
-    """The blocks that are there, with `nbytes` filled in, and what is said of those beyond the ends of their files (not of missing files)."""
+def _check_blocks(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]) -> tuple[_Blocks, tuple[Absence, ...]]:
+    """Check blocks and fill in `nbytes`.
+
+    Returns: (the blocks that exist, what is absent of those beyond the ends of their files). Blocks
+        of missing files are left out without a word: `lost` tells of them.
+    """
     blocks.refuse((blocks.file < 0) | (blocks.file >= len(files)), "file", f"there are {len(files)} files, counted from 0; found {{file}}")
     blocks.refuse(blocks.offset < 0, "offset", "expected a number of bytes, 0 or more, found {offset}")
     blocks.refuse(blocks.origin < 0, "origin", "expected elements from the start of the array, 0 or more, found {origin}")
@@ -178,18 +185,18 @@ def _checked(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ..
     return there, (Absence(said, TruncatedSourceError, "shows blocks that are not whole as blank", {"blocks_missing": int(cut.sum())}),)
 
 
-def _listed(members: Mapping[str, Value], common: Common) -> _Blocks:
-    """Blocks from the list in the description."""
+def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
+    """Read the blocks from the list in the description."""
     source = members["blocks"]
     given = source.value
     if not isinstance(given, list):
         source.expected("a list of blocks")
     ndim = len(common.shape)
     numbers = _numbers(given, ndim)
-    if numbers is None:  # slowly, to say what is wrong
+    if numbers is None:  # something is wrong: go through them one by one to say what
         numbers = np.array([_one(block, ndim) for block in source.items()], np.int64).reshape(-1, 3 + 2 * ndim)
     if "encodings" in members:
-        members["encodings"].fail("encodings belong to a table; blocks say their codec and byte_order themselves")
+        members["encodings"].fail("encodings belong to a table; blocks in a list have their own codec and byte_order")
     default = _codec(members.get("codec"))
     kinds: dict[str, int] = {}
     decoders: list[CodecDecoder] = []
@@ -206,7 +213,10 @@ def _listed(members: Mapping[str, Value], common: Common) -> _Blocks:
 
 
 def _numbers(blocks: list[Any], ndim: int) -> np.ndarray | None:
-    """int64[n, 3 + 2 * ndim] of (file, offset, nbytes, origin, shape), or None where a block is not as it should be."""
+    """Return (file, offset, nbytes, origin, shape) of blocks, int64[n, 3 + 2 * ndim].
+
+    None if a block is not valid.
+    """
     keys = set(_KEYS)
     try:
         if not all(type(b) is dict and keys.issuperset(b) and len(b["origin"]) == ndim == len(b["shape"]) and b.get("nbytes", 0) >= 0 for b in blocks):
@@ -224,8 +234,8 @@ def _one(block: Value, ndim: int) -> list[int]:
     return [members["file"].integer(), members["offset"].integer(), nbytes, *places]
 
 
-def _tabled(members: Mapping[str, Value], common: Common, folder: DescribedFolder) -> _Blocks:
-    """Blocks from a table."""
+def _from_table(members: Mapping[str, Value], common: Common, folder: DescribedFolder) -> _Blocks:
+    """Read the blocks from a table."""
     source = members["table"]
     path = folder.existing(source)
     ndim = len(common.shape)
@@ -249,7 +259,7 @@ def _tabled(members: Mapping[str, Value], common: Common, folder: DescribedFolde
 
 
 def _decoder(members: Mapping[str, Value], dtype: np.dtype, default: tuple[Any, ...]) -> CodecDecoder:
-    """The decoder of blocks that name a `codec` and a `byte_order`, or do not."""
+    """Return the decoder of blocks that may name a `codec` and a `byte_order`."""
     if "byte_order" in members:
         order = members["byte_order"]
         if order.value not in ("little", "big", "<", ">"):
@@ -259,7 +269,10 @@ def _decoder(members: Mapping[str, Value], dtype: np.dtype, default: tuple[Any, 
 
 
 def _codec(value: Value | None) -> tuple[Any, ...]:
-    """numcodecs configurations in the order of encoding: one object, a list of them, or null for plain bytes."""
+    """Check numcodecs configurations and return them in the order of encoding.
+
+    Given are one object, a list of them, or null for plain bytes.
+    """
     if value is None or value.value is None:
         return ()
     given = value.items() if isinstance(value.value, list) else [value]

@@ -1,4 +1,4 @@
-"""Equal frames one after the other, in files that each begin with some bytes that are none: from `frames` to a `FrameLayout`."""
+"""Turns `frames` into a `FrameLayout`: equal frames one after the other, behind a header of each file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from vfs.model.stored import Absence, Files, StoredArray
 _OPTIONAL = ("header", "footer", "first", "per_file", "first_frame", "file", "payload", "pieces", "running_on", "stored", "sync_offset")
 _NOT_RUNNING_ON = ("per_file", "first_frame", "file", "payload", "pieces")
 _MOST_PIECES = 1 << 16
-_FAR = 1 << 48  # bytes: more than any file has, and far from where sums overflow
+_FAR = 1 << 48  # bytes: more than any file has, and far below where sums overflow
 
 
 def frames_array(path: str, common: Common, members: Mapping[str, Value], files: Files, lost: Sequence[Absence], group: Mapping[str, Any]) -> StoredArray:
-    """The array of a description with `frames`; `lost` are the files that are missing.
+    """Make the array of a description with `frames`; `lost` says which files are missing.
 
     Raises:
-        FormatError: a member is not what it should be, or there are not as many frames as `shape` says.
-        MissingSourceError, TruncatedSourceError: a file is missing or ends before its last frame does, and nothing says where the others belong.
+        FormatError: a member is not valid, or there are not as many frames as `shape` says.
+        MissingSourceError, TruncatedSourceError: a file is missing or ends before its last frame,
+            and nothing says where the other frames belong.
     """
     whole = members["frames"]
     given = whole.members((), _OPTIONAL)
@@ -37,9 +38,9 @@ def frames_array(path: str, common: Common, members: Mapping[str, Value], files:
     running = "running_on" in given and given["running_on"].flag()
     for name in _NOT_RUNNING_ON:
         if running and name in given:
-            given[name].fail("does not go with running_on, where every file is full of frames")
+            given[name].fail("does not go with running_on, which needs files that are full of frames")
     try:
-        found = _running_on(given, common, sig, files) if running else _apart(given, common, sig, files)
+        found = _running_on(given, common, sig, files) if running else _in_each_file(given, common, sig, files)
     except FormatError as error:
         if str(error).startswith(whole.file):
             raise
@@ -50,7 +51,7 @@ def frames_array(path: str, common: Common, members: Mapping[str, Value], files:
     wanted = given["stored"].integer() if "stored" in given else math.prod(nav)
     if layout.stored < wanted:
         place = given.get("stored", members["shape"])
-        message = f"expected {wanted:,} frames, the files have {layout.stored:,}; where not all of them are there, say in frames.stored how many"
+        message = f"expected {wanted:,} frames, the files have {layout.stored:,}; if fewer are stored than the shape has, say in frames.stored how many"
         if not layout.stored or not found.placed:
             place.fail(message, TruncatedSourceError if layout.stored else FormatError)
         absent.append(place.line(message))
@@ -64,12 +65,14 @@ def frames_array(path: str, common: Common, members: Mapping[str, Value], files:
 
 
 class _Found(NamedTuple):
-    """Frames in files.
+    """Frames that were found in the files.
 
     Attributes:
-        short: the first file that ends before its last frame, as a line; "" where none does.
-        missing: frames that are not there before the last one that is.
-        placed: True where it is known to which place in the array each file belongs, though others are missing or cut.
+        layout: of the frames.
+        short: a line on the first file that ends before its last frame; "" if none does.
+        missing: frames that are not stored, in front of the last one that is.
+        placed: True if the place of each file in the array is known, even if others are missing or
+            cut.
     """
 
     layout: FrameLayout
@@ -89,8 +92,8 @@ def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...]
     return _Found(layout, "", 0, len(files) == 1)
 
 
-def _apart(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> _Found:
-    """Files that hold whole frames."""
+def _in_each_file(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> _Found:
+    """Find the frames in files that hold whole frames."""
     width = common.dtype.itemsize
     which = given["file"].integers(0, high=len(files) - 1) if "file" in given else np.arange(len(files))
     header, footer = _bytes(given, "header"), _bytes(given, "footer")
@@ -123,10 +126,13 @@ def _apart(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], fil
 
 
 def _counts(per_file: Value | None, room: np.ndarray, gone: np.ndarray) -> tuple[np.ndarray, bool]:
-    """How many frames each file should have, and whether that is known where files are cut or missing.
+    """Return how many frames each file should have.
 
     Args:
-        room: int64[n], for how many each has room. gone: bool[n], it is missing.
+        room: int64[n], how many frames each file has room for.
+        gone: bool[n], True if the file is missing.
+
+    Returns: (counts, True if they also hold for files that are cut or missing).
     """
     if per_file is not None:
         counts = _each(per_file, len(room), _FAR)
@@ -138,14 +144,18 @@ def _counts(per_file: Value | None, room: np.ndarray, gone: np.ndarray) -> tuple
 
 
 def _each(value: Value, count: int, high: int) -> np.ndarray:
-    """A number for every file: one for all, or a list of them."""
+    """Read a number for every file: one for all, or a list of them."""
     if isinstance(value.value, list):
         return value.integers(0, count, high)
     return np.full(count, value.integer(0, high), np.int64)
 
 
 def _pieces(value: Value, sig: tuple[int, ...], held: int) -> np.ndarray:
-    """What a frame is made of, see `vfs.kernels.planning.box_rows`; `held` elements are stored of each frame."""
+    """Read the pieces of a frame, see `vfs.kernels.planning.box_rows`.
+
+    Args:
+        held: elements that are stored of each frame.
+    """
     k = len(sig)
     given = value.items()
     if not 1 <= len(given) <= _MOST_PIECES:

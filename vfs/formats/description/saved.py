@@ -1,4 +1,4 @@
-"""How a set of another format is opened, kept in a file: `"format"`, `"files"`, `"options"`."""
+"""Reads descriptions that keep how a set is opened: `"format"`, `"files"`, `"options"`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from vfs.model.open_options import Known, OpenOptions, Saved, known
 from vfs.model.options import fitting, kinds, named
 from vfs.model.stored import Saved as SavedSet
 
-_MOST_IMAGE = 1 << 20  # numbers a correction may have that stands in the description itself
+_MOST_IMAGE = 1 << 20  # most numbers of a correction that is written in the description itself
 
 
 def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
-    """What a description with a `format` says.
+    """Read a description with a `format`.
 
     Raises:
-        FormatError: a member is not what it should be.
+        FormatError: a member is not valid.
         OutsideError: a file leaves the folder.
-        MissingSourceError: a file is not there.
+        MissingSourceError: a file does not exist.
     """
     name = members["format"]
     try:
@@ -35,7 +35,7 @@ def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
     if not names:
         members["files"].expected("at least one file")
     paths = tuple(folder.existing(file) for file in names)
-    if kind.name == "description":  # one may keep how another one is opened, but there must be an end to it
+    if kind.name == "description":  # one may keep how another one is opened, but no further, so that there is no circle
         inner = load(paths[0]).value
         if isinstance(inner, dict) and "format" in inner:
             names[0].fail(f"{paths[0]} is itself a description with a format; name what that one names")
@@ -46,13 +46,13 @@ def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
             options[key] = _SETTINGS[key](at, folder)
         else:
             options[key] = _option(at, key, kind)
-    if "stored_dtype" in kind.options and "dtype" in options:  # headerless data, where dtype says what the pixels are
+    if "stored_dtype" in kind.options and "dtype" in options:  # headerless data: dtype says what the pixels are
         options.setdefault("stored_dtype", options.pop("dtype"))
     return SavedSet(paths, kind.name, options)
 
 
 def _option(value: Value, name: str, kind: Format) -> Any:
-    """An option of the format, of the type that the format declares."""
+    """Convert an option of the format to the type that the format declares."""
     try:
         kind.check_options({name[:60]: None})
     except OptionError as error:
@@ -87,7 +87,7 @@ def _number(value: Value, folder: DescribedFolder) -> float:
 
 
 def _image(value: Value, folder: DescribedFolder) -> Any:
-    """Numbers, or the name of a file beside the description."""
+    """Read numbers, or the name of a file beside the description."""
     if isinstance(value.value, str):
         return folder.existing(value)
     if not isinstance(value.value, list):
@@ -102,7 +102,7 @@ def _image(value: Value, folder: DescribedFolder) -> Any:
 
 
 def _image_or_array(value: Value, folder: DescribedFolder) -> Any:
-    """The same, or the name of an array of the set."""
+    """Read numbers, the name of a file, or the name of an array of the set."""
     if isinstance(value.value, str):
         path = folder.resolve(value)
         return folder.existing(value) if folder.is_there(path) else value.text()
@@ -114,9 +114,9 @@ _PLAIN: dict[Any, Callable[[Value, DescribedFolder], Any]] = {bool: _flag, int: 
 
 
 def _way(option: Known) -> Callable[[Value, DescribedFolder], Any]:
-    """How the value of an option is read."""
+    """Return the function that reads the value of an option."""
     return _PLAIN[kinds(option.annotation)[0]] if option.about.saved == "as it is" else _WAYS[option.about.saved]
 
 
 _SETTINGS = {name: _way(option) for name, option in known(OpenOptions).items() if option.about.saved != "never"}
-"""What `vfs.open` takes for every format: name -> how it is read."""
+"""Options that `vfs.open` takes for every format: name -> function that reads it."""

@@ -1,7 +1,8 @@
-"""Reading JSON with care: every complaint names the file and the place, `x.vfs.json: blocks[17].shape: …`.
+"""Reads JSON and checks it: messages name file and place, `x.vfs.json: blocks[17].shape: …`.
 
-`load` reads a document; what it returns is a `Value`, and a Value answers only questions that say what is expected: an object
-with these keys, a whole number from here to there, a text. Whoever asks gets a checked value or raises a `FormatError`.
+`load` reads a document and returns a `Value`. A `Value` has a method for each kind of thing that
+may be expected: an object with these keys, a whole number from here to there, a text. It returns
+the checked value or raises a `FormatError`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from vfs.errors import FormatError, VfsError
 from vfs.formats.headers import read_at
 from vfs.model.stored import Files
 
-MOST_BYTES = 16 << 20  # of a document, 150,000 blocks: parsed it takes up to 30 times as much, where a table takes little more than itself
+MOST_BYTES = 16 << 20  # of a document, 150,000 blocks: parsed it takes up to 30 times as much memory, a table little more than its size
 MOST_LEVELS = 32  # of nesting
 MOST = (1 << 63) - 1
 
 
 class _Repeated(dict[str, Any]):
-    """An object in which a key stands twice."""
+    """An object in which a key stands twice; `key` is that key."""
 
     key = ""
 
@@ -35,7 +36,7 @@ class Value:
 
     Attributes:
         file: the document's path.
-        place: where in it, such as "blocks[17].shape"; "" for the whole.
+        place: its place in the document, such as "blocks[17].shape"; "" for the whole document.
         value: as JSON has it.
     """
 
@@ -44,30 +45,34 @@ class Value:
     value: Any
 
     def fail(self, message: str, kind: Callable[[str], VfsError] = FormatError) -> NoReturn:
-        """Raises:
-        FormatError: or another `kind`; names file and place.
+        """Raise an error that names file and place.
+
+        Raises:
+            FormatError: or another `kind`.
         """
         raise kind(self.line(message))
 
     def line(self, message: str) -> str:
-        """A message that names file and place."""
+        """Return a message that names file and place."""
         return f"{self.file}: {self.place}: {message}" if self.place else f"{self.file}: {message}"
 
     def expected(self, what: str) -> NoReturn:
-        """Raises:
-        FormatError: `what` was expected, this value was found.
+        """Refuse this value, because `what` was expected.
+
+        Raises:
+            FormatError: always.
         """
         self.fail(f"expected {what}, found {_shown(self.value)}")
 
     def inside(self, key: str | int, value: Any) -> Value:
-        """A value in this one."""
+        """Return a value in this one."""
         if isinstance(key, int):
             return Value(self.file, f"{self.place}[{key}]", value)
         name = key if key and key.isprintable() and len(key) <= 60 else _shown(key)
         return Value(self.file, f"{self.place}.{name}" if self.place else name, value)
 
     def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Value]:
-        """The members of an object that has all `required` keys and none beyond the `optional` ones."""
+        """Return the members of an object that has all `required` keys, and no others but the `optional` ones."""
         if not isinstance(self.value, dict):
             self.expected("an object {…}")
         self._once()
@@ -82,22 +87,26 @@ class Value:
 
     def _once(self) -> None:
         if isinstance(self.value, _Repeated):
-            self.fail(f"the key {_shown(self.value.key)} stands there twice")
+            self.fail(f"the key {_shown(self.value.key)} is given twice")
 
     def items(self) -> list[Value]:
-        """The members of a list."""
+        """Return the members of a list."""
         if not isinstance(self.value, list):
             self.expected("a list […]")
         return [self.inside(i, value) for i, value in enumerate(self.value)]
 
     def integer(self, low: int = 0, high: int = MOST) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """Return a whole number from `low` to `high`, both included."""
         if type(self.value) is not int or not low <= self.value <= high:  # bool is an int, too
             self.expected(f"a whole number from {low:,} to {high:,}" if high < MOST else f"a whole number of at most 63 bits, {low:,} or more")
         return int(self.value)
 
     def integers(self, low: int = 0, length: int | None = None, high: int = MOST) -> np.ndarray:
-        """A list of whole numbers from `low` to `high`, both included, as int64[n]; `length` of them, if that is given."""
+        """Return a list of whole numbers from `low` to `high`, both included, as int64[n].
+
+        Args:
+            length: how many there must be; None for any number.
+        """
         if not isinstance(self.value, list) or (length is not None and len(self.value) != length):
             many = "" if length is None else f"{length:,} "
             self.expected(f"a list of {many}whole numbers")
@@ -106,26 +115,26 @@ class Value:
         return np.array([item.integer(low, high) for item in self.items()], np.int64)
 
     def text(self) -> str:
-        """A text that is not empty and can be written as UTF-8."""
+        """Return a text that is not empty and can be written as UTF-8."""
         if not isinstance(self.value, str) or not self.value or not _writable(self.value):
             self.expected("a text")
         return str(self.value)
 
     def flag(self) -> bool:
-        """True or false."""
+        """Return true or false."""
         if not isinstance(self.value, bool):
             self.expected("true or false")
         return self.value
 
     def metadata(self) -> dict[str, Any]:
-        """An object of any JSON."""
+        """Return an object with any JSON in it."""
         if not isinstance(self.value, dict):
             self.expected("an object {…}")
         self.anything()
         return self.value
 
     def anything(self) -> Any:
-        """Any JSON."""
+        """Return any JSON, after checking its keys."""
         if isinstance(self.value, dict):
             self._once()
             for key, value in self.value.items():
@@ -144,12 +153,12 @@ def load(path: str) -> Value:
     """Read a document.
 
     Raises:
-        FormatError: it is too large, no UTF-8, no JSON, nested too deeply.
+        FormatError: it is too large, not UTF-8, not JSON, or nested too deeply.
         SourceError: it cannot be read.
     """
     size = int(Files.stat([path]).sizes[0])
     if size > MOST_BYTES:
-        raise FormatError(f'{path}: has {size:,} bytes, expected at most {MOST_BYTES:,}; many blocks belong into a table ("table": "blocks.npz")')
+        raise FormatError(f'{path}: has {size:,} bytes, expected at most {MOST_BYTES:,}; put many blocks into a table ("table": "blocks.npz")')
     data = read_at(path, MOST_BYTES, short_ok=True)
     deep = False
     try:
@@ -169,7 +178,7 @@ def load(path: str) -> Value:
 
 
 def _shallow(value: Any) -> bool:
-    """True where a document is at most `MOST_LEVELS` deep, so that it can be walked by functions that call themselves."""
+    """Return True if a document is at most `MOST_LEVELS` deep, so that recursive functions can walk it."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MOST_LEVELS):
         level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer) if isinstance(inner, dict | list)]
@@ -197,7 +206,7 @@ def _writable(text: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A value for a message: short, on one line."""
+    """Return a value for a message: short, on one line."""
     if isinstance(value, dict):
         return "an object" if value else "an empty object"
     if isinstance(value, list) and (len(value) > 8 or any(isinstance(item, list | dict) for item in value)):
@@ -207,6 +216,6 @@ def _shown(value: Any) -> str:
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """The hint " (did you mean …?)", or "" where nothing is like it."""
+    """Return the hint " (did you mean …?)", or "" if no known word is similar."""
     near = difflib.get_close_matches(word[:100], known, 1)
     return f" (did you mean {near[0]}?)" if near else ""

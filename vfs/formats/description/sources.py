@@ -1,4 +1,7 @@
-"""The files that a description names: relative to its folder, and nothing outside of it unless that is allowed."""
+"""Finds the files that a description names.
+
+Names are relative to its folder, and may not lead out of it unless that is allowed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from vfs.model.stored import Absence, Files
 
 @dataclass(frozen=True)
 class DescribedFolder:
-    """The folder a description lies in.
+    """The folder of a description.
 
     Attributes:
         path: absolute path as it was given.
@@ -26,10 +29,10 @@ class DescribedFolder:
         object.__setattr__(self, "_inside", Boundary.around([os.path.join(self.path, "x")]))
 
     def resolve(self, name: Value) -> str:
-        """The path of a file that a description names.
+        """Return the path of a file that a description names.
 
         Raises:
-            FormatError: not the name of a file.
+            FormatError: this is not the name of a file.
             OutsideError: it leaves the folder, and that is not allowed.
         """
         text = name.text()
@@ -41,15 +44,19 @@ class DescribedFolder:
         return path
 
     def holds(self, path: str, text: str) -> bool:
-        """True where a path, and all that symbolic links make of it, stays in the folder; `text` is what it was called."""
+        """Return True if a path stays in the folder, with all symbolic links followed.
+
+        Args:
+            text: the name in the description.
+        """
         return not os.path.isabs(text) and ".." not in text.split("/") and self._inside.covers(path)
 
     def existing(self, name: Value) -> str:
-        """The path of a file that is there.
+        """Return the path of a file that exists.
 
         Raises:
             FormatError: see `resolve`.
-            MissingSourceError: it is not there.
+            MissingSourceError: it does not exist.
         """
         path = self.resolve(name)
         try:
@@ -62,17 +69,17 @@ class DescribedFolder:
 
     @staticmethod
     def is_there(path: str) -> bool:
-        """True where there is a file of that path."""
+        """Return True if a file of that path exists."""
         return os.path.exists(path)
 
     def files(self, names: Value) -> tuple[Files, tuple[Absence, ...]]:
-        """The files of a set, and which of them are missing.
+        """Return the files of a set, and which of them are missing.
 
         Raises:
-            FormatError: not a list of names.
+            FormatError: this is not a list of names.
             OutsideError: one leaves the folder.
-            MissingSourceError: none is there.
-            SourceError: one is no file.
+            MissingSourceError: none exists.
+            SourceError: one is not a file.
         """
         given = names.items()
         paths = [self.resolve(name) for name in given]

@@ -1,11 +1,12 @@
-"""Tables of blocks: "blocks.csv" or "blocks.npz", for more blocks than anybody wants to write as JSON.
+"""Reads tables of blocks: "blocks.csv" or "blocks.npz", for more blocks than anybody writes as JSON.
 
-Columns, in any order, all of whole numbers: `file`, `offset`, `origin_0` …, `shape_0` … (one per axis), and where they are needed `nbytes`
-and `encoding` (which entry of the description's `encodings` a block has).
+Columns, in any order, all of whole numbers: `file`, `offset`, `origin_0` …, `shape_0` … (one per
+axis), and if needed `nbytes` and `encoding` (which entry of the description's `encodings` a block
+has).
 
-A .csv file has the names of its columns in its first line and a block a line. A .npz file (numpy.savez, savez_compressed) has a
-one-dimensional integer array a column, all of one length; `file` may be called `files` there, as numpy.savez cannot write an array
-of the name `file`.
+A .csv file has the names of its columns in its first line, and one line per block. A .npz file
+(numpy.savez, savez_compressed) has a one-dimensional integer array per column, all of one length;
+`file` may be called `files` there, because numpy.savez cannot write an array with the name `file`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from vfs.kernels import text
 from vfs.model.stored import Files
 
 _MOST_ROWS = 1 << 23
-_MOST_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting its blocks takes five times as much
-_HEADER = 1 << 16  # bytes the header of a column may have
+_MOST_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting its blocks takes five times as much memory
+_HEADER = 1 << 16  # most bytes of the header of a column
 
 
 def columns(ndim: int) -> tuple[list[str], list[str]]:
-    """Returns (names of the columns a table must have, those it may have)."""
+    """Return (names of the columns a table must have, names of those it may have)."""
     return ["file", "offset", *(f"origin_{k}" for k in range(ndim)), *(f"shape_{k}" for k in range(ndim))], ["nbytes", "encoding"]
 
 
@@ -41,7 +42,7 @@ def read_table(path: str, ndim: int) -> dict[str, np.ndarray]:
     Returns: column -> int64[n].
 
     Raises:
-        FormatError: it is no such table; the message names the line or row, and the column.
+        FormatError: it is not such a table; the message names the line or row, and the column.
         SourceError: it cannot be read.
     """
     size = int(Files.stat([path]).sizes[0])
@@ -53,7 +54,7 @@ def read_table(path: str, ndim: int) -> dict[str, np.ndarray]:
 
 
 def place(path: str, row: int, column: str) -> str:
-    """How a message names a cell."""
+    """Return how a message names a cell."""
     return f"line {row + 2}, column {column}" if path.lower().endswith(".csv") else f"{column}[{row}]"
 
 
@@ -68,7 +69,7 @@ def _check_names(path: str, names: list[str], ndim: int) -> None:
             raise FormatError(f"{path}: the column {name!r} is missing; an array of {ndim} axes needs: {', '.join(required)}")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise FormatError(f"{path}: the column {twice!r} stands there twice")
+        raise FormatError(f"{path}: the column {twice!r} is given twice")
 
 
 def _check_size(path: str, rows: int, width: int) -> None:
@@ -116,7 +117,7 @@ def _read_npz(path: str, ndim: int) -> dict[str, np.ndarray]:
     except VfsError:
         raise
     except Exception as error:  # a garbled archive can fail anywhere in zipfile, zlib and numpy's parser
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # zipfile lets itself be sent before the start of a file
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a garbled archive made zipfile seek to before the start of the file
             raise SourceError(f"{path}: cannot be read: {error.strerror or error}", error.errno or errno.EIO) from None
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise FormatError(f"{path}: expected a .npz file as numpy.savez writes it: {reason}") from None
@@ -146,7 +147,10 @@ def _read_members(path: str, archive: zipfile.ZipFile, members: Mapping[str, zip
 
 
 def _column(path: str, name: str, head: bytes, size: int) -> tuple[int, np.dtype, int]:
-    """Read the header of a column of `size` bytes; returns (number of rows, dtype, offset of the data in bytes)."""
+    """Read the header of a column of `size` bytes.
+
+    Returns: (number of rows, dtype, offset of the data in bytes).
+    """
     stream = io.BytesIO(head)
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0), (3, 0)):

@@ -1,17 +1,23 @@
-"""HDF5 and what is made of it (NeXus, EMD, hspy, Dectris masters): https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html
+"""Reads HDF5 and formats made of it (NeXus, EMD, hspy, Dectris masters).
 
-The file's own tree is the tree of arrays: every data set of numbers under its path. libhdf5 reads the structure when a file is
-opened, in a process of its own that a damaged file may make hang or crash (`vfs.h5`); elements are then read from the bytes of the
-files, without it: contiguous data sets as one range, chunked ones through their table of chunks, undone filter by filter. Chunks that
-were never written, and parts of a virtual data set that nothing is mapped to, read as the fill value.
+Specification: https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html
 
-External links, virtual data sets and external storage lead to other files of the same folder or below it (elsewhere only with
-`follow_outside`). The numbered links of a Dectris master (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). What lies in
-files that cannot be had is absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. What cannot be shown
-(text, compound types, numbers that do not fill their bytes, filters that are not known, names that a hierarchy cannot have: `vfs.model.naming`) is listed
-in the attribute `left_out`, with the reason; where it is larger than all that can be shown it counts as absent.
+The tree of arrays is the file's own tree: every data set of numbers under its path. When a file is
+opened libhdf5 reads its structure, in a process of its own, because a damaged file may make libhdf5
+hang or crash (`vfs.h5`). Elements are then read from the bytes of the files, without libhdf5:
+contiguous data sets as one range; chunked ones through their table of chunks, with their filters
+undone one by one. Chunks that were never written, and parts of a virtual data set that have no
+source, read as the fill value.
 
-Axes are named and calibrated where HyperSpy, EMD, Velox or NeXus say what they are (`axes`).
+External links, virtual data sets and external storage lead to other files in the same folder or
+below it (elsewhere only with `follow_outside`). The numbered links of a Dectris master
+(`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). Arrays in files that
+cannot be read are absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a
+warning. What cannot be shown is listed in the attribute `left_out`, with the reason: text, compound
+types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot have
+(`vfs.model.naming`). If one of these is larger than all that can be shown it counts as absent.
+
+Axes are named and calibrated if HyperSpy, EMD, Velox or NeXus say what they are (`axes`).
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedE
 from vfs.formats import Format
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
-from vfs.formats.hdf5.series import absences, masters
+from vfs.formats.hdf5.series import absences, join_numbered
 from vfs.formats.hdf5.storage import StoredData, stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
@@ -34,7 +40,7 @@ from vfs.model.stored import Absence, Files, StoredArray
 
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
-"""Begins a user block with an XMP packet, which puts the HDF5 mark behind the bytes that are looked at."""
+"""First bytes of a user block with an XMP packet, which puts the HDF5 mark behind the bytes that `sniff` gets."""
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -46,7 +52,8 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
     Raises:
         FormatError: the file is damaged, or holds no array of numbers.
-        MissingSourceError: all it holds is in files that are not there; OutsideError: that lie outside the folder.
+        MissingSourceError: all its arrays are in files that do not exist.
+        OutsideError: all its arrays are in files outside of the folder.
         SourceChangedError: a file was replaced while it was being opened.
         DependencyError: h5py is not installed.
         OptionError: several files are named.
@@ -71,7 +78,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
 
 def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, str], list[Absence]]:
-    """What can be shown, why the rest cannot, and what is absent."""
+    """Return what can be shown, why the rest cannot, and what is absent."""
     made: dict[int, StoredData] = {}  # an object may have several names
     found: dict[str, StoredData] = {}
     left: dict[str, str] = {}
@@ -85,12 +92,15 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, 
             left[name] = str(reason)
             if isinstance(reason, AbsentError):
                 gone[name] = reason
-    absent = masters(path, found, left, gone, known)
+    absent = join_numbered(path, found, left, gone, known)
     return found, left, absent + absences(path, gone) + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone})
 
 
 def _larger(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[Absence]:
-    """The largest array of numbers that cannot be shown, where what can be shown is smaller: that would be taken for it."""
+    """Return as absent the largest array of numbers that cannot be shown, if all shown ones are smaller.
+
+    Otherwise a user would take the largest shown array for the main one.
+    """
     sizes = {name: math.prod(known.data[name].shape) for name in left if name in known.data and known.data[name].shape}
     name = max(sizes, key=sizes.__getitem__, default="")
     if not name or sizes[name] <= max((math.prod(entry.shape) for entry in found.values()), default=0):
@@ -100,7 +110,7 @@ def _larger(path: str, known: Survey, found: Mapping[str, StoredData], left: Map
 
 
 def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[StoredArray]:
-    """The arrays, largest first."""
+    """Make the arrays, largest first."""
     root = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
     order = sorted(found, key=lambda name: -math.prod(found[name].shape) * found[name].dtype.itemsize)
     axes = {name: axes_of(name, found[name].shape, known, found) for name in order}
@@ -114,7 +124,7 @@ def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: M
 
 
 def _unchanged(files: Files, known: Survey) -> Files:
-    """Files that are still those that were looked into: what is known of others says nothing of their bytes.
+    """Check that files are still the ones that libhdf5 read: the facts say nothing of other bytes.
 
     Raises:
         SourceChangedError: another file has taken the place of one.
@@ -143,5 +153,5 @@ FORMAT = Format(
     "HDF5, NeXus, EMD, hspy and Dectris masters",
     sniff,
     open,
-    leads=("_master.h5",),
+    index_extensions=("_master.h5",),
 )

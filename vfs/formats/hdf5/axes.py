@@ -1,12 +1,16 @@
-"""What the axes of an HDF5 data set are, by the conventions of those who write it.
+"""Names and calibrates the axes of HDF5 data sets, by the conventions of the programs that write them.
 
-    HyperSpy   groups `axis-0`, `axis-1`, … beside `data`: attributes name, scale, offset, units, navigate
-    EMD        (NCEM, Prismatic, py4DSTEM) a group with emd_group_type: vectors `dim1`, `dim2`, … or `dim0`, `dim1`, … beside the data,
+    HyperSpy   groups `axis-0`, `axis-1`, … beside `data`: attributes name, scale, offset, units,
+    navigate
+    EMD        (NCEM, Prismatic, py4DSTEM) a group with emd_group_type: vectors `dim1`, `dim2`, … or
+    `dim0`, `dim1`, … beside the data,
                with attributes name and units
     Velox      JSON in `Metadata` beside `Data` (y, x, frame): size and unit of a pixel
-    NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside it, with attribute units
+    NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside
+    it, with attribute units
 
-An axis has a scale and an offset (of element 0) where its vector is one; of an uneven one the calibration names the array, `values`.
+An axis has a scale and an offset (of element 0) if its vector is even; of an uneven one the
+calibration names the array, `values`.
 """
 
 from __future__ import annotations
@@ -29,14 +33,14 @@ from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 
-_MOST = 1 << 20  # elements of a vector that is looked at
-_EVEN = 1e-3  # of a step: how far an element may be from where it should be
+_MOST = 1 << 20  # most elements of a vector that is read
+_EVEN = 1e-3  # of a step: how far an element of an even vector may be from its place
 _NO_UNIT = {"", "none", "_none_", "undefined", "t.undefined", "<undefined>", "unitless", "[]"}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Name ("": none known) and calibration (what is known of scale, offset, unit, values) of an axis."""
+    """Name ("" if unknown) and calibration (what is known of scale, offset, unit, values) of an axis."""
 
     name: str = ""
     calibration: Mapping[str, Any] | None = None
@@ -44,20 +48,24 @@ class Axis:
 
 @dataclass(frozen=True)
 class Axes:
-    """The axes of a data set, slowest first; nav_ndim: how many of them are navigation axes, None where nobody says."""
+    """The axes of a data set, slowest first.
+
+    Attributes:
+        nav_ndim: how many of them are navigation axes, None if the file does not say.
+    """
 
     axes: tuple[Axis, ...]
     nav_ndim: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names where all axes have one, all different; else ()."""
+        """Names, if all axes have one and all are different; else ()."""
         names = tuple(axis.name for axis in self.axes)
         return names if all(names) and len(set(names)) == len(names) else ()
 
 
 def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
-    """What the file says of the axes of a data set; None where it says nothing.
+    """Return what the file says of the axes of a data set; None if it says nothing.
 
     Args:
         name: its path.
@@ -72,13 +80,15 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
 
 
 def dimensions(arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
-    """Names of the axes of all arrays of a file: those that it gives, else y and x for the last two, dim_0, dim_1 … for those before.
+    """Name the axes of all arrays of a file.
 
-    Arrays of a group that share an axis by its name share its length: xarray opens no group in which they do not. So an invented name
-    that stands for another length in its group, or is that of an array there, has the length behind it (x_2048).
+    Axes that the file does not name are y and x for the last two, dim_0, dim_1 … for those before.
+    In a group all axes of one name must have one length: otherwise xarray refuses to open it. So an
+    invented name that stands for another length in its group, or is that of an array there, gets
+    the length behind it (x_2048).
 
     Args:
-        arrays: path -> (shape, given names or ()); where two want a name the first gets it.
+        arrays: path -> (shape, given names or ()); if two want a name the first gets it.
     """
     lengths: dict[str, dict[str, int]] = {}  # group -> name of an axis -> its length
     for path, (shape, given) in arrays.items():
@@ -95,7 +105,7 @@ def _usual(ndim: int) -> tuple[str, ...]:
 
 
 def _invented(name: str, length: int, group: str, lengths: dict[str, int], arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) -> str:
-    """The name, or it with the length behind it, and underscores until nothing else is called so."""
+    """Return the name, or the name with the length behind it, and underscores until it is unique."""
     for made in chain([name], (f"{name}_{length}{'_' * k}" for k in count())):
         shape, _ = arrays.get(f"{group}/{made}".lstrip("/"), ((length,), ()))
         if shape == (length,) and lengths.setdefault(made, length) == length:
@@ -165,7 +175,7 @@ def _nexus(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: 
 
 
 def _list(value: Any) -> list[str]:
-    """Names in a list, or in a text with commas, colons or spaces between them."""
+    """Return the names in a list, or in a text with commas, colons or spaces between them."""
     if isinstance(value, str):
         return [part for part in re.split(r"[,:\s\[\]]+", value) if part]
     return [str(part) for part in value] if isinstance(value, list) else []
@@ -177,7 +187,7 @@ def _word(value: Any) -> str:
 
 
 def _unit(value: Any) -> str:
-    """A unit; EMD writes [n_m] for nm and [1/n_m] for 1/nm."""
+    """Clean a unit; EMD writes [n_m] for nm and [1/n_m] for 1/nm."""
     text = value.strip() if isinstance(value, str) else ""
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
@@ -186,10 +196,10 @@ def _unit(value: Any) -> str:
 
 
 def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredData], short: bool = False) -> Axis:
-    """An axis from a vector of its positions, or of the edges between them.
+    """Make an axis from a vector of its positions, or of the edges between them.
 
     Args:
-        short: two elements stand for all.
+        short: True if two elements stand for all.
     """
     attrs = survey.data[path].attrs
     known: dict[str, Any] = {"unit": _unit(attrs.get("units"))}
@@ -201,7 +211,7 @@ def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredDa
 
 
 def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] | None:
-    """(scale, offset) of an even vector, None of any other."""
+    """Return (scale, offset) of an even vector, None of any other."""
     n = len(values)
     if not np.isfinite(values).all() or n < 2 or n not in (length, length + 1, 2 if short else length):
         return None
@@ -212,7 +222,10 @@ def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] |
 
 
 def _values(entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole) -> np.ndarray | None:
-    """The elements of a small array, or of its first corner, flat; None where there are too many or they cannot be read."""
+    """Read the elements of a small array, or of its first corner, flat.
+
+    None if there are too many or they cannot be read.
+    """
     shape = tuple(min(n, m) for n, m in zip(take(entry.shape), entry.shape, strict=True))
     if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MOST:
         return None
@@ -236,6 +249,6 @@ def _values(entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = 
                     return None
                 data = np.frombuffer(read_at(entry.files[file], stop - start, start), np.uint8)
                 cast(Decoder, entry.decoder).decode(some, data, start, out.reshape(-1))
-    except (VfsError, MemoryError):  # who reads that array is told; what it says of another one is not known
+    except (VfsError, MemoryError):  # reading that array says what is wrong; here the axis stays without calibration
         return None
     return out.reshape(-1)

@@ -1,7 +1,9 @@
-"""Chunks of HDF5's Blosc2 filter: contiguous frames of one Blosc2 chunk, with or without blocks of several axes.
+"""Decodes chunks of HDF5's Blosc2 filter: contiguous frames of one Blosc2 chunk.
 
-The frame: https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst, its metalayer "b2nd": README_B2ND_METALAYER.rst there. The
-chunk in it is decoded by imagecodecs. Numbers are big endian, in MessagePack with a byte of type before each.
+The chunk may be divided into blocks along several axes. The frame:
+https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst, its metalayer "b2nd":
+README_B2ND_METALAYER.rst there. imagecodecs decodes the chunk in it. Numbers are big endian, in
+MessagePack with a byte of type before each.
 """
 
 from __future__ import annotations
@@ -16,18 +18,19 @@ import numpy as np
 _MARK = b"\x9e\xa8b2frame\0"
 _LAYER = b"\xa4b2nd\xd2"
 _MOST_AXES = 8
-_SPECIAL = {1: 0, 4: 0}  # kinds of chunks without bytes that read as zeros: zeros, and those that were never set
+_SPECIAL = {1: 0, 4: 0}  # kinds of chunks without bytes that read as zeros: zeros, and uninitialised ones
 
 
 def unpack(data: np.ndarray, out: np.ndarray, decode: Callable[..., Any]) -> None:
     """Undo the filter.
 
     Args:
-        data: uint8, the stored bytes; out: uint8, memory for the elements of an HDF5 chunk.
+        data: uint8, the stored bytes.
+        out: uint8, memory for the elements of an HDF5 chunk.
         decode: imagecodecs' `blosc2_decode`.
 
     Raises:
-        ValueError: that is no such frame, or of other elements. What `decode` raises.
+        ValueError: this is no such frame, or one of other elements. Also whatever `decode` raises.
     """
     head = data[:96].tobytes()
     if len(head) < 96 or not head.startswith(_MARK):
@@ -60,7 +63,7 @@ def unpack(data: np.ndarray, out: np.ndarray, decode: Callable[..., Any]) -> Non
 
 
 def _blocks(header: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(shape of the chunk, shape of its blocks), both () where it has but one axis."""
+    """Return (shape of the chunk, shape of its blocks), both () if it has only one axis."""
     at = header.find(_LAYER)
     if at < 0:
         return (), ()
@@ -80,7 +83,7 @@ def _blocks(header: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _placed(whole: np.ndarray, out: np.ndarray, width: int, shape: tuple[int, ...], block: tuple[int, ...], counts: tuple[int, ...]) -> None:
-    """Blocks one after the other, those at the edges filled up, to elements in C order."""
+    """Put blocks that follow each other, padded at the edges, into elements in C order."""
     nd = len(shape)
     apart = whole.view(f"V{width}").reshape(counts + block)
     joined = apart.transpose(tuple(chain.from_iterable((k, nd + k) for k in range(nd))))

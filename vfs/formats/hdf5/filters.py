@@ -1,7 +1,11 @@
-"""HDF5's filters, undone without h5py: https://support.hdfgroup.org/documentation/hdf5-docs/registered_filter_plugins.html
+"""Undoes HDF5's filters without h5py.
 
-A chunk went through its filters in order; reading goes back through them. A bit of the chunk's filter mask says that a filter
-was left out. Each filter gives back as many bytes as it should, or an error: sizes that stored bytes claim are not believed.
+Registered filters:
+https://support.hdfgroup.org/documentation/hdf5-docs/registered_filter_plugins.html
+
+A chunk went through its filters in order; reading goes back through them. A bit in the chunk's
+filter mask says that a filter was left out. Each filter must return exactly as many bytes as
+expected: sizes in the stored bytes are not believed.
 """
 
 from __future__ import annotations
@@ -22,11 +26,16 @@ from vfs.formats.hdf5 import blosc2
 from vfs.kernels import shuffle
 
 Undo = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], None]
-"""(stored bytes, memory for what they should become, the filter's parameters): uint8 both. ValueError, or what a codec raises, where they do not."""
+"""(stored bytes uint8, memory uint8 for the result, the filter's parameters).
+
+Raises ValueError, or what a codec raises, if the bytes do not give exactly this result."""
 
 
 def _exactly(got: Any, out: np.ndarray) -> None:
-    """`got` in `out`, if it is as long: codecs write there and say how much, or give bytes of their own."""
+    """Make sure that `out` holds what a codec returned, in the right length.
+
+    Some codecs write into `out`, others return bytes of their own.
+    """
     size = len(memoryview(got).cast("B"))
     if size != out.size:
         raise ValueError(f"expected {out.size:,} bytes, found {size:,}")
@@ -64,7 +73,7 @@ def _fletcher32(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
 
 
 def _folded(total: int) -> int:
-    """A sum of 16-bit words in one's complement: 0xFFFF stays what it is."""
+    """Fold a sum of 16-bit words in one's complement: 0xFFFF stays as it is."""
     return (total - 1) % 65535 + 1 if total else 0
 
 
@@ -120,10 +129,12 @@ def _bitshuffle_library() -> Any:
 
 
 def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
-    """Parameters: version, version, bytes an element, elements a block (0: chosen by size), 0 none, 2 lz4, 3 zstd.
+    """Undo bitshuffle.
 
-    Compressed, the data begin with their size (8 bytes, big endian) and that of a block (4 bytes); each block with its own (4 bytes).
-    The library believes the sizes of the blocks: they are checked before.
+    Parameters: version, version, bytes an element, elements a block (0: chosen by size), 0 none, 2
+    lz4, 3 zstd. Compressed data begin with their size (8 bytes, big endian) and that of a block (4
+    bytes); each block begins with its own size (4 bytes). The library believes the sizes of the
+    blocks: so they are checked before.
     """
     library = _bitshuffle_library()
     width, block, method = (*values, 0, 0, 0, 0, 0)[2:5]
@@ -167,7 +178,7 @@ FILTERS: dict[int, tuple[str, Undo]] = {
 
 
 _SIZES = {2: 0, 3: -4}
-"""Filters that undo to as many bytes as are stored, or fewer by so many."""
+"""Filter -> difference between the bytes it gives back and the bytes stored."""
 
 
 UNKNOWN = {
@@ -183,17 +194,18 @@ UNKNOWN = {
     32027: "jpeg-xl",
     32028: "sperr",
 }
-"""Names of registered filters that are not undone here."""
+"""Names of registered filters that are not supported here."""
 
 
 @dataclass(frozen=True)
 class FilterDecoder:
-    """Chunks that went through filters.
+    """Decodes chunks that went through filters.
 
     Attributes:
         stored: dtype in the file.
         filters: (number of the filter, parameters), in the order of writing.
-        masks: chunk number -> mask of the filters that were left out; chunks that are not in it went through all of them.
+        masks: chunk number -> mask of the filters that were left out; chunks that are not in it
+            went through all filters.
     """
 
     stored: np.dtype
@@ -219,28 +231,28 @@ class FilterDecoder:
                 raise DecodeError(f"chunk {block}: expected {flat.size:,} bytes, found {data.size:,}")
             flat[:] = data
         elif len(used) == 1:
-            _undone(*used[0], data, block, flat)
+            _undo_one(*used[0], data, block, flat)
         else:
             self._undo(data, block, flat, used)
         if not self.stored.isnative:
             out.byteswap(inplace=True)
 
     def _undo(self, data: np.ndarray, block: int, flat: np.ndarray, used: Sequence[tuple[int, tuple[int, ...]]]) -> None:
-        """Filters, the last one written first, from scratch memory to scratch memory and at last into `flat`."""
+        """Undo filters, the last one written first, through scratch memory and at last into `flat`."""
         (number, values), rest = used[-1], used[:-1]
         if not rest:
-            _undone(number, values, data, block, flat)
+            _undo_one(number, values, data, block, flat)
             return
         want = flat.size + 4 * sum(n == 3 for n, _ in rest)  # a checksum below adds 4 bytes
-        if number in _SIZES:  # of something that is compressed, perhaps
+        if number in _SIZES:  # what it gives back may be compressed, so only the stored size tells its length
             want = max(0, data.size + _SIZES[number])
         with scratch.borrow(want) as memory:
             made = memory[:want]
-            _undone(number, values, data, block, made)
+            _undo_one(number, values, data, block, made)
             self._undo(made, block, flat, rest)
 
 
-def _undone(number: int, values: tuple[int, ...], data: np.ndarray, block: int, out: np.ndarray) -> None:
+def _undo_one(number: int, values: tuple[int, ...], data: np.ndarray, block: int, out: np.ndarray) -> None:
     name, undo = FILTERS[number]
     try:
         undo(data, out, values)
@@ -252,7 +264,10 @@ def _undone(number: int, values: tuple[int, ...], data: np.ndarray, block: int, 
 
 @dataclass(frozen=True)
 class CompactValues:
-    """Elements that stand in the file's headers (compact data sets, at most 64 KiB), read with them."""
+    """Holds the elements of a compact data set.
+
+    They stand in the file's headers (at most 64 KiB), and were read with them.
+    """
 
     values: np.ndarray
     word_bytes: int = 0

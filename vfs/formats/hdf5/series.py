@@ -1,4 +1,7 @@
-"""Arrays in several HDF5 files: the numbered pieces that a Dectris master links to, and what is said of files that cannot be had."""
+"""Joins arrays in several HDF5 files, and says what is absent.
+
+A Dectris master links to numbered pieces, which become one array.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,18 @@ from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.model.stored import Absence
 
 
-def masters(path: str, found: dict[str, StoredData], left: dict[str, str], gone: dict[str, AbsentError], known: Survey) -> list[Absence]:
-    """Put one array, `data`, in the place of its numbered pieces (Dectris: data_000001, data_000002 …), which follow each other along its first axis.
+def join_numbered(path: str, found: dict[str, StoredData], left: dict[str, str], gone: dict[str, AbsentError], known: Survey) -> list[Absence]:
+    """Replace numbered pieces (Dectris: data_000001, data_000002 …) by one array, `data`.
+
+    The pieces follow each other along its first axis.
 
     Args:
-        found: arrays by their paths, changed in place; left: why others cannot be shown, the same; gone: those of them that lie in files that
-            cannot be had, without those that are answered for here afterwards.
+        found: arrays by their paths; changed in place.
+        left: why other arrays cannot be shown; changed in place.
+        gone: those of `left` that lie in files that cannot be read; pieces that are handled here
+            are removed.
 
-    Returns:
-        what is absent of such arrays. Those of which every piece is gone are none.
+    Returns: what is absent of such arrays. An array of which every piece is gone is not joined.
     """
     pieces: dict[str, list[str]] = {}
     for name in sorted({*found, *left}):
@@ -48,7 +54,7 @@ def masters(path: str, found: dict[str, StoredData], left: dict[str, str], gone:
 
 
 def _length(parts: Sequence[StoredData | None]) -> int:
-    """Frames of every piece but the last one, which may have fewer.
+    """Return the frames of every piece but the last one, which may have fewer.
 
     Raises:
         LeftOutError: they differ, so that it is not known how many frames a missing one holds.
@@ -67,7 +73,10 @@ def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int) -> Absence
 
 
 def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
-    """What is said of arrays in files that cannot be had: one line for those that are not there, one for those that may not be had."""
+    """Return what is absent in files that cannot be read.
+
+    There is one line for files that do not exist, and one for files that may not be read.
+    """
     said = []
     for outside, refused in ((False, MissingSourceError), (True, OutsideError)):
         some = {name: error for name, error in gone.items() if error.outside == outside}

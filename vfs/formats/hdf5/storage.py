@@ -1,4 +1,4 @@
-"""Where a data set of an HDF5 file keeps its elements, as a layout and a decoder."""
+"""Turns the storage of an HDF5 data set into a layout and a decoder."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class Blocks:
 
     Attributes:
         origins, shapes: int64[n, ndim], elements.
-        leads: int64[n, ndim], where in the block as it is stored the piece begins.
-        files, offsets, sizes, masks: int64[n]: file, first byte, bytes stored, mask of the filters that were left out.
+        leads: int64[n, ndim], first element of the piece within its stored block.
+        files, offsets, sizes, masks: int64[n]: file, first byte, bytes stored, mask of the filters
+            that were left out.
         pitch: shape in which every block is stored.
     """
 
@@ -41,12 +42,12 @@ class Blocks:
 
 @dataclass(frozen=True)
 class StoredData:
-    """A data set: what `Dataset` needs of it.
+    """A data set: what `StoredArray` needs of it.
 
     Attributes:
-        files: absolute paths that the layout counts; empty where none is needed.
-        blocks: its pieces, None where it is not made of such.
-        chunk: elements per axis of a chunk, () where there are none.
+        files: absolute paths that the layout counts; empty if none is needed.
+        blocks: its pieces, None if it is not made of any.
+        chunk: elements per axis of a chunk, () if there are none.
         filters: (number, parameters) in the order of writing.
         dtype: in the file.
     """
@@ -65,7 +66,7 @@ class StoredData:
 
 
 def stored(data: Data, survey: Survey) -> StoredData:
-    """Where the elements of a data set are.
+    """Return how the elements of a data set are stored.
 
     Raises:
         LeftOutError: they cannot be shown.
@@ -81,7 +82,7 @@ def stored(data: Data, survey: Survey) -> StoredData:
 
 
 def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
-    """One range of a file, or nothing at all."""
+    """Lay out one range of a file, or nothing at all."""
     shape = data.shape
     if data.offset < 0:
         return _nothing(data, dtype)
@@ -101,7 +102,7 @@ def _nothing(data: Data, dtype: np.dtype) -> StoredData:
 
 
 def _frames(shape: tuple[int, ...], dtype: np.dtype, stream: np.ndarray) -> FrameLayout:
-    """An array in C order in a stream of bytes (see FrameLayout)."""
+    """Lay out an array in C order in a stream of bytes (see FrameLayout)."""
     at = max(0, len(shape) - 2)
     nav, sig = shape[:at], shape[at:]
     layout = FrameLayout.of(sig, [math.prod(nav)], word_bytes=dtype.itemsize)
@@ -110,7 +111,7 @@ def _frames(shape: tuple[int, ...], dtype: np.dtype, stream: np.ndarray) -> Fram
 
 
 def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
-    """A run of bytes in raw files, one after the other."""
+    """Lay out a run of bytes in raw files, one after the other."""
     whole = math.prod(data.shape) * dtype.itemsize
     files = tuple(dict.fromkeys(path for path, _, _ in data.parts))
     rows = []
@@ -180,10 +181,10 @@ def _of_blocks(
 
 
 def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
-    """Arrays one after the other along their first axis.
+    """Join arrays one after the other along their first axis.
 
     Args:
-        parts: None in the place of one that is missing; those at the end are left out.
+        parts: None in the place of a missing one; missing ones at the end are left out.
         length: elements of a missing one along that axis. They read as the fill value.
 
     Raises:
@@ -203,10 +204,10 @@ def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
         moved[:, 0] += size
         places.append((part, replace(part.blocks, origins=moved)))
         size = end = size + part.shape[0]
-    return replace(_together((end, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims)
+    return replace(_merged((end, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims)
 
 
-def _together(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], fill: Any) -> StoredData:
+def _merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], fill: Any) -> StoredData:
     """Pieces of arrays of one kind, each at its place in a larger one.
 
     Raises:
@@ -218,7 +219,7 @@ def _together(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]
     if first.filters:
         if any(blocks.pitch != pitch for _, blocks in places):
             raise LeftOutError("its pieces differ in their chunks")
-    else:  # of the slowest axis it does not matter
+    else:  # the length along the slowest axis does not matter
         if any(blocks.pitch[1:] != pitch[1:] for _, blocks in places):
             raise LeftOutError("its pieces differ in the shape they are stored in")
         pitch = (max(blocks.pitch[0] for _, blocks in places), *pitch[1:]) if pitch else pitch
@@ -231,12 +232,12 @@ def _together(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]
         for column, values in zip(columns, (blocks.origins, blocks.shapes, blocks.leads, files, blocks.offsets, blocks.sizes, blocks.masks), strict=True):
             column.append(values)
     origins, shapes, leads, which, offsets, sizes, masks = (np.concatenate(column) for column in columns)
-    together = Blocks(origins, shapes, leads, which, offsets, sizes, masks, pitch)
-    return _of_blocks(shape, first.dtype, first.filters, first.chunk, together, tuple(index), fill)
+    merged = Blocks(origins, shapes, leads, which, offsets, sizes, masks, pitch)
+    return _of_blocks(shape, first.dtype, first.filters, first.chunk, merged, tuple(index), fill)
 
 
 def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
-    """Boxes of other data sets; what none of them fills is the fill value."""
+    """Lay out boxes of other data sets; places that none of them fills read as the fill value."""
     known: dict[int, StoredData] = {}
     places = []
     for mapped in data.mapped:
@@ -248,7 +249,7 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     places = [(part, blocks) for part, blocks in places if len(blocks.files)]
     if not places:
         return _nothing(data, dtype)
-    made = _together(data.shape, places, data.fill)
+    made = _merged(data.shape, places, data.fill)
     assert made.blocks is not None
     if len(places) > 1:
         zero = np.zeros(len(made.blocks.files), np.int64)
@@ -260,16 +261,16 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
 
 
 def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData:
-    """A source of a virtual data set.
+    """Return a source of a virtual data set.
 
     Raises:
-        LeftOutError: it cannot be shown, or not as part of that one.
+        LeftOutError: it cannot be shown, or not as part of that data set.
     """
     part = stored(data, survey)
     if part.dtype.newbyteorder("=") != dtype.newbyteorder("="):
         raise LeftOutError(f"a virtual data set of another type ({dtype}) than its source ({part.dtype})")
     if part.blocks is None and part.files and 0 not in part.shape:
-        raise LeftOutError("a virtual data set of what is compact or in raw files")
+        raise LeftOutError("a virtual data set whose source is compact or in raw files")
     held = 0 if part.blocks is None else int(part.blocks.shapes.prod(axis=1).sum())
     if held < math.prod(data.shape) and part.fill != of.fill:
         raise LeftOutError(f"a virtual data set with another fill value ({of.fill}) than its source ({part.fill}), of which parts were never written")
@@ -277,7 +278,10 @@ def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData
 
 
 def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: int) -> Blocks:
-    """The parts of blocks that a source gives to a virtual data set of `ndim` axes, at their place there.
+    """Return the parts of blocks that a source gives to a virtual data set, at their places there.
+
+    Args:
+        ndim: axes of the virtual data set.
 
     Raises:
         LeftOutError: the blocks cannot be seen as blocks of so many axes.
@@ -316,9 +320,10 @@ def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: in
 
 
 def _other_axes(pitch: tuple[int, ...], leads: np.ndarray, pairs: Sequence[tuple[int, int]], ndim: int) -> tuple[tuple[int, ...], np.ndarray]:
-    """Stored blocks with other axes: (their shape, where in them pieces begin).
+    """See stored blocks with other axes. Returns (their shape, where pieces begin in them).
 
-    An axis of which one element is taken stays where there is room for it, else it becomes part of the next faster one.
+    An axis of which one element is taken stays if there is room for it, else it becomes part of the
+    next faster one.
 
     Args:
         pairs: (axis, axis it becomes), slowest first; of the others one element is taken.

@@ -1,32 +1,38 @@
-"""MIB: Merlin detectors of Quantum Detectors (Medipix3).
+"""Reads MIB, the files of Quantum Detectors' Merlin detectors (Medipix3).
 
-A set is `<prefix><digits>.mib` files and a text file `<prefix>.hdr`. Files hold records, one a frame::
+A set is `<prefix><digits>.mib` files and a text file `<prefix>.hdr`. Files hold records, one a
+frame::
 
-    file:   | record | record | …                 a partial last record is left out and said
+    file:   | record | record | …                 a partial last record is left out, with a warning
     record: | header, ASCII, NUL padded | pixels |
 
-A frame's header is comma separated: 0 `MQ1`, 1 sequence number, 2 header size in bytes, 3 number of chips, 4 x and 5 y size,
-6 pixel type, 7 sensor layout (`1x1`, `2x2`, `Nx1`; a `G` says that gap pixels are inserted), 8 chip select mask, 9 time,
-10 exposure in s, 11 counter, 12 colour mode, 13 gain mode, 14 to 21 thresholds in keV, settings of every chip; newer software
-appends `MQ1A`, time in UTC to the nanosecond, exposure in ns, counter depth in bits. Files come in the order of
-their first sequence number, whatever they are called; what is missing of them, see `vfs.formats.mib.absent`.
+A frame's header is comma separated: 0 `MQ1`, 1 sequence number, 2 header size in bytes, 3 number of
+chips, 4 x and 5 y size, 6 pixel type, 7 sensor layout (`1x1`, `2x2`, `Nx1`; a `G` says that gap
+pixels are inserted), 8 chip select mask, 9 time, 10 exposure in s, 11 counter, 12 colour mode, 13
+gain mode, 14 to 21 thresholds in keV, settings of every chip; newer software appends `MQ1A`, time
+in UTC to the nanosecond, exposure in ns, counter depth in bits. Files come in the order of their
+first sequence number, whatever their names are; for missing ones see `vfs.formats.mib.absent`.
 
-Pixel types U08, U16 and U32 are big-endian images. R64 is what the chip sends, big-endian 64-bit words (see
-`vfs.kernels.unpack`); the counter depth says what is in them::
+Pixel types U08, U16 and U32 are big-endian images. R64 is what the chip sends, big-endian 64-bit
+words (see `vfs.kernels.unpack`); the counter depth says what is in them::
 
     depth   pixels a word   bytes a frame   dtype
       1          64            y*x/8        uint8
       6           8            y*x          uint8
      12           4            y*x*2        uint16
-     24           4            y*x*4        uint32   two images, high 12 bits first; the header's x counts both
+     24           4            y*x*4        uint32   two images, high 12 bits first; the header's x
+     counts both
 
-R64 of four chips (2x2) stores every row of the sectors side by side, `[bottom right | bottom left | top right | top left]`,
-where the lower sectors are turned by 180 degrees: x = 4w and y = h in the header are an image of 2h rows of 2w pixels.
+R64 of four chips (2x2) stores every row of the sectors side by side, `[bottom right | bottom left |
+top right | top left]`, where the lower sectors are turned by 180 degrees: x = 4w and y = h in the
+header are an image of 2h rows of 2w pixels.
 
-Rows are shown as they are stored. RosettaSciIO turns images upside down; `flip_y=True` does the same.
+Rows are shown as they are stored. RosettaSciIO turns images upside down; `flip_y=True` does the
+same.
 
-Facts from real files and from what LiberTEM 0.16 and RosettaSciIO 0.15 read. R64 of 24 bits with four chips follows the same
-rule, but no such file was at hand; R64 of other layouts is refused.
+The facts come from real files and from what LiberTEM 0.16 and RosettaSciIO 0.15 read. R64 of 24
+bits with four chips is assumed to follow the same rule: no such file was at hand. R64 of other
+layouts is refused.
 """
 
 from __future__ import annotations
@@ -48,8 +54,8 @@ from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-_MOST_HDR = 1 << 16  # bytes a .hdr file may have
-_MOST_SCAN = 1 << 32  # positions of a scan
+_MOST_HDR = 1 << 16  # most bytes of a .hdr file
+_MOST_SCAN = 1 << 32  # most positions of a scan
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
 
 
@@ -61,11 +67,13 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     """Open MIB files.
 
     Args:
-        series: where a single .mib file is named, open all files of its series and their .hdr; false: that file by itself
-        flip_y: last row first, as RosettaSciIO and HyperSpy show it
+        series: if a single .mib file is named, open all files of its series and their .hdr; false:
+            only that file
+        flip_y: show the last row first, as RosettaSciIO and HyperSpy do
 
     Raises:
-        FormatError: a file is no MIB file, a header is garbled, files do not belong together, not one whole frame.
+        FormatError: a file is no MIB file, a header is garbled, files do not belong together, or
+            there is not one whole frame.
         OptionError: several .hdr files, or one without its .mib files.
         MissingSourceError, SourceError: a file cannot be opened.
     """
@@ -102,7 +110,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     nav = _scan(hdr_path, hdr, layout.stored)
     absent = absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
     if not whole_hdr:
-        absent += (Absence(f"{hdr_path}: ends without a line 'End', it looks cut: what it says of the scan may be missing"),)
+        absent += (Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),)
     files = Files(found.paths, found.sizes, found.times, current(), found.ctimes)
     attrs = _attrs(found, geometry, hdr) | {
         "frames": layout.stored,
@@ -122,10 +130,13 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
 
 
 def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str], bool]:
-    """The .hdr file (or None), the .mib files that are named or that the one named file stands for, and whether it stands for them.
+    """Find the files of a set.
 
-    A .hdr stands for the files of its name, with or without a number behind it; a .mib for what its own .hdr stands for or,
-    without one, for the files that are called the same up to the digits at the end. What has a .hdr of its own belongs to that one.
+    A .hdr stands for the files of its name, with or without a number behind it. A .mib stands for
+    the files of its own .hdr; without one, for the files with the same name up to the digits at the
+    end. A file that has a .hdr of its own belongs to that one only.
+
+    Returns: (the .hdr file or None, the .mib files, True if one named file stands for them).
     """
     hdr_paths = [p for p in paths if p.lower().endswith(".hdr")]
     if len(hdr_paths) > 1:
@@ -152,7 +163,10 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str],
 
 
 def _belongs(name: str, prefix: str, between: str) -> bool:
-    """True for the prefix, at most one of the characters `between`, digits or none, and .mib. Not by a pattern: compiling it takes longer than opening."""
+    """Return True for a name of prefix, at most one of the characters `between`, digits or none, and .mib.
+
+    This is no regular expression: compiling it would take longer than opening the set.
+    """
     if not name.startswith(prefix) or name[-4:].lower() != ".mib":
         return False
     digits = name[len(prefix) : -4]
@@ -162,7 +176,10 @@ def _belongs(name: str, prefix: str, between: str) -> bool:
 
 
 def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
-    """A .hdr file: lines `key:<TAB>value` between `HDR,` and `End`. Returns (what they say, whether the last one is there)."""
+    """Read a .hdr file: lines `key:<TAB>value` between `HDR,` and `End`.
+
+    Returns: (key -> value, whether the line `End` exists).
+    """
     text = read_at(path, _MOST_HDR, short_ok=True).decode("latin-1")
     if not text.startswith("HDR,"):
         raise FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
@@ -172,10 +189,11 @@ def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
 
 
 def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]:
-    """The scan shape that a .hdr file tells, by default one axis of all frames.
+    """Return the scan shape of a .hdr file, by default one axis of all frames.
 
-    ScanY and ScanX hold whatever number of frames there is: more are left out, fewer leave blank frames at the end. Without them
-    lines are what a trigger starts, if there are several of several frames; not if that would leave out frames.
+    ScanY and ScanX hold whatever number of frames is stored: surplus frames are left out, missing
+    ones are blank at the end. Without them a trigger starts a line, if there are several lines of
+    several frames, and no frame would be left out.
 
     Raises: see `_positions`.
     """
@@ -189,7 +207,9 @@ def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]
 
 
 def _expected(path: str | None, hdr: dict[str, str]) -> int:
-    """How many frames a .hdr file speaks of: those of the scan or, where it tells of none, of the acquisition; 0 where it does not say.
+    """Return how many frames a .hdr file promises; 0 if it does not say.
+
+    These are the frames of the scan or, if it has no scan, of the acquisition.
 
     Raises: see `_positions`.
     """
@@ -198,10 +218,10 @@ def _expected(path: str | None, hdr: dict[str, str]) -> int:
 
 
 def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:
-    """ScanY and ScanX of a .hdr file, 0 where it has none.
+    """Return ScanY and ScanX of a .hdr file, 0 if it has none.
 
     Raises:
-        FormatError: one is no number, or they are absurd.
+        FormatError: one is not a number, or they are absurd.
     """
     scan = {key: hdr.get(key, "") or "0" for key in ("ScanY", "ScanX")}
     for key, word in scan.items():
@@ -214,13 +234,13 @@ def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:
 
 
 def _count(hdr: dict[str, str], key: str) -> int:
-    """A number of frames in a .hdr file, 0 where there is none."""
+    """Return a number of frames in a .hdr file, 0 if it has none."""
     word = hdr.get(key, "")
     return int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
 
 
 def _attrs(found: MibFiles, geometry: Geometry, hdr: dict[str, str]) -> dict[str, Any]:
-    """What the header of the first frame and the .hdr file say."""
+    """Return what the header of the first frame and the .hdr file say."""
     head = found.head
     if len(head) < min(geometry.header, found.sizes.item(0)):
         head = read_at(found.paths[0], geometry.header, short_ok=True)
@@ -258,5 +278,5 @@ FORMAT = Format(
     "Quantum Detectors Merlin (Medipix3): .mib series with .hdr",
     sniff,
     open,
-    leads=(".hdr",),
+    index_extensions=(".hdr",),
 )

@@ -1,6 +1,7 @@
-"""What a set of MIB files should hold and does not.
+"""Finds what a set of MIB files should hold and does not.
 
-Frames are numbered, so that frames which are missing between two files leave a gap. How many there should be in all only the .hdr tells.
+Frames are numbered, so that frames missing between two files leave a gap in the numbers. Only the
+.hdr tells how many there should be in all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _BLANK = "shows these frames as blank"
 
 
 class StoredFrames(NamedTuple):
-    """Which frames the files hold."""
+    """The frames that the files hold."""
 
     found: MibFiles
     full: np.ndarray
@@ -29,43 +30,43 @@ class StoredFrames(NamedTuple):
     counts: np.ndarray
     """int64[m], frames in each"""
     begin: np.ndarray
-    """int64[m], index of the first one of each, from the first frame that any of the files began with"""
+    """int64[m], index of each file's first frame, counted from the first one of all files"""
     record: int
     """bytes"""
 
     @property
     def span(self) -> int:
-        """Frames from the first file's first one to the last one that is stored."""
+        """Number of frames from the first file's first one to the last one that is stored."""
         return int(self.begin[-1] + self.counts[-1])
 
 
 def in_front(stored: StoredFrames, expected: int) -> int:
-    """How many frames are missing in front of the first file.
+    """Count the frames that are missing in front of the first file.
 
-    They are, where fewer than the .hdr says are stored, their numbers begin above 1 and the name of the first file says that it is not the
-    first of its series.
+    Some are missing if fewer are stored than the .hdr says, their numbers begin above 1, and the
+    name of the first file says that it is not the first of its series.
 
     Args:
-        expected: frames that the .hdr speaks of, 0 where it does not.
+        expected: frames that the .hdr promises, 0 if it does not say.
     """
     before, absent = int(stored.found.sequences[0]) - 1, expected - stored.span
     if before < 1 or absent < 1:
         return 0
     path = stored.found.paths[0]
-    if series.in_front(path).count or (series.in_front(path, 0).count and stored.counts.item(0) == before):  # series begin with 1, seldom with 0
+    if series.in_front(path).count or (series.in_front(path, 0).count and stored.counts.item(0) == before):  # series begin with 1, rarely with 0
         return min(before, absent)
     return 0
 
 
 def absences(named: str, stored: StoredFrames, front: int, expected: int, scan: Sequence[int], whole_series: bool) -> tuple[Absence, ...]:
-    """What is absent, worst first.
+    """Return what is absent, worst first.
 
     Args:
         named: the .hdr, or the first file.
         front: frames that are shown blank in front of those of the first file.
-        expected: frames that the .hdr speaks of, 0 where it does not.
+        expected: frames that the .hdr promises, 0 if it does not say.
         scan: shape that is shown.
-        whole_series: the files were found by the name of one of them.
+        whole_series: True if the files were found by the name of one of them.
     """
     total, shown = front + stored.span, math.prod(scan)
     found = list(_first_ones(named, stored, front, expected, whole_series))
@@ -86,7 +87,11 @@ def absences(named: str, stored: StoredFrames, front: int, expected: int, scan: 
 
 
 def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, whole_series: bool) -> Iterator[Absence]:
-    """Frames in front of the first file. Without a .hdr that tells how many there should be they are no part of what is shown."""
+    """Yield frames missing in front of the first file.
+
+    Without a .hdr that tells how many there should be, the array begins with the first stored
+    frame.
+    """
     path, number = stored.found.paths[0], stored.found.sequences.item(0)
     lost = series.in_front(path)
     names = f", {lost}" if lost.count else ""
@@ -99,7 +104,7 @@ def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, who
 
 
 def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, total: int) -> Iterator[Absence]:
-    """Frames between those that are stored: of files that are missing, or that were cut."""
+    """Yield frames missing between stored ones, because files are missing or were cut."""
     paths = stored.found.paths
     ends = np.concatenate([[0], (stored.begin + stored.counts)[:-1]])
     lost, lost_frames, cut_frames, cut = series.Lost(), list[tuple[int, int]](), list[tuple[int, int]](), list[int]()
@@ -116,13 +121,13 @@ def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, tota
         yield Absence(f"{named}: {lost}, with {series.ranges(lost_frames)} of {total:,}", MissingSourceError, _BLANK, counts, lost.paths)
     if cut_frames:
         file, count = cut[0], _count(cut_frames)
-        how = f"ends too early, {os.path.basename(paths[file + 1])} does not follow on it"
+        how = f"ends too early, before {os.path.basename(paths[file + 1])} begins"
         said = f"{paths[file]}: {how}{_others(len(cut))}: {series.ranges(cut_frames)} of {total:,} {'is' if count == 1 else 'are'} missing"
         yield Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": count})
 
 
 def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
-    """Bytes behind the last whole frame of a file."""
+    """Return the bytes behind the last whole frame of files."""
     files, left = np.flatnonzero(rests), int(rests.sum())
     said = f"{stored.found.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,} {'byte is' if left == 1 else 'bytes are'} left out"
     return Absence(said, counts={"bytes_left_over": left})

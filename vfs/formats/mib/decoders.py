@@ -1,4 +1,4 @@
-"""Pixels and time stamps of MIB frames: see `vfs.formats.mib` for what is where."""
+"""Decodes pixels and time stamps of MIB frames: see `vfs.formats.mib` for their layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32,
 
 @dataclass(frozen=True)
 class RawDecoder:
-    """R64 pixels.
+    """Decodes R64 pixels.
 
     Args:
         depth: of the counters in bits: 1, 6, 12 or 24.
@@ -46,12 +46,12 @@ class RawDecoder:
 
 @dataclass(frozen=True)
 class StampDecoder:
-    """One number out of each frame's header: its time (int64, ns since 1970) or its exposure (float64, seconds).
+    """Decodes one number of each frame's header: time (int64, ns since 1970) or exposure (float64, s).
 
     Args:
         paths: of the files, for messages.
         word_bytes: size of a header.
-        exposure: which of the two.
+        exposure: True for the exposure, False for the time.
     """
 
     paths: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The frame headers of MIB files: what kind of frames, which numbers they have, and how a frame is put together."""
+"""Reads the frame headers of MIB files: kind and numbers of frames, and how a frame is put together."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vfs.formats.mib.decoders import RawDecoder
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import whole_frame
 
-_HEAD = 1024  # bytes that are read of every file: holds the headers of one and of four chips
-_MOST_HEADER = 1 << 20  # bytes a header may have
-_MOST_SIDE = 1 << 20  # pixels
-_MOST_BLANK = 1_000_000  # frames that may be missing between files: as many as six digits of sequence number can count
+_HEAD = 1024  # bytes that are read of every file: enough for the headers of one and of four chips
+_MOST_HEADER = 1 << 20  # most bytes of a header
+_MOST_SIDE = 1 << 20  # most pixels along an axis
+_MOST_BLANK = 1_000_000  # most frames that may be missing between files: six digits of sequence number count so many
 _START = re.compile(rb"MQ1,([0-9]{1,18}),((?:[^,\0]*,){5}[^,\0]*),")  # sequence number, fields 2 to 7
 _PLAIN = {"U08": ">u1", "U16": ">u2", "U32": ">u4"}
 
@@ -49,31 +49,34 @@ class MibFiles(NamedTuple):
     sizes: np.ndarray
     """int64[n] bytes"""
     times: np.ndarray
-    """int64[n] of the last writing, ns"""
+    """int64[n] modification times, ns"""
     ctimes: np.ndarray
-    """int64[n] of the last change, ns"""
+    """int64[n] change times, ns"""
     head: bytes
-    """how the first one begins"""
+    """first bytes of the first one"""
 
 
 class _Words(NamedTuple):
-    """The words of a header that all headers of a set have in common: where another one has the same bytes there, it need not be parsed."""
+    """Words that all headers of a set have in common: a header with the same bytes need not be parsed."""
 
     start: int = 0
-    """where the sequence number ends"""
+    """end of the sequence number"""
     stop: int = 0
     words: bytes = b"-"
-    """from there on; what no header has before there was one"""
+    """bytes from `start` to `stop`; the default fits no header"""
     last: int = 0
-    """where the comma before the last field is"""
+    """place of the comma before the last field"""
     end: int = 0
-    """where the header ends"""
+    """end of the header"""
     tail: bytes = b""
-    """from that comma to the end, where the last field matters (R64)"""
+    """bytes from that comma to the end, if the last field matters (R64)"""
 
 
 def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, MibFiles]:
-    """The first header of every file (one open, stat and read each). Returns what they agree on, and the files in their order."""
+    """Read the first header of every file (one open, stat and read each).
+
+    Returns: (the geometry that they share, the files in their order).
+    """
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
     sequences, sizes, times, ctimes = np.empty((4, len(paths)), np.int64)
@@ -105,7 +108,11 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
 
 
 def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
-    """Returns (sequence number, fields 2 to 7 and, of R64, the last one, what a header that says the same has in common with this one)."""
+    """Parse a header.
+
+    Returns: (sequence number, (fields 2 to 7, the last field for R64), words that headers which say
+        the same have in common with this one).
+    """
     start = _START.match(head)
     if start is None:
         raise FormatError(f"{path}: expected a frame header, comma separated, that begins with MQ1 and a sequence number, found {head[:16]!r}")
@@ -122,7 +129,7 @@ def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]
 
 
 def _geometry(path: str, words: bytes, last: bytes, hdr: dict[str, str]) -> Geometry:
-    """The geometry that fields 2 to 7 of a header and its last one tell."""
+    """Parse the geometry from fields 2 to 7 of a header and its last one."""
     fields = [f.strip() for f in words.split(b",")]
     header, chips, x, y = (int(f) if f.isdigit() else -1 for f in fields[:4])
     kind = fields[4].decode("latin-1").upper()
@@ -143,7 +150,7 @@ def _geometry(path: str, words: bytes, last: bytes, hdr: dict[str, str]) -> Geom
 
 
 def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tuple[int, int], int, np.ndarray]:
-    """Returns (decoder, frame shape, bytes a frame, pieces of a frame)."""
+    """Return (decoder, frame shape, bytes a frame, pieces of a frame)."""
     _, chips, x, y, kind, layout, depth = geometry
     if kind != "R64":
         plain = PlainDecoder(np.dtype(_PLAIN[kind]))
@@ -162,7 +169,7 @@ def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tu
     if quad:
         sig = (2 * y, width // 2)
         w = width // 4
-        boxes = [  # origin, shape, strides, first element: the lower sectors, seen together, are one turned box
+        boxes = [  # origin, shape, strides, first element; both lower sectors together are one turned box
             (y, 0, y, 2 * w, -width, -1, (y - 1) * width + 2 * w - 1),
             (0, w, y, w, width, 1, 2 * w),
             (0, 0, y, w, width, 1, 3 * w),
@@ -181,14 +188,19 @@ def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tu
 
 
 def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: int) -> np.ndarray:
-    """Index of the first frame of every file that has whole ones: its sequence number minus the smallest, which may be in a file that was cut before its end.
+    """Return the index of the first frame of every file that has whole ones: int64[m].
+
+    It is the sequence number minus the smallest one, which may be in a file that holds no whole
+    frame.
 
     Args:
-        full: int64[m], these files; counts: int64[m] frames in each, at least one.
+        full: int64[m], these files.
+        counts: int64[m], frames in each, at least one.
         record: bytes of a frame and its header.
 
     Raises:
-        FormatError: two files hold the same frames, or so many are missing that a number must be wrong.
+        FormatError: two files hold the same frames, or so many are missing that a number must be
+            wrong.
     """
     begin: np.ndarray = found.sequences[full]
     lowest = found.sequences.item(0)

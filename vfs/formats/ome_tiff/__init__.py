@@ -303,5 +303,5 @@ FORMAT = Format(
     "OME-TIFF: one or many files, planes in any order",
     sniff,
     open,
-    leads=(".companion.ome", ".ome"),
+    index_extensions=(".companion.ome", ".ome"),
 )

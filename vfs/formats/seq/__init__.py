@@ -1,19 +1,23 @@
-"""SEQ, the sequences of NorPix StreamPix, versions 3 to 5, also written by Direct Electron cameras: https://www.norpix.com
+"""Reads SEQ, the sequences of NorPix StreamPix, versions 3 to 5: https://www.norpix.com
 
-The specification comes with StreamPix (Help, Sequence File Format). Little endian::
+Direct Electron cameras write them, too. The specification comes with StreamPix (Help, Sequence File
+Format). Little endian::
 
     header, 1,024 bytes (8,192 from version 5 on) | record 0 | record 1 | …
-    record: image | time stamp: seconds u4, milliseconds u2, microseconds u2 (version 5) | filler up to `true_image_size`
+    record: image | time stamp: seconds u4, milliseconds u2, microseconds u2 (version 5) | filler up
+        to `true_image_size`
 
-Frames are counted by the file's size: the header's number is often wrong (where it is larger, that is a warning). Time stamps are
-companions. Only uncompressed monochrome images are read; others are refused by name. Files that are named together follow on each
-other; those that their numbers say are missing are an error (see `vfs.formats.numbering`).
+The number of frames follows from the file's size: the header's number is often wrong (if it is
+larger, that is a warning). Time stamps are companions. Only uncompressed monochrome images are
+supported; the message names other kinds. Files that are named together follow each other; a gap in
+their numbers means a missing file, which is an error (see `vfs.formats.numbering`).
 
 Direct Electron puts files beside a sequence: see `vfs.formats.seq.direct_electron`.
 
-Celeritas cameras write the upper and the lower half of the image into files of their own, `<base>_Top_<time>.seq` and
-`<base>_Bottom_<time>.seq`, each record many half frames. Both files together open as whole frames: the upper half mirrored in y
-above the lower half. One of them opens as it is stored.
+Celeritas cameras write the upper and the lower half of the image into files of their own,
+`<base>_Top_<time>.seq` and `<base>_Bottom_<time>.seq`; each record holds many half frames. Both
+files together open as whole frames: the upper half, mirrored in y, above the lower half. One of
+them alone opens as it is stored.
 """
 
 from __future__ import annotations
@@ -97,7 +101,7 @@ _FORMATS = {
     1002: "ISG JPEG",
 }
 _COMPRESSIONS = {1: "JPEG", 2: "RLE", 3: "Huffman", 4: "LZ", 5: "fast RLE", 6: "fast Huffman", 7: "fast LZ", 8: "H.264", 9: "wavelet"}
-_NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean nothing
+_NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that stand for "unknown"
 _HALF = re.compile(r"(.*)_(Top|Bottom)_[^/\\]*\.seq$", re.IGNORECASE | re.DOTALL)
 
 
@@ -107,10 +111,13 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """The header of a file, understood.
+    """The parsed header of a file.
 
     Attributes:
-        first: bytes before the first record; stride: from record to record; frames: whole records; rest: bytes behind them.
+        first: bytes before the first record.
+        stride: bytes from record to record.
+        frames: whole records.
+        rest: bytes behind them.
     """
 
     header: np.void
@@ -157,10 +164,11 @@ def _sequence(path: str, size: int) -> _Sequence:
 
 
 def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArray]:
-    """Open SEQ files: one, several that follow each other, or the upper and the lower half of a Celeritas camera.
+    """Open SEQ files: one, several that follow each other, or both halves of a Celeritas camera.
 
     Args:
-        segment: half frames in a record of a Celeritas camera; by default what SegmentPreBuffer in its .Config.Metadata.xml says
+        segment: half frames in a record of a Celeritas camera; by default SegmentPreBuffer in its
+            .Config.Metadata.xml
 
     Raises:
         FormatError: a header is garbled, images are compressed or in colour, or files differ.
@@ -192,7 +200,7 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
 
 
 def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Absence, ...]:
-    """What headers say more than files hold, records that were cut, and half frames without the other half."""
+    """Return what is absent: images that only headers count, cut records, halves without the other half."""
     found = []
     for n, (path, part) in enumerate(zip(files.paths, parts, strict=True)):
         said = int(part.header["allocated_frames"])
@@ -205,19 +213,22 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
             found.append(Absence(line, TruncatedSourceError if inside else None, "leaves them out", {"bytes_left_over": part.rest}))
     if split and parts[0].frames != parts[1].frames:
         more = abs(parts[0].frames - parts[1].frames) * parts[0].stride
-        line = f"{files.paths[0]}: has {parts[0].frames:,} records of half images, {files.paths[1]} {parts[1].frames:,}; what has no other half is left out"
+        line = f"{files.paths[0]}: has {parts[0].frames:,} records of half images, {files.paths[1]} {parts[1].frames:,}; single halves are left out"
         found.append(Absence(line, counts={"bytes_left_over": more}))
     return tuple(found)
 
 
 def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:
-    """Name, dtype, byte after the image, and unit of the parts of a time stamp for which a record has room."""
+    """Return the parts of a time stamp for which a record has room.
+
+    Returns: (name, dtype, byte after the image, unit) of each.
+    """
     parts = [("timestamp_seconds", "<u4", 0, "s since 1970-01-01"), ("timestamp_milliseconds", "<u2", 4, "ms"), ("timestamp_microseconds", "<u2", 6, "µs")]
     return [part for part in parts[: 3 if version >= 5 else 2] if part[2] + int(part[1][2]) <= room]
 
 
 def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[StoredArray]:
-    """Files that follow each other."""
+    """Make the arrays of files that follow each other."""
     one = parts[0]
     room = one.stride - one.stamp
     counts = [part.frames for part in parts]
@@ -228,7 +239,7 @@ def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[Store
 
 
 def _halves(files: Files, parts: Sequence[_Sequence], which: Sequence[str], segment: int | None, beside: Beside) -> list[StoredArray]:
-    """The upper and the lower half of a Celeritas camera, put together."""
+    """Put the upper and the lower half of a Celeritas camera together."""
     if sorted(which) != ["bottom", "top"]:
         raise OptionError(f"{files.paths[0]}: expected one file with upper halves (_Top_) and one with lower halves (_Bottom_), found {', '.join(which)}")
     one = parts[0]

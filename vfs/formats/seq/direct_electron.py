@@ -1,14 +1,17 @@
-"""What Direct Electron cameras put beside `<base>.seq`.
+"""Reads the files that Direct Electron cameras put beside `<base>.seq`.
 
-What fits the frames is offered as companions, the rest is named in the attribute `left_out`:
+Those that fit the frames become companions, the others are named in the attribute `left_out`:
 
-- `.dark.mrc` and `.gain.mrc` (`dark`, `gain`): float32 images behind 1,024 bytes of an MRC header whose third dimension is wrong;
+- `.dark.mrc` and `.gain.mrc` (`dark`, `gain`): float32 images behind 1,024 bytes of an MRC header
+  whose third dimension is wrong;
 - `.Config.Metadata.xml` (`bad_pixels`; its FileInfo is the attribute `config`);
-- `.metadata`: 256 bytes, then a record a frame. In real files the camera's geometry (the attribute `camera`) is at byte 272 of those
-  whose records are of kind 8, not at 282 where LiberTEM 0.16 looks.
+- `.metadata`: 256 bytes, then one record per frame. In real files the camera's geometry (the
+  attribute `camera`) is at byte 272 of those whose records are of kind 8, not at 282 where LiberTEM
+  0.16 looks.
 
-The map of bad pixels is cut to the frame as it is stored: whether a camera that flips its images flips the map too is not known.
-Open with `dark="dark", gain="gain", dead="bad_pixels"` to have them applied.
+The map of bad pixels is cut to the frame as it is stored: it is not known whether a camera that
+flips its images flips the map, too. Open with `dark="dark", gain="gain", dead="bad_pixels"` to
+apply them.
 """
 
 from __future__ import annotations
@@ -72,13 +75,14 @@ class _BadPixels:
 
 @dataclass(frozen=True)
 class Beside:
-    """What lies beside a sequence.
+    """The files beside a sequence.
 
     Attributes:
-        base: path of the .seq that the names derive from; config: path of the .Config.Metadata.xml, there or not.
-        root: of the XML, None where there is none.
-        attrs: "camera" (from .metadata) and "config" (FileInfo of the XML), where they are there.
-        problems: file name -> why it is of no use.
+        base: path of the .seq from which the names derive.
+        config: path of the .Config.Metadata.xml, whether it exists or not.
+        root: root of the XML, None if there is none.
+        attrs: "camera" (from .metadata) and "config" (FileInfo of the XML), if they exist.
+        problems: file name -> why it cannot be used.
     """
 
     base: str
@@ -110,12 +114,15 @@ class Beside:
 
     @property
     def segment(self) -> int | None:
-        """Half frames in a record, where the XML says it."""
+        """Half frames in a record, if the XML says it."""
         text = self.attrs.get("config", {}).get("SegmentPreBuffer") or ""
         return int(text) if re.fullmatch(r"\d{1,9}", text) else None
 
     def rate(self, split: bool) -> float | None:
-        """Frames a second, where it is said: by the camera; for half frames, of which the camera's records hold many, by the XML."""
+        """Return the frames a second, None if nobody says.
+
+        The camera says it; its records hold many half frames, so for these the XML does.
+        """
         said = self.attrs.get("config", {}).get("FrameRate") if split else self.attrs.get("camera", {}).get("frame_rate")
         try:
             return float(said or 0) or None
@@ -123,7 +130,7 @@ class Beside:
             return None
 
     def companions(self, sig_shape: tuple[int, ...]) -> tuple[list[StoredArray], dict[str, str]]:
-        """What fits frames of this shape, and why the rest does not."""
+        """Return the arrays that fit frames of this shape, and why the others do not."""
         found: list[StoredArray] = []
         problems = dict(self.problems)
         makers: tuple[tuple[str, Callable[[str, tuple[int, ...]], StoredArray | None]], ...] = (
@@ -145,7 +152,7 @@ class Beside:
         return found, problems
 
     def _geometry(self) -> tuple[int, tuple[int, int]]:
-        """Binning of the camera, and where its frame starts in the (binned) sensor: y, x."""
+        """Return the binning of the camera, and where its frame starts in the (binned) sensor: y, x."""
         camera = self.attrs.get("camera")
         if camera:
             binning, y, x = camera["hardware_binning"], camera["offset_y"], camera["offset_x"]
@@ -158,7 +165,7 @@ class Beside:
         return binning, (y // binning, x // binning)
 
     def _bad_pixels(self, path: str, sig_shape: tuple[int, ...]) -> StoredArray | None:
-        """The mask of the map in the XML that belongs to the camera's binning, cut to the frame."""
+        """Make the mask from the XML's map for the camera's binning, cut to the frame."""
         maps = [] if self.root is None else self.root.findall(".//BadPixelMap")
         if not maps:
             return None
@@ -190,7 +197,7 @@ def _whole(element: Element, name: str, default: int = 0) -> int:
 
 
 def _span(defect: Element, name: str, whole: int) -> tuple[int, int]:
-    """Rows or columns of a defect, half-open: Row="3", Rows="3-7" (both included), or all."""
+    """Return the rows or columns of a defect, half-open: Row="3", Rows="3-7" (both included), or all."""
     text = defect.get(name) or defect.get(name + "s")
     if text is None:
         return 0, whole
@@ -201,7 +208,10 @@ def _span(defect: Element, name: str, whole: int) -> tuple[int, int]:
 
 
 def _reference(name: str, path: str, sig_shape: tuple[int, ...]) -> StoredArray:
-    """A dark or gain image: 1,024 bytes of header, width and height first, then float32 pixels."""
+    """Make the array of a dark or gain image.
+
+    The file has 1,024 bytes of header, width and height first, then float32 pixels.
+    """
     files = Files.stat([path])
     width, height, _, mode = np.frombuffer(read_at(path, 16), "<i4").tolist()
     if (height, width) != sig_shape or mode != 2:
