@@ -1,13 +1,12 @@
 """Names and calibrates the axes of HDF5 data sets, by the conventions of the programs that write them.
 
     HyperSpy   groups `axis-0`, `axis-1`, … beside `data`: attributes name, scale, offset, units,
-    navigate
+               navigate
     EMD        (NCEM, Prismatic, py4DSTEM) a group with emd_group_type: vectors `dim1`, `dim2`, … or
-    `dim0`, `dim1`, … beside the data,
-               with attributes name and units
+               `dim0`, `dim1`, … beside the data, with attributes name and units
     Velox      JSON in `Metadata` beside `Data` (y, x, frame): size and unit of a pixel
     NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside
-    it, with attribute units
+               it, with attribute units
 
 An axis has a scale and an offset (of element 0) if its vector is even; of an uneven one the
 calibration names the array, `values`.

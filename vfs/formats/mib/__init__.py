@@ -20,8 +20,7 @@ words (see `vfs.kernels.unpack`); the counter depth says what is in them::
       1          64            y*x/8        uint8
       6           8            y*x          uint8
      12           4            y*x*2        uint16
-     24           4            y*x*4        uint32   two images, high 12 bits first; the header's x
-     counts both
+     24           4            y*x*4        uint32   two images, high 12 bits first; x counts both
 
 R64 of four chips (2x2) stores every row of the sectors side by side, `[bottom right | bottom left |
 top right | top left]`, where the lower sectors are turned by 180 degrees: x = 4w and y = h in the
