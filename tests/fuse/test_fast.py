@@ -32,7 +32,8 @@ from vfs.api import open_group
 from vfs.fuse import fast
 from vfs.fuse.view import inode
 from vfs.hierarchy.faces import FaceFolder, NpyFace, ZarrFace
-from vfs.kernels.fuse import native, serve
+from vfs.kernels.fuse import native
+from vfs.kernels.fuse.tables import LINE, StateWord
 from vfs.testing.writers import write_mib, write_raw
 
 
@@ -200,7 +201,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened:
         assert all(pool.map(reader, range(8)))
     assert not wrong
     assert cache.held <= cache.limit
-    assert np.all(native.STATE[[serve.INSIDE, serve.INSIDE + serve.LINE]] == 0)
+    assert np.all(native.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not lane._making)
     lane._collect()
     lane._collect()
@@ -219,7 +220,7 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
     info = direct.open(path)
     assert direct.read(path, info, 1 << 17, 0) == expected
     cache = direct.folder.split("scan.npy")[0].array.cache  # type: ignore[union-attr]
-    for at in (serve.INSIDE, serve.INSIDE + serve.LINE):
+    for at in (StateWord.INSIDE, StateWord.INSIDE + LINE):
         native.STATE[at] = 1  # a reader who takes his time
         [piece] = cache._shown.values()
         with cache._lock:

@@ -21,7 +21,8 @@ from vfs.folder_tree import FolderTree, listing, plans
 from vfs.folder_tree import folder_tree as forest_module
 from vfs.fuse import fast
 from vfs.fuse.view import STAMP
-from vfs.kernels.fuse import native, serve
+from vfs.kernels.fuse import lookup, native
+from vfs.kernels.fuse.tables import LINE, StateWord
 from vfs.model.open_options import OpenOptions
 from vfs.testing.writers import write_mib
 
@@ -79,7 +80,7 @@ def test_names_and_bytes_of_a_set_come_without_the_interpreter(tmp_path: Path, t
         for path in chunks:
             assert direct.stat(path)
             info = direct.open(path)
-            assert info.fh & serve.OURS
+            assert info.fh & lookup.OURS
             assert not info.keep_cache  # libfuse says so, where nothing changed
             assert direct.read(path, info, 1 << 14, 0) == direct.folder.get(path)
             assert direct.list(path[:-4])[2][0] == b"0"
@@ -108,7 +109,7 @@ def test_who_has_another_state_open_gets_an_error_and_nobody_else(tmp_path: Path
     put(tmp_path / "other.npy", (old + 1).astype("<u2"))
     direct = trees(tmp_path, trusted=0.05, dtype=shown)
     before, other = direct.open("a.npy"), direct.open("other.npy")
-    assert before.fh & serve.OURS
+    assert before.fh & lookup.OURS
     assert direct.read("a.npy", before, 1 << 20, 128) == old.tobytes()
     source.rename(tmp_path / "aside")  # the file itself stays as it was: only its name is another one's
     put(source, (old + 7).astype("<u2"))
@@ -139,7 +140,7 @@ def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, tre
     scan.describe((1, 5, 64, 48))
     direct = trees(tmp_path / "data")  # its files are taken to be what they were for as long as this lasts
     info, twin, frame = direct.open("part0.npy"), scan.twin.tobytes(), 64 * 48 * 2
-    assert info.fh & serve.OURS
+    assert info.fh & lookup.OURS
     assert direct.read("part0.npy", info, len(twin), 128) == twin
     direct.slow = 0
     assert direct.read("part0.npy", info, len(twin), 128) == twin
@@ -183,7 +184,7 @@ def test_a_set_that_was_only_closed_is_taken_up_again(tmp_path: Path, trees: Any
     opened = [direct.open(f"s{k}.npy") for k in range(6)]
     assert len({info.fh for info in opened}) == 6
     assert all(info.fh > STAMP for info in opened)
-    assert STAMP + 1 == serve.OURS
+    assert STAMP + 1 == lookup.OURS
     for _ in range(3):
         for k, info in enumerate(opened):
             direct.slow = 0
@@ -248,7 +249,7 @@ def test_readers_while_sets_are_replaced_and_closed(tmp_path: Path, trees: Any, 
     for reader in readers:
         reader.join(60)
     assert wrong == []
-    assert np.all(native.STATE[[serve.INSIDE, serve.INSIDE + serve.LINE]] == 0)
+    assert np.all(native.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not direct.lane._making)
     direct.lane.collect()
     assert direct.lane._retired == []

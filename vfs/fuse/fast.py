@@ -37,7 +37,9 @@ from vfs.errors import SourceChangedError, SourceError, VfsError
 from vfs.fuse.sources import SECONDS, NativeSource
 from vfs.fuse.structs import Structs
 from vfs.hierarchy.faces import FOLDER, Lifetime, MountSource, Node, NpyFace, ResolvedPath, ZarrFace
-from vfs.kernels.fuse import names, native, paths, serve
+from vfs.kernels.fuse import lookup, names, native, paths, serve
+from vfs.kernels.fuse.files import NO_ANSWER, NOT_OPEN
+from vfs.kernels.fuse.tables import LINE, NAME_PLACES, PROBES, PieceWord, SourceWord, StateWord
 
 MANY = 1 << 16  # sources at most, and places for pieces; what finds none goes through the interpreter
 CLOSED = 1 << 17  # sources of which is remembered what they were, about
@@ -63,8 +65,8 @@ class Piece:
         self.lane.show(self)
 
     def used(self) -> bool:
-        found = bool(self.words[serve.USED])
-        self.words[serve.USED] = 0
+        found = bool(self.words[PieceWord.USED])
+        self.words[PieceWord.USED] = 0
         return found
 
     def drop(self) -> None:
@@ -96,7 +98,7 @@ class NativeServer:
         self._making: set[tuple[int, int]] = set()
         self.sources = np.zeros(MANY, np.int64)
         self.pieces = np.zeros(MANY, np.int64)
-        self.names = np.zeros(names.NAME_MASK + 1, np.int64)
+        self.names = np.zeros(NAME_PLACES, np.int64)
         self._learned: dict[str, tuple[int, list[np.ndarray]] | None] = {}  # where names are, and what they are made of
         self.counters = counters
 
@@ -110,20 +112,20 @@ class NativeServer:
         Returns: addresses of operations for libfuse. What they do not answer they leave to those that `behind` is told.
         """
         words = {
-            serve.INFO: structs.fh,
-            serve.INFO_FLAGS: structs.flags,
-            serve.KEEP: structs.keep_cache,
-            serve.ALWAYS: structs.always,
-            serve.STAT_BYTES: structs.stat,
-            serve.STAT_INODE: structs.inode,
-            serve.COUNTERS: self.counters,
-            serve.SOURCES: self.sources.ctypes.data,
-            serve.PIECES: self.pieces.ctypes.data,
-            serve.MASK: MANY - 1,
-            serve.NAMES: self.names.ctypes.data,
-            serve.CONTEXT: context,
-            serve.MET: met,
-            serve.COUNT: MANY,
+            StateWord.INFO_FH: structs.fh,
+            StateWord.INFO_FLAGS: structs.flags,
+            StateWord.KEEP_CACHE: structs.keep_cache,
+            StateWord.ALWAYS: structs.always,
+            StateWord.STAT_BYTES: structs.stat,
+            StateWord.STAT_INODE: structs.inode,
+            StateWord.COUNTERS: self.counters,
+            StateWord.SOURCES: self.sources.ctypes.data,
+            StateWord.PIECES: self.pieces.ctypes.data,
+            StateWord.PIECE_MASK: MANY - 1,
+            StateWord.NAMES: self.names.ctypes.data,
+            StateWord.CONTEXT: context,
+            StateWord.MET: met,
+            StateWord.SOURCE_PLACES: MANY,
         }
         for word, value in words.items():
             native.STATE[word] = value
@@ -133,7 +135,7 @@ class NativeServer:
     @staticmethod
     def behind(operation: str, address: int) -> None:
         """Which function answers what the operation of `start` leaves to it."""
-        slow = {"read": serve.SLOW, "open": serve.SLOW_OPEN, "getattr": serve.SLOW_STAT, "readdir": serve.SLOW_LIST}
+        slow = {"read": StateWord.SLOW_READ, "open": StateWord.SLOW_OPEN, "getattr": StateWord.SLOW_GETATTR, "readdir": StateWord.SLOW_READDIR}
         if operation in slow:  # `fgetattr` leaves it to the function behind `getattr`
             native.STATE[slow[operation]] = address
 
@@ -169,16 +171,16 @@ class NativeServer:
         hashed = int(paths.path_hash(encoded.ctypes.data, encoded.size))
         addresses = [encoded.size, encoded.ctypes.data, which, len(numbers), least, counts.ctypes.data, file.ctypes.data, folder.ctypes.data]
         words = np.array([hashed, *addresses], np.int64)
-        at = int(serve.place(hashed, names.NAME_MASK))
+        at = int(lookup.place(hashed, NAME_PLACES - 1))
         with self._lock:
             source = self._all.get(which)
             if text in self._learned or source is None:
                 return
-            free = [place for k in range(serve.PROBES) if self.names[place := (at + k) & names.NAME_MASK] == 0]
+            free = [place for k in range(PROBES) if self.names[place := (at + k) % NAME_PLACES] == 0]
             self._learned[text] = (free[0], [encoded, file, folder, counts, words]) if free else None
             source.texts.append(text)
             if free:
-                native.write_word(self.names.ctypes.data + 8 * free[0], words.ctypes.data)
+                native.write_word(self.names.ctypes.data, free[0], words.ctypes.data)
 
     def close(self) -> None:
         """End the worker."""
@@ -207,7 +209,7 @@ class NativeServer:
             number, source = int(np.ravel_multi_index(position, counts)) if counts else 0, self._source(array, None, life, again)
         else:
             return 0
-        return 0 if source < 0 else serve.handle(source, number)
+        return 0 if source < 0 else lookup.handle(source, number)
 
     def _source(self, array: ArrayReader, header: bytes | None, life: Lifetime | None, again: int | None = None) -> int:
         """The number of a source, which is good from now on, for a time; -1: it cannot be one."""
@@ -226,24 +228,24 @@ class NativeServer:
         fits = made.direct or (made.size <= array.cache.limit and (made.whole or array.cache.limit >= LEAST))
         number = self._free() if again is None else again
         free = number >= 0 and number not in self._all and self.sources[number % MANY] == 0
-        if not (free and fits and made.count < serve.FILES_MOST):
+        if not (free and fits and made.count < lookup.FILES_MOST):
             if life is None:
                 self._numbers[key] = -1
             return -1
-        made.words[serve.NUMBER] = number
+        made.words[SourceWord.NUMBER] = number
         made.life = life
         self._numbers.setdefault(key, number)
         self._all[number] = made
         if life is not None:
-            made.words[serve.UNTIL] = OVER
+            made.words[SourceWord.UNTIL] = OVER
             self._remember(number, life.stamp)
             life.told.append(partial(self._over, number, life))
-        native.write_word(self.sources.ctypes.data + 8 * (number % MANY), made.words.ctypes.data)
+        native.write_word(self.sources.ctypes.data, number % MANY, made.words.ctypes.data)
         return number
 
     def _free(self) -> int:
         """A number that no source ever had; -1: there is no place for another one."""
-        while len(self._all) < MANY and self._next < serve.SOURCES_MOST:
+        while len(self._all) < MANY and self._next < lookup.SOURCES_MOST:
             number, self._next = self._next, self._next + 1
             if self.sources[number % MANY] == 0:
                 return number
@@ -257,10 +259,9 @@ class NativeServer:
 
     def _trust(self, source: NativeSource, life: Lifetime) -> None:
         """Let a source be answered from here up to the time at which its files have to be looked at."""
-        address = source.words.ctypes.data + 8 * serve.UNTIL
-        native.write_word(address, max(OVER, int(life.until * 1e9)))
+        source.answer_until(max(OVER, int(life.until * 1e9)))
         if life.dropped:  # perhaps before its end was something that we would be told
-            self._over(int(source.words[serve.NUMBER]), life)
+            self._over(int(source.words[SourceWord.NUMBER]), life)
 
     def _over(self, number: int, life: Lifetime) -> None:
         """A source is not good any more, for the time being, or, where it is dropped, for ever."""
@@ -268,11 +269,11 @@ class NativeServer:
             source = self._all.get(number)
             if source is None or source.life is not life:
                 return
-            native.write_word(source.words.ctypes.data + 8 * serve.UNTIL, OVER)
+            source.answer_until(OVER)
             if not life.dropped:
                 return
             del self._all[number]
-            native.write_word(self.sources.ctypes.data + 8 * (number % MANY), 0)
+            native.write_word(self.sources.ctypes.data, number % MANY, 0)
             key = id(source.array), source.npy
             if self._numbers.get(key) == number:
                 del self._numbers[key]
@@ -281,7 +282,7 @@ class NativeServer:
             for text in source.texts:
                 entry = self._learned.pop(text, None)
                 if entry is not None:
-                    native.write_word(self.names.ctypes.data + 8 * entry[0], 0)
+                    native.write_word(self.names.ctypes.data, entry[0], 0)
                     self._retired.append([0, entry])
             self._retired.append([0, source])
         self._collect()
@@ -292,7 +293,7 @@ class NativeServer:
         Raises:
             SourceChangedError: its sources were others then.
         """
-        which, _ = serve.parts(fh)
+        which, _ = lookup.parts(fh)
         if self.lasting:
             return None
         held = self.folder.held(path, True)
@@ -307,7 +308,7 @@ class NativeServer:
 
     def fresh(self, fh: int, path: str) -> bool:
         """Whether the files that hold what is open are those that were opened, and the kernel forgot its pages of it since one was touched."""
-        which, number = serve.parts(fh)
+        which, number = lookup.parts(fh)
         source = self._all[which]
         now = time.monotonic()
         if len(source.array.files) > FEW and source.npy:
@@ -350,7 +351,7 @@ class NativeServer:
         Raises:
             SourceChangedError: see `check`.
         """
-        which, number = serve.parts(fh)
+        which, number = lookup.parts(fh)
         held = self.check(fh, path)
         source = self._all.get(which)
         if held is not None and held.life is not None:
@@ -369,8 +370,8 @@ class NativeServer:
         seen = set()
         for place in (0, to):  # first all files are opened: else what was read would be read again for each one that is not
             while (got := int(serve.answer(fh, place, size, offset))) < 0:
-                file = got - serve.NOT_OPEN
-                if got == serve.NO_ANSWER or file in seen:
+                file = got - NOT_OPEN
+                if got == NO_ANSWER or file in seen:
                     return None
                 seen.add(file)
                 try:
@@ -394,20 +395,20 @@ class NativeServer:
                 return
             self._close(which, source, file)
             source.descriptors[file] = opened
-            native.write_word(source.opened.ctypes.data + 8 * file, opened.fd + 1)
+            native.write_word(source.opened.ctypes.data, file, opened.fd + 1)
             self._open[which, file] = source
         self._collect()
 
     def _close(self, which: int, source: NativeSource, file: int) -> None:
         opened = source.descriptors.pop(file, None)
         if opened is not None:
-            native.write_word(source.opened.ctypes.data + 8 * file, 0)
+            native.write_word(source.opened.ctypes.data, file, 0)
             del self._open[which, file]
             self._retired.append([0, opened])
 
     def _from_pieces(self, which: int, source: NativeSource, number: int, to: int, size: int, offset: int) -> int | None:
-        head = int(source.words[serve.HEAD])
-        first, last = max(0, offset - head), min(offset + size, int(source.words[serve.SIZE])) - head
+        head = int(source.words[SourceWord.HEAD_BYTES])
+        first, last = max(0, offset - head), min(offset + size, int(source.words[SourceWord.FILE_BYTES])) - head
         if first >= last or offset < 0:
             return None
         a, b = number * source.per + first // source.size, number * source.per + (last - 1) // source.size
@@ -423,7 +424,7 @@ class NativeServer:
             done = min(head, offset + size) - offset
             self._copy(to, source.kept[0], offset, done)
         for n in range(a, b + 1):
-            piece = source.piece(n, Piece(self, serve.handle(which, n), False, made)).reshape(-1).view(np.uint8)
+            piece = source.piece(n, Piece(self, lookup.handle(which, n), False, made)).reshape(-1).view(np.uint8)
             if n == a and follows:
                 self._make_ahead(which, source, b)
             begin = (n - number * source.per) * source.size
@@ -452,7 +453,7 @@ class NativeServer:
     def _make(self, which: int, source: NativeSource, n: int) -> None:
         try:
             with suppress(VfsError, MemoryError, OSError):  # who comes for it gets the error
-                source.piece(n, Piece(self, serve.handle(which, n), True, source.sources.moves.item(0)))
+                source.piece(n, Piece(self, lookup.handle(which, n), True, source.sources.moves.item(0)))
         finally:
             with self._lock:
                 self._making.discard((which, n))
@@ -460,24 +461,24 @@ class NativeServer:
     def show(self, piece: Piece) -> None:
         """Put a piece into the table."""
         with self._lock:
-            at = int(serve.place(piece.key, MANY - 1))
-            free = [place for k in range(serve.PROBES) if self.pieces[place := (at + k) % MANY] == 0]
+            at = int(lookup.place(piece.key, MANY - 1))
+            free = [place for k in range(PROBES) if self.pieces[place := (at + k) % MANY] == 0]
             self._place(free[0] if free else at, piece.words.ctypes.data)
         self._collect()
 
     def hide(self, piece: Piece) -> None:
         """Take it out, and free it when nobody reads it any more."""
         with self._lock:
-            at = int(serve.place(piece.key, MANY - 1))
+            at = int(lookup.place(piece.key, MANY - 1))
             address = piece.words.ctypes.data
-            for k in range(serve.PROBES):
+            for k in range(PROBES):
                 if self.pieces[(at + k) % MANY] == address:
                     self._place((at + k) % MANY, 0)
             self._retired.append([0, piece])
         self._collect()
 
     def _place(self, at: int, address: int) -> None:
-        native.write_word(self.pieces.ctypes.data + 8 * at, address)
+        native.write_word(self.pieces.ctypes.data, at, address)
 
     def collect(self) -> None:
         """Free what was retired, if nobody is reading it just now."""
@@ -489,8 +490,8 @@ class NativeServer:
         state = native.STATE
         with self._lock:
             for bit in (0, 1):
-                if native.read_word(state.ctypes.data + 8 * (serve.INSIDE + serve.LINE * bit)) == 0:
+                if native.read_word(state.ctypes.data, StateWord.INSIDE + LINE * bit) == 0:
                     for entry in self._retired:
                         entry[0] |= 1 << bit
             self._retired = [entry for entry in self._retired if entry[0] != 3]
-            state[serve.EPOCH] ^= 1
+            state[StateWord.EPOCH] ^= 1

@@ -39,7 +39,7 @@ class Readers:
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        from vfs.kernels.fuse.serve import THREADS  # the compiler: not for those who only ask
+        from vfs.kernels.fuse.tables import THREADS  # the compiler: not for those who only ask
 
         self.table = np.zeros(THREADS, np.int64)
         self._path = folder and os.path.join(folder, FILE)

@@ -14,7 +14,8 @@ from vfs.backends.handles import Descriptor
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import EvictionListener
 from vfs.hierarchy.faces import Lifetime
-from vfs.kernels.fuse import serve
+from vfs.kernels.fuse import native
+from vfs.kernels.fuse.tables import SourceWord
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.stored import Files
@@ -28,7 +29,7 @@ class NativeSource:
     """One array as files of one kind: its chunks, or a .npy file.
 
     Attributes:
-        words: int64[SOURCE_WORDS], see `vfs.kernels.fuse.serve`.
+        words: int64[len(SourceWord)].
         direct: True where its bytes come from the files, False where they come from pieces.
         size: bytes of a piece, elements: the same in elements; whole: a piece is a chunk.
         per: pieces of a file; count: pieces of all files.
@@ -50,15 +51,15 @@ class NativeSource:
         body = array.nbytes if self.npy else array.chunk_bytes
         head = np.frombuffer(header or b"\0", np.uint8)
         self.kept: list[np.ndarray] = [head]  # memory whose address is in `words`
-        self.words = np.zeros(serve.SOURCE_WORDS, np.int64)
-        self.words[serve.HEAD] = len(header or b"")
-        self.words[serve.SIZE] = len(header or b"") + body
-        self.words[serve.HEAD_AT] = head.ctypes.data
-        self.words[serve.SWAP] = 1
-        self.words[serve.MOVES] = self.sources.moves.ctypes.data
+        self.words = np.zeros(len(SourceWord), np.int64)
+        self.words[SourceWord.HEAD_BYTES] = len(header or b"")
+        self.words[SourceWord.FILE_BYTES] = len(header or b"") + body
+        self.words[SourceWord.HEAD_ADDRESS] = head.ctypes.data
+        self.words[SourceWord.SWAP_BYTES] = 1
+        self.words[SourceWord.MOVES] = self.sources.moves.ctypes.data
         self.size = self._piece(body)
         self.per = max(1, -(-body // self.size))
-        self.words[serve.PIECE], self.words[serve.PER] = self.size, self.per
+        self.words[SourceWord.PIECE_BYTES], self.words[SourceWord.PIECES_PER_FILE] = self.size, self.per
         self.files = 1 if self.npy else math.prod(array.grid.counts)
         self.count = self.per * self.files
         self.elements = self.size // width
@@ -95,22 +96,22 @@ class NativeSource:
         ends = np.cumsum([len(path) for path in paths], dtype=np.int64)
         self.kept.append(text)
         tables = {
-            serve.GRID: np.array(list(zip(counts, chunks, shape, strict=True)), np.int64),
-            serve.STREAM: layout.stream,
-            serve.CHOSEN: chosen,
-            serve.FILES: self.opened,
-            serve.SIZES: files.sizes,
-            serve.TIMES: files.times,
-            serve.CTIMES: files.ctimes,  # no copy: they are written to
-            serve.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
+            SourceWord.GRID: np.array(list(zip(counts, chunks, shape, strict=True)), np.int64),
+            SourceWord.STREAM: layout.stream,
+            SourceWord.CHOSEN: chosen,
+            SourceWord.DESCRIPTORS: self.opened,
+            SourceWord.SIZES: files.sizes,
+            SourceWord.WRITTEN: files.times,
+            SourceWord.CHANGED: files.ctimes,  # no copy: they are written to
+            SourceWord.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
         }
         for word, table in tables.items():
             self.kept.append(np.ascontiguousarray(table, np.int64))
             self.words[word] = self.kept[-1].ctypes.data
-        self.words[serve.AXES], self.words[serve.ROWS], self.words[serve.CHOICES] = nav, len(layout.stream), len(chosen)
-        self.words[serve.STRIDE : serve.OFFSET + 1] = how[: serve.OFFSET + 1 - serve.STRIDE]
-        self.words[serve.BESIDE] = 1 if self.npy else math.prod(array.grid.counts[nav:])
-        self.words[serve.FRAMES] = math.prod(chunks)
+        self.words[SourceWord.NAV_AXES], self.words[SourceWord.STREAM_ROWS], self.words[SourceWord.CHOSEN_COUNT] = nav, len(layout.stream), len(chosen)
+        self.words[SourceWord.STRIDE : SourceWord.OFFSET + 1] = how[: SourceWord.OFFSET + 1 - SourceWord.STRIDE]
+        self.words[SourceWord.PARTS] = 1 if self.npy else math.prod(array.grid.counts[nav:])
+        self.words[SourceWord.FRAMES] = math.prod(chunks)
         if not (isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):
             return False
         frame = math.prod(layout.sig_shape) * array.dtype.itemsize
@@ -118,9 +119,17 @@ class NativeSource:
         if not whole or (frame < DIRECT and layout.stride != frame):
             return False
         if not decoder.straight:
-            self.words[serve.SWAP] = decoder.stored.itemsize // (2 if decoder.stored.kind == "c" else 1)
-        self.words[serve.FRAME] = frame
+            self.words[SourceWord.SWAP_BYTES] = decoder.stored.itemsize // (2 if decoder.stored.kind == "c" else 1)
+        self.words[SourceWord.FRAME_BYTES] = frame
         return True
+
+    def answer_until(self, time: int) -> None:
+        """Let reads be answered without the interpreter up to a time.
+
+        Args:
+            time: ns of the monotonic clock.
+        """
+        native.write_word(self.words.ctypes.data, int(SourceWord.UNTIL), time)
 
     def position(self, number: int) -> tuple[int, ...]:
         """Coordinates of a chunk."""

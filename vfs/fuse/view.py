@@ -24,12 +24,12 @@ import numpy as np
 from vfs.buffers import scratch
 from vfs.errors import MountError, SourceChangedError, SourceError, VfsError, printable
 from vfs.fuse.askers import EVERYBODY, SECONDS, Asker, Askers
+from vfs.fuse.counters import Counters
 from vfs.fuse.ending import Ending
 from vfs.fuse.failures import Failures
 from vfs.fuse.gate import Gate
 from vfs.fuse.readers import Readers
 from vfs.fuse.remembered import Remembered
-from vfs.fuse.status import Counters
 from vfs.fuse.structs import Structs
 from vfs.hierarchy.faces import MountSource, Node, ZarrFace
 from vfs.kernels.fuse.paths import path_inode
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("vfs.fuse")
 
 _MODES = 4096  # paths whose modes are remembered
-STAMP = (1 << 62) - 1  # what is open is above it where native code knows it (`vfs.kernels.fuse.serve.OURS`), else a stamp
+STAMP = (1 << 62) - 1  # what is open is above it where native code knows it (`vfs.kernels.fuse.lookup.OURS`), else a stamp
 UNKNOWN = Node(False, -1)  # an entry of a folder of which nothing is known but its name
 WORKERS = max(4, os.cpu_count() or 1)
 """Reads that are answered from sources side by side, where nobody says otherwise: a disk wants several, a processor no more than it has cores."""

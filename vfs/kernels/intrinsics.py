@@ -23,13 +23,13 @@ _WORD = ir.IntType(64)
 
 
 @intrinsic
-def peek(typing_context, address):
-    """The int64 at an address."""
+def get(typing_context, table, word):
+    """Return a word, an int64, of the table at an address."""
 
     def generate(context, builder, signature, args):
-        return builder.load(builder.inttoptr(args[0], _WORD.as_pointer()))
+        return builder.load(builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]))
 
-    return types.int64(types.int64), generate
+    return types.int64(types.int64, types.int64), generate
 
 
 @intrinsic

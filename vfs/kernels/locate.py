@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vfs.kernels.intrinsics import peek
+from vfs.kernels.intrinsics import get
 from vfs.kernels.ranges import inner
 
 STRIDE, HEADER, STORED, OFFSET = range(4)
@@ -17,6 +17,7 @@ STRIDE, HEADER, STORED, OFFSET = range(4)
 scan position p shows frame `p + offset`."""
 
 S_START, S_STOP, S_BYTE, S_FILE = range(4)
+S_COLUMNS = 4
 """Columns of a stream: its bytes from S_START to S_STOP (half-open) lie in file S_FILE from byte S_BYTE on. Rows are
 sorted and do not overlap; bytes that no row has are in no file."""
 
@@ -45,7 +46,7 @@ def tables(how, chosen, stream):
 @inner
 def stream_word(tables, row, column):
     """Get a number of a row of the stream."""
-    return peek(tables[_STREAM] + 32 * row + 8 * column)
+    return get(tables[_STREAM], S_COLUMNS * row + column)
 
 
 @inner
@@ -58,25 +59,25 @@ def row_of(tables, byte, guess):
     Returns: the row; where no file holds the byte -1 - n, n the first row behind it.
     """
     stream = tables[_STREAM]
-    if guess >= 0 and peek(stream + 32 * guess) <= byte < peek(stream + 32 * guess + 8 * S_STOP):
+    if guess >= 0 and get(stream, S_COLUMNS * guess + S_START) <= byte < get(stream, S_COLUMNS * guess + S_STOP):
         return guess
     lo, hi = 0, tables[_ROWS]
     while lo < hi:
         mid = (lo + hi) >> 1
-        if peek(stream + 32 * mid) <= byte:
+        if get(stream, S_COLUMNS * mid + S_START) <= byte:
             lo = mid + 1
         else:
             hi = mid
-    return lo - 1 if lo > 0 and byte < peek(stream + 32 * (lo - 1) + 8 * S_STOP) else -1 - lo
+    return lo - 1 if lo > 0 and byte < get(stream, S_COLUMNS * (lo - 1) + S_STOP) else -1 - lo
 
 
 @inner
 def stored_frame(tables, position):
     """Find which stored frame a (flat) scan position shows; -1 where none is stored for it."""
     if tables[_CHOICES] > 0:
-        position = peek(tables[_CHOSEN] + 8 * position)
-    frame = position + peek(tables[_HOW] + 8 * OFFSET)
-    return frame if 0 <= frame < peek(tables[_HOW] + 8 * STORED) else -1
+        position = get(tables[_CHOSEN], position)
+    frame = position + get(tables[_HOW], OFFSET)
+    return frame if 0 <= frame < get(tables[_HOW], STORED) else -1
 
 
 @inner
@@ -95,7 +96,7 @@ def locate(tables, position, ahead, guess):
     frame = stored_frame(tables, position)
     if frame < 0:
         return -1, -1
-    begin = frame * peek(tables[_HOW] + 8 * STRIDE) + peek(tables[_HOW] + 8 * HEADER)
+    begin = frame * get(tables[_HOW], STRIDE) + get(tables[_HOW], HEADER)
     return begin, row_of(tables, begin + ahead, guess)
 
 

@@ -1,6 +1,7 @@
-"""Memory by its address, atomically where threads share it, and functions by theirs: for kernels that C code calls.
+"""Memory and functions by their addresses, for kernels that C code calls: loads, stores, atomic operations, calls.
 
-Addresses are plain integers. All atomic operations are sequentially consistent.
+Addresses are plain integers. `put` and the atomic operations take a word of a table (see `vfs.kernels.fuse.tables`), `peek` and `poke`
+the address of a field of a struct that C code knows. All atomic operations are sequentially consistent.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from vfs.kernels.fuse.tables import STATE_WORDS, WORD
 from vfs.kernels.intrinsics import memcpy
+from vfs.kernels.ranges import inner
 
 _WORD = ir.IntType(64)
 
-STATE_WORDS = 64
 STATE = np.zeros(STATE_WORDS, np.int64)
-"""What native callbacks of this process know: they have no other way to it than a name, and a compiled one is kept on disk."""
+"""What the callbacks of this process know, see `StateWord`. They find it by the name of a symbol: compiled, they are kept on disk, and may
+hold no address of this process."""
 _NAME = "vfs_mount_state"
 llvm.add_symbol(_NAME, STATE.ctypes.data)
 
 
 @intrinsic
 def state(typing_context):
-    """Address of `STATE`."""
+    """Return the address of `STATE`."""
 
     def generate(context, builder, signature, args):
         return builder.ptrtoint(_external(builder.module), _WORD)
@@ -43,8 +46,18 @@ def _pointer(builder, address, kind=_WORD):
 
 
 @intrinsic
+def peek(typing_context, address):
+    """Return the int64 at an address."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(_pointer(builder, args[0]))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
 def poke(typing_context, address, value):
-    """Store an int64."""
+    """Store an int64 at an address."""
 
     def generate(context, builder, signature, args):
         builder.store(args[1], _pointer(builder, args[0]))
@@ -55,7 +68,7 @@ def poke(typing_context, address, value):
 
 @intrinsic
 def peek32(typing_context, address):
-    """The uint32 at an address, as int64."""
+    """Return the uint32 at an address, as int64."""
 
     def generate(context, builder, signature, args):
         return builder.zext(builder.load(_pointer(builder, args[0], ir.IntType(32))), _WORD)
@@ -65,7 +78,7 @@ def peek32(typing_context, address):
 
 @intrinsic
 def peek8(typing_context, address):
-    """The uint8 at an address, as int64."""
+    """Return the uint8 at an address, as int64."""
 
     def generate(context, builder, signature, args):
         return builder.zext(builder.load(_pointer(builder, args[0], ir.IntType(8))), _WORD)
@@ -75,7 +88,7 @@ def peek8(typing_context, address):
 
 @intrinsic
 def poke32(typing_context, address, value):
-    """Store the low 32 bits."""
+    """Store the low 32 bits of a word at an address."""
 
     def generate(context, builder, signature, args):
         builder.store(builder.trunc(args[1], ir.IntType(32)), _pointer(builder, args[0], ir.IntType(32)))
@@ -86,7 +99,7 @@ def poke32(typing_context, address, value):
 
 @intrinsic
 def poke8(typing_context, address, value):
-    """Store the low 8 bits."""
+    """Store the low 8 bits of a word at an address."""
 
     def generate(context, builder, signature, args):
         builder.store(builder.trunc(args[1], ir.IntType(8)), _pointer(builder, args[0], ir.IntType(8)))
@@ -96,9 +109,10 @@ def poke8(typing_context, address, value):
 
 
 def room(words):
-    """A function for kernels: the address of so many int64 on the stack, whatever is in them, there until the kernel that calls it returns.
+    """Make a function for kernels that returns the address of so many int64 on the stack, whatever is in them.
 
-    The memory of an array would be freed as soon as the array is not named any more, whoever still has its address.
+    They are there until the kernel that calls the function returns. The memory of an array would be freed as soon as the array is not
+    named any more, whoever still has its address.
     """
 
     @intrinsic
@@ -111,45 +125,66 @@ def room(words):
     return address
 
 
-@intrinsic
-def atomic_load(typing_context, address):
-    """The int64 at an address."""
-
-    def generate(context, builder, signature, args):
-        return builder.load_atomic(_pointer(builder, args[0]), "seq_cst", 8)
-
-    return types.int64(types.int64), generate
+def _word(builder, table, word):
+    return builder.gep(_pointer(builder, table), [word])
 
 
 @intrinsic
-def atomic_store(typing_context, address, value):
-    """Store an int64."""
+def put(typing_context, table, word, value):
+    """Store a word of a table."""
 
     def generate(context, builder, signature, args):
-        builder.store_atomic(args[1], _pointer(builder, args[0]), "seq_cst", 8)
+        builder.store(args[2], _word(builder, *args[:2]))
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), generate
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
-def atomic_add(typing_context, address, value):
-    """Add to an int64. Returns what it was before."""
+def atomic_get(typing_context, table, word):
+    """Return a word that another thread may just be storing."""
 
     def generate(context, builder, signature, args):
-        return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "seq_cst")
+        return builder.load_atomic(_word(builder, *args), "seq_cst", WORD)
 
     return types.int64(types.int64, types.int64), generate
 
 
 @intrinsic
-def atomic_swap(typing_context, address, value):
-    """Put another int64 there. Returns what it was before."""
+def atomic_put(typing_context, table, word, value):
+    """Store a word that another thread may just be reading."""
 
     def generate(context, builder, signature, args):
-        return builder.atomic_rmw("xchg", _pointer(builder, args[0]), args[1], "seq_cst")
+        builder.store_atomic(args[2], _word(builder, *args[:2]), "seq_cst", WORD)
+        return context.get_dummy_value()
 
-    return types.int64(types.int64, types.int64), generate
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def atomic_add(typing_context, table, word, value):
+    """Add to a word. Returns what it was before."""
+
+    def generate(context, builder, signature, args):
+        return builder.atomic_rmw("add", _word(builder, *args[:2]), args[2], "seq_cst")
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def atomic_swap(typing_context, table, word, value):
+    """Store a word. Returns what it was before."""
+
+    def generate(context, builder, signature, args):
+        return builder.atomic_rmw("xchg", _word(builder, *args[:2]), args[2], "seq_cst")
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@inner
+def address(table, word):
+    """Return the address of a word of a table."""
+    return table + WORD * word
 
 
 def _memory(kind):
@@ -164,12 +199,12 @@ def _memory(kind):
 
 
 memory16, memory32, memory64 = map(_memory, (types.uint16, types.uint32, types.uint64))
-"""Pointers to words of 16, 32 and 64 bits at an address: what numba's `carray` takes."""
+"""Make pointers to words of 16, 32 and 64 bits of an address, as numba's `carray` takes them."""
 
 
 @intrinsic
 def call(typing_context, function, a, b, c, d, e, f):
-    """Call a function of libfuse's operations by its address, with up to six integers or pointers. Those that it does not take do no harm."""
+    """Call a function of libfuse's operations by its address, with up to six integers or pointers. Ones that it does not take do no harm."""
     word = types.int64
 
     def generate(context, builder, signature, args):
@@ -192,7 +227,7 @@ def call_word(typing_context, function):
 
 @intrinsic
 def call_fill(typing_context, function, buffer, name, attributes, offset, flags):
-    """Call libfuse's function that takes an entry of a folder. libfuse 2 knows no flags: a further argument does no harm to it."""
+    """Call libfuse's function that takes an entry of a folder. libfuse 2 knows no flags: one argument more does it no harm."""
     word = types.int64
 
     def generate(context, builder, signature, args):
@@ -204,25 +239,25 @@ def call_fill(typing_context, function, buffer, name, attributes, offset, flags)
 
 
 @njit(nogil=True, cache=True)
-def read_word(address):
-    """`atomic_load` for the interpreter."""
-    return atomic_load(address)
+def read_word(table, word):
+    """Do what `atomic_get` does, for the interpreter."""
+    return atomic_get(table, word)
 
 
 @njit(nogil=True, cache=True)
-def write_word(address, value):
-    """`atomic_store` for the interpreter."""
-    atomic_store(address, value)
+def write_word(table, word, value):
+    """Do what `atomic_put` does, for the interpreter."""
+    atomic_put(table, word, value)
 
 
 @njit(nogil=True, cache=True)
 def copy(to, start, count):
-    """memcpy for the interpreter, which meanwhile goes on."""
+    """Copy `count` bytes, for the interpreter, which goes on meanwhile."""
     memcpy(to, start, count)
 
 
 statx = types.ExternalFunction("statx", types.int32(types.int32, types.intp, types.int32, types.uint32, types.intp))
-"""In the C library since 2018, laid out alike on all machines, where struct stat is not."""
+"""statx(2). It is in the C library since 2018, and its struct is laid out alike on all machines, where struct stat is not."""
 
 clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
-"""Seconds and nanoseconds to an address, where these are words of 64 bits each."""
+"""clock_gettime(2). It writes a `Timespec` on machines where both its fields have 64 bits."""

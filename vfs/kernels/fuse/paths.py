@@ -1,6 +1,7 @@
-"""Inode numbers, and hashes of names: both follow from a path's text alone.
+"""Hashes of paths, and inode numbers: both follow from a path's text alone.
 
-Apart from `vfs.kernels.fuse.names`, whose callbacks are loaded as soon as it is imported: who shows what may change needs none of them.
+They stand apart from `vfs.kernels.fuse.names`, whose callbacks are compiled or loaded as soon as it is imported: a mount that is only
+described, not served, needs none of those.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ PRIME = np.uint64(0x100000001B3)
 
 @inner
 def hashed(h, text, start, stop):
-    """FNV-1a of the bytes `start` to `stop` at an address, going on from `h`, of which `BASIS` is the first."""
+    """Return the FNV-1a hash of the bytes `start` to `stop` at an address, going on from `h`, which begins as `BASIS`."""
     for i in range(start, stop):
         h = (h ^ np.uint64(peek8(text + i))) * PRIME
     return h
@@ -25,7 +26,7 @@ def hashed(h, text, start, stop):
 
 @inner
 def inode(h):
-    """The inode number that follows from a path's hash: never 0 or 1, at most 63 bits."""
+    """Return the inode number that follows from a path's hash: never 0 or 1, at most 63 bits."""
     h ^= h >> np.uint64(33)
     h *= np.uint64(0xFF51AFD7ED558CCD)
     h ^= h >> np.uint64(33)
@@ -36,11 +37,11 @@ def inode(h):
 
 @njit(nogil=True, cache=True)
 def path_hash(text, length):
-    """The hash of a path without its first slash, as int64; its bytes are at an address."""
+    """Return the hash, as int64, of a path without its first slash, whose bytes are at an address."""
     return np.int64(hashed(BASIS, text, 0, length))
 
 
 @njit(nogil=True, cache=True)
 def path_inode(text, length):
-    """The inode number of a path."""
+    """Return the inode number of a path without its first slash, whose bytes are at an address."""
     return inode(hashed(BASIS, text, 0, length))

@@ -1,0 +1,49 @@
+"""The tables of words that Python and native code share."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+import numpy as np
+
+from vfs.kernels.fuse import tables
+from vfs.kernels.fuse.tables import LINE, STATE_WORDS, STATX, StateWord, Words, offset
+from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE
+
+
+def test_words_count_from_0_and_none_is_named_twice() -> None:
+    for kind in Words.__subclasses__():
+        assert len(kind) == len(kind.__members__), kind
+        if kind is not StateWord:
+            assert list(kind) == list(range(len(kind)))
+
+
+def test_what_many_threads_write_to_shares_no_cache_line() -> None:
+    written = {StateWord.EPOCH // LINE, StateWord.INSIDE // LINE, StateWord.INSIDE // LINE + 1}
+    assert len(written) == 3
+    others = {word // LINE for word in StateWord if word not in (StateWord.EPOCH, StateWord.INSIDE)}
+    assert not written & others
+    assert (max(written) + 1) * LINE <= STATE_WORDS
+
+
+def test_a_source_places_frames_as_locate_does() -> None:
+    word = tables.SourceWord
+    assert [word.STRIDE + k for k in (STRIDE, HEADER, STORED, OFFSET)] == [word.STRIDE, word.FRAME_HEADER, word.STORED, word.OFFSET]
+
+
+def test_a_struct_statx_says_what_stat_does(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(12345))
+    os.utime(path, ns=(5, 1_700_000_000_123_456_789))
+    expected = path.stat()
+    found = np.zeros(1, STATX)
+    everything = 0xFFF
+    assert ctypes.CDLL(None).statx(-100, os.fsencode(path), 0, everything, ctypes.c_void_p(found.ctypes.data)) == 0
+    assert STATX.itemsize == 256
+    assert (found["size"][0], found["links"][0], found["inode"][0]) == (12345, 1, expected.st_ino)
+    for name, time in (("written", expected.st_mtime_ns), ("changed", expected.st_ctime_ns)):
+        assert (found[name]["seconds"][0], found[name]["nanoseconds"][0]) == divmod(time, tables.SECOND)
+    memory = found.view(np.uint8)
+    assert memory[offset(STATX, "written", "nanoseconds") :][:4].view("u4")[0] == 123_456_789

@@ -1,0 +1,48 @@
+"""Counts what a server does. Python and native code count side by side, each in a row of its own, so that neither loses what the other adds."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from vfs.kernels.fuse.tables import LINE, WORD, CounterWord
+
+FIELDS = tuple(word.name.lower() for word in CounterWord)
+"""The fields of a `vfs.fuse.status.Status` that are counted here."""
+PYTHON, NATIVE = 0, 1
+"""Rows: Python adds through `Counters.add`, native code adds atomically to the words at `Counters.native_address`."""
+
+
+class Counters:
+    """Counts of one server, from 0.
+
+    Attributes:
+        table: int64[2, LINE], each row in a cache line of its own, its columns as `CounterWord` says. Never moved or replaced.
+    """
+
+    def __init__(self) -> None:
+        memory = np.zeros(3 * LINE, np.int64)
+        skip = -memory.ctypes.data % (WORD * LINE) // WORD
+        self.table = memory[skip : skip + 2 * LINE].reshape(2, LINE)
+        self._lock = threading.Lock()
+
+    @property
+    def native_address(self) -> int:
+        """Address of the row that native code adds to. It stays for the life of the server."""
+        return int(self.table[NATIVE].ctypes.data)
+
+    def add(self, *, reads: int = 0, nbytes: int = 0, errors: int = 0) -> None:
+        """Count one request."""
+        row = self.table[PYTHON]
+        with self._lock:
+            row[CounterWord.REQUESTS] += 1
+            if reads:
+                row[CounterWord.READS] += reads
+                row[CounterWord.BYTES] += nbytes
+            if errors:
+                row[CounterWord.ERRORS] += errors
+
+    def totals(self) -> dict[str, int]:
+        """Return what was counted so far, both rows together, by field."""
+        return dict(zip(FIELDS, self.table.sum(axis=0)[: len(FIELDS)].tolist(), strict=True))

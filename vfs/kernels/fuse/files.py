@@ -1,0 +1,199 @@
+"""Source files: where the frames of a source lie in them, whether they are what they were, and reads from them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vfs.kernels.fetch import GAP
+from vfs.kernels.fuse.native import address, atomic_get, peek, peek32, poke, put, room, statx
+from vfs.kernels.fuse.tables import SECOND, STATX, WORD, GridRow, Iovec, SourceWord, offset
+from vfs.kernels.intrinsics import get, pread, preadv
+from vfs.kernels.locate import file_byte, locate
+from vfs.kernels.ranges import inner
+
+_FAIL = -(1 << 40)
+NO_ANSWER = _FAIL
+"""From `serve.answer`: not from here. From `NOT_OPEN` on: file `n - NOT_OPEN` of the source is not open, or not what it was when it was opened."""
+NOT_OPEN = _FAIL + 1
+
+RANGES = 32
+"""Ranges that one preadv(2) reads at most, with as many gaps between them."""
+
+# of statx(2)
+_STATX_LINKS, _STATX_WRITTEN, _STATX_CHANGED, _STATX_SIZE = 0x4, 0x40, 0x80, 0x200
+_ASKED = _STATX_LINKS | _STATX_WRITTEN | _STATX_CHANGED | _STATX_SIZE
+_EMPTY_PATH = 0x1000
+_LINKS, _SIZE = offset(STATX, "links"), offset(STATX, "size")
+_WRITTEN, _WRITTEN_NS = offset(STATX, "written", "seconds"), offset(STATX, "written", "nanoseconds")
+_CHANGED, _CHANGED_NS = offset(STATX, "changed", "seconds"), offset(STATX, "changed", "nanoseconds")
+_STATX_WORDS = STATX.itemsize // WORD
+
+_GRID_WORDS, _IOVEC_WORDS = len(GridRow), len(Iovec)
+_room_for_statx = room(_STATX_WORDS)
+_room_for_a_path = room(1)
+_room_for_vectors = room(2 * RANGES * _IOVEC_WORDS)
+_room_for_a_gap = room(GAP // WORD)
+
+
+@inner
+def same(fd, path, source, file):
+    """Say whether a source file has a name, and the size and times that it was last found with.
+
+    Where it has not, it may still be the one that was opened: the interpreter finds out (`vfs.model.stored.Files.same`).
+
+    Args:
+        fd: its descriptor, or of the folder that `path` starts from.
+        path: address of its path; 0: the file is open as `fd`.
+    """
+    found = _room_for_statx()
+    flags = 0
+    if path == 0:
+        path = _room_for_a_path()
+        poke(path, 0)  # the empty path
+        flags = _EMPTY_PATH
+    if statx(np.int32(fd), path, np.int32(flags), np.uint32(_ASKED), found) != 0 or peek32(found + _LINKS) == 0:
+        return False
+    if peek(found + _SIZE) != get(get(source, SourceWord.SIZES), file):
+        return False
+    if peek(found + _WRITTEN) * SECOND + peek32(found + _WRITTEN_NS) != get(get(source, SourceWord.WRITTEN), file):
+        return False
+    return peek(found + _CHANGED) * SECOND + peek32(found + _CHANGED_NS) == atomic_get(get(source, SourceWord.CHANGED), file)
+
+
+@inner
+def _fetch(source, file, start, vectors, n):
+    """Read bytes of a file from `start` on to `n` places in memory, by one call.
+
+    Args:
+        vectors: address of `n` `Iovec`s. Where the first one is at address 0 nothing is read: it is only found out whether the file is open.
+
+    Returns: 0, or `NOT_OPEN` and the file.
+    """
+    fd = np.int32(atomic_get(get(source, SourceWord.DESCRIPTORS), file) - 1)
+    if fd < 0:
+        return NOT_OPEN + file
+    if get(vectors, Iovec.ADDRESS) == 0:
+        return 0
+    done = preadv(fd, vectors, np.int32(n), start) if n > 1 else 0
+    for k in range(n):
+        vector = address(vectors, k * _IOVEC_WORDS)
+        to, left = get(vector, Iovec.ADDRESS), get(vector, Iovec.LENGTH)
+        while left > 0:
+            got = min(done, left)
+            if got > 0:
+                done -= got
+            else:  # the only place; or a signal or an end was in the way
+                got = pread(fd, to, left, start)
+                if got <= 0:
+                    return NOT_OPEN + file
+            to += got
+            left -= got
+            start += got
+    return 0
+
+
+@inner
+def _checked(source, file):
+    """Return 0 where a file that was read is still the one that was opened, else `NOT_OPEN` and the file."""
+    fd = atomic_get(get(source, SourceWord.DESCRIPTORS), file) - 1
+    if fd >= 0 and same(fd, 0, source, file):
+        return 0
+    return NOT_OPEN + file
+
+
+@inner
+def position_at(source, number, k):
+    """Find the scan position of frame `k` of file `number`.
+
+    Returns: (position, how many follow one another from it on); position -1 where the array has none, in a chunk that its edge cuts.
+    """
+    axes = get(source, SourceWord.NAV_AXES)
+    grid = get(source, SourceWord.GRID)
+    position = 0
+    run = 1
+    below = 1
+    for j in range(axes - 1, -1, -1):
+        axis = address(grid, j * _GRID_WORDS)
+        count, chunk, length = get(axis, GridRow.COUNT), get(axis, GridRow.CHUNK), get(axis, GridRow.LENGTH)
+        at = number % count * chunk + k % chunk
+        if at >= length:
+            return -1, 0
+        if j == axes - 1:
+            run = min(chunk - k % chunk, length - at)
+        number //= count
+        k //= chunk
+        position += at * below
+        below *= length
+    return position, run
+
+
+@inner
+def frame_tables(source):
+    """Return what `vfs.kernels.locate.tables` returns, of a source."""
+    chosen, choices = get(source, SourceWord.CHOSEN), get(source, SourceWord.CHOSEN_COUNT)
+    return address(source, SourceWord.STRIDE), chosen, choices, get(source, SourceWord.STREAM), get(source, SourceWord.STREAM_ROWS)
+
+
+@inner
+def _append(vectors, n, to, count):
+    """Write `Iovec` number `n`: so many bytes go to that address."""
+    vector = address(vectors, n * _IOVEC_WORDS)
+    put(vector, Iovec.ADDRESS, to)
+    put(vector, Iovec.LENGTH, count)
+
+
+@inner
+def read_frames(source, number, first, last, to):
+    """Read the bytes `first` to `last` behind the header of file `number` from the source files.
+
+    Args:
+        to: address of the memory for them; 0: nothing is read, it is only found out whether the source files are open.
+
+    Returns: 0, or what `serve.answer` returns where that does not work.
+    """
+    move = 1 if to else 0
+    frame = get(source, SourceWord.FRAME_BYTES)
+    where = frame_tables(source)
+    stride, header, stored = get(source, SourceWord.STRIDE), get(source, SourceWord.FRAME_HEADER), get(source, SourceWord.STORED)
+    single = get(source, SourceWord.CHOSEN_COUNT) > 0 or stride != frame
+    vectors = _room_for_vectors()
+    nowhere = _room_for_a_gap()
+    file, start, end, used = -1, 0, 0, 0  # what is to be read next: of that file, from there to there, to so many places
+    row = -1
+    while first < last:
+        k, within = first // frame, first % frame
+        position, run = position_at(source, number, k)
+        if position < 0:
+            return NO_ANSWER
+        begin, row = locate(where, position, 0, row)
+        here, at, left = file_byte(where, begin, row)
+        if row < 0:
+            return NO_ANSWER
+        whole = 1 if single else min(run, stored - (begin - header) // stride, left // frame)
+        if whole < 1 or left < frame:
+            return NO_ANSWER
+        take = min(whole * frame - within, last - first)
+        at += within
+        if used and (here != file or at < end or at > end + GAP or used > 2 * RANGES - 2):
+            wrong = _fetch(source, file, start, vectors, used)
+            if wrong == 0 and here != file:
+                wrong = _checked(source, file)
+            if wrong:
+                return wrong
+            used = 0
+        if used == 0:
+            file, start, end = here, at, at
+        if used and at == end:
+            vector = address(vectors, (used - 1) * _IOVEC_WORDS)
+            put(vector, Iovec.LENGTH, get(vector, Iovec.LENGTH) + take)
+        else:
+            if at > end:
+                _append(vectors, used, nowhere, at - end)
+                used += 1
+            _append(vectors, used, to, take)
+            used += 1
+        to += take * move
+        end = at + take
+        first += take
+    wrong = _fetch(source, file, start, vectors, used)
+    return wrong if wrong else _checked(source, file)
