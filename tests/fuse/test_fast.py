@@ -29,7 +29,7 @@ import vfs
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
 from tests.fuse.support import HEADERS, Scan, eventually, overwrite
 from vfs.api import open_group
-from vfs.fuse import fast
+from vfs.fuse import registry
 from vfs.fuse.view import inode
 from vfs.hierarchy.faces import FaceFolder, NpyFace, ZarrFace
 from vfs.kernels.fuse import native
@@ -141,7 +141,7 @@ def test_decoded_pieces_are_made_once_and_the_next_one_ahead(tmp_path: Path, ope
     got = b""
     for at in range(0, size, 1 << 17):
         got += direct.read("scan.npy", info, 1 << 17, at)
-        assert eventually(lambda: not direct.lane._making)  # on a busy machine the reader would be faster than who works ahead of it
+        assert eventually(lambda: not direct.lane.ahead.making)  # on a busy machine the reader would be faster than who works ahead of it
     assert got[128:] == frames.tobytes()
     assert [whole for _, whole in made] == [True] * 4
     assert sum(name.startswith("vfs-ahead") for name, _ in made) >= 2  # the first piece, perhaps the second, were asked for before
@@ -166,7 +166,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened:
     if kind == "R64":
         direct = opened(write_mib(tmp_path, frames, kind=kind, depth=12, frames_per_file=20), nav_shape=(240,), chunks=(4, 64, 64))
     else:
-        monkeypatch.setattr(fast, "limit", lambda: 8)  # four files at a time
+        monkeypatch.setattr(registry, "limit", lambda: 8)  # four files at a time
         files = write_raw(tmp_path, frames, files=12, frame_header=64)
         direct = opened(files, format="raw", dtype="<u2", sig_shape=(64, 64), frame_header=64, chunks=(4, 64, 64))
     face = next(face for face in direct.folder.faces.values() if isinstance(face, NpyFace))
@@ -202,14 +202,14 @@ def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened:
     assert not wrong
     assert cache.held <= cache.limit
     assert np.all(native.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
-    assert eventually(lambda: not lane._making)
-    lane._collect()
-    lane._collect()
-    assert not lane._retired  # all that was dropped is freed
+    assert eventually(lambda: not lane.ahead.making)
+    lane.retired.collect()
+    lane.retired.collect()
+    assert len(lane.retired) == 0  # all that was dropped is freed
     if kind == "R64":
-        assert np.count_nonzero(lane.pieces) <= 60
+        assert np.count_nonzero(lane.pieces.places) <= 60
     else:
-        assert len(lane._open) <= 4
+        assert len(lane.sources.open) <= 4
 
 
 def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, opened: Any) -> None:
@@ -226,12 +226,12 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
         with cache._lock:
             cache._drop_one()
         for _ in range(4):
-            lane._collect()
-        assert [entry[1] for entry in lane._retired] == [piece]
+            lane.retired.collect()
+        assert (len(lane.retired), piece in lane.retired) == (1, True)
         native.STATE[at] = 0
-        lane._collect()
-        lane._collect()
-        assert lane._retired == []
+        lane.retired.collect()
+        lane.retired.collect()
+        assert len(lane.retired) == 0
         assert direct.read(path, info, 1 << 17, 0) == expected  # and is made anew
 
 

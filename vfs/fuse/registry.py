@@ -1,0 +1,163 @@
+"""The sources that native code reads from: their numbers, up to which time each may be answered, and their open files."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from vfs.backends.buffered import BufferedBackend
+from vfs.backends.handles import limit
+from vfs.engine.array import ArrayReader
+from vfs.fuse.name_table import NameTable
+from vfs.fuse.pieces import Retired
+from vfs.fuse.sources import NativeSource
+from vfs.hierarchy.faces import Lifetime
+from vfs.kernels.fuse import lookup, native
+from vfs.kernels.fuse.tables import SourceWord
+
+MANY = 1 << 16  # sources at most; what finds no place goes through the interpreter
+CLOSED = 1 << 17  # sources of which is remembered what they were, about
+OVER = 1  # ns of the clock: long ago
+LEAST = 1 << 20  # bytes of a cache that is worth cutting files into pieces for
+
+
+class SourceRegistry:
+    """Gives each source a number, which stands in handles, and shows it to native code under this number.
+
+    Sources of a folder tree may change. They are answered natively up to the time at which their files have to be looked at again; one
+    that was dropped is taken out, with its names and open files, and its number is given to nothing else.
+
+    Attributes:
+        lock: held while sources, names or open files come and go.
+        places: int64[MANY], addresses of the words of sources (`SourceWord`), 0: free.
+        sources: number -> source. numbers: (id of the array, is it a .npy file) -> number, -1: it cannot be a source.
+        stamps: number -> `Lifetime.stamp`, of sources that may change, also of some that were dropped.
+        open: (number, source file) of the files that are open, the one opened last at the end.
+    """
+
+    def __init__(self, names: NameTable, retired: Retired) -> None:
+        self.lock = threading.Lock()
+        self.names, self.retired = names, retired
+        self.places = np.zeros(MANY, np.int64)
+        self.sources: dict[int, NativeSource] = {}
+        self.numbers: dict[tuple[int, bool], int] = {}
+        self.stamps: dict[int, int] = {}
+        self.open: OrderedDict[tuple[int, int], NativeSource] = OrderedDict()
+        self._next = 0
+
+    def register(self, array: ArrayReader, header: bytes | None, life: Lifetime | None, number: int | None = None) -> int:
+        """Make an array, as chunks or as a .npy file, a source, unless it is one, and let it be answered natively for a time.
+
+        Args:
+            header: of the .npy file; None: chunks.
+            life: how long it stays what it is; None: for ever.
+            number: what the source is to have, where it was closed and is open again.
+
+        Returns: its number; -1: it cannot be one.
+        """
+        key = id(array), header is not None
+        with self.lock:
+            found = self.numbers.get(key) if number is None else None
+            if found is None:
+                found = self._added(array, header, key, life, number)
+            source = self.sources.get(found)
+        if life is not None and source is not None and source.life is life:
+            self.trust(source, life)
+        return found
+
+    def _added(self, array: ArrayReader, header: bytes | None, key: tuple[int, bool], life: Lifetime | None, number: int | None) -> int:
+        source = NativeSource(array, header)
+        fits = source.direct or (source.size <= array.cache.limit and (source.whole or array.cache.limit >= LEAST))
+        number = self._free_number() if number is None else number
+        free = number >= 0 and number not in self.sources and self.places[number % MANY] == 0
+        if not (free and fits and source.count < lookup.FILES_MOST):
+            if life is None:
+                self.numbers[key] = -1
+            return -1
+        source.words[SourceWord.NUMBER] = number
+        source.life = life
+        self.numbers.setdefault(key, number)
+        self.sources[number] = source
+        if life is not None:
+            source.words[SourceWord.UNTIL] = OVER
+            self._remember(number, life.stamp)
+            life.told.append(partial(self._over, number, life))
+        native.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
+        return number
+
+    def _free_number(self) -> int:
+        """Return a number that no source ever had; -1: there is no place for another one."""
+        while len(self.sources) < MANY and self._next < lookup.SOURCES_MOST:
+            number, self._next = self._next, self._next + 1
+            if self.places[number % MANY] == 0:
+                return number
+        return -1
+
+    def _remember(self, number: int, stamp: int) -> None:
+        if len(self.stamps) >= CLOSED:
+            for old in [old for old in islice(self.stamps, CLOSED // 2) if old not in self.sources]:
+                del self.stamps[old]
+        self.stamps[number] = stamp
+
+    def trust(self, source: NativeSource, life: Lifetime) -> None:
+        """Let a source be answered natively up to the time at which its files have to be looked at again."""
+        source.answer_until(max(OVER, int(life.until * 1e9)))
+        if life.dropped:  # perhaps before its end was something that we would be told
+            self._over(int(source.words[SourceWord.NUMBER]), life)
+
+    def _over(self, number: int, life: Lifetime) -> None:
+        """Stop answering for a source: for the time being or, where it was dropped, for ever."""
+        with self.lock:
+            source = self.sources.get(number)
+            if source is None or source.life is not life:
+                return
+            source.answer_until(OVER)
+            if not life.dropped:
+                return
+            del self.sources[number]
+            native.write_word(self.places.ctypes.data, number % MANY, 0)
+            key = id(source.array), source.npy
+            if self.numbers.get(key) == number:
+                del self.numbers[key]
+            for file in list(source.descriptors):
+                self._close(number, source, file)
+            for text in source.texts:
+                self.names.remove(text)
+            self.retired.add(source)
+        self.retired.collect()
+
+    def reopen(self, number: int, source: NativeSource, file: int) -> None:
+        """Open a source file that native code found not open, or not what it was.
+
+        Raises:
+            SourceError: it cannot be opened.
+        """
+        assert isinstance(source.array.backend, BufferedBackend)
+        with self.lock:  # before it is opened: the limit may have been lowered
+            full = len(self.open) >= max(4, limit() // 2)
+            while len(self.open) >= max(4, limit() // 2):
+                (other, one), its = next(iter(self.open.items()))
+                self._close(other, its, one)
+        if full:
+            self.retired.collect()
+            self.retired.collect()
+        opened = source.array.backend.handles.get(file, 0, 0)
+        with self.lock:
+            if self.sources.get(number) is not source:  # dropped meanwhile
+                return
+            self._close(number, source, file)
+            source.descriptors[file] = opened
+            native.write_word(source.opened.ctypes.data, file, opened.fd + 1)
+            self.open[number, file] = source
+        self.retired.collect()
+
+    def _close(self, number: int, source: NativeSource, file: int) -> None:
+        opened = source.descriptors.pop(file, None)
+        if opened is not None:
+            native.write_word(source.opened.ctypes.data, file, 0)
+            del self.open[number, file]
+            self.retired.add(opened)
