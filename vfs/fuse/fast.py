@@ -1,17 +1,19 @@
-"""The way past the interpreter: what `vfs.kernels.fuse.serve` has to know to answer reads by itself.
+"""Answers a mount's requests without the interpreter where that can be done: fills the tables that native code reads.
 
-`NativeServer.open` says what to put into `fi->fh` for a file of a face. From then on `serve.read` answers reads of it from decoded pieces that the
-chunk cache holds, or, where the source files hold the very bytes (with anything between the frames, in either byte order, as any scan), from
-those files. What it cannot answer comes to `NativeServer.read`, which opens the file or makes the piece that was missing; what that cannot answer, for
-one because the source is gone or was changed, is read through the tree, which says what is wrong.
+`NativeServer.open` says what to put into `fi->fh` for a file of a face. From then on `serve.read` answers reads of it from decoded
+pieces that the chunk cache holds or, where the source files hold the very bytes (with anything between the frames, in either byte
+order, for any scan), from those files. What it cannot answer comes to `NativeServer.read`, which opens the file or makes the piece that
+was missing. What that cannot answer either, for example because the source is gone or was changed, is read through the tree, which says
+what is wrong.
 
-- A source file is asked for its size, time and name after it was read, and before anything of it is handed out.
-- Pieces are those of the chunk cache, whose limit counts. What it drops is freed when nobody reads it any more (see `vfs.kernels.fuse.serve`).
-- Who reads on from one piece to the next finds that one made already: a worker makes it meanwhile.
+- A source file is asked for its size, times and links after it was read, and before anything of it is handed out.
+- Pieces are those of the chunk cache, whose limit counts. What it drops is freed when nobody reads it any more (`vfs.fuse.pieces`).
+- A reader that goes on from one piece to the next finds the next one made: a thread makes it meanwhile (`vfs.fuse.read_ahead`).
 - Nothing belongs to an open file: closing costs nothing, and nothing can be left behind.
-- What lies in a tree of folders may change (`vfs.hierarchy.faces.Life`): it is answered from here only up to the time at which its files have to be looked at
-  again, and not at all once another state of it is shown: then who has it open gets an error (`NativeServer.check`), as all who have
-  it open share the kernel's pages of it. A set that was only closed meanwhile is taken up again under the number that is open.
+- What lies in a folder tree may change (`vfs.hierarchy.faces.Lifetime`). It is answered natively only up to the time at which its files
+  have to be looked at again, and not at all once another state of it is shown: then those who have it open get an error
+  (`NativeServer.check`), because all who have it open share the kernel's pages of it. A set that was only closed meanwhile is opened
+  again under its old number.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class NativeServer:
         """Make this what native code of the process goes by.
 
         Args:
-            context: address of libfuse's function that says who asks; 0: nobody minds.
+            context: address of fuse_get_context, which says who asks; 0: it does not matter who asks.
             met: address of the table of `vfs.fuse.readers.Readers`.
 
         Returns: addresses of operations for libfuse. What they do not answer they leave to those that `behind` is told.
@@ -94,7 +96,7 @@ class NativeServer:
 
     @staticmethod
     def behind(operation: str, address: int) -> None:
-        """Which function answers what the operation of `start` leaves to it."""
+        """Say which function answers what an operation of `start` leaves to the interpreter."""
         slow = {"read": StateWord.SLOW_READ, "open": StateWord.SLOW_OPEN, "getattr": StateWord.SLOW_GETATTR, "readdir": StateWord.SLOW_READDIR}
         if operation in slow:  # `fgetattr` leaves it to the function behind `getattr`
             native.STATE[slow[operation]] = address
@@ -136,7 +138,7 @@ class NativeServer:
         self.ahead.close()
 
     def open(self, path: str) -> int:
-        """What stands for a file from now on; 0: it has to be read through the tree."""
+        """Return the handle of a file, for `fi->fh`; 0: it has to be read through the tree."""
         found = self._known.get(path)
         if found is None:
             held = self.folder.held(path, True)
@@ -148,7 +150,7 @@ class NativeServer:
         return found
 
     def _handle(self, held: ResolvedPath, again: int | None = None) -> int:
-        """Args: again: the number that the source is to have."""
+        """Return the handle of the file that a path lies in; 0: none. Args: again: the number that its source is to have."""
         face, key, life = held
         if isinstance(face, NpyFace) and not key:
             number, source = 0, self.sources.register(face.array, face.header, life, again)
@@ -161,10 +163,10 @@ class NativeServer:
         return 0 if source < 0 else lookup.handle(source, number)
 
     def check(self, fh: int, path: str) -> ResolvedPath | None:
-        """Where a path lies, if that may change, and is what was opened as `fh`.
+        """Check that a path still shows what was opened as `fh`. Returns where it lies, None where it never changes.
 
         Raises:
-            SourceChangedError: its sources were others then.
+            SourceChangedError: its sources came, went or changed since then.
         """
         which, _ = lookup.parts(fh)
         if self.lasting:
@@ -175,7 +177,7 @@ class NativeServer:
         return held
 
     def document(self, path: str) -> bool:
-        """Whether a path is a text that never changes, where what is shown never does."""
+        """Say whether a path is a document, or a file in no face: where what is shown never changes, it does not either."""
         held = self.folder.held(path, True)
         return held is None or (isinstance(held.face, ZarrFace) and held.key in held.face.documents)
 

@@ -1,12 +1,14 @@
 """Numba kernels: arrays and integers in, arrays out. Nothing else in vfs imports numba.
 
-Every kernel stands at module level (only then it reaches numba's disk cache), releases the GIL and runs on one thread.
+Every kernel stands at module level (only then it reaches numba's disk cache), releases the GIL and runs on one thread. The kernels of
+`vfs.kernels.fuse` are the exception to "arrays in, arrays out": libfuse calls them with addresses, and they read tables of words there.
 
-Numba keeps what is compiled beside the package, or where it may not write there in the user's home. Where it may write to neither
-(installed by root, run by a service), a folder for temporary files holds it, which must be the user's alone: what lies there is run.
+Numba keeps what it compiled beside the package or, where it may not write there, in the user's home. Where it may write to neither (the
+package was installed by root and is run by a service), a folder in the folder for temporary files holds it. That folder must be the
+user's alone, because what lies there is run.
 
-Who forks takes numba's lock first, and both processes let go of it. Otherwise a child that is forked while another thread compiles a kernel, or
-loads a compiled one, would find it held by a thread that it does not have, and its first read would wait for ever.
+A fork takes numba's lock first, and both processes release it. Otherwise a child that is forked while another thread compiles a kernel,
+or loads a compiled one, would find the lock held by a thread that it does not have, and its first read would wait for ever.
 """
 
 import os
@@ -25,12 +27,12 @@ def _nothing() -> None:
 
 
 def _keep_compiled() -> None:
-    """See that compiled kernels can be kept: numba defines none that cannot.
+    """Make sure that compiled kernels can be kept on disk: numba refuses to define kernels where they cannot.
 
     Raises:
         DependencyError: there is no place for them.
     """
-    if os.path.isabs(os.path.expanduser("~")):  # numba would take a home that nobody knows for a folder "~" in the current one
+    if os.path.isabs(os.path.expanduser("~")):  # where the home is unknown numba would make a folder "~" in the current one
         with suppress(RuntimeError):  # "no locator available"
             njit(cache=True)(_nothing)
             return

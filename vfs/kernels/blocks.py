@@ -1,4 +1,4 @@
-"""A search tree over boxes of any shape at any place, and the read ranges of those that a region touches.
+"""Finds the stored boxes, of any shape at any place, that a region touches, and plans their read ranges.
 
 The boxes are sorted along a Z-order curve and packed, `FAN` at a time, into a tree of bounding boxes. A query walks
 down only where boxes meet the region: its cost grows with what it finds, and with the logarithm of what there is.
@@ -37,7 +37,7 @@ def zorder(centres, bits):
 
 @njit(nogil=True, cache=True)
 def pack(low, high, levels):
-    """Bounding boxes of every level of the tree, the leaves first.
+    """Make the search tree: the bounding boxes of every level, the leaves first.
 
     Args:
         low, high: int64[n, nd], the boxes in curve order, half-open.
@@ -66,7 +66,7 @@ def pack(low, high, levels):
 
 @njit(nogil=True, cache=True)
 def find(tree, levels, start, stop):
-    """Indices (in curve order) of the boxes that meet the region `start` to `stop`."""
+    """Find the boxes that meet the region `start` to `stop`. Returns their indices in curve order."""
     nd = len(start)
     top = len(levels) - 2
     stack_level = np.empty(FAN * (top + 2), np.int64)
@@ -114,7 +114,7 @@ def _meet(tree, a, b, nd):
 
 @njit(nogil=True, cache=True)
 def first_overlap(tree, levels):
-    """Two boxes that overlap, as indices in curve order, the lower one first; (-1, -1) where there are none.
+    """Find two boxes that overlap. Returns their indices in curve order, the lower one first; (-1, -1) where no boxes do.
 
     The tree is joined with itself: from pairs of nodes that meet down to pairs of their children that do. A million boxes in no
     grid take 0.4 s (a search for every node of leaves: 0.9 s, for every box: 13 s).
@@ -159,7 +159,7 @@ def first_overlap(tree, levels):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, most):
-    """Read ranges of the blocks that a region touches.
+    """Plan the read ranges of the blocks that a region touches.
 
     Args:
         region: int64[3, nd], start, stop and step.

@@ -1,4 +1,4 @@
-"""Corrections of detector frames: dark, gain, and excluded pixels from their neighbours."""
+"""Corrects detector frames: subtracts dark, multiplies by gain, and replaces excluded pixels by the mean of good ones around them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOWEST = np.int64(-(2**63))
 
 @njit(nogil=True, cache=True)
 def dark_gain(raw, dark, gain, out):
-    """out = (raw - dark) * gain.
+    """Calculate out = (raw - dark) * gain.
 
     Args:
         raw: any real dtype [n, pixels]; dark, gain: [pixels], out: [n, pixels], all float32 or all float64.
@@ -25,7 +25,10 @@ def dark_gain(raw, dark, gain, out):
 
 @njit(nogil=True, cache=True)
 def dark_gain_single(raw, dark, gain, out):
-    """The same, calculated in float32: for pixels that float32 holds exactly (numba would take float64 for integers, at 0.65 of the speed)."""
+    """Do what `dark_gain` does, calculated in float32, for pixels that float32 holds exactly.
+
+    numba would calculate with float64 for integers, at 0.65 of the speed.
+    """
     for f in range(raw.shape[0]):
         src, dst = raw[f], out[f]
         for i in range(src.shape[0]):
@@ -34,7 +37,7 @@ def dark_gain_single(raw, dark, gain, out):
 
 @njit(nogil=True, cache=True)
 def distances(excluded):
-    """How far every excluded pixel is from the nearest good one, the larger of rows and columns counting; 0 for good pixels.
+    """Measure how far every excluded pixel is from the nearest good one: in rows or columns, whichever are more; 0 for good pixels.
 
     Args:
         excluded: bool[h, w], at least one of them False.
@@ -64,7 +67,7 @@ def distances(excluded):
 
 @njit(nogil=True, cache=True)
 def neighbours(excluded, far, most):
-    """For every excluded pixel the good pixels it is replaced by: those of the smallest square around it that has any.
+    """Find the good pixels that replace every excluded pixel: those of the smallest square around it that has any.
 
     Args:
         excluded: bool[h, w], at least one of them False; far: what `distances` says of it.
@@ -111,7 +114,7 @@ def neighbours(excluded, far, most):
 
 @inner
 def _inside(sources, begin, end, width, top, left, h, w):
-    """Whether all sources of a pixel lie in a cut-out."""
+    """Say whether all sources of a pixel lie in a cut-out."""
     inside = True
     for j in range(begin, end):
         b, a = sources[j] // width - top, sources[j] % width - left
@@ -142,7 +145,7 @@ def patch(frames, pixels, begins, sources, first, last, width, top, left):
 
 @njit(nogil=True, cache=True)
 def patch_integers(frames, flip, pixels, begins, sources, first, last, width, top, left):
-    """`patch` of integers: their mean is exact, and rounded to the nearest, halves to even.
+    """Do what `patch` does, for integers: their mean is exact, and rounded to the nearest, halves to even.
 
     Args:
         frames: any integers but uint64 [n, h, w]; these as int64, with `flip`.

@@ -1,4 +1,4 @@
-"""Elements whose bytes are numpy's own, possibly swapped: from a file's bytes to their places in the output.
+"""Copies elements from a file's bytes to their places in the output, swapping their bytes or converting them to floats.
 
 Where frames are not stored as they are shown, ranges are rows of a few hundred bytes, so that what a range costs by itself counts: views of
 the input are made once, and again only where the place within a word changes. Rows of 512 bytes in reverse order: 0.89 of memcpy, with a
@@ -16,7 +16,7 @@ from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, START, STEP
 
 @njit(nogil=True, cache=True)
 def _words(data, phase, out):
-    """The whole words of uint8[n] from byte `phase` on, as words of `out`."""
+    """Return the whole words of uint8[n] from byte `phase` on, as words of the dtype of `out`."""
     return data[phase : phase + (data.shape[0] - phase) // out.itemsize * out.itemsize].view(out.dtype)
 
 
@@ -77,7 +77,7 @@ def _swap(src, a, dst, b, n):
 
 @njit(nogil=True, cache=True)
 def place_swapped(ranges, data, base, out, parts):
-    """The same for words stored in the other byte order."""
+    """Do what `place` does, for words that are stored in the other byte order."""
     width = out.itemsize
     src, phase = _words(data, 0, out), 0
     for r in range(ranges.shape[0]):
@@ -111,7 +111,7 @@ def _cast(src, a, dst, b, n):
 
 @njit(nogil=True, cache=True)
 def place_as(ranges, data, base, like, out):
-    """Put elements into their places as floats, in one pass: 28 ms where swapping into cache and converting from there takes 69.
+    """Copy integers to their places as floats, in one pass: 28 ms, where copying into cache and converting from there takes 69.
 
     Args:
         ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
@@ -140,7 +140,7 @@ def place_as(ranges, data, base, like, out):
 
 @njit(nogil=True, cache=True)
 def place_swapped_as(ranges, data, base, like, out):
-    """The same for integers stored in the other byte order."""
+    """Do what `place_as` does, for integers that are stored in the other byte order."""
     width = like.itemsize
     src, phase = _words(data, 0, like), 0
     for r in range(ranges.shape[0]):

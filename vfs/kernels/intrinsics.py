@@ -1,4 +1,4 @@
-"""The few things kernels need that numba does not offer by itself: byte swap, 12-bit pixels by the vector, memcpy, pread, preadv."""
+"""Adds to numba what kernels need and it does not offer: byte swap, words at addresses, 12-bit pixels by the vector, pread, preadv."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get(typing_context, table, word):
 
 @intrinsic
 def get_word(typing_context, address, index):
-    """Word `index` of 8 bytes from `address` on, which need not be aligned: no array has to be made and handed around for it."""
+    """Return word `index`, of 8 bytes, from `address` on, which need not be aligned. No array has to be made and handed around for it."""
 
     def generate(context, builder, signature, args):
         return builder.load(builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]), align=1)
@@ -55,7 +55,7 @@ def set_word(typing_context, address, index, word):
 
 @intrinsic
 def unpack_12(typing_context, dst, src):
-    """16 pixels of 12 bits, little-endian, from 24 bytes at address `src` to 16 of uint16 at address `dst`; neither need be aligned.
+    """Unpack 16 pixels of 12 bits, little-endian: 24 bytes at address `src` to 16 uint16 at address `dst`; neither need be aligned.
 
     Said with vectors, since what LLVM makes of a loop over pixels or words takes twice as long as memcpy does: each pixel's two bytes
     are picked (one shuffle), shifted by 0 or 4 bits and masked. See `vfs.kernels.k2is` for what that gives.

@@ -1,4 +1,4 @@
-"""Blocks of Gatan K2 IS cameras: where they lie, whether they are what they should be, and 12-bit pixels from 930 × 16 of them.
+"""Blocks of Gatan K2 IS cameras: plans which ones to read, checks their headers and unpacks their 930 × 16 pixels of 12 bits.
 
 A block is 40 bytes of header and 930 rows of 24 bytes, 16 pixels each. A row of the image is spread over the blocks of a band,
 512 bytes of output in 16 places of a file. Blocks of one band of one sector are taken together, and each row of the output is gathered
@@ -45,7 +45,7 @@ GOOD, BAD_SYNC, BAD_SIZE, BAD_PLACE, BAD_ID = range(5)
 
 @njit(nogil=True, cache=True)
 def _frame_rows(start, stop, step, pitch):
-    """Ranges of a box of a frame; bytes count from the frame's part of each sector, places from the box's first element.
+    """Plan the ranges of a box of a frame. Bytes count from the frame's part of each sector, places from the box's first element.
 
     Args:
         start, stop, step: int64[2], y and x of the full frame; pitch: elements of a row of the output.
@@ -82,7 +82,7 @@ def _frame_rows(start, stop, step, pitch):
 
 @njit(nogil=True, cache=True)
 def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, most):
-    """Read ranges of a region of frames.
+    """Plan the read ranges of a region of frames.
 
     Args:
         start, stop, step: the region, int64[ndim], navigation axes first; nav_shape: their length, int64[ndim - 2].
@@ -146,7 +146,7 @@ def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, mos
 
 @njit(nogil=True, cache=True)
 def fault(header, block, frame_id):
-    """What is wrong with the header of a block.
+    """Check the header of a block. Returns GOOD or what is wrong with it.
 
     Args:
         header: uint8[at least 40]; block, frame_id: what it should be, or -1.
@@ -165,7 +165,7 @@ def fault(header, block, frame_id):
 
 @njit(nogil=True, cache=True)
 def _band(src, at, count, dst, rows, line, pitch):
-    """Rows of blocks that lie side by side in the output.
+    """Unpack the rows of blocks that lie side by side in the output.
 
     Args:
         src, dst: addresses of the memory and of the first row of the block that is leftmost in the output.
@@ -181,7 +181,7 @@ def _band(src, at, count, dst, rows, line, pitch):
 
 @njit(nogil=True, cache=True)
 def _pixels(data, a, row, out):
-    """Any pixels of a block, whose first wanted row is at byte `a`."""
+    """Unpack any pixels of one block, whose first wanted row begins at byte `a`."""
     for r in range(row[ROWS]):
         line = a + r * row[ROW_STEP] * LINE
         to = row[DEST] + r * row[STEP]
@@ -194,7 +194,7 @@ def _pixels(data, a, row, out):
 
 @njit(nogil=True, cache=True)
 def unpack(ranges, data, base, out):
-    """Check headers, then put pixels into place.
+    """Check the headers of blocks, then unpack their pixels to their places.
 
     Args:
         ranges: int64[n, 19] of one file; data: uint8[m], its bytes from `base` on; out: uint16, contiguous.

@@ -1,4 +1,4 @@
-"""Read ranges: what a plan consists of, and how it is cut and grouped. Pure functions on small integer arrays; no file is touched here.
+"""Cuts and groups read ranges, which a plan consists of, by pure functions on small integer arrays; no file is touched here.
 
 A table of read ranges is `int64[n, 11]`, a row for one contiguous piece of a file, or for several that lie equally far apart:
 

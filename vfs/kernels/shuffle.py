@@ -1,4 +1,7 @@
-"""Bytes of elements that were stored apart (all first bytes, all second bytes, …), and chains of sized blocks; addresses, for what decodes them."""
+"""Helps to decode compressed chunks: joins the bytes of elements that were stored apart, finds the end of chains of blocks.
+
+A shuffled chunk holds all first bytes of its elements, then all second bytes, and so on.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def unshuffle2(raw, out):
-    """`out` uint16[n] of `raw` uint8[2 n]; unshuffle4 and unshuffle8 are the same for wider elements."""
+    """Join the bytes of `raw`, uint8[2 n], to elements of `out`, uint16[n]. `unshuffle4` and `unshuffle8` do it for wider elements."""
     n = out.shape[0]
     for i in range(n):
         out[i] = np.uint16(raw[i]) | np.uint16(raw[n + i]) << np.uint16(8)
@@ -34,7 +37,10 @@ def unshuffle8(raw, out):
 
 @njit(nogil=True, cache=True)
 def end_of_blocks(data, at, count):
-    """Where `count` blocks end that each begin with their size in bytes (4 bytes, big endian), the first at `at`; -1 beyond the end of `data`."""
+    """Find where `count` blocks end that follow one another from byte `at` on; -1: beyond the end of `data`.
+
+    Each begins with its size in bytes (4 bytes, big-endian), which does not count these 4.
+    """
     for _ in range(count):
         if at + 4 > data.shape[0]:
             return -1
@@ -44,5 +50,5 @@ def end_of_blocks(data, at, count):
 
 @njit(nogil=True, cache=True)
 def address(memory):
-    """Of the first byte, in a seventh of the time that `memory.ctypes.data` takes the interpreter."""
+    """Return the address of the first byte, in a seventh of the time that `memory.ctypes.data` takes the interpreter."""
     return memory.ctypes.data

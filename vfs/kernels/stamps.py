@@ -1,4 +1,4 @@
-"""Times and exposures out of Merlin's text headers (fields: see `vfs.formats.mib`), many headers at a time."""
+"""Reads times and exposures from Merlin's text headers, many headers at a time. `vfs.formats.mib` says what their fields are."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from numba import njit
 from vfs.kernels.ranges import COUNT, DEST, START, STEP
 
 NONE = np.iinfo(np.int64).min
-"""What `time_at` answers where there is no time."""
+"""What `time_at` returns where there is no time."""
 
 _COMMA, _POINT, _ZERO = 44, 46, 48
 
 
 @njit(nogil=True, cache=True)
 def _number(text, a, b):
-    """The digits `a` to `b` (half-open) of a text as a number, -1 where they are not digits."""
+    """Return the digits `a` to `b` (half-open) of a text as a number, -1 where they are not digits."""
     value = -1
     if b <= text.shape[0]:
         for i in range(a, b):
@@ -28,7 +28,9 @@ def _number(text, a, b):
 
 @njit(nogil=True, cache=True)
 def time_at(text, a):
-    """The time `2020-05-18T14:51:49.971626178` at byte `a` of a text; any character between day and hour, 0 to 9 digits of a second.
+    """Read the time at byte `a` of a text, like `2020-05-18T14:51:49.971626178`.
+
+    Any character may stand between day and hour. A second has 0 to 9 digits behind the point.
 
     Args:
         text: uint8[n].
@@ -60,7 +62,7 @@ def time_at(text, a):
 
 @njit(nogil=True, cache=True)
 def decimal_at(text, a):
-    """The number `0.000555`, `5.55E-4` or `555000` at byte `a` of a text, NaN where there is none."""
+    """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`; NaN where there is none."""
     n = text.shape[0]
     i = a
     while 0 <= i < n and text[i] == 32:
@@ -92,7 +94,7 @@ def decimal_at(text, a):
 
 @njit(nogil=True, cache=True)
 def _fields(header):
-    """Where the time and the exposure stand in a header.
+    """Find the time and the exposure in a header.
 
     Returns: (byte of the time, byte of the exposure, how many of its units are a second); -1 where they are missing.
     """
@@ -125,7 +127,7 @@ def _fields(header):
 
 @njit(nogil=True, cache=True)
 def place_times(ranges, data, base, width, out):
-    """Time stamps of headers.
+    """Read the time stamps of headers.
 
     Args:
         ranges: int64[n, 11], an element a header; data: uint8[m], a file's bytes from `base` on.
@@ -147,7 +149,7 @@ def place_times(ranges, data, base, width, out):
 
 @njit(nogil=True, cache=True)
 def place_exposures(ranges, data, base, width, out):
-    """The same for exposures, float64 seconds."""
+    """Do what `place_times` does, for exposures: float64, seconds."""
     for r in range(ranges.shape[0]):
         for i in range(ranges[r, COUNT]):
             a = ranges[r, START] - base + i * width

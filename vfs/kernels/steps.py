@@ -1,4 +1,4 @@
-"""Decoding kernels that other kernels call by their address, so that a read needs the interpreter only at its beginning and its end.
+"""Compiles decoding kernels that other kernels call by their addresses: a read needs the interpreter only at its beginning and end.
 
 A *step* is a C function of seven int64: where a table of ranges is (see `vfs.kernels.ranges`), its rows; where bytes of a file are, how many, which
 byte of the file is the first; where the output is, its bytes. It puts the elements of the ranges into their places.
@@ -26,7 +26,7 @@ _STEP = types.void(*[types.int64] * 7)
 
 @intrinsic
 def _pointer(typing_context, address):
-    """An address as what numba's `carray` takes."""
+    """Make a pointer of an address, as numba's `carray` takes it."""
 
     def generate(context, builder, signature, args):
         return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
@@ -64,7 +64,7 @@ def _compiled(function: Any) -> int:
 
 @cache
 def placing(width: int, parts: int, swapped: bool) -> int:
-    """Address of `gather.place` or `place_swapped` for words of `width` bytes, `parts` of them an element."""
+    """Return the address of `gather.place` or `place_swapped` for words of `width` bytes, `parts` of them an element."""
     word = _WORDS[width]
 
     def place(ranges, rows, data, size, base, out, length):
@@ -81,7 +81,7 @@ def placing(width: int, parts: int, swapped: bool) -> int:
 
 @cache
 def placing_as(stored: np.dtype, swapped: bool, made: np.dtype) -> int:
-    """Address of `gather.place_as` or `place_swapped_as`.
+    """Return the address of `gather.place_as` or `place_swapped_as`.
 
     Args:
         stored: integers, in native order; made: floats.
@@ -102,7 +102,7 @@ def placing_as(stored: np.dtype, swapped: bool, made: np.dtype) -> int:
 
 @cache
 def unpacking(depth: int) -> int:
-    """Address of what unpacks pixels of so many bits, see `vfs.kernels.unpack`: 4, or 1, 6, 12 or 24 in big-endian words."""
+    """Return the address of the kernel of `vfs.kernels.unpack` for pixels of 4 bits, or of 1, 6, 12 or 24 bits in big-endian words."""
     word = {1: np.uint8, 4: np.uint8, 6: np.uint8, 12: np.uint16, 24: np.uint32}[depth]
     width = np.dtype(word).itemsize
 

@@ -1,4 +1,4 @@
-"""Whole numbers written as text: the cells of a .csv table."""
+"""Reads whole numbers that are written as text, the cells of a .csv table."""
 
 from __future__ import annotations
 

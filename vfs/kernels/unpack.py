@@ -1,4 +1,4 @@
-"""Pixels packed into big-endian 64-bit words, the one with the smallest x in the lowest bits: Medipix raw data.
+"""Unpacks Medipix raw data: pixels in big-endian 64-bit words, the one with the smallest x in the lowest bits.
 
 A word holds 64, 8 or 4 pixels of 1, 8 or 16 bits; 24-bit pixels are two images of 16-bit lanes, high 12 bits and low 12 bits.
 Ranges of any SKIP, COUNT and STEP decode. What costs time are whole words that go on forwards (STEP 1) or backwards
@@ -22,7 +22,7 @@ from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, STA
 
 
 def _spread_bits():
-    """The eight pixels of a byte as a word of eight bytes: uint64[2, 256], lowest bit first, and highest bit first."""
+    """Make a table of the eight pixels of each byte, as a word of eight bytes: uint64[2, 256], lowest bit first, highest bit first."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     return np.stack([np.ascontiguousarray(order).view(np.uint64)[:, 0] for order in (bits, bits[:, ::-1])])
 
@@ -32,7 +32,7 @@ _SPREAD = _spread_bits()
 
 @inner
 def _whole(skip, count, by, log):
-    """What of a range are whole words, of 2 ** log pixels each; none where its pixels do not lie side by side.
+    """Find the whole words of a range, of 2 ** log pixels each; there are none where its pixels do not lie side by side.
 
     Returns: (pixels before, index of the first whole word, number of words, pixels up to their end).
     """
@@ -45,7 +45,7 @@ def _whole(skip, count, by, log):
 
 @inner
 def _pixel(words, q, log):
-    """Pixel `q` of words of 2 ** log pixels at an address."""
+    """Return pixel `q` of words of 2 ** log pixels at an address."""
     bits = 64 >> log
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     return (swap_bytes(get_word(words, q >> log)) >> np.uint64((q & ((1 << log) - 1)) * bits)) & mask
@@ -71,7 +71,7 @@ def _backwards(src, dst, n, bits):
 
 @njit(nogil=True, cache=True)
 def place_lanes(ranges, data, base, out):
-    """Words of 8 pixels of 8 bits (`out` uint8) or 4 pixels of 16 bits (`out` uint16).
+    """Unpack words of 8 pixels of 8 bits (`out` uint8) or of 4 pixels of 16 bits (`out` uint16).
 
     Args:
         ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
@@ -120,7 +120,7 @@ def _bits_backwards(data, first, dst, n):
 
 @njit(nogil=True, cache=True)
 def place_bits(ranges, data, base, out):
-    """Words of 64 pixels of 1 bit.
+    """Unpack words of 64 pixels of 1 bit.
 
     Args:
         ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
@@ -156,7 +156,7 @@ _LOW_BITS = np.uint64(12)
 
 @inner
 def _put_lanes(dst, i, word, high):
-    """4 lanes of 16 bits as the high 12 bits of 4 elements of 32 bits from word `2 * i` on, or added to these."""
+    """Write 4 lanes of 16 bits as the high 12 bits of 4 elements of 32 bits from word `2 * i` on, or add them to these."""
     even, odd, sixteen, half = np.uint64(0xFFFF), np.uint64(0xFFFF00000000), np.uint64(16), np.uint64(32)
     first, second = (word & even) | ((word << sixteen) & odd), ((word >> half) & even) | ((word >> sixteen) & odd)
     if high:
@@ -188,7 +188,7 @@ def _put_half(out, at, half, high):
 
 @njit(nogil=True, cache=True)
 def place_halves(ranges, data, base, out):
-    """Words of 4 lanes of 16 bits: in plane 0 the high 12 bits of pixels, in plane 1 the low ones, which are added to these.
+    """Unpack 24-bit pixels, words of 4 lanes of 16 bits: plane 0 has their high 12 bits, plane 1 the low ones, which are added.
 
     A clear output, to which both are added, is memory gone through once more (0.65 of memcpy, this way 0.77).
 
@@ -224,7 +224,7 @@ def place_halves(ranges, data, base, out):
 
 @njit(nogil=True, cache=True)
 def place_nibbles(ranges, data, base, out):
-    """Pixels of 4 bits, two a byte, the low half first.
+    """Unpack pixels of 4 bits, two a byte, the low half first.
 
     Args:
         ranges: int64[n, 11], words of one byte and two pixels; data: uint8[m], a file's bytes from `base` on; out: uint8.

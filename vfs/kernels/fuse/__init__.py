@@ -1,1 +1,1 @@
-"""What libfuse calls, and the tables of words that it reads: see `vfs.fuse`."""
+"""Kernels that libfuse calls, and the tables of words that they share with Python (`tables`). `vfs.fuse` fills these."""
