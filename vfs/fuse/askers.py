@@ -1,8 +1,8 @@
-"""Who asks, and what he could read without us: whoever is let in by --allow-other sees what his own rights give him, no more.
+"""Finds out who asks, and what he may read: users whom --allow-other lets in see what their own rights give them, no more.
 
-His rights are looked up whenever he asks: user and groups as the kernel tells them, the modes and access control lists (POSIX ACLs) of the
-files and of all folders above them. Rights that hang on more than these (capabilities, SELinux, a server of files with rules
-of its own) are not seen here. Root, and who mounted, may read all that we may.
+Their rights are looked up whenever they ask: user and groups as the kernel tells them, and the modes and access control lists (POSIX
+ACLs) of the source files and of all folders above them. Rights that depend on more than these (capabilities, SELinux, a file server with
+rules of its own) are not seen here. Root, and the user who mounted, may read all that the server may.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 READ, SEARCH = 4, 1
-FEW = 64  # files whose rights are looked up each time
+FEW = 64  # files, at most, whose rights are looked up each time
 SECONDS = 1.0  # that an answer about more files is good for
-_KEPT = 4096  # such answers
+_KEPT = 4096  # such answers that are kept, at most
 
 _ACL = "system.posix_acl_access"
 _USER_OBJ, _USER, _GROUP_OBJ, _GROUP, _MASK, _OTHER = 1, 2, 4, 8, 16, 32
@@ -30,7 +30,7 @@ class Asker(NamedTuple):
 
 
 def _groups_of(pid: int) -> Iterable[int]:
-    """The further groups of a process; none where that cannot be seen."""
+    """Return the supplementary groups of a process; none where /proc does not show them."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:
             line = next((line for line in status if line.startswith(b"Groups:")), b"")
@@ -40,7 +40,7 @@ def _groups_of(pid: int) -> Iterable[int]:
 
 
 def allowed(path: str, asker: Asker, want: int) -> bool:
-    """Whether a file or folder itself lets somebody read (`READ`) or search it (`SEARCH`)."""
+    """Say whether a file or folder lets somebody read it (`READ`) or search it (`SEARCH`). Folders above it are not looked at."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def allowed(path: str, asker: Asker, want: int) -> bool:
 
 
 def _by_list(acl: bytes, found: os.stat_result, asker: Asker, want: int) -> bool:
-    """As acl(5) says: the owner's entry, else that of the user, else any of his groups, else that of all others."""
+    """Decide as acl(5) says: by the owner's entry, else that of the user, else any of his groups, else that of all others."""
     entries = list(struct.iter_unpack("<HHI", acl[4:]))
     mask = next((bits for tag, bits, _ in entries if tag == _MASK), 7)
     groups: list[int] = []
@@ -75,14 +75,14 @@ def _by_list(acl: bytes, found: os.stat_result, asker: Asker, want: int) -> bool
 
 
 EVERYBODY = Asker(-1, frozenset())
-"""Somebody of whom nothing is known."""
+"""A user of whom nothing is known: he may read what everybody may."""
 
 
 class Askers:
-    """What those who ask may see.
+    """Says what those who ask may see.
 
     Args:
-        context: (user, group, process) of whoever asks now, as libfuse tells it.
+        context: returns (user, group, process) of the request that this thread answers, as libfuse tells it.
     """
 
     def __init__(self, context: Callable[[], tuple[int, int, int]]) -> None:
@@ -91,12 +91,12 @@ class Askers:
         self._known: dict[tuple[object, Asker], tuple[float, str]] = {}
 
     def asker(self) -> Asker | None:
-        """Who asks now; None: somebody who may see all."""
+        """Return who asks now; None: somebody who may see all."""
         uid, gid, pid = self._context()
         return None if uid in self._ours else Asker(uid, frozenset((gid, *_groups_of(pid))))
 
     def may_enter(self, folder: str, asker: Asker) -> bool:
-        """Whether he could look at what is in a folder."""
+        """Say whether the asker could reach what is in a folder: search it and all folders above it."""
         at = os.path.realpath(folder)
         while allowed(at, asker, SEARCH):
             above = os.path.dirname(at)
@@ -106,11 +106,11 @@ class Askers:
         return False
 
     def may_list(self, folder: str, asker: Asker) -> bool:
-        """Whether he could list a folder."""
+        """Say whether the asker could list a folder."""
         return allowed(folder, asker, READ) and self.may_enter(folder, asker)
 
     def kept_by(self, files: Sequence[str], asker: Asker) -> str:
-        """The first of some files that he could not read; "" where he could read all. Those that are not there keep nobody out."""
+        """Return the first of some files that the asker could not read; "": he could read all. Files that do not exist keep nobody out."""
         key = (files[0], files[-1], len(files)) if len(files) > FEW else None
         now = time.monotonic()
         if key is not None:

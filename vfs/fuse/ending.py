@@ -1,10 +1,11 @@
-"""How a mount ends that a signal ends: Ctrl-C, SIGTERM, SIGHUP. Nobody can refuse these.
+"""Ends a mount when a signal comes: Ctrl-C, SIGTERM or SIGHUP.
 
-Where a process that has read from the mount still runs, the mount is left dead: whoever asks for something there gets an error (ENOTCONN), where
-an empty folder would say that it is absent, which zarr clients take for blank. `vfs unmount` and the next mount there clear it, as they
-clear the mount of a server that was killed. Otherwise libfuse unmounts.
+Where a process that has read from the mount still runs, the mount is left dead: whoever reads there gets an error (ENOTCONN). In an
+empty folder he would find nothing, and zarr clients take absent chunks for blank ones. `vfs unmount` and the next mount there clear a dead
+mount, as they clear that of a server that was killed. Where no such process runs libfuse unmounts.
 
-Signals strike in any thread; a thread of its own hears of them through a pipe. libfuse does not get to see them: it would unmount in any case.
+Python's signal handlers run in the main thread, which is inside libfuse. So the signals are written into a pipe that a thread of its own
+reads. libfuse does not get them: it would unmount in any case.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from vfs.fuse.status import ENDING
 
 log = logging.getLogger("vfs.fuse")
 
-KICK = signal.SIGUSR1  # wakes who waits; means nothing
-AGAIN = 0.05  # seconds until libfuse is woken again: it may have looked away just then
+KICK = signal.SIGUSR1  # wakes the main thread, which waits in libfuse; it has no other effect
+AGAIN = 0.05  # seconds until libfuse is woken again: it may just have missed the signal
 
 
 class Ending:
-    """Takes the signals that end a mount as long as its `with` block lasts, in the main thread.
+    """Takes the signals that end a mount as long as its `with` block lasts, which the main thread enters.
 
     Args:
         module: the library that mounts, see `vfs.fuse.view.library`. Its `signal` does nothing meanwhile.
-        shown: the mount point, for people.
-        readers: who has read from it and still runs; nothing is left for nobody.
+        shown: the mount point, for messages.
+        readers: returns the processes that have read from the mount and still run; the mount is left dead only if there are some.
 
     Attributes:
-        left: for whom the mount was left dead.
+        left: the processes for which the mount was left dead.
     """
 
     def __init__(self, module: Any, shown: str, readers: Callable[[], list[str]]) -> None:
@@ -45,8 +46,10 @@ class Ending:
         self._module = module
         self._shown = shown
         self._readers = readers
-        self._taken = {number for number in (*ENDING, signal.SIGTSTP) if signal.getsignal(number) is not signal.SIG_IGN}  # ignored ones stay so: nohup
-        self._lock = threading.Lock()  # held while libfuse is told, so that the session lasts so long
+        self._taken = {
+            number for number in (*ENDING, signal.SIGTSTP) if signal.getsignal(number) is not signal.SIG_IGN
+        }  # signals that are ignored stay ignored: nohup
+        self._lock = threading.Lock()  # held while libfuse is called, so that it does not free the session meanwhile
         self._session: ctypes.c_void_p | None = None
         self._mounted, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
@@ -61,7 +64,7 @@ class Ending:
         return self
 
     def begin(self) -> None:
-        """The mount is there. To be called by libfuse."""
+        """Note that the mount is there. libfuse calls it."""
         session = self._library.fuse_get_session
         session.restype, session.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         self._library.fuse_session_exit.restype, self._library.fuse_session_exit.argtypes = None, [ctypes.c_void_p]
@@ -70,7 +73,7 @@ class Ending:
         self._mounted.set()
 
     def end(self) -> None:
-        """The mount is gone. To be called by libfuse, before it frees the session."""
+        """Note that the mount is gone. libfuse calls it before it frees the session."""
         with self._lock:
             self._session = None
 
@@ -92,7 +95,7 @@ class Ending:
                 return
             if number == signal.SIGTSTP:
                 log.warning("%s: not stopped: whoever reads there would hang; Ctrl-C ends it, `vfs mount --background` gives the terminal back", self._shown)
-        self._mounted.wait()  # libfuse is at it: what it has half done nobody would clear
+        self._mounted.wait()  # libfuse is just mounting: nobody would clear a mount that is half done
         with self._lock:
             if self._session is None:
                 return
@@ -104,20 +107,20 @@ class Ending:
             signal.pthread_kill(threading.main_thread().ident or 0, KICK)
 
     def _next(self) -> int:
-        """The number of the next signal that came; 0: it is over."""
+        """Wait for the next signal. Returns its number; 0: the `with` block has ended."""
         return int.from_bytes(os.read(self._pipe, 1))
 
     def say(self) -> None:
-        """Say for whom the mount was left dead."""
+        """Write to the log for which processes the mount was left dead."""
         if self.left:
             who = ", ".join(self.left)
             log.warning("%s: ended; %s read there and may go on: there it gets errors, not zeros, until `vfs unmount %s`", self._shown, who, self._shown)
 
 
 def _keep_mounted() -> bool:
-    """See that libfuse does not unmount when its loop ends, which closes the connection to the kernel and so leaves the mount dead.
+    """Keep libfuse from unmounting when its loop ends. The connection to the kernel is closed, which leaves the mount dead.
 
-    libfuse leaves alone a mount whose connection is broken already (poll says POLLERR). A pipe that nobody reads, in the place of
+    libfuse does not unmount where the connection is broken already (poll says POLLERR). A pipe that nobody reads, in the place of
     /dev/fuse, looks like that.
 
     Returns: False where that cannot be done; then libfuse unmounts.
@@ -136,5 +139,5 @@ def _keep_mounted() -> bool:
 def _name(fd: int) -> str:
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:  # of the folder that was listed
+    except OSError:  # the descriptor that listed the folder: it is closed by now
         return ""

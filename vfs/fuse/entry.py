@@ -1,4 +1,4 @@
-"""Where a user's mounts are written down, for whoever asks later.
+"""Writes down each mount of a user in a folder, the mount's entry, where later commands find it.
 
     $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in the folder for temporary files
         pid                         number of the server, which holds a lock (flock) on this file as long as it lives
@@ -6,8 +6,8 @@
         readers                     see `vfs.fuse.readers`
         log                         of a mount in the background; stays until the next mount there, at most a week
 
-All of it is for the user only (0700, 0600), and a folder that others could write to is not used. What a server that died has left behind is
-recognised by its lock, so that neither a number that is given out again nor another container can be taken for it.
+All of it is for the user only (0700, 0600), and a folder that others could write to is not used. Whether a server lives is asked of its
+lock, not of its number: numbers are given out again, and mean something else in another container.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from vfs.boundary import not_ours
 from vfs.errors import MountError, printable
 from vfs.fuse.readers import FILE as READERS
 
-KEPT = 7 * 86400  # seconds that the log of a mount stays that has ended
+KEPT = 7 * 86400  # seconds that a log stays after its mount has ended
 PID, STATUS, LOG = "pid", "status.json", "log"
 
 
 def _in_runtime_folder() -> list[str]:
-    """Folders of ours that a runtime folder of this user is for: the one we are told of, then the usual one."""
+    """Return where entries may lie in runtime folders: in the one of the environment, then in the usual one."""
     named = [os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"]
     return [os.path.join(name, "vfs") for name in dict.fromkeys(named) if os.path.isabs(name) and not not_ours(name)]
 
@@ -44,10 +44,10 @@ def _in_temporary_folder() -> str:
 
 
 def home() -> str:
-    """The folder that mounts of this user are written down in; made where it is not there.
+    """Return the folder for the entries of this user. It is made where it does not exist.
 
     Raises:
-        MountError: there is none that is ours alone.
+        MountError: no folder is this user's alone.
     """
     told = os.environ.get("XDG_RUNTIME_DIR")
     usual = _in_runtime_folder()
@@ -64,7 +64,7 @@ def home() -> str:
 
 
 def _homes() -> list[str]:
-    """The folders that mounts of this user may be written down in."""
+    """Return all folders in which there may be entries of this user."""
     names = _in_runtime_folder()
     with suppress(OSError):
         names.append(_in_temporary_folder())
@@ -72,16 +72,16 @@ def _homes() -> list[str]:
 
 
 def _name(point: str) -> str:
-    """A name for a mount point that says which it is."""
+    """Return a name for the entry of a mount point: its last part, and a hash that tells it from others."""
     word = re.sub(r"[^A-Za-z0-9]+", "-", os.path.basename(point)).strip("-")[:32]
     return f"{word or 'mount'}-{blake2b(os.fsencode(point), digest_size=4).hexdigest()}"
 
 
 def _locked(folder: str, flags: int) -> int | None:
-    """Open the pid file of an entry and lock it. None: another process has it.
+    """Open the pid file of an entry and lock it. Returns its descriptor; None: another process holds the lock.
 
     Raises:
-        FileNotFoundError: there is none (any more).
+        FileNotFoundError: there is no such file (any more).
     """
     fd = os.open(os.path.join(folder, PID), flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -98,7 +98,7 @@ def _locked(folder: str, flags: int) -> int | None:
 
 
 def alive(folder: str) -> bool:
-    """True where the server of an entry lives."""
+    """Say whether the server of an entry lives."""
     try:
         fd = _locked(folder, os.O_RDWR)
     except OSError:
@@ -109,7 +109,7 @@ def alive(folder: str) -> bool:
 
 
 def _clear(folder: str, fd: int) -> None:
-    """Remove an entry, but its log, whose lock we hold."""
+    """Remove an entry, but not its log. The caller holds its lock."""
     for name in (STATUS, STATUS + ".new", READERS, PID):
         with suppress(OSError):
             os.unlink(os.path.join(folder, name))
@@ -119,7 +119,7 @@ def _clear(folder: str, fd: int) -> None:
 
 
 class Entry:
-    """What is written down of one mount, as long as this process serves it.
+    """The entry of the mount that this process serves. It is there, and locked, until `end`.
 
     Attributes:
         folder: of the entry. log: name of its log file, or None.
@@ -144,7 +144,7 @@ class Entry:
             raise MountError(error.errno or errno.EIO, f"{printable(self.folder)}: cannot be written to: {error.strerror}; set XDG_RUNTIME_DIR") from None
 
     def _claimed(self, folder: str) -> int | None:
-        """The lock of a folder for us, which is then made; None: another server has it."""
+        """Make a folder and lock it. Returns the descriptor of the lock; None: another server holds it."""
         self.folder = folder
         while True:
             with suppress(FileExistsError):
@@ -153,7 +153,7 @@ class Entry:
                 return _locked(self.folder, os.O_RDWR | os.O_CREAT)
 
     def write(self, document: Mapping[str, Any]) -> None:
-        """Write the status. Whoever reads it sees the old one or the new one, whole.
+        """Write the status. A reader sees the old one or the new one, never a part of it.
 
         Raises:
             OSError: it cannot be written.
@@ -166,10 +166,10 @@ class Entry:
         os.replace(new, os.path.join(self.folder, STATUS))
 
     def end(self, stays: bool = False) -> None:
-        """Remove what is written down, but the log.
+        """Remove the entry, but not its log.
 
         Args:
-            stays: remove nothing: the mount stays without a server.
+            stays: the mount stays, without a server: nothing is removed.
         """
         if self.log_fd >= 0:
             os.close(self.log_fd)
@@ -180,9 +180,10 @@ class Entry:
 
 
 def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
-    """(folder, its status, None or, where the server has died, its lock) of what this user has mounted. Old logs are removed on the way.
+    """Yield (folder, status, lock) of every entry of this user, and remove old logs on the way.
 
-    Whoever gets a lock has to `drop` it or `keep` it.
+    The lock is None where the server lives. Where it has died the caller has the lock and gives it to `drop`, which removes the entry,
+    or to `keep`.
     """
     for above in _homes():
         for name in sorted(os.listdir(above)):

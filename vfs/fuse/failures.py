@@ -1,8 +1,8 @@
-"""Lines of the log about requests that fail: the first ones of each reason as they are, then a count.
+"""Logs requests that fail: the first ones of each reason line by line, the others as a count.
 
-One damaged file behind a mount that is copied gives an EIO for every page of it. The first `FIRST` lines of a file and reason are written, each
-with file and range; what follows within `WINDOW` seconds is counted, and the count is written with the next line of that kind or when
-the server ends. Lines are of one kind where they differ only in numbers that stand alone (ranges, sizes): names of files count as they are.
+Copying from a mount with one damaged file behind it gives an EIO for every page. The first `FIRST` lines of a file and reason are written,
+each with file and range; what follows within `WINDOW` seconds is counted, and the count is written with the next line of that kind or when
+the server ends. Lines are of one kind where they differ only in numbers that stand alone (ranges, sizes), not in names of files.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-FIRST = 10
-WINDOW = 60.0
-KINDS = 10_000  # of which is known how often they came: the ones that came last
+FIRST = 10  # lines of a kind
+WINDOW = 60.0  # seconds
+KINDS = 10_000  # that are counted at most: those that came last
 
 _NUMBERS = re.compile(r"(?<![^\s\[(])[\d,:]+(?![^\s,;:\])])")
 
@@ -31,11 +31,11 @@ class _Kind:
 
 
 class Failures:
-    """Writes lines into a log, repeated ones only now and then. Safe from many threads.
+    """Writes lines into a log, repeated ones only now and then. Many threads may use it.
 
     Args:
-        log: where to.
-        clock: seconds.
+        log: where they are written to.
+        clock: returns seconds.
     """
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +45,7 @@ class Failures:
         self._kinds: OrderedDict[str, _Kind] = OrderedDict()
 
     def add(self, what: str, line: str, *, trace: bool = False) -> None:
-        """A request failed.
+        """Log that a request failed.
 
         Args:
             what: the reason, which names the file.
@@ -73,7 +73,7 @@ class Failures:
         self.log.error("%s%s", line, more, exc_info=trace)
 
     def close(self) -> None:
-        """Write the counts that are left."""
+        """Write the counts that are not written yet."""
         with self._lock:
             kinds, self._kinds = self._kinds, OrderedDict()
         for name, kind in kinds.items():

@@ -1,5 +1,7 @@
-"""The memory of a server. Pieces of a cache are made by one thread and dropped by another, long and short ones in any order: glibc keeps the holes
-between them, by itself for each thread its own, and what a server holds grows by half of its cache and more. Other C libraries are left alone.
+"""Keeps the memory of a server small, with two calls of glibc. On other C libraries nothing is done.
+
+One thread makes the pieces of a cache, another drops them, long and short ones in any order. glibc keeps the holes between them, and by
+default does so for each thread apart: a server would grow by half of its cache and more.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 
 
 def share_heap() -> None:
-    """See that what one thread of this process frees, the others use again. Matters to threads that begin later."""
+    """Let threads use again what other threads freed. This concerns threads that begin later."""
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def give_back() -> None:
-    """Give the pages of what was freed back to the system."""
+    """Give memory that was freed back to the system."""
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

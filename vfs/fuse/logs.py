@@ -1,4 +1,4 @@
-"""Log lines: each is one line of printable characters, whatever files are called; a log file does not grow for ever."""
+"""Writes log lines: each is one line of printable characters, whatever files are called, and a log file does not grow for ever."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 
 from vfs.errors import printable
 
-LIMIT = 4 << 20  # bytes of a log file: it lies in memory where the runtime folder does
+LIMIT = 4 << 20  # bytes of a log file: the runtime folder mostly lies in memory, and the log with it
 
 
 class Line(logging.Formatter):
-    """Spells out what is not printable; only a traceback has further lines."""
+    """Formats a record as one line, with characters that are not printable spelled out; a traceback follows in lines of its own."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, logging calls it so
         return printable(super().formatMessage(record))
@@ -22,7 +22,7 @@ class Stderr(logging.Handler):
     """Writes to stderr.
 
     Args:
-        limited: it is a log file of ours, which begins anew when it has become too long.
+        limited: stderr is the log file of a mount, which is emptied when it has more than `LIMIT` bytes.
     """
 
     def __init__(self, limited: bool) -> None:

@@ -1,6 +1,7 @@
-"""All mounts of this user: which there are, and ending them from anywhere.
+"""Lists the mounts of this user, and ends them from any process.
 
-Asks the table of the kernel and what servers have written down (`vfs.fuse.entry`), never the mounts themselves: one that hangs does not stop us.
+It asks the kernel's table of mounts and what servers have written down (`vfs.fuse.entry`), never the mounts themselves: one that hangs
+stops nothing here.
 """
 
 from __future__ import annotations

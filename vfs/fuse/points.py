@@ -1,4 +1,4 @@
-"""Mount points: what is mounted where, who uses it, whether mounting can work, and taking it away."""
+"""Mount points: says what is mounted where and who uses it, checks that mounting can work, and unmounts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Mounted(NamedTuple):
 
 
 def _table() -> Iterator[tuple[str, Mounted, bytes]]:
-    """(mount point, what is mounted there, options of the file system) of all that is mounted, later ones on top of earlier ones."""
+    """Yield (mount point, what is mounted there, options of the file system) of every mount, later ones on top of earlier ones."""
     with open("/proc/self/mountinfo", "rb") as table:
         for line in table:
             fields, _, rest = line.partition(b" - ")
@@ -47,30 +47,35 @@ def _table() -> Iterator[tuple[str, Mounted, bytes]]:
 
 
 def mounted(point: str) -> Mounted | None:
-    """What is mounted on a directory (absolute, without links), the topmost; None: nothing."""
+    """Return what is mounted on a directory (absolute, without links), the topmost of several; None: nothing."""
     return {name: mount for name, mount, _ in _table()}.get(point)
 
 
 def place(mount: Mounted) -> str | None:
-    """Where a mount is now: a folder above its mount point may have got another name. None: nowhere, or something else is mounted over it."""
+    """Find where a mount is now: a folder above its mount point may have been renamed.
+
+    Returns: None where it is nowhere, or something else is mounted over it.
+    """
     on_top = {name: found for name, found, _ in _table()}
     return next((name for name, found in on_top.items() if found == mount), None)
 
 
 def ours() -> dict[str, Mounted]:
-    """Mount point -> mount, of the mounts of vfs that this user has made."""
+    """Return the mounts of vfs that this user has made, by mount point."""
     mine = b"user_id=%d" % os.geteuid()
     return {name: mount for name, mount, options in _table() if mount.kind == KIND and mine in options.split(b",")}
 
 
 def users(mount: Mounted, *, detached: bool) -> list[str]:
-    """Processes that have something of a mount open, mapped, or as their folder, as far as we may see: "name (pid 123)".
+    """Find the processes that have a file of a mount open or mapped, or a folder of it as their working folder.
 
-    Asks the kernel by the number of the mount, so it also works once the mount is detached, and never asks the file system itself.
+    It asks the kernel by the number of the mount, so it also works once the mount is detached, and never asks the file system itself.
 
     Args:
-        detached: the mount was taken away. Where nobody used it any more, its numbers are free: the next mount, whoever makes it, gets them. Who uses
-            that one sees it mounted.
+        detached: the mount was taken away. If nobody uses it any more its numbers are free, and the next mount, of any kind, gets them:
+            processes that see a mount of these numbers are left out.
+
+    Returns: "name (pid 123)" of those that this user may look at.
     """
     major, minor = map(int, mount.device.split(":"))
     device = f" {major:02x}:{minor:02x} "
@@ -101,7 +106,7 @@ def _uses(process: str, number: int, device: str) -> bool:
 
 
 def _sees(process: str, mount: Mounted) -> bool:
-    """Whether something with a number of a mount is mounted where a process can see it."""
+    """Say whether a process sees a mount of that number or device."""
     with open(f"{process}/mountinfo") as table:
         return any(int(line.split()[0]) == mount.id or line.split()[2] == mount.device for line in table)
 
@@ -113,10 +118,10 @@ def _mount_number(fdinfo: str) -> int:
 
 
 def resolve(mountpoint: str | os.PathLike[str]) -> str:
-    """A mount point, absolute and without links.
+    """Return a mount point, absolute and without links.
 
     Raises:
-        MountError: it is not a name.
+        MountError: it cannot be the name of a folder, or a mount above it does not answer.
     """
     name = os.fsdecode(mountpoint)
     if not name or "\0" in name:
@@ -128,17 +133,17 @@ def resolve(mountpoint: str | os.PathLike[str]) -> str:
 
 
 def _resolved(name: str) -> str:
-    """A name, absolute and without links. What is mounted there is not asked: its server may be stopped."""
+    """Return a name, absolute and without links. What is mounted there is not asked: its server may be stopped."""
     above, last = os.path.split(os.path.abspath(name) if os.path.basename(name.rstrip("/")) in ("", ".", "..") else name.rstrip("/"))
     point = os.path.join(os.path.realpath(above), last)
     return point if mounted(point) else os.path.realpath(name)
 
 
 def _in_time(call: Callable[[], T]) -> T | None:
-    """What a call returns; None where it waits for a server that does not answer, as one that was stopped.
+    """Make a call in a thread of its own. Returns its result; None: it waits for a server that does not answer, for example a stopped one.
 
     Raises:
-        OSError: the call did.
+        OSError: the call raised it.
     """
     answer: Future[T] = Future()
 
@@ -165,14 +170,17 @@ def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[st
 
 
 def fusermount(version: int) -> str | None:
-    """The helper that a libfuse of that version calls where it may not mount by itself."""
+    """Find the program that a libfuse of that version calls where it may not mount by itself."""
     return shutil.which("fusermount3" if version == 3 else "fusermount")
 
 
 def detach(point: str, lazy: bool = False) -> tuple[int, str]:
-    """Unmount, `lazy` also where it is in use.
+    """Unmount.
 
-    Returns: (0, "") or the error number and what was said.
+    Args:
+        lazy: also where it is in use.
+
+    Returns: (0, "") or the error number and the reason.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     no_follow, detach = 8, 2  # UMOUNT_NOFOLLOW, MNT_DETACH
@@ -190,7 +198,7 @@ def detach(point: str, lazy: bool = False) -> tuple[int, str]:
 
 
 def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allow_other: bool = False) -> str:
-    """Find out whether mounting there can work. A mount of ours whose server died is cleared, with a line in the log.
+    """Check that mounting there can work. A mount of vfs whose server died is cleared, with a line in the log.
 
     Args:
         version: of libfuse, 2 or 3; None: not known yet.
@@ -230,7 +238,7 @@ def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allo
 
 
 def _others_may() -> bool:
-    """False where fusermount will refuse users who let others in."""
+    """Say whether fusermount lets users let others in."""
     try:
         with open(CONFIG, errors="replace") as file:
             return any(line.strip() == "user_allow_other" for line in file)
@@ -251,10 +259,10 @@ def _check_device() -> None:
 
 
 def _check_mounted(point: str, mount: Mounted) -> None:
-    """Clear a dead mount of ours.
+    """Clear a mount of vfs whose server died.
 
     Raises:
-        MountError: it is alive, or not ours.
+        MountError: its server lives, or it is not one of vfs.
     """
     shown = printable(point)
     if not dead(point):
@@ -269,9 +277,9 @@ def _check_mounted(point: str, mount: Mounted) -> None:
 
 
 def dead(point: str) -> bool:
-    """True where something is mounted whose server is gone. One that does not answer is not."""
+    """Say whether something is mounted there whose server is gone. One that does not answer is not gone."""
     try:
-        _in_time(lambda: os.statvfs(point))  # always asks the server; the kernel may still know what `stat` wants
+        _in_time(lambda: os.statvfs(point))  # always asks the server, where the kernel may answer `stat` from its memory
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False

@@ -1,4 +1,4 @@
-"""A mount in a process of its own, and the handle that whoever started it holds."""
+"""Starts a mount in a process of its own, and ends it: `vfs.mount()` and `vfs mount --background`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vfs.hierarchy.faces import MountSource
 
 PATIENCE = 10  # seconds a server gets to finish its requests when it is told to end
-FREE = b"."  # to a server in the background: go on without us
+FREE = b"."  # tells a server in the background to go on without the process that started it
 _ENTRY = "from vfs.fuse.server import main; main()"
 
 
@@ -44,7 +44,7 @@ class Mount:
         """Start a server and wait until it answers.
 
         Args:
-            make_folder: makes what is shown; pickled, and called in the server.
+            make_folder: makes what is shown. It is pickled, and called in the server.
             mountpoint: an existing, empty folder.
             log_level: "error", "warning", "info" or "debug".
             how: what `serve` takes of `sources`, `allow_other` and `workers`.
@@ -55,7 +55,7 @@ class Mount:
         return cls(*_started(make_folder, mountpoint, {**how, "log_level": log_level, "background": False}))
 
     def close(self) -> None:
-        """Unmount and wait for the server to end. Files that are still open there fail from then on. Once is enough, more do no harm."""
+        """Unmount, and wait for the server to end. Files that are still open there fail from then on. Further calls do nothing."""
         self._end()
 
     unmount = close
@@ -79,10 +79,10 @@ def start_in_background(
     """Start a server that outlives this process, and wait until it answers. Takes what `Mount.start` takes; its log is a file of its own.
 
     Args:
-        say: tells whoever waits for the mount that it is there. Signals wait meanwhile: either they end the server too, or it was said.
+        say: reports that the mount is there. Signals wait meanwhile: one either comes before, and ends the server too, or after the report.
 
     Raises:
-        MountError: see `Mount.start`; there is no folder for the log.
+        MountError: see `Mount.start`; or there is no folder for the log.
     """
     path, process = _started(make_folder, mountpoint, {**how, "log_level": log_level, "background": True})
     assert process.stdin is not None
@@ -102,22 +102,24 @@ def start_in_background(
 
 def _started(make_folder: Callable[[], MountSource], mountpoint: str | os.PathLike[str], how: Mapping[str, Any]) -> tuple[str, subprocess.Popen[bytes]]:
     """Start a server and wait until it answers. Returns: the mount point, absolute and without links, and its process."""
-    path = prepare(mountpoint)  # the server does the same; from here it is said at once
-    modules = os.pathsep.join(os.path.abspath(name) for name in sys.path if name)  # find what is found here, and nothing in the current folder
+    path = prepare(mountpoint)  # the server does the same; here an error comes at once
+    modules = os.pathsep.join(
+        os.path.abspath(name) for name in sys.path if name
+    )  # the server imports what this process would, and nothing from the current folder
     try:
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", _ENTRY],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": modules},
-            start_new_session=True,  # Ctrl-C is for us; the server ends when we say so
+            start_new_session=True,  # Ctrl-C is for this process; the server ends when this process tells it to
         )
     except OSError as error:
         raise MountError(error.errno or errno.EIO, f"{printable(path)}: no server: {sys.executable!r} does not start: {error.strerror}") from None
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        with suppress(BrokenPipeError):  # it died; its answer, or the lack of one, says more
+        with suppress(BrokenPipeError):  # the server died; its answer, or the lack of one, says more
             process.stdin.write(pickle.dumps((os.getpid(), path, make_folder, how)))
             process.stdin.flush()
         line = process.stdout.readline()
@@ -134,8 +136,10 @@ def _started(make_folder: Callable[[], MountSource], mountpoint: str | os.PathLi
 
 
 def _check(path: str) -> None:
-    """Raises:
-    MountError: nothing of ours answers there.
+    """Check that a mount of vfs answers there.
+
+    Raises:
+        MountError: none does.
     """
     mount = mounted(path)
     if mount is None or mount.kind != KIND:
@@ -158,10 +162,10 @@ def _end(path: str, process: subprocess.Popen[bytes], owner: int) -> None:
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
     finally:
-        for pipe in (process.stdin, process.stdout):  # not before: it would be told twice, the second time when libfuse has let go of the signals
+        for pipe in (process.stdin, process.stdout):  # not before: that would end it a second time, when libfuse handles no signals any more
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
         mount = mounted(path)
-        if mount is not None and mount.kind == KIND and dead(path):  # killed; by its number it could be somebody's next one
+        if mount is not None and mount.kind == KIND and dead(path):  # killed; a mount that lives there is somebody's next one
             detach(path, lazy=True)

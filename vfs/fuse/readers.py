@@ -1,8 +1,10 @@
-"""Who has read from a mount and still runs. When the mount is gone, its folder is empty, and what is absent there a zarr client takes for blank:
-a process that reads on would get zeros. So ending asks for such processes first.
+"""Notes which processes have read from a mount, and says which of them still run.
 
-Who opens a file of a mount waits for the server's answer, and meanwhile can be looked up in /proc: its process is put into the file `readers` of
-the mount's entry, where it outlives the server. A thread that was met within about a second is not looked up again.
+When the mount is gone its folder is empty, and a zarr client takes chunks that are absent for blank ones: a process that reads on would
+get zeros. So whoever ends a mount asks for such processes first.
+
+A thread that opens a file of a mount waits for the server's answer, and meanwhile can be looked up in /proc: its process is written into
+the file `readers` of the mount's entry, which outlives the server. A thread that was met within about a second is not looked up again.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from vfs.errors import printable
 
 FILE = "readers"
-MOST = 4096  # processes that are remembered: those that came last
+MOST = 4096  # processes that are remembered, at most: those that came last
 
 
 class Process(NamedTuple):
@@ -29,17 +31,17 @@ class Process(NamedTuple):
 
 
 class Readers:
-    """The processes that have opened files of one mount. Safe from many threads.
+    """The processes that have opened files of one mount. Many threads may use it.
 
     Args:
         folder: of the mount's entry; None: they are not written down.
 
     Attributes:
-        table: int64[n], numbers of threads that were met lately, where native code looks for them.
+        table: int64[THREADS], numbers of threads that were met lately, where native code looks for them.
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        from vfs.kernels.fuse.tables import THREADS  # the compiler: not for those who only ask
+        from vfs.kernels.fuse.tables import THREADS  # imports the compiler, which a process that only asks does not need
 
         self.table = np.zeros(THREADS, np.int64)
         self._path = folder and os.path.join(folder, FILE)
@@ -47,7 +49,11 @@ class Readers:
         self._lock = threading.Lock()
 
     def meet(self, thread: int) -> None:
-        """A thread waits for a file to be opened. 0: one that cannot be seen from here, of another container."""
+        """Note the process of a thread that waits for a file to be opened.
+
+        Args:
+            thread: its number; 0: it runs in another container and cannot be seen from here.
+        """
         place = thread % len(self.table)
         if self.table[place] == thread:
             return
@@ -61,11 +67,11 @@ class Readers:
             self.table[place] = thread
 
     def look_again(self) -> None:
-        """Numbers of threads may have been given out again: look up whoever comes next."""
+        """Look up every thread again when it comes next: its number may have been given out anew."""
         self.table[:] = 0
 
     def living(self) -> list[str]:
-        """Those that still run, "name (pid 123)"."""
+        """Return those that still run, as "name (pid 123)"."""
         with self._lock:
             met = list(self._met)
         return _living(met)
@@ -85,7 +91,7 @@ class Readers:
 
 
 def readers_of(folder: str) -> list[str]:
-    """Processes other than this one that have read from a mount and still run, "name (pid 123)".
+    """Return the processes other than this one that have read from a mount and still run, as "name (pid 123)".
 
     Args:
         folder: of the mount's entry.
@@ -103,7 +109,7 @@ def _living(processes: Iterable[Process]) -> list[str]:
 
 
 def _process_of(thread: int) -> Process | None:
-    """The process of a thread; None where it cannot be seen."""
+    """Return the process of a thread; None where it cannot be seen."""
     with suppress(OSError, StopIteration, ValueError), open(f"/proc/{thread}/status") as file:
         pid = int(next(line for line in file if line.startswith("Tgid:")).split()[1])
         return Process(pid, int(_stat(pid)[2]))
@@ -111,7 +117,7 @@ def _process_of(thread: int) -> Process | None:
 
 
 def _name(process: Process) -> str:
-    """What a process is called; "" where it has ended."""
+    """Return the name of a process; "" where it has ended."""
     with suppress(OSError):
         name, state, start = _stat(process.pid)
         return printable(name) if int(start) == process.start and state not in "ZX" else ""
@@ -119,7 +125,7 @@ def _name(process: Process) -> str:
 
 
 def _stat(pid: int) -> tuple[str, str, str]:
-    """(name, state, start) of a process, see proc(5)."""
+    """Return (name, state, start) of a process, see proc(5)."""
     with open(f"/proc/{pid}/stat", errors="replace") as file:
         before, _, after = file.read().rpartition(")")
     fields = after.split()

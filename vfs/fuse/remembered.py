@@ -1,12 +1,14 @@
-"""What libfuse keeps for the kernel: some 180 bytes for each name that was looked up, until the kernel forgets the name. It does so only when it
-wants memory for itself, so a server would grow with the number of chunks that were looked at.
+"""Asks the kernel to forget names before they take too much of the server's memory.
+
+libfuse keeps some 180 bytes for each name that was looked up, until the kernel forgets the name. The kernel does so only when it wants
+memory for itself, so a server would grow with the number of chunks that were looked at.
 
 `Remembered.look` is to be called now and then. Where this process has grown by names, the kernel is asked to forget those that nobody uses
-(FUSE_NOTIFY_INVAL_ENTRY of libfuse 3, for the top folders; Linux then lets go of everything below them that is not in use), which is
-answered by forgets that libfuse frees. Pages of files go with their names. Folders that somebody is in stay what they are: a name
-that was dropped is looked up again at once, by which Linux finds the folder that it has.
+(FUSE_NOTIFY_INVAL_ENTRY of libfuse 3, for the top folders; Linux then drops everything below them that is not in use). The kernel tells
+libfuse what it forgot, and libfuse frees it. Pages of files go with their names. A folder that is somebody's working folder stays: its
+name is looked up again at once, by which Linux finds the folder that it has.
 
-libfuse 2 is left alone: the channel to the kernel that the call needs there is freed before anybody is told.
+With libfuse 2 nothing is done: it frees the channel to the kernel, which the call needs, before it says that the mount ends.
 """
 
 from __future__ import annotations
@@ -20,36 +22,36 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-KEPT = 24 << 20  # bytes of names that may come together: some 130,000
-LEAST = 4096  # requests other than reads, without which nothing was looked up that would matter
+KEPT = 24 << 20  # bytes that names may take: some 130,000 of them
+LEAST = 4096  # requests other than reads: after fewer no names that would matter were looked up
 ROOT = 1  # libfuse's number of the folder that is mounted
 
 
 def anonymous() -> int:
-    """Bytes of memory that this process has and that belong to no file."""
+    """Return how many bytes of memory this process has that belong to no file."""
     _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_text().split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Remembered:
-    """The names that the kernel remembers of one mount.
+    """Keeps the number of names small that the kernel remembers of one mount.
 
     Args:
         module: the library that mounts, see `vfs.fuse.view.library`.
-        memory: what says how much memory this process has.
+        memory: returns how many bytes of memory this process has.
     """
 
     def __init__(self, module: Any, memory: Callable[[], int] = anonymous) -> None:
         self._library = module._libfuse
         self._three = getattr(module, "fuse_version_major", 2) == 3
         self._memory = memory
-        self._lock = Lock()  # held while the kernel is told, so that the session lasts so long
+        self._lock = Lock()  # held while libfuse is called, so that it does not free the session meanwhile
         self._session: ctypes.c_void_p | None = None
         self._least = 1 << 62  # bytes of memory besides caches, when there were fewest names
         self._asked = 0  # when the kernel was asked to forget
 
     def begin(self) -> None:
-        """The mount is there. To be called by libfuse."""
+        """Note that the mount is there. libfuse calls it."""
         if not self._three:
             return
         session = self._library.fuse_get_session
@@ -60,12 +62,12 @@ class Remembered:
             self._session = ctypes.c_void_p(session(self._library.fuse_get_context().contents.fuse))
 
     def end(self) -> None:
-        """The mount is gone. To be called by libfuse, before it frees the session."""
+        """Note that the mount is gone. libfuse calls it before it frees the session."""
         with self._lock:
             self._session = None
 
     def look(self, point: str, tops: list[str], asked: int, cached: int) -> bool:
-        """See whether names take too much; have them forgotten then. Not from a thread that answers the kernel.
+        """Have names forgotten if they take too much memory. A thread that answers the kernel must not call this.
 
         Args:
             point: where it is mounted.
@@ -83,7 +85,7 @@ class Remembered:
         for name in tops:
             answer = self._forget(os.fsencode(name))
             if answer == 0:
-                with suppress(OSError):  # whoever has it as working folder is to find it under its name
+                with suppress(OSError):  # so that whoever has it as working folder finds it under its name
                     os.stat(os.path.join(point, name))
             elif answer != -errno.ENOENT:  # which is a name that the kernel does not know: it is being unmounted, and libfuse writes a line on stderr each time
                 break

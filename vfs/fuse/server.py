@@ -1,4 +1,4 @@
-"""Serving: the loop in the main thread of a process, and that process when `vfs.mount()` starts it."""
+"""Serves a mount in the main thread of a process; `main` is that process where `vfs.mount()` starts one."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from vfs.streams import open_missing
 
 log = logging.getLogger("vfs.fuse")
 
-SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside one, 0.65 instead of 0.11 GB/s (bench: fuse.md)
-SOURCES = WARNINGS = 100  # that a status names
+SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside such a one 0.65 instead of 0.11 GB/s (fuse.md)
+SOURCES = WARNINGS = 100  # that a status names at most
 NOISE = "Ignoring invalid max threads value"  # what libfuse 3 says whenever it starts
 
 
@@ -57,12 +57,12 @@ def serve(
         folder: what to show. Its arrays should use the buffered backend: a source that shrinks kills the process that reads its map.
         mountpoint: an existing, empty folder.
         sources: what is shown, for `vfs mounts` and other programs: the file that names each data set.
-        allow_other: let in others than the user who mounts, to what they could read from the files themselves: see `vfs.fuse.askers`.
+        allow_other: let in other users, to what they could read from the files themselves: see `vfs.fuse.askers`.
         workers: reads that are answered from sources side by side; None: one a core, at least four.
-        ready: called once when the mount answers, in another thread.
-        watch: told the status then, about each second when something changed, and at the end.
+        ready: called once when the mount answers, from another thread.
+        watch: called with the status then, about each second in which something changed, and at the end.
         to_log: from then on stdout and stderr are the log file of the mount's entry.
-        leave: asked when a signal comes whether the mount is to stay, dead, where somebody who read from it still runs (see `vfs.fuse.ending`).
+        leave: asked, when a signal comes, whether the mount is to stay, dead, if a process that read from it still runs: `vfs.fuse.ending`.
         debug: libfuse prints every request to stderr, and the log has tracebacks.
         direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for those who read everything once. Files can then
             not be mapped to be shared (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
@@ -114,7 +114,7 @@ def serve(
 
         reporter = Reporter(take, write, watch)
         _warm_up(folder)
-        gc.freeze()  # what is there now stays: looking through it again and again costs a twentieth of opening sets
+        gc.freeze()  # what is there now stays: if the collector looked through it each time, opening sets would take a twentieth longer
         if allow_other:
             _warn_of_closed(folder)
         said = _Stderr(debug)
@@ -157,7 +157,7 @@ def serve(
 
 
 def _counted(view: FuseView) -> dict[str, int]:
-    """What a server has done: its counters, and the cache's."""
+    """Return the counts of a server: its own and those of the cache."""
     counted = view.counters.totals()
     counted["hits"] += view.folder.cache.hits
     counted["misses"] += view.folder.cache.misses
@@ -166,7 +166,10 @@ def _counted(view: FuseView) -> dict[str, int]:
 
 @contextmanager
 def _written_down(point: str, to_log: bool, stays: Callable[[], bool]) -> Iterator[Entry | None]:
-    """The entry of a mount as long as it lasts, or, where it stays dead, longer. Without a folder for it we go on, unless a log is to be there."""
+    """Keep the entry of a mount as long as the mount lasts, longer where it stays dead.
+
+    Without a folder for entries the mount goes on without one, unless its log is to be there.
+    """
     try:
         entry = Entry(point, to_log)
     except MountError as error:
@@ -182,7 +185,7 @@ def _written_down(point: str, to_log: bool, stays: Callable[[], bool]) -> Iterat
 
 
 def _leave(point: str, mount: Mounted) -> None:
-    """Make sure that nothing stays mounted; say who is left without the files they had open."""
+    """Make sure that nothing stays mounted, and log which processes lose the files that they have open."""
     where = place(mount)  # not where it was mounted, if a folder above has another name now
     if where is not None and dead(where):
         detach(where, lazy=True)
@@ -206,7 +209,7 @@ def _warm_up(folder: MountSource) -> None:
 
 
 def _warn_of_closed(folder: MountSource) -> None:
-    """Say what is not shown to others though they are let in."""
+    """Log which sets are not shown to other users, though these are let in."""
     askers = Askers(lambda: (0, 0, 0))
     for file in dict.fromkeys(filter(None, (askers.kept_by(folder.sources(name, True), EVERYBODY) for name in folder.faces))):
         log.warning(
@@ -216,8 +219,9 @@ def _warn_of_closed(folder: MountSource) -> None:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Until `Ending` takes the signals that end a mount, they end us at once: nothing is mounted yet, and an exception of a handler gets lost where
-    it strikes inside a callback of the compiler.
+    """Have the signals that end a mount end this process at once, until `Ending` takes them: nothing is mounted yet.
+
+    A handler that raises would not do: its exception gets lost where it comes inside a callback of the compiler.
     """
     taken = {number: handler for number in ENDING if callable(handler := signal.getsignal(number))}
     for number in taken:
@@ -240,7 +244,7 @@ def _switching() -> Iterator[None]:
 
 
 class _Stderr:
-    """Takes what libfuse and fusermount say on stderr until `restore`: the only place where they tell why mounting failed.
+    """Catches what libfuse and fusermount write to stderr until `restore`: nowhere else do they say why mounting failed.
 
     Args:
         off: leave stderr alone.
@@ -263,7 +267,7 @@ class _Stderr:
             os.close(kept)
 
     def text(self) -> str:
-        """What was said, in one line."""
+        """Return what was caught, in one line."""
         if self.file < 0:
             return ""
         lines = os.pread(self.file, 1 << 16, 0).decode(errors="replace").splitlines()
@@ -271,13 +275,15 @@ class _Stderr:
 
 
 def main() -> None:
-    """The process that `vfs.fuse.process` starts. Reads a pickled (parent's pid, mount point, function that makes the folder, how it is
-    to be served) from standard input, answers with one line of JSON on standard output, {} when the mount is ready or
-    {"code", "error"}, and serves until standard input is closed or the parent is gone; in the background until the parent says there that it may go on alone.
+    """Run the process that `vfs.fuse.process` starts.
+
+    It reads a pickled (parent's pid, mount point, function that makes the folder, how it is to be served) from standard input, answers
+    with one line of JSON on standard output, {} when the mount is ready or {"code", "error"}, and serves until standard input is closed
+    or the parent is gone. In the background it goes on once the parent has written there that it may.
     """
-    open_missing()  # stderr of whoever started us
+    open_missing()  # whoever started us may have had no stderr
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed must not look like an answer
+    os.dup2(2, 1)  # anything else that is printed must not look like an answer
 
     def tell(answer: dict[str, Any]) -> None:
         with answers:
@@ -286,7 +292,7 @@ def main() -> None:
     try:
         parent, mountpoint, make_folder, how = pickle.load(sys.stdin.buffer)
         background, level = how.pop("background"), how.pop("log_level")
-        alone = threading.Event()  # what we were started for is gone, and has not asked us to end
+        alone = threading.Event()  # set when the parent is gone without having asked us to end
         if background:
             alone.set()
         handler = Stderr(background)
@@ -296,7 +302,7 @@ def main() -> None:
         share_heap()  # before threads look at the data sets
         folder = make_folder()
         if background:
-            os.chdir("/")  # no other file system has to stay for us
+            os.chdir("/")  # so that every other file system can be unmounted
 
         last = serve(folder, mountpoint, ready=lambda: tell({}), to_log=background, leave=alone.is_set, debug=level == "debug", **how)
         log.info("%s: %s", printable(last.mountpoint), last.summary())
@@ -304,16 +310,15 @@ def main() -> None:
         if answers.closed:
             raise
         what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
-        with suppress(OSError):  # nobody listens any more
+        with suppress(OSError):  # the parent is gone
             tell({"code": getattr(error, "errno", None) or errno.EIO, "error": what})
         sys.exit(1)
 
 
 def _follow(parent: int, alone: threading.Event) -> None:
-    """End this process as SIGTERM would, when its parent is gone or closes our standard input, unless it has written something there before.
-    `alone` is set then.
+    """End this process as SIGTERM would when its parent is gone, or closes standard input without having written there. `alone` is set then.
 
-    Standard input alone does not tell: a child that the parent forked may still hold its other end.
+    Standard input is not enough: a child that the parent forked may still hold its other end.
     """
     poll = select.poll()
     poll.register(0, select.POLLIN)

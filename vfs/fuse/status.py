@@ -22,9 +22,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Status:
-    """What there is to say of a mount: `status.json`, whose fields are these.
+    """What a mount says of itself: the fields of `status.json`.
 
-    `vfs`: 1, the version of this document. A program should not mind fields that it does not know.
+    The document has one more, `vfs`: 1, its version. A program should skip fields that it does not know.
     """
 
     mountpoint: str  # absolute, without links; bytes that are no UTF-8 as Python's surrogateescape spells them
@@ -32,7 +32,7 @@ class Status:
     device: str  # "0:57", as /proc/self/mountinfo has it
     pid: int  # of the server
     since: float  # when it answered first; seconds since 1970, in the document as "2026-11-21T07:00:28Z"
-    requests: int  # that came to the server: the kernel answers many from what it remembers
+    requests: int  # that came to the server; the kernel answers many others from its memory
     reads: int  # those of them that wanted bytes
     bytes: int  # that reads were answered with
     hits: int  # decoded pieces that were in the cache
@@ -45,26 +45,26 @@ class Status:
     warnings: tuple[str, ...]  # on what data sets should hold and do not; the first 100
 
     def document(self) -> dict[str, Any]:
-        """The status as status.json has it."""
+        """Return the status as status.json has it."""
         return {"vfs": 1, **vars(self), "sources": list(self.sources), "warnings": list(self.warnings), "since": stamp(self.since)}
 
     def counts(self) -> str:
-        """What was done, in a line for people."""
+        """Say what was done, in a line for people."""
         pieces = self.hits + self.misses
         cache = f", {self.hits / pieces:.0%} of {pieces:,} pieces from the cache" if pieces else ""
         errors = "no errors" if not self.errors else "1 error" if self.errors == 1 else f"{self.errors:,} errors"
         return f"{size(self.bytes)} in {self.reads:,} reads{cache}, {errors}"
 
     def summary(self) -> str:
-        """What was done from the beginning until now."""
+        """Say what was done from the beginning until now, and how long that is."""
         return f"{self.counts()}, in {timedelta(seconds=round(time.time() - self.since)) if self.since else 'no time'}"
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Status:
-        """The status that a document tells.
+        """Make a status of the document of status.json.
 
         Raises:
-            ValueError: it tells none.
+            ValueError: it is no such document.
         """
         try:
             told = {name: document[name] for name in cls.__annotations__}
@@ -76,17 +76,17 @@ class Status:
 
 
 def stamp(seconds: float) -> str:
-    """A time as status.json has it."""
+    """Return a time as status.json has it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 class Reporter:
-    """Tells the status of a mount about each second when something changed, in a thread of its own, and once at the end.
+    """Reports the status of a mount about each second in which something changed, from a thread of its own, and once at the end.
 
     Args:
         take: makes a status.
-        write: is told first, before anybody hears that the mount is ready.
-        watch: is told then. Whatever goes wrong there is a line in the log.
+        write: is called first, before anybody hears that the mount is ready.
+        watch: is called then. Whatever goes wrong in either is a line in the log.
     """
 
     def __init__(self, take: Callable[[], Status], write: Callable[[Status], None] | None, watch: Callable[[Status], None] | None) -> None:
@@ -114,7 +114,7 @@ class Reporter:
         return self.last
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for others, see `vfs.fuse.ending`
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # `vfs.fuse.ending` takes them
         while not self._ending.wait(PERIOD):
             now = self._take()
             if now != self.last:

@@ -1,4 +1,4 @@
-"""How libfuse's structs are laid out, in the words of who reads and writes them without the library's Python module."""
+"""Finds out how this machine's libfuse lays out its structs, for native code, which has no Python module for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Structs(NamedTuple):
     """How libfuse's structs are laid out: bytes from their start, and masks.
 
     Attributes:
-        fh, flags: of fuse_file_info, the latter the word of 32 bits that holds `keep_cache`.
+        fh, flags: of fuse_file_info; flags is the word of 32 bits that holds `keep_cache`.
         keep_cache: its bit of that word; always: bits of the word that are set whenever a file is opened.
         stat: how long struct stat is; inode: where st_ino lies in it.
     """
@@ -25,7 +25,11 @@ class Structs(NamedTuple):
 
     @classmethod
     def of(cls, module: Any, always: Sequence[str] = ()) -> Structs:
-        """Those of a library (mfusepy or fusepy), with these bits of fuse_file_info always set."""
+        """Return the layout of a library (mfusepy or fusepy).
+
+        Args:
+            always: names of the bits of fuse_file_info that are set whenever a file is opened.
+        """
         bits = {}
         for name in ("keep_cache", *always):
             info = module.fuse_file_info()
