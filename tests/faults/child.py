@@ -164,7 +164,7 @@ def mounted(found: WrittenSet) -> Generator[Case]:
             assert name == "chunks" or expected[0].endswith(np.ascontiguousarray(found.twin, found.twin.dtype.newbyteorder("<")).tobytes())
             yield Case(name, lambda paths=paths, expected=expected: _read_files(group, direct, paths, expected), b"".join(expected), known)
     finally:
-        direct.lane.close()
+        direct.native_server.close()
         native.STATE[:] = 0
 
 

@@ -65,7 +65,7 @@ def direct() -> Iterator[Callable[[MountSource], Direct]]:
 
     yield start
     for one in made:
-        one.lane.close()
+        one.native_server.close()
     native.STATE[:] = 0
 
 

@@ -22,10 +22,10 @@ class Direct:
         self.folder = folder
         self.view = FuseView(folder, module, False)
         self.module = module
-        assert self.view.lane
-        self.lane = self.view.lane
+        assert self.view.native_server
+        self.native_server = self.view.native_server
         self.behind = dict.fromkeys(("read", "open", "getattr", "readdir"), 0)
-        found = self.lane.start(Structs.of(module))
+        found = self.native_server.start(Structs.of(module))
         info, stat = ctypes.POINTER(module.fuse_file_info), ctypes.POINTER(module.c_stat)
         self.fill = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, stat, ctypes.c_int64, ctypes.c_int)
         kinds = {
@@ -45,7 +45,7 @@ class Direct:
                 return answer(path, *rest)
 
             self._kept.append(kind(counted))
-            self.lane.behind(name, ctypes.cast(self._kept[-1], ctypes.c_void_p).value or 0)
+            self.native_server.behind(name, ctypes.cast(self._kept[-1], ctypes.c_void_p).value or 0)
             self.call[name] = kind(found[name])
 
     @property

@@ -141,7 +141,7 @@ def test_decoded_pieces_are_made_once_and_the_next_one_ahead(tmp_path: Path, ope
     got = b""
     for at in range(0, size, 1 << 17):
         got += direct.read("scan.npy", info, 1 << 17, at)
-        assert eventually(lambda: not direct.lane.ahead.making)  # on a busy machine the reader would be faster than who works ahead of it
+        assert eventually(lambda: not direct.native_server.ahead.making)  # on a busy machine the reader would be faster than who works ahead of it
     assert got[128:] == frames.tobytes()
     assert [whole for _, whole in made] == [True] * 4
     assert sum(name.startswith("vfs-ahead") for name, _ in made) >= 2  # the first piece, perhaps the second, were asked for before
@@ -177,8 +177,8 @@ def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened:
     twin = bytes(direct.folder.get(name) or b"")
     chunks = [frames[4 * k : 4 * k + 4].tobytes() for k in range(60)]
     wrong: list[object] = []
-    lane = direct.lane
-    for source in (lane.open(name), lane.open(f"{zarr}/data/c/0/0/0")):
+    native_server = direct.native_server
+    for source in (native_server.open(name), native_server.open(f"{zarr}/data/c/0/0/0")):
         assert source
 
     def reader(seed: int) -> int:
@@ -202,19 +202,19 @@ def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened:
     assert not wrong
     assert cache.held <= cache.limit
     assert np.all(native.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
-    assert eventually(lambda: not lane.ahead.making)
-    lane.retired.collect()
-    lane.retired.collect()
-    assert len(lane.retired) == 0  # all that was dropped is freed
+    assert eventually(lambda: not native_server.ahead.making)
+    native_server.retired.collect()
+    native_server.retired.collect()
+    assert len(native_server.retired) == 0  # all that was dropped is freed
     if kind == "R64":
-        assert np.count_nonzero(lane.pieces.places) <= 60
+        assert np.count_nonzero(native_server.pieces.places) <= 60
     else:
-        assert len(lane.sources.open) <= 4
+        assert len(native_server.sources.open) <= 4
 
 
 def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, opened: Any) -> None:
     direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
-    lane = direct.lane
+    native_server = direct.native_server
     path = "scan.zarr/data/c/0/0/0"
     expected = FRAMES[:4].astype("<u2").tobytes()
     info = direct.open(path)
@@ -226,12 +226,12 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
         with cache._lock:
             cache._drop_one()
         for _ in range(4):
-            lane.retired.collect()
-        assert (len(lane.retired), piece in lane.retired) == (1, True)
+            native_server.retired.collect()
+        assert (len(native_server.retired), piece in native_server.retired) == (1, True)
         native.STATE[at] = 0
-        lane.retired.collect()
-        lane.retired.collect()
-        assert len(lane.retired) == 0
+        native_server.retired.collect()
+        native_server.retired.collect()
+        assert len(native_server.retired) == 0
         assert direct.read(path, info, 1 << 17, 0) == expected  # and is made anew
 
 
@@ -386,8 +386,8 @@ def test_through_a_mount_by_many(tmp_path: Path, point: Path, lib: str, kind: st
 
 def test_zarr_faces_share_their_pieces(tmp_path: Path, opened: Any) -> None:
     direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
-    assert direct.lane.open("scan.zarr/data/c/3/0/0") == direct.lane.open("scan.v2.zarr/data/3/0/0") != 0
-    assert direct.lane.open("scan.zarr/zarr.json") == 0
+    assert direct.native_server.open("scan.zarr/data/c/3/0/0") == direct.native_server.open("scan.v2.zarr/data/3/0/0") != 0
+    assert direct.native_server.open("scan.zarr/zarr.json") == 0
     assert isinstance(direct.folder.faces["scan.zarr"], ZarrFace)
 
 
@@ -426,7 +426,7 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(scan: Scan,
                     direct.open(path)
             else:
                 info = direct.open(path)
-                assert (info.fh, info.keep_cache, info.direct_io) == (direct.lane.open(path), 1, 0)
+                assert (info.fh, info.keep_cache, info.direct_io) == (direct.native_server.open(path), 1, 0)
                 with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
                     direct.open(path, os.O_RDWR)
         for path in wrong:

@@ -128,11 +128,11 @@ def test_who_has_another_state_open_gets_an_error_and_nobody_else(tmp_path: Path
         assert error_of(lambda: direct.read("a.npy", before, 8, 128)) == errno.EIO
         assert direct.read("a.npy", found[-1], 1 << 20, 128) == (old + 7).tobytes()
         assert direct.read("other.npy", other, 1 << 20, 128) == (old + 1).tobytes()
-    direct.lane.retired.collect()
-    direct.lane.retired.collect()
-    assert len(direct.lane.retired) == 0
-    assert len(direct.lane.sources.sources) == 2
-    assert np.count_nonzero(direct.lane.sources.places) == 2
+    direct.native_server.retired.collect()
+    direct.native_server.retired.collect()
+    assert len(direct.native_server.retired) == 0
+    assert len(direct.native_server.sources.sources) == 2
+    assert np.count_nonzero(direct.native_server.sources.places) == 2
 
 
 @pytest.mark.parametrize("fault", ["truncated", "overwritten", "touched", "deleted", "replaced", "a folder"])
@@ -192,7 +192,7 @@ def test_a_set_that_was_only_closed_is_taken_up_again(tmp_path: Path, trees: Any
             for _ in range(4):
                 assert direct.read(f"s{k}.npy", info, 1 << 20, 128) == values[k].tobytes()
             assert direct.slow <= 2  # to open the set; and the first time the file
-            assert len(direct.lane.sources.sources) <= 2
+            assert len(direct.native_server.sources.sources) <= 2
     put(tmp_path / "s3.npy", np.full((30, 700), 9, "<u2"))
     direct.folder._live.clear()  # type: ignore[attr-defined]  # closed, and not trusted
     direct.folder._hot.clear()  # type: ignore[attr-defined]
@@ -207,7 +207,7 @@ def test_what_was_open_is_remembered_for_very_many(tmp_path: Path, trees: Any, m
         put(tmp_path / f"s{k}.npy", np.full((30, 700), k, "<u2"))
     direct = trees(tmp_path)
     opened = [direct.open(f"s{k}.npy") for k in range(40)]
-    assert len(direct.lane.sources.stamps) <= 8
+    assert len(direct.native_server.sources.stamps) <= 8
     assert direct.read("s39.npy", opened[39], 8, 128) == np.full(4, 39, "<u2").tobytes()
     assert error_of(lambda: direct.read("s0.npy", opened[0], 8, 128)) == errno.EIO  # says: open it again
     assert direct.read("s0.npy", direct.open("s0.npy"), 8, 128) == bytes(8)
@@ -251,13 +251,13 @@ def test_readers_while_sets_are_replaced_and_closed(tmp_path: Path, trees: Any, 
         reader.join(60)
     assert wrong == []
     assert np.all(native.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
-    assert eventually(lambda: not direct.lane.ahead.making)
-    direct.lane.retired.collect()
-    direct.lane.retired.collect()
-    assert len(direct.lane.retired) == 0
-    assert set(direct.lane.sources.numbers.values()) <= set(direct.lane.sources.sources)
-    assert np.count_nonzero(direct.lane.sources.places) == len(direct.lane.sources.sources) <= 2 * 3 * 2
-    assert np.count_nonzero(direct.lane.names.places) == sum(entry is not None for entry in direct.lane.names.known.values()) <= 3 * 5
+    assert eventually(lambda: not direct.native_server.ahead.making)
+    direct.native_server.retired.collect()
+    direct.native_server.retired.collect()
+    assert len(direct.native_server.retired) == 0
+    assert set(direct.native_server.sources.numbers.values()) <= set(direct.native_server.sources.sources)
+    assert np.count_nonzero(direct.native_server.sources.places) == len(direct.native_server.sources.sources) <= 2 * 3 * 2
+    assert np.count_nonzero(direct.native_server.names.places) == sum(entry is not None for entry in direct.native_server.names.known.values()) <= 3 * 5
 
 
 def test_a_folder_is_listed_while_one_in_it_goes_away(tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch) -> None:

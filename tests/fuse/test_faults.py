@@ -160,7 +160,7 @@ class Failing:
     def __init__(self, answer: Any) -> None:
         self.answer = answer
         self.faces: dict[str, Any] = {}
-        self.keep = self.steady = 0.0
+        self.entry_timeout = self.attr_timeout = 0.0
         self.warnings = ()
         self.cache = ChunkCache()
 

@@ -111,7 +111,7 @@ class FolderTree:
 
     Attributes:
         faces: empty: nothing is known from the start.
-        keep, steady, warnings: see `vfs.hierarchy.faces.MountSource`.
+        entry_timeout, attr_timeout, warnings: see `vfs.hierarchy.faces.MountSource`.
 
     Raises:
         OptionError: the root is not a folder.
@@ -132,7 +132,7 @@ class FolderTree:
         if not os.path.isdir(self.root):
             raise OptionError(f"{self.root}: expected a folder whose data sets are to be shown")
         self.faces: Mapping[str, Face] = {}
-        self.keep, self.steady = KEEP, 0.0  # who opens a file that changed must be told its new size
+        self.entry_timeout, self.attr_timeout = KEEP, 0.0  # who opens a file that changed must be told its new size
         self.cache = ChunkCache() if cache is None else cache
         self.rules = Rules(os.path.realpath(self.root), open, list(formats().values()) if kinds is None else kinds, zarr_format, show_files, follow_outside)
         self._top = Listing(self.root, self.rules)
@@ -229,7 +229,7 @@ class FolderTree:
             return hash(state) & (1 << 62) - 1 | 1 if state else 0
         return self._face(path, place)[0].record.stamp
 
-    def held(self, path: str, opening: bool = False) -> ResolvedPath | None:
+    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
         found = self._used_before(path)
         if found is None:
             place = self._place(path) if opening else None

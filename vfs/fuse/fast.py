@@ -54,7 +54,7 @@ class NativeServer:
 
     def __init__(self, folder: MountSource, counters: int) -> None:
         self.folder = folder
-        self.lasting = folder.steady > 0
+        self.lasting = folder.attr_timeout > 0
         self.counters = counters
         self.retired = Retired()
         self.pieces = PieceTable(self.retired)
@@ -109,10 +109,10 @@ class NativeServer:
         """
         numbers: tuple[int, ...]
         header: bytes | None
-        held = self.folder.held(path)
+        held = self.folder.resolve(path)
         if held is None:
             return
-        face, key, life = held
+        face, key, lifetime = held
         if isinstance(face, NpyFace) and not key:
             array, header, text, numbers, least = face.array, face.header, path, (), 0
         elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[0].ndim:
@@ -121,9 +121,9 @@ class NativeServer:
             text = path.rsplit("/", len(position))[0]
         else:
             return
-        if life is None and text in self.names:
+        if lifetime is None and text in self.names:
             return
-        number = self.sources.register(array, header, life)
+        number = self.sources.register(array, header, lifetime)
         if number < 0 or text in self.names:
             return
         file, folder = describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)), describe(FOLDER)
@@ -141,7 +141,7 @@ class NativeServer:
         """Return the handle of a file, for `fi->fh`; 0: it has to be read through the tree."""
         found = self._known.get(path)
         if found is None:
-            held = self.folder.held(path, True)
+            held = self.folder.resolve(path, True)
             found = 0 if held is None else self._handle(held)
             if self.lasting:
                 if len(self._known) >= REMEMBERED:
@@ -151,13 +151,13 @@ class NativeServer:
 
     def _handle(self, held: ResolvedPath, again: int | None = None) -> int:
         """Return the handle of the file that a path lies in; 0: none. Args: again: the number that its source is to have."""
-        face, key, life = held
+        face, key, lifetime = held
         if isinstance(face, NpyFace) and not key:
-            number, source = 0, self.sources.register(face.array, face.header, life, again)
+            number, source = 0, self.sources.register(face.array, face.header, lifetime, again)
         elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[2]:
             array, position, _ = chunk
             counts = array.grid.counts
-            number, source = int(np.ravel_multi_index(position, counts)) if counts else 0, self.sources.register(array, None, life, again)
+            number, source = int(np.ravel_multi_index(position, counts)) if counts else 0, self.sources.register(array, None, lifetime, again)
         else:
             return 0
         return 0 if source < 0 else lookup.handle(source, number)
@@ -171,14 +171,14 @@ class NativeServer:
         which, _ = lookup.parts(fh)
         if self.lasting:
             return None
-        held = self.folder.held(path, True)
-        if held is None or held.life is None or held.life.stamp != self.sources.stamps.get(which):
+        held = self.folder.resolve(path, True)
+        if held is None or held.lifetime is None or held.lifetime.stamp != self.sources.stamps.get(which):
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
         return held
 
     def document(self, path: str) -> bool:
         """Say whether a path is a document, or a file in no face: where what is shown never changes, it does not either."""
-        held = self.folder.held(path, True)
+        held = self.folder.resolve(path, True)
         return held is None or (isinstance(held.face, ZarrFace) and held.key in held.face.documents)
 
     def fresh(self, fh: int, path: str) -> bool:
@@ -197,13 +197,13 @@ class NativeServer:
         which, number = lookup.parts(fh)
         held = self.check(fh, path)
         source = self.sources.sources.get(which)
-        if held is not None and held.life is not None:
-            if source is None or source.life is not held.life:  # closed meanwhile
+        if held is not None and held.lifetime is not None:
+            if source is None or source.lifetime is not held.lifetime:  # closed meanwhile
                 self._handle(held, which)
                 source = self.sources.sources.get(which)
-            elif not held.life.dropped:
-                self.sources.trust(source, held.life)
-        if source is None or (held is not None and source.life is not held.life):
+            elif not held.lifetime.dropped:
+                self.sources.trust(source, held.lifetime)
+        if source is None or (held is not None and source.lifetime is not held.lifetime):
             return None
         if not source.direct:
             try:

@@ -49,12 +49,12 @@ class SourceRegistry:
         self.open: OrderedDict[tuple[int, int], NativeSource] = OrderedDict()
         self._next = 0
 
-    def register(self, array: ArrayReader, header: bytes | None, life: Lifetime | None, number: int | None = None) -> int:
+    def register(self, array: ArrayReader, header: bytes | None, lifetime: Lifetime | None, number: int | None = None) -> int:
         """Make an array, as chunks or as a .npy file, a source, unless it is one, and let it be answered natively for a time.
 
         Args:
             header: of the .npy file; None: chunks.
-            life: how long it stays what it is; None: for ever.
+            lifetime: how long it stays what it is; None: for ever.
             number: what the source is to have, where it was closed and is open again.
 
         Returns: its number; -1: it cannot be one.
@@ -63,29 +63,29 @@ class SourceRegistry:
         with self.lock:
             found = self.numbers.get(key) if number is None else None
             if found is None:
-                found = self._added(array, header, key, life, number)
+                found = self._added(array, header, key, lifetime, number)
             source = self.sources.get(found)
-        if life is not None and source is not None and source.life is life:
-            self.trust(source, life)
+        if lifetime is not None and source is not None and source.lifetime is lifetime:
+            self.trust(source, lifetime)
         return found
 
-    def _added(self, array: ArrayReader, header: bytes | None, key: tuple[int, bool], life: Lifetime | None, number: int | None) -> int:
+    def _added(self, array: ArrayReader, header: bytes | None, key: tuple[int, bool], lifetime: Lifetime | None, number: int | None) -> int:
         source = NativeSource(array, header)
         fits = source.direct or (source.size <= array.cache.limit and (source.whole or array.cache.limit >= LEAST))
         number = self._free_number() if number is None else number
         free = number >= 0 and number not in self.sources and self.places[number % MANY] == 0
         if not (free and fits and source.count < lookup.FILES_MOST):
-            if life is None:
+            if lifetime is None:
                 self.numbers[key] = -1
             return -1
         source.words[SourceWord.NUMBER] = number
-        source.life = life
+        source.lifetime = lifetime
         self.numbers.setdefault(key, number)
         self.sources[number] = source
-        if life is not None:
+        if lifetime is not None:
             source.words[SourceWord.UNTIL] = OVER
-            self._remember(number, life.stamp)
-            life.told.append(partial(self._over, number, life))
+            self._remember(number, lifetime.stamp)
+            lifetime.told.append(partial(self._over, number, lifetime))
         native.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
         return number
 
@@ -103,20 +103,20 @@ class SourceRegistry:
                 del self.stamps[old]
         self.stamps[number] = stamp
 
-    def trust(self, source: NativeSource, life: Lifetime) -> None:
+    def trust(self, source: NativeSource, lifetime: Lifetime) -> None:
         """Let a source be answered natively up to the time at which its files have to be looked at again."""
-        source.answer_until(max(OVER, int(life.until * 1e9)))
-        if life.dropped:  # perhaps before its end was something that we would be told
-            self._over(int(source.words[SourceWord.NUMBER]), life)
+        source.answer_until(max(OVER, int(lifetime.until * 1e9)))
+        if lifetime.dropped:  # perhaps before its end was something that we would be told
+            self._over(int(source.words[SourceWord.NUMBER]), lifetime)
 
-    def _over(self, number: int, life: Lifetime) -> None:
+    def _over(self, number: int, lifetime: Lifetime) -> None:
         """Stop answering for a source: for the time being or, where it was dropped, for ever."""
         with self.lock:
             source = self.sources.get(number)
-            if source is None or source.life is not life:
+            if source is None or source.lifetime is not lifetime:
                 return
             source.answer_until(OVER)
-            if not life.dropped:
+            if not lifetime.dropped:
                 return
             del self.sources[number]
             native.write_word(self.places.ctypes.data, number % MANY, 0)

@@ -33,7 +33,7 @@ class NativeSource:
         direct: True where its bytes come from the files, False where they come from pieces.
         size: bytes of a piece, elements: the same in elements; whole: a piece is a chunk.
         per: pieces of a file; count: pieces of all files.
-        life: how long it is what it was; None: for ever. texts: of the names that lead to it.
+        lifetime: how long it is what it was; None: for ever. texts: of the names that lead to it.
     """
 
     def __init__(self, array: ArrayReader, header: bytes | None) -> None:
@@ -44,7 +44,7 @@ class NativeSource:
         self.recent: deque[int] = deque(maxlen=16)  # pieces that readers came for
         self.ends: deque[int] = deque(maxlen=16)  # of what they read
         self.descriptors: dict[int, Descriptor] = {}
-        self.life: Lifetime | None = None
+        self.lifetime: Lifetime | None = None
         self.texts: list[str] = []
         self.looked = (-SECONDS, False)  # when all files were looked at, and whether they were what they should be
         width = array.dtype.itemsize

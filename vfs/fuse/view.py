@@ -144,7 +144,7 @@ class FuseView:
         self.blocks = sum(-(-node.size // 4096) for node in sizes if node)
         from vfs.fuse.fast import NativeServer  # the compiler: not for those who only start a server
 
-        self.lane = NativeServer(folder, self.counters.native_address)
+        self.native_server = NativeServer(folder, self.counters.native_address)
 
     def asking(self) -> tuple[int, int]:
         """Addresses of the function that says who asks, and of the table of those who are known to read; 0: nobody minds."""
@@ -226,7 +226,7 @@ class FuseView:
             self._describe(to, key, node)
             return bytes(to)
 
-        self.lane.learn(key, describe)
+        self.native_server.learn(key, describe)
 
     @_answer
     def open(self, key: str, info: Any) -> int:
@@ -243,10 +243,11 @@ class FuseView:
         if to.flags & os.O_ACCMODE != os.O_RDONLY:
             return -errno.EROFS
         to.direct_io = self.direct_io
-        to.fh = self.lane.open(key)
+        to.fh = self.native_server.open(key)
         self._learn(key)
-        if self.lane.lasting:
-            to.keep_cache = self.lane.fresh(to.fh, key) if to.fh else self.lane.document(key)  # else the kernel forgets what it has of the file
+        if self.native_server.lasting:
+            # where this is False the kernel forgets the pages that it has of the file
+            to.keep_cache = self.native_server.fresh(to.fh, key) if to.fh else self.native_server.document(key)
         elif not to.fh:
             to.fh = self.folder.stamp(key) & STAMP
         return 0
@@ -265,13 +266,13 @@ class FuseView:
         with self.gate.alone():  # one request after the other, with the memory that is given back
             self.folder.cache.clear()
             scratch.clear()
-            self.lane.collect()
+            self.native_server.collect()
             return self._read(key, buf, size, offset, fh)
 
     def _read(self, key: str, buf: Any, size: int, offset: int, fh: int) -> int:
         if fh > STAMP:
             with self.working:
-                got = self.lane.read(fh, key, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
+                got = self.native_server.read(fh, key, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
             if got is not None:
                 return got
         self._check(key, fh)
@@ -295,7 +296,7 @@ class FuseView:
         SourceChangedError: the file was opened when its sources were others. All who have it open share the kernel's pages of it.
         """
         if fh > STAMP:
-            self.lane.check(fh, key)
+            self.native_server.check(fh, key)
         elif self.folder.stamp(key) & STAMP != fh:
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
 
@@ -383,10 +384,10 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
         "ro": True,
         "fsname": "vfs",
         "subtype": "vfs",
-        "attr_timeout": view.folder.steady,
-        "entry_timeout": view.folder.keep,
-        "negative_timeout": view.folder.keep,  # zarr tools ask for absent names all the time
-        "auto_cache": not view.lane.lasting,  # else `FuseView.open` says what the kernel may keep
+        "attr_timeout": view.folder.attr_timeout,
+        "entry_timeout": view.folder.entry_timeout,
+        "negative_timeout": view.folder.entry_timeout,  # zarr tools ask for absent names all the time
+        "auto_cache": not view.native_server.lasting,  # else `FuseView.open` says what the kernel may keep
         "ac_attr_timeout": 0,
         "use_ino": True,
     }
@@ -408,20 +409,20 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
         run(_operations(module, start, end), point, **options)
     finally:
         module.fuse_operations = plain
-        view.lane.close()
+        view.native_server.close()
 
 
 def _with(plain: type[Any], view: FuseView, structs: Structs, some: Collection[str]) -> type[Any]:
-    """The library's struct of operations, in which those of a view's lane stand before what the library puts there: all, or only `some`."""
-    lane = view.lane
-    fast = {name: call for name, call in lane.start(structs, *view.asking()).items() if not some or name in some}
+    """The library's struct of operations, in which those of a view's native_server stand before what the library puts there: all, or only `some`."""
+    native_server = view.native_server
+    fast = {name: call for name, call in native_server.start(structs, *view.asking()).items() if not some or name in some}
     behind = []
 
     class Operations(plain):  # type: ignore[misc]
         def __setattr__(self, name: str, value: Any) -> None:
             if name in fast:
                 behind.append(value)
-                lane.behind(name, ctypes.cast(value, ctypes.c_void_p).value or 0)
+                native_server.behind(name, ctypes.cast(value, ctypes.c_void_p).value or 0)
                 value = type(value)(fast[name])
             super().__setattr__(name, value)
 

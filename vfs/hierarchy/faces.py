@@ -88,7 +88,7 @@ class ResolvedPath(NamedTuple):
 
     face: Face
     key: str
-    life: Lifetime | None
+    lifetime: Lifetime | None
 
 
 class MountSource(Protocol):
@@ -96,8 +96,8 @@ class MountSource(Protocol):
 
     Attributes:
         faces: those that are known from the start.
-        keep: seconds that may be remembered which names there are, and which are not.
-        steady: seconds that sizes and times may be remembered.
+        entry_timeout: seconds that may be remembered which names there are, and which are not.
+        attr_timeout: seconds that sizes and times may be remembered.
         cache: where decoded pieces are kept: what it holds can be given back.
         warnings: lines on what its sets should hold and do not.
     """
@@ -112,10 +112,10 @@ class MountSource(Protocol):
     def faces(self) -> Mapping[str, Face]: ...
 
     @property
-    def keep(self) -> float: ...
+    def entry_timeout(self) -> float: ...
 
     @property
-    def steady(self) -> float: ...
+    def attr_timeout(self) -> float: ...
 
     def node(self, path: str) -> Node | None: ...
 
@@ -131,7 +131,7 @@ class MountSource(Protocol):
         """Which state of its sources a path shows. Who opened a file in another state may not go on reading in this one."""
         ...
 
-    def held(self, path: str, opening: bool = False) -> ResolvedPath | None:
+    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
         """Where a path lies, as far as that is known without looking at any file, or opening what has to be opened; None where it lies in no face."""
         ...
 
@@ -459,7 +459,7 @@ class FaceFolder:
         self._sources: dict[str, Sequence[str]] = {}
         self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
         self.warnings: Collection[str] = ()
-        self.keep = self.steady = KEEP
+        self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
             faces = tree.faces()
             # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
@@ -477,7 +477,7 @@ class FaceFolder:
         name, _, key = path.partition("/")
         return self.faces.get(name), key
 
-    def held(self, path: str, opening: bool = False) -> ResolvedPath | None:
+    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
         face, key = self.split(path)
         return None if face is None else ResolvedPath(face, key, None)
 
