@@ -188,7 +188,8 @@ def _open_named(
     arrays = _readers(stored, shown, options, images, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # is made here, to say what does not fit
     absent = _absent(stored, main.dataset)
-    _refuse([absence for absence in absent if not absence.main], options)
+    if absent:
+        _refuse([absence for absence in absent if not absence.main], options)
     stands_in = options.array is None and not options.allow_incomplete and any(absence.main for absence in absent)
     tree = Hierarchy(name, arrays, _attributes(stored, main.dataset, absent, options), stored.main.path, stands_in)
     opening = _opening(names, stored, options, format_options, images, name, boundary)
@@ -325,7 +326,7 @@ def refuse_without_main(found: OpenedSet) -> None:
 
     Raises: as `_refuse`.
     """
-    if found.opening.options.array is None:
+    if found.absent and found.opening.options.array is None:
         _refuse([absence for absence in found.absent if absence.main], found.opening.options)
 
 
@@ -376,9 +377,9 @@ def _readers(stored: _StoredSet, shown: Mapping[str, StoredArray], options: Open
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images.given)
     make: dict[str, Callable[[], ArrayReader]] = {}
     for dataset in stored.datasets:
-        how: dict[str, Any] = {"chunks": _companion_chunks(dataset)}
-        if dataset is main:
-            how = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
+        how: dict[str, Any] = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
+        if dataset is not main:
+            how = {"chunks": _companion_chunks(dataset)}
         how |= {"backend": options.backend, "accept_changes": options.accept_changes, "cache": cache}
         make[dataset.path] = partial(_reader, shown[dataset.path], **how)
     return _Arrays(make)

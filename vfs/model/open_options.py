@@ -175,7 +175,9 @@ class OpenOptions:
         values = vars(self)
         for name, (default, annotation, _) in known(type(self)).items():
             value = values[name]
-            if value is not default and type(value) not in (types := kinds(annotation)) and not _PARSED.issubset(types):
+            if value is default or annotation is Any:
+                continue
+            if type(value) not in (types := kinds(annotation)) and not _PARSED.issubset(types):
                 object.__setattr__(self, name, fitting(name, value, annotation))
 
     def common(self, **changes: Any) -> OpenOptions:
