@@ -20,6 +20,7 @@ import vfs
 from vfs.folder_tree import plans
 from vfs.formats import Format
 from vfs.hierarchy import opening
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Files, StoredArray
@@ -282,7 +283,7 @@ def test_headerless_data_takes_dtype_as_what_it_is(tmp_path: Path) -> None:
 def test_arrays_are_let_go_of(path: Path) -> None:
     array = vfs.open(path)
     array[0]
-    array.cached_chunk((0, 0, 0))
+    Chunks(array).cached((0, 0, 0))
     gone = weakref.ref(array)
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))

@@ -18,6 +18,7 @@ import pytest
 
 import vfs
 from vfs.engine.cache import ChunkCache
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing.writers import write_raw
 
 LIMIT = 1 << 20
@@ -49,7 +50,7 @@ def tiles(array: vfs.VirtualArray) -> None:
 
 def chunks(array: vfs.VirtualArray) -> None:
     for position in np.ndindex(array.grid.counts):
-        array.cached_chunk(position)
+        Chunks(array).cached(position)
 
 
 def frames(array: vfs.VirtualArray) -> None:

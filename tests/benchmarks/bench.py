@@ -23,6 +23,7 @@ import vfs
 from tests.benchmarks import formats_bench, hdf5_bench, start_bench, zarr_bench
 from tests.benchmarks.mount_bench import through_mount
 from tests.benchmarks.rows import FITS, FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing import writers
 
 
@@ -154,7 +155,7 @@ def _pass(raw: Path, chunks: str) -> None:
     """Every chunk once, by an array that has nothing in its cache."""
     array = _chunked(raw, chunks)
     for position in np.ndindex(array.grid.counts):
-        array.read_chunk(position)
+        Chunks(array).make(position)
 
 
 def random_frames(folder: Path, size: Size) -> Iterator[Row]:

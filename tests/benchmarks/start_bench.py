@@ -22,7 +22,7 @@ def opened(most):
     return vfs.open(sys.argv[1], format='raw', dtype='<u2', sig_shape=(256, 256), chunks='scan', backend='buffered', cache=ChunkCache(most))
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-opened(limit).read_chunk((0, 0, 0))  # kernels, scratch memory
+next(opened(limit).tiles(workers=0))  # kernels, scratch memory
 before = peak()
 array = opened(limit)
 for _, tile in array.tiles(workers=0):

@@ -29,6 +29,7 @@ from vfs.buffers import MemoryPool
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.errors import MissingSourceError, OptionError, RegionError, SourceChangedError, SourceError, TruncatedSourceError
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region
@@ -303,7 +304,7 @@ def test_an_array_without_axes_is_converted() -> None:
     array = in_memory(np.array(7, ">i4"), ">i4", nav_ndim=0, dtype="f8")
     assert array[()] == 7.0
     np.testing.assert_array_equal(array.read(), np.array(7.0), strict=True)
-    np.testing.assert_array_equal(array.read_chunk(()), np.array(7.0), strict=True)
+    np.testing.assert_array_equal(Chunks(array).make(()), np.array(7.0), strict=True)
 
 
 def test_what_is_blank_is_converted_too() -> None:
@@ -369,7 +370,7 @@ def test_forked_workers(array: vfs.VirtualArray, numbers: np.ndarray) -> None:
 
 def test_a_child_of_a_fork_uses_what_it_inherited(array: vfs.VirtualArray, numbers: np.ndarray) -> None:
     """Not a pickle but the very object: handles, maps, scratch memory, cache. Parent and child read at once."""
-    array.cached_chunk((0,) * 4)
+    Chunks(array).cached((0,) * 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
@@ -378,7 +379,7 @@ def test_a_child_of_a_fork_uses_what_it_inherited(array: vfs.VirtualArray, numbe
     for _ in range(100):
         n = int(rng.integers(6))
         good &= np.array_equal(array[n], numbers[n]) and np.array_equal(array[:, n % 5, 1:, 2], numbers[:, n % 5, 1:, 2])
-    good &= np.array_equal(array.cached_chunk((0,) * 4), array.read_chunk((0,) * 4))
+    good &= np.array_equal(Chunks(array).cached((0,) * 4), Chunks(array).make((0,) * 4))
     if child == 0:
         os._exit(0 if good else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -418,7 +419,7 @@ def random_reads(array: ArrayReader, twin: np.ndarray, seed: int, n: int) -> boo
         cut = tuple(slice(int(a), int(b), int(s)) for (a, b), s in zip(ends, rng.integers(1, 3, twin.ndim), strict=True))
         kept.append((array.read(cut), cut))
         flat = np.sort(rng.integers(0, twin.size + 1, 2)).tolist()
-        kept.append((array.read_flat(*flat).copy(), flat))
+        kept.append((Chunks(array).run(*(end * twin.itemsize for end in flat)).view(twin.dtype), flat))
     return all(np.array_equal(got, twin[cut] if isinstance(cut, tuple) else twin.reshape(-1)[slice(*cut)]) for got, cut in kept)
 
 
@@ -482,10 +483,10 @@ def test_arrays_that_share_a_cache_do_not_share_chunks(tmp_path: Path) -> None:
     cache = ChunkCache()
     for n in range(50):  # each gone before the next is made, so that ids come back
         array = in_memory(np.full((4, 3), n, "u2"), cache=cache)
-        assert array.cached_chunk((0, 0)).tolist() == [[n] * 3] * 4
+        assert Chunks(array).cached((0, 0)).tolist() == [[n] * 3] * 4
     wide, narrow = (in_memory(np.arange(12, dtype="u2").reshape(4, 3), cache=cache, chunks=c, dtype=t) for c, t in (((2, 3), "u4"), ((4, 1), None)))
-    assert wide.cached_chunk((0, 0)).shape == (2, 3)
-    assert narrow.cached_chunk((0, 0)).tolist() == [[0], [3], [6], [9]]
+    assert Chunks(wide).cached((0, 0)).shape == (2, 3)
+    assert Chunks(narrow).cached((0, 0)).tolist() == [[0], [3], [6], [9]]
 
 
 def test_tiles_of_two_selections_are_their_own(tmp_path: Path, numbers: np.ndarray) -> None:
@@ -546,10 +547,10 @@ def test_frames_are_read_without_their_headers_where_these_are_long(tmp_path: Pa
 
 def test_every_frame_is_read_once_for_a_chunk(tmp_path: Path) -> None:
     array, backend = counted(tmp_path, np.zeros((40, 64, 64), "<u2"), 256, chunks=(16, 64, 64))
-    array.read_chunk((1, 0, 0))
+    Chunks(array).make((1, 0, 0))
     assert backend.nbytes <= 1.04 * 16 * 64 * 64 * 2
     backend.reads.clear()
-    array.read_chunk((2, 0, 0))  # half of it sticks out
+    Chunks(array).make((2, 0, 0))  # half of it sticks out
     assert backend.nbytes <= 1.04 * 8 * 64 * 64 * 2
 
 
@@ -611,9 +612,9 @@ def test_a_failing_backend_is_an_error_everywhere(copies: bool, dtype: Any) -> N
         lambda: array[...],
         lambda: array[5],
         lambda: array.read((slice(4, 7),), np.empty((3, 4, 3), array.dtype)),
-        lambda: array.read_chunk((1, 0, 0)),
-        lambda: array.cached_chunk((1, 0, 0)),
-        lambda: array.read_flat(55, 70),
+        lambda: Chunks(array).make((1, 0, 0)),
+        lambda: Chunks(array).cached((1, 0, 0)),
+        lambda: Chunks(array).run(55 * array.dtype.itemsize, 70 * array.dtype.itemsize),
         lambda: np.asarray(array),
         lambda: list(array.tiles()),
         lambda: list(array),
@@ -622,7 +623,7 @@ def test_a_failing_backend_is_an_error_everywhere(copies: bool, dtype: Any) -> N
             act()
     backend.fails = lambda file, start, stop: False
     np.testing.assert_array_equal(array[...], values)
-    np.testing.assert_array_equal(array.cached_chunk((1, 0, 0)), values[3:6])
+    np.testing.assert_array_equal(Chunks(array).cached((1, 0, 0)), values[3:6])
 
 
 @pytest.fixture

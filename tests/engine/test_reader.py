@@ -61,9 +61,9 @@ def test_a_kernel_goes_through_all_windows_of_a_file(tmp_path: Path, name: str, 
     calls = []
     kernel = vfs.engine.reader.decode_windows
 
-    def counted(fd: int, rows: np.ndarray, wins: np.ndarray, *rest: Any) -> int:
+    def counted(rows: np.ndarray, wins: np.ndarray, *rest: Any) -> int:
         calls.append(len(wins))
-        return kernel(fd, rows, wins, *rest)  # type: ignore[no-any-return]
+        return kernel(rows, wins, *rest)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(vfs.engine.reader, "decode_windows", counted)
     monkeypatch.setattr(array.backend, "window", 1000)
@@ -84,9 +84,9 @@ def test_what_goes_wrong_is_said(tmp_path: Path, options: dict[str, Any], monkey
     kernel = vfs.engine.reader.decode_windows
 
     def meanwhile(before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None) -> None:
-        def wrapped(fd: int, *args: Any) -> int:
+        def wrapped(*args: Any) -> int:
             before()
-            bad: int = kernel(fd, *args)
+            bad: int = kernel(*args)
             after()
             return bad
 
@@ -111,8 +111,8 @@ def test_a_window_that_can_be_read_after_all_is(tmp_path: Path, monkeypatch: pyt
     array.backend.window = 1000
     kernel = vfs.engine.reader.decode_windows
 
-    def interrupted(fd: int, rows: np.ndarray, wins: np.ndarray, *rest: Any) -> int:
-        done: int = kernel(fd, rows, wins[:2], *rest)
+    def interrupted(rows: np.ndarray, wins: np.ndarray, *rest: Any) -> int:
+        done: int = kernel(rows, wins[:2], *rest)
         return 2 if done < 0 and len(wins) > 2 else done
 
     monkeypatch.setattr(vfs.engine.reader, "decode_windows", interrupted)

@@ -15,6 +15,7 @@ import pytest
 
 import vfs
 from vfs.engine.chunking import COSTLY, ChunkingInput, negotiate
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing.writers import write_mib, write_raw
 
 
@@ -113,7 +114,7 @@ def test_chunks_that_take_little_of_every_frame_are_read_together(tmp_path: Path
 
     array.read = counted  # type: ignore[method-assign]
     for position in array.grid.touched(vfs.Region.whole(array.shape)):
-        assert (array.read_chunk(position) == frames[array.grid.region(position).slices]).all()
+        assert (Chunks(array).make(position) == frames[array.grid.region(position).slices]).all()
     assert len(asked) == 1  # 256 chunks, one pass over the frames
 
 
@@ -122,10 +123,10 @@ def test_what_is_read_together_keeps_its_proportion_to_the_files(tmp_path: Path)
     (tmp_path / "a.bin").write_bytes(bytes(range(256)) * 16)
     (tmp_path / "a.vfs.json").write_text(json.dumps({"vfs": 1, "dtype": "u1", "shape": [65_536, 64, 64], "files": ["a.bin"], "blocks": [block]}))
     array = vfs.open(tmp_path / "a.vfs.json", chunks=(65_536, 1, 4))
-    array.read_chunk((0, 0, 0))
+    Chunks(array).make((0, 0, 0))
     tracemalloc.start()
     try:
-        got = array.read_chunk((0, 63, 2))
+        got = Chunks(array).make((0, 63, 2))
         grown = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.hierarchy.chunk_access import Chunks
 
 BACKENDS = ("mmap", "buffered")
 
@@ -223,8 +224,8 @@ def _read_a_little(paths: Any, **options: Any) -> tuple[str, int]:
             size = math.prod(array.chunks) * array.dtype.itemsize
             if array.size and size <= 1 << 24:
                 chunk = max(chunk, size)
-                array.read_chunk((0,) * array.ndim)
-                array.read_chunk(tuple(n - 1 for n in array.grid.counts))
+                Chunks(array).make((0,) * array.ndim)
+                Chunks(array).make(tuple(n - 1 for n in array.grid.counts))
     except vfs.VfsError as error:
         one_line(error)
         return type(error).__name__, chunk
@@ -245,7 +246,7 @@ def fuzz(folder: Path, paths: Any, count: int, *, seed: int = 0, head: int = 400
         with unwarned():
             group = vfs.open_group(paths, format=format, backend=backend, **options)
         for array in group.values():
-            array.read_chunk((0,) * array.ndim)
+            Chunks(array).make((0,) * array.ndim)
     tracemalloc.start()
     try:
         for k in range(count):

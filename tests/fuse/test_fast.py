@@ -31,6 +31,7 @@ from tests.fuse.support import HEADERS, Scan, eventually, overwrite
 from vfs.api import open_group
 from vfs.fuse import registry
 from vfs.fuse.view import inode
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.faces import FaceFolder, NpyFace, ZarrFace
 from vfs.kernels.fuse import native
 from vfs.kernels.fuse.tables import LINE, StateWord
@@ -129,13 +130,17 @@ def test_what_lies_in_the_files_comes_to_the_interpreter_once_a_file(tmp_path: P
     assert counted[2] > 2 * len(twin) - 4 * 8192
 
 
-def test_decoded_pieces_are_made_once_and_the_next_one_ahead(tmp_path: Path, opened: Any) -> None:
+def test_decoded_pieces_are_made_once_and_the_next_one_ahead(tmp_path: Path, opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = np.random.default_rng(1).integers(0, 1 << 12, (64, 256, 256)).astype("u2")
     direct = opened(write_mib(tmp_path, frames, kind="R64", depth=12), nav_shape=(64,), chunks=(8, 256, 256))
-    array = direct.folder.split("scan.npy")[0].array  # type: ignore[union-attr]
     made: list[tuple[str, bool]] = []
-    flat = array.read_flat
-    array.read_flat = lambda first, last: made.append((threading.current_thread().name, last - first == 1 << 20)) or flat(first, last)
+    run = Chunks.run
+
+    def counted(self: Chunks, start: int, stop: int, position: Any = None) -> np.ndarray:
+        made.append((threading.current_thread().name, stop - start == 1 << 21))
+        return run(self, start, stop, position)
+
+    monkeypatch.setattr(Chunks, "run", counted)
     info = direct.open("scan.npy")
     size = 128 + frames.nbytes
     got = b""

@@ -18,6 +18,7 @@ from tests.model.test_region import indices, regions
 from vfs.backends import Backend, make_backend
 from vfs.engine.array import ArrayReader
 from vfs.errors import DecodeError, FormatError, OptionError
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.kernels import blocks, planning, ranges
 from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
@@ -423,8 +424,8 @@ def test_chunks_of_any_layout(case: Case, data: st.DataObject) -> None:
     padded[tuple(slice(0, n) for n in array.shape)] = case.twin
     for position in np.ndindex(*array.grid.counts):
         box = tuple(slice(p * c, (p + 1) * c) for p, c in zip(position, array.chunks, strict=True))
-        same(array.read_chunk(position), padded[box])
-        same(array.cached_chunk(position), padded[box])
+        same(Chunks(array).make(position), padded[box])
+        same(Chunks(array).cached(position), padded[box])
     seen = np.full(array.shape, 0x66, array.dtype)
     for region, tile in array.tiles():
         seen[region.slices] = tile
@@ -436,7 +437,7 @@ def test_flat_reads_of_any_layout(case: Case, data: st.DataObject) -> None:
     array = case.memory()
     first = data.draw(st.integers(0, array.size))
     last = data.draw(st.integers(first, array.size))
-    same(array.read_flat(first, last), case.twin.reshape(-1)[first:last])
+    same(Chunks(array).run(first * array.dtype.itemsize, last * array.dtype.itemsize).view(array.dtype), case.twin.reshape(-1)[first:last])
 
 
 @given(block_cases(whole=True), st.data())

@@ -129,7 +129,7 @@ def test_small_chunks_that_are_parts_of_large_work_go_to_a_thread(tmp_path: Path
     else:
         frames = frames.byteswap().view(">u2")
         array = vfs.open(write_raw(tmp_path, frames), format="raw", stored_dtype=">u2", sig_shape=(64, 64), chunks=(12, 1, 8))
-        assert array.together.chunks != array.chunks
+        assert array.groups.chunks != array.chunks
     np.testing.assert_array_equal(through(array)[:, 3], frames[:, 3])
     assert spy
 

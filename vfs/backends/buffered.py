@@ -50,7 +50,7 @@ class BufferedBackend:
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int:
         opened = self.handles.get(file, start, stop)
-        bad = read(opened.fd)
+        bad = int(read(opened.fd))
         if bad < 0:
             self._check(opened, file, start, stop)
         return bad

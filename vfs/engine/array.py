@@ -1,6 +1,6 @@
 """One array as callers see it: indexed like numpy, cut into chunks, streamed in tiles.
 
-How a region becomes elements is `vfs.engine.reader`. What is decoded for those who come back for the rest of it stays in a `ChunkCache`.
+How a region becomes elements is `vfs.engine.reader`; whole chunks are made in `vfs.hierarchy.chunk_access`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from operator import index
 from typing import Any, cast
@@ -17,13 +17,13 @@ import numpy as np
 
 from vfs.backends import Backend
 from vfs.engine import chunking
-from vfs.engine.cache import ChunkCache, EvictionListener
+from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections
 from vfs.engine.reader import RegionReader
-from vfs.errors import OptionError, RegionError
+from vfs.errors import OptionError
 from vfs.model import calibration, coverage
 from vfs.model.decode import Decoder
-from vfs.model.region import ChunkGrid, Region, flat_boxes, select
+from vfs.model.region import ChunkGrid, Region, select
 from vfs.model.stored import StoredArray
 
 
@@ -40,7 +40,7 @@ class ArrayReader(RegionReader):
     Attributes:
         shape, ndim, size, nbytes, dtype: as of numpy arrays; dtype in native byte order.
         chunks: elements per axis of a chunk; `chunking` says why, and what it costs. chunk_bytes: bytes of one.
-        grid: the chunks; together: boxes of chunks that are read together.
+        grid: the chunks; groups: boxes of chunks that are read together.
 
     Raises:
         OptionError: `dtype` or `chunks` does not fit.
@@ -65,7 +65,7 @@ class ArrayReader(RegionReader):
         self.chunks = self.chunking.shape
         self.chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
         self.grid = ChunkGrid(self.shape, self.chunks)
-        self.together = self._group(self.chunking)
+        self.groups = self._group(self.chunking)
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -86,12 +86,6 @@ class ArrayReader(RegionReader):
         there, nor are those of a scan that `nav_shape` or `roi` arranged so that the steps in the file do not hold any more.
         """
         return calibration.of_axes(self.attrs.get("calibration"), self.dims)
-
-    @property
-    def fill(self) -> Any:
-        """What blank places read as."""
-        with np.errstate(all="ignore"):
-            return np.asarray(self.dataset.fill).astype(self.stored).astype(self.dtype)[()]
 
     def __len__(self) -> int:
         if not self.shape:
@@ -120,100 +114,6 @@ class ArrayReader(RegionReader):
         if dtype is not None:
             got = got.astype(dtype, copy=False)
         return got if got.flags.writeable or not copy else got.copy()
-
-    def read_chunk(self, position: Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
-        """A whole chunk, filled up beyond the array's edge.
-
-        Args:
-            out: dtype[chunks], C-contiguous, that it is written to.
-
-        Returns: `out`, or a new array, or a read-only view of the file where that is the same bytes: dtype[chunks], C-contiguous.
-
-        Raises:
-            RegionError: there is no such chunk.
-            SourceError: see `read`.
-        """
-        grid = self.grid
-        if not grid.has(position):
-            raise RegionError(f"chunk {tuple(position)}: the array has {grid.counts} chunks")
-        region = grid.region(position)
-        whole = region.shape == self.chunks
-        inside = tuple(slice(0, n) for n in region.shape)
-        if self.together.chunks != self.chunks:
-            part = self._from_group(region, self.together)
-            if whole and out is None:
-                return part
-            out = self._filled(out, whole)
-            out[inside] = part
-            return out
-        if whole:
-            return self.read(region, out)
-        out = self._filled(out, whole)
-        self.read(region, out[inside])
-        return out
-
-    def _filled(self, out: np.ndarray | None, whole: bool) -> np.ndarray:
-        """Memory of a chunk, with the fill value where the array does not reach."""
-        made = np.empty(self.chunks, self.dtype) if out is None else out
-        if not whole:
-            made[...] = self.fill
-        return made
-
-    def cached_chunk(self, position: tuple[int, ...], shown: EvictionListener | None = None) -> np.ndarray:
-        """`read_chunk` through the cache, for readers who come back for the rest of a chunk. Read-only. `shown`: see `ChunkCache.get`."""
-        return self.cache.get((self.token, position), lambda: _owned(self.read_chunk(position)), shown)
-
-    def read_chunk_flat(self, position: Sequence[int], first: int, last: int) -> np.ndarray:
-        """The elements `first` to `last` (half-open) of a chunk in C order, as one axis; the others are not read.
-
-        Raises:
-            SourceError: see `read`.
-        """
-        return self.dataset.files.settled(lambda: self._read_chunk_flat(position, first, last))
-
-    def _read_chunk_flat(self, position: Sequence[int], first: int, last: int) -> np.ndarray:
-        region = self.grid.region(position)
-        out = np.full(last - first, self.fill, self.dtype)
-        done = 0
-        for box in flat_boxes(self.chunks, first, last):
-            stop = [min(b, n) for b, n in zip(box.stop, region.shape, strict=True)]
-            if all(a < b for a, b in zip(box.start, stop, strict=True)):
-                part = out[done : done + box.size].reshape(box.shape)[tuple(slice(0, b - a) for a, b in zip(box.start, stop, strict=True))]
-                self.read(
-                    Region.box([o + a for o, a in zip(region.start, box.start, strict=True)], [o + b for o, b in zip(region.start, stop, strict=True)]), part
-                )
-            done += box.size
-        return out
-
-    def read_flat(self, first: int, last: int) -> np.ndarray:
-        """The elements `first` to `last` (half-open) of the array in C order, as one axis.
-
-        Raises:
-            SourceError: see `read`.
-        """
-        return self.dataset.files.settled(lambda: self._read_flat(first, last))
-
-    def _read_flat(self, first: int, last: int) -> np.ndarray:
-        out = np.empty(last - first, self.dtype)
-        done = 0
-        for box in flat_boxes(self.shape, first, last):
-            part = out[done : done + box.size].reshape(box.shape)
-            if self.decodes_whole:
-                self._copy_cached(box, part)
-            else:
-                self.read(box, part)
-            done += box.size
-        return out
-
-    def _copy_cached(self, box: Region, out: np.ndarray) -> None:
-        grid = self.grid
-        for position in grid.touched(box):
-            here = grid.region(position)
-            lo = [max(a, b) for a, b in zip(here.start, box.start, strict=True)]
-            hi = [min(a, b) for a, b in zip(here.stop, box.stop, strict=True)]
-            chunk = self.cached_chunk(position)
-            to = tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, box.start, strict=True))
-            out[to] = chunk[tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, here.start, strict=True))]
 
     def tiles(
         self, shape: chunking.ChunkSpec | None = None, *, access: str | None = None, roi: Any = None, workers: int | None = None
@@ -246,7 +146,7 @@ class ArrayReader(RegionReader):
         grid = ChunkGrid(of.shape, cut.shape)
         group = of._group(cut)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
-        return _ahead(regions, lambda region: of._from_group(region, group), threads)
+        return _ahead(regions, lambda region: of.read_grouped(region, group), threads)
 
     def _selected(self, roi: Any) -> ArrayReader:
         dataset = self.dataset.arranged(roi=coverage.positions(roi))
@@ -259,15 +159,25 @@ class ArrayReader(RegionReader):
         limit = min(self.cache.limit // 4, _GROUPED * int(self.dataset.files.sizes.sum()))
         return ChunkGrid(self.shape, chunking.grouped(cut, self.source, limit))
 
-    def _from_group(self, region: Region, group: ChunkGrid) -> np.ndarray:
-        """A box, read together with those beside it where `group` has larger boxes than this."""
+    def read_grouped(self, region: Region, group: ChunkGrid, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a box together with those beside it, where a box of `group` holds several: these are read once and stay in the cache.
+
+        Args:
+            out: array of the region's shape that the elements are written to.
+
+        Raises:
+            SourceError: see `read`.
+        """
         position = tuple(a // c for a, c in zip(region.start, group.chunks, strict=True))
         whole = group.region(position)
         if whole == region:
-            return self.read(region)
-        key = (self.token, "group", whole)
-        read = self.cache.get(key, lambda: _owned(self.read(whole)))
-        return read[tuple(slice(a - o, b - o) for a, b, o in zip(region.start, region.stop, whole.start, strict=True))].copy()
+            return self.read(region, out)
+        read = self.cache.get((self.token, self.moved(0), "group", whole), lambda: self.read(whole, np.empty(whole.shape, self.dtype)))
+        part = read[tuple(slice(a - o, b - o) for a, b, o in zip(region.start, region.stop, whole.start, strict=True))]
+        if out is None:
+            return part.copy()
+        out[...] = part
+        return out
 
     @property
     def valid(self) -> np.ndarray:
@@ -336,7 +246,7 @@ def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], work
 
 
 def _workers(asked: int | None) -> int:
-    """Threads that read tiles."""
+    """Return the number of threads that read tiles."""
     try:
         return min(4, os.cpu_count() or 1) if asked is None else min(MOST_WORKERS, index(asked))
     except TypeError:
@@ -345,11 +255,6 @@ def _workers(asked: int | None) -> int:
 
 MOST_WORKERS = 256
 """Threads of one stream of tiles: more would only hold more tiles."""
-
-
-def _owned(array: np.ndarray) -> np.ndarray:
-    """The same elements in memory of their own."""
-    return array if array.base is None else array.copy()
 
 
 _GROUPED = 8

@@ -1,4 +1,4 @@
-"""Decoded pieces for those who come back for the rest of one: limited in bytes, and two readers of one piece decode it once."""
+"""The cache of decoded pieces: limited in bytes, and two readers that want one piece at the same time decode it once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from copy import copy
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -19,74 +20,52 @@ CACHE = 256 << 20
 
 
 class EvictionListener(Protocol):
-    """Who hands out a piece past the cache as long as the cache holds it. All three are called with the cache locked."""
+    """Receives a cached piece, so that it can be served without asking the cache, and is told when the cache drops it.
+
+    All three methods are called while the cache is locked.
+    """
 
     def put(self, piece: np.ndarray) -> None:
-        """It is held from now on."""
+        """Take note that the cache holds this piece from now on."""
 
     def used(self) -> bool:
-        """Whether anybody got it since this was asked last."""
+        """Say whether the piece was served since the last call."""
         ...
 
     def drop(self) -> None:
-        """It is held no longer."""
+        """Take note that the cache drops the piece: it must not be served any more."""
 
 
 SHOWN = 1024
-"""Bytes that a piece counts beyond its own where it is shown to somebody: what is kept to find it and to let go of it takes 700 (60,000 pieces of 1 KiB)."""
+"""Bytes that a piece with a listener counts beyond its own: the tables that find it and free it take 700 (measured with 60,000 pieces of 1 KiB)."""
 
 
 PASSING = 2
-"""Pieces that are held of those that pass: for readers who take a chunk apart by asking for it again and again, as zarr's do for `z[0]`, `z[1]`, …"""
+"""Most passing pieces that are held, see `ChunkCache.passing`. zarr asks for the same chunk again for each of `z[0]`, `z[1]`, …"""
 
 
+@dataclass(slots=True, eq=False)
 class _Flight:
-    """A piece on its way: who holds `lock` makes it, the others wait for that.
+    """A piece that is being made: the thread that holds `lock` makes it, the others wait for the lock.
 
-    A lock that `with` takes is let go whatever interrupts its holder, so a piece that somebody stopped making is made by the next one.
+    A lock that `with` takes is released whatever interrupts its holder, so a piece that one thread stopped making is made by the next.
     """
 
-    __slots__ = ("error", "lock", "made")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.made: np.ndarray | None = None
-        self.error: VfsError | None = None
-
-    def result(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the piece, made by `make` unless somebody else makes it meanwhile.
-
-        Raises:
-            VfsError: it could not be made, here or there. Anything else that stops who makes it (Ctrl-C, no memory) concerns that one only.
-        """
-        with self.lock:
-            if self.error is not None:
-                raise copy(self.error)
-            if self.made is None:
-                try:
-                    made = make()
-                except VfsError as error:
-                    self.error = copy(error)  # without its traceback, whose frames hold on to memory
-                    raise
-                made.flags.writeable = False
-                self.made = made
-            return self.made
-
-    def in_the_air(self) -> bool:
-        """Whether somebody is making it just now."""
-        return self.made is None and self.error is None and self.lock.locked()
+    lock: threading.Lock
+    made: np.ndarray | None = None
+    error: VfsError | None = None
 
 
 class ChunkCache:
-    """Decoded pieces, at most `limit` bytes of them, the ones used last.
+    """Keeps decoded pieces, at most `limit` bytes of them; those that were not used for longest are dropped first.
 
-    Single-flight: while one thread makes a piece, others that want it wait for that one. A piece that could not be made
-    is not kept; whoever waits for it gets the error too. An interrupt (a signal's handler that raises) may come between any two calls
-    made here: what has to change together changes without a call in between.
+    While one thread makes a piece, others that want it wait for it and get the same one. A piece that could not be made is not
+    kept; the threads that wait for it get the error too. An interrupt (a signal handler that raises) may come between any two calls that
+    are made here, so what has to change together changes without a call in between.
 
     Attributes:
         limit: bytes; held: bytes that are held now.
-        hits, misses: how often a piece was there or on its way, and how often it had to be made.
+        hits, misses: how often `get` found a piece held or being made, and how often a piece had to be made.
     """
 
     def __init__(self, limit: int = CACHE) -> None:
@@ -100,91 +79,89 @@ class ChunkCache:
         _CACHES.add(self)
 
     def peek(self, key: Hashable) -> np.ndarray | None:
-        """The piece `key` if it is there. Does not count as use."""
+        """Return the piece `key` if it is held, else None. This does not count as use."""
         with self._lock:
             return self._kept.get(key)
 
     def get(self, key: Hashable, make: Callable[[], np.ndarray], shown: EvictionListener | None = None) -> np.ndarray:
-        """The piece `key`, made by `make` if it is not there. Read-only: it is shared.
+        """Return the piece `key`, made by `make` if it is not held. It is read-only, because it is shared.
 
         Args:
-            shown: is told when the piece is held, unless somebody else is already, and when it is no longer.
+            shown: is told when the piece is held, unless another listener was told already, and when it is dropped.
 
-        Raises: what `make` raises; of what it raises in another thread, which made the piece meanwhile, VfsErrors only.
+        Raises: what `make` raises; of what it raises in another thread that makes the piece meanwhile, VfsErrors only: anything else that
+            stops that thread (Ctrl-C, no memory) concerns that thread alone.
         """
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
                 self._passing.pop(key, None)
-                self._show(key, kept, shown)
+                if shown is not None:
+                    self._keep(key, kept, shown)
                 self.hits += 1
                 return kept
             flight = self._making.get(key)
             if flight is None or flight.error is not None:  # what failed before is tried again
-                flight = self._making[key] = _Flight()
+                flight = self._making[key] = _Flight(threading.Lock())
                 self.misses += 1
             else:
                 self.hits += 1
         try:
-            return flight.result(make)
-        finally:
-            self._landed(key, flight, shown)
+            with flight.lock:
+                if flight.error is not None:
+                    raise copy(flight.error)
+                if flight.made is None:
+                    try:
+                        made = make()
+                    except VfsError as error:
+                        flight.error = copy(error)  # without its traceback, whose frames hold on to memory
+                        raise
+                    made.flags.writeable = False
+                    flight.made = made
+                return flight.made
+        finally:  # in every thread that wanted the piece: any of them may have been interrupted
+            with self._lock:
+                over = flight.made is not None or flight.error is not None or not flight.lock.locked()
+                if over and self._making.get(key) is flight:
+                    del self._making[key]
+                if flight.made is not None:
+                    self._keep(key, flight.made, shown)
 
-    def _landed(self, key: Hashable, flight: _Flight, shown: EvictionListener | None) -> None:
-        """Keep what was made. Everybody who had to do with a flight says so: any of them may have been interrupted."""
-        with self._lock:
-            if self._making.get(key) is flight and not flight.in_the_air():
-                del self._making[key]
-            if flight.made is not None:
-                self._keep(key, flight.made)
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._show(key, kept, shown)
-            self._shrink()
+    def passing(self, key: Hashable, piece: np.ndarray) -> None:
+        """Hold a piece that most readers take whole, and once: of such pieces only the last `PASSING` are held. It becomes read-only.
 
-    def passing(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """`get` for pieces that most readers take whole, and once: of those only the last `PASSING` are held. Two threads may both make one."""
-        kept = self.peek(key)
-        if kept is not None:
-            self.hits += 1
-            return kept
-        made = make()
-        made.flags.writeable = False
+        Who makes such pieces asks `peek` first. Two threads may both make one.
+        """
+        piece.flags.writeable = False
         with self._lock:
             self.misses += 1
-            if self._keep(key, made):
+            if self._keep(key, piece):
                 self._passing[key] = None
                 if len(self._passing) > PASSING:
                     self._drop(next(iter(self._passing)))
-                self._shrink()
-        return made
 
-    def _keep(self, key: Hashable, piece: np.ndarray) -> bool:
-        """Hold a piece if it fits. Returns False where it does not, or is held already."""
-        if piece.nbytes > self.limit or key in self._kept:
-            return False
-        self._kept[key] = piece  # no call between these two
-        self.held += piece.nbytes
-        return True
-
-    def _shrink(self) -> None:
+    def _keep(self, key: Hashable, piece: np.ndarray, shown: EvictionListener | None = None) -> bool:
+        """Hold a piece if it fits, and tell who shows it. Returns False where it does not fit, or is held already."""
+        new = piece.nbytes <= self.limit and key not in self._kept
+        if new:
+            self._kept[key] = piece  # no call between these two
+            self.held += piece.nbytes
+        if shown is not None and key in self._kept and key not in self._shown:
+            self._shown[key] = shown  # no call between these two
+            self.held += SHOWN
+            shown.put(self._kept[key])
         while self.held > self.limit:
             self._drop_one()
+        return new
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether a piece is there or on its way."""
+        """Say whether a piece is held or being made."""
         with self._lock:
             return key in self._kept or key in self._making
 
-    def _show(self, key: Hashable, piece: np.ndarray, shown: EvictionListener | None) -> None:
-        if shown is not None and key not in self._shown:
-            self._shown[key] = shown  # no call between these two
-            self.held += SHOWN
-            shown.put(piece)
-
     def _drop_one(self) -> None:
-        """Drop what was not used for longest; what was used past us since it came up here last is used now."""
+        """Drop the piece that was not used for longest. One that its listener served since it came up here last counts as used now."""
         for _ in range(len(self._kept)):
             key = next(iter(self._kept))
             shown = self._shown.get(key)
@@ -205,7 +182,7 @@ class ChunkCache:
         self.held -= size
 
     def clear(self) -> None:
-        """Let go of everything that is held."""
+        """Drop every piece."""
         with self._lock:
             while self._kept:
                 self._drop_one()

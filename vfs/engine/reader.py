@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -67,9 +67,10 @@ class RegionReader:
         corrections: applied to every frame; without `dtype` the elements are then floats (`Corrections.dtype`).
 
     Attributes:
-        shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype in the files; made: corrected, before it is converted to `dtype`.
-        token: stands for this reader, and the state of its files, in the cache, which others may share; unlike an id it is never given out again.
-        moved: `moved(0)` is another number once a file turned out to be touched, see `vfs.model.stored.Files`.
+        shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype in the files;
+            made: corrected, before it is converted to `dtype`. blank, fill: what blank places read as, before and after that.
+        token: stands for this reader in the keys of the cache, which others may share; unlike an id it is never given out again.
+        moved: `moved(0)` is another number once a file turned out to be touched, see `vfs.model.stored.Files`. It is part of every key of the cache.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
         converts: the decoder does, in the same pass. longest: bytes of the longest file.
@@ -90,10 +91,14 @@ class RegionReader:
         self.made = self.stored if corrections is None else corrections.dtype(self.stored, asked)
         self.dtype = self.made if asked is None else asked
         self.shape = dataset.shape
+        with np.errstate(all="ignore"):
+            self.blank = np.asarray(dataset.fill).astype(self.stored)[()]
+            self.fill = self.blank.astype(self.dtype)
         self.cache = ChunkCache() if cache is None else cache
         self.moved = dataset.files.moves.item
-        self._token = object()
-        self.decodes_whole = dataset.decoder.word_bytes == 0
+        self.token = object()
+        self.word_bytes = dataset.decoder.word_bytes
+        self.decodes_whole = self.word_bytes == 0
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
         self.lined = not self.decodes_whole and cast(Decoder, dataset.decoder).lined
@@ -101,11 +106,8 @@ class RegionReader:
         self.views = self.as_stored and self.plain and not backend.copies
         converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
         self.converts = converted and cast(Decoder, dataset.decoder).converts(self.dtype)
+        self._step = lru_cache(cast(Decoder, dataset.decoder).step) if self.word_bytes else None
         self.longest = int(dataset.files.sizes.max(initial=0))
-
-    @property
-    def token(self) -> tuple[object, int]:
-        return self._token, self.moved(0)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -127,31 +129,49 @@ class RegionReader:
             SourceError: bytes are missing, truncated or unreadable; the message names file, bytes and region.
         """
         box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
+        if out is not None:
+            _check_out(out, box.shape, self.dtype)
+        elif self.views and (straight := self.straight(box)):
+            try:
+                return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
+            except SourceError as error:
+                raise self.unread(error, box) from None
+        else:
+            out = np.empty(box.shape, self.dtype)
+        if out.size:
+            self.read_box(box, out)
+        return out
+
+    def read_box(self, box: Region, out: np.ndarray) -> None:
+        """Read a non-empty region of the array into memory of its shape and this array's dtype, of any strides.
+
+        Raises:
+            SourceError: see `read`.
+        """
         try:
-            if out is None:
-                if self.views and (straight := self.straight(box)):
-                    return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
-                out = np.empty(box.shape, self.dtype)
-            else:
-                _check_out(out, box.shape, self.dtype)
-            for _ in TRIES:  # as `Files.settled` does, but for its calls
+            for _ in TRIES:  # until all was read in one state of the files
                 before = self.moved(0)
-                if box.size and self.as_stored and out.flags.c_contiguous:
+                covered = -1
+                if (self.as_stored or self.converts) and out.flags.c_contiguous:
                     flat = out.reshape(-1)
-                    rows, covered = self._plan(box, flat)
-                    if covered < 0:
-                        self._gather(box, out)
-                    else:
-                        self.fetch(rows, flat)
-                elif box.size:
+                    rows, covered = self.plan(box, flat)
+                if covered >= 0:
+                    self.fetch(rows, flat)
+                elif self.as_stored and out.flags.c_contiguous:
+                    self._gather(box, out)
+                elif self.decodes_whole and self.corrections is None:  # not in tiles: a block is taken apart once, whatever it is cast to
+                    self.gather_blocks(box, out)
+                else:
                     self._read_into(box, out)
                 if self.moved(0) == before:
-                    break
-            else:
-                raise self.dataset.files.restless()
+                    return
+            raise self.dataset.files.restless()
         except SourceError as error:
-            raise type(error)(f"{error} [reading {self.dataset.path}{box}]", error.errno or 5) from None
-        return out
+            raise self.unread(error, box) from None
+
+    def unread(self, error: SourceError, region: Region) -> SourceError:
+        """Make the error for a region out of that of its bytes: the message names both."""
+        return type(error)(f"{error} [reading {self.dataset.path}{region}]", error.errno or errno.EIO)
 
     def straight(self, region: Region, converted: bool = False) -> tuple[int, int, int] | None:
         """(file, first byte, last byte) where one range of native bytes is the answer, so that `read` gives a view of the file; else None.
@@ -176,22 +196,11 @@ class RegionReader:
         if self.corrections:
             self._correct_into(region, out, self.corrections)
             return
-        if self.decodes_whole:  # not in tiles: a block is taken apart once, whatever it is cast to and wherever it goes
-            with np.errstate(all="ignore"):
-                self._gather_blocks(region, out)
-            return
         if (raw := self._mapped(region)) is not None:
             with np.errstate(all="ignore"):
                 np.copyto(out, raw.reshape(region.shape), casting="unsafe")
             return
         flat = out.reshape(-1) if out.flags.c_contiguous else None
-        if self.converts and flat is not None:
-            ranges, covered = self.dataset.layout.read_ranges(region, ROWS)
-            if covered >= 0:
-                if covered < flat.size:
-                    flat.fill(np.asarray(self.dataset.fill).astype(self.stored))
-                self.fetch(ranges, flat)
-                return
         done = 0
         with np.errstate(all="ignore"):
             for tile, rows, part, _ in self._tiles(region, CACHED):
@@ -204,7 +213,7 @@ class RegionReader:
                     done += part.size
 
     def _mapped(self, region: Region) -> np.ndarray | None:
-        """The stored elements of a non-empty region as one axis, where they lie so in a mapped file, at no odd byte: numpy is slow with these."""
+        """Return the stored elements of a non-empty region as one axis, where a mapped file holds them so, aligned (numpy is slow with others); else None."""
         run = None if self.backend.copies or not self.plain else self.straight(region, converted=True)
         return None if run is None or run[1] % self.stored.itemsize else self.backend.span(*run, scratch_none).view(self.stored)
 
@@ -223,7 +232,7 @@ class RegionReader:
             with np.errstate(all="ignore"):
                 correct(mapped.reshape(-1, h * w), direct.reshape(-1, h * w))
             return
-        blank = np.asarray(self.dataset.fill).astype(stored).astype(made)
+        blank = self.blank.astype(made)
         done = 0
         with scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory, np.errstate(all="ignore"):
             for tile, rows, raw, complete in self._tiles(box, max(CACHED, h * w * stored.itemsize)):
@@ -278,14 +287,14 @@ class RegionReader:
                         continue
                 part = memory[: size * width].view(self.stored)
                 if clear:
-                    part.fill(self.dataset.fill)
+                    part.fill(self.blank)
                 yield tile, rows[first:last], part, complete
 
     def _gather(self, region: Region, out: np.ndarray) -> bool:
         """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is stored; the rest is filled."""
         if self.decodes_whole:
-            return self._gather_blocks(region, out)
-        rows, covered = self._plan(region, out.reshape(-1))
+            return self.gather_blocks(region, out)
+        rows, covered = self.plan(region, out.reshape(-1))
         if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
             first, second = region.halves()
             complete = self._gather(first, out[_within(first, region)])
@@ -293,29 +302,35 @@ class RegionReader:
         self.fetch(rows, out.reshape(-1))
         return covered >= out.size
 
-    def _plan(self, region: Region, flat: np.ndarray) -> tuple[np.ndarray, int]:
-        """The read ranges of a region, and how many elements they cover: -1 where it would be more than `ROWS` ranges.
+    def plan(self, region: Region, flat: np.ndarray) -> tuple[np.ndarray, int]:
+        """Find the read ranges of a region, and fill what they do not cover in `flat`, or all of it where they add to it.
 
-        What they do not cover is filled in `flat`; so is all of it where they add to it.
+        Returns: (ranges, number of elements that they cover); no ranges and -1 where there would be more than `ROWS`.
         """
         rows, covered = self.dataset.layout.read_ranges(region, ROWS)
         if 0 <= covered < flat.size or self.accumulates:
-            flat.fill(self.dataset.fill)
+            flat.fill(self.blank)
         return rows, covered
 
     def fetch(self, rows: np.ndarray, flat: np.ndarray) -> None:
-        """Put the elements of read ranges into their places, converted where `flat` has not the dtype that is stored."""
-        backend, decoder = self.backend, cast(Decoder, self.dataset.decoder)
-        converted = flat.dtype != self.stored
+        """Read the elements of read ranges to their places.
+
+        Args:
+            rows: see `vfs.kernels.ranges`.
+            flat: [size], the output, of the dtype that is stored or of one that the decoder converts to.
+
+        Raises:
+            SourceError: a range cannot be read.
+        """
+        backend, decoder, out = self.backend, cast(Decoder, self.dataset.decoder), flat.view(np.uint8)
         one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)  # needs no kernel: neither calls, nor in a fresh process compiling
-        if len(rows) > 1:
-            rows = by_file(rows)
-        if not self.lined and not one:
-            rows = in_lines(rows, 0)
-        if self.plain and not converted and backend.in_place and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
-            rows, memory = rows if one else in_lines(rows, 0), flat.view(np.uint8)
+        if not one:
+            rows = by_file(rows) if self.lined else in_lines(by_file(rows), 0)
+        runs = self.plain and flat.dtype == self.stored and backend.in_place
+        if runs and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
+            rows = rows if one else in_lines(rows, 0)
             for file, start, stop, first, last, _ in (_one_window(rows) if one else windows(rows, NO_LIMIT)).tolist():
-                backend.span(file, start, stop, memory, rows[first:last], flat.itemsize)
+                backend.span(file, start, stop, out, rows[first:last], flat.itemsize)
             return
         if not one and self.lined:
             rows = in_lines(rows, backend.window)
@@ -324,90 +339,67 @@ class RegionReader:
             for file, start, stop, first, last, _ in wins.tolist():
                 decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
             return
-        most, longest = max(backend.window, decoder.word_bytes), _longest(wins)
+        longest, most = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)), max(backend.window, self.word_bytes)
         if longest > most:  # in pieces that stay in cache
-            rows = split(rows, backend.window, decoder.word_bytes, decoder.word_pixels)
+            rows = split(rows, backend.window, self.word_bytes, decoder.word_pixels)
             wins = windows(rows, most)
-            longest = _longest(wins)
+            longest = int((wins[:, W_STOP] - wins[:, W_START]).max())
+        step, done, n = self._step(flat.dtype) if self._step and len(wins) > 1 else None, 0, len(wins)
         with scratch.borrow(longest + backend.margin) as memory:
-            each = wins.tolist() if len(wins) <= 1 else self._decoded(rows, wins, memory, flat)
-            for file, start, stop, first, last, wanted in each:
-                part = rows[first:last]
-                few = in_lines(part, 0) if wanted * 2 < stop - start else None
-                decoder.decode(part, backend.span(file, start, stop, memory, few), start, flat)
+            while done < n:
+                if step is not None:  # a kernel reads and decodes all windows of a file in one call
+                    part = wins[done : n if wins[-1, W_FILE] == wins[done, W_FILE] else np.searchsorted(wins[:, W_FILE], wins[done, W_FILE], "right")]
+                    read = partial(decode_windows, rows, part, step, memory, out)
+                    bad = backend.lend(part.item(0, W_FILE), int(part[:, W_START].min()), int(part[:, W_STOP].max()), read)
+                    if bad == -1:
+                        done += len(part)
+                        continue
+                    step, done = (None, done) if bad is None else (step, done + bad)  # None: this backend lends no files
+                file, start, stop, first, last, wanted = wins[done].tolist()  # what a kernel cannot read, `span` reads, or says why not
+                few = in_lines(rows[first:last], 0) if wanted * 2 < stop - start else None
+                decoder.decode(rows[first:last], backend.span(file, start, stop, memory, few), start, flat)
+                done += 1
 
-    def _decoded(self, rows: np.ndarray, wins: np.ndarray, memory: np.ndarray, flat: np.ndarray) -> Iterator[list[int]]:
-        """Have a kernel read and decode windows, sorted by file, all of a file in one call.
+    def gather_blocks(self, region: Region, out: np.ndarray) -> bool:
+        """Read blocks that decode only as a whole, each once as long as it stays in the cache.
 
-        Yields: windows that are left to do: those that could not be read (`span` says why), or all where there is no kernel or no file for it.
+        Args:
+            out: the region's shape, of any dtype and strides.
+
+        Returns: whether all of the region is stored; the rest is filled.
         """
-        step, out, n = cast(Decoder, self.dataset.decoder).step(flat.dtype), flat.view(np.uint8), len(wins)
-        if step is None:
-            yield from wins.tolist()
-            return
-
-        def decode(fd: int, part: np.ndarray) -> int:
-            return int(decode_windows(fd, rows, part, step, memory, out))
-
-        first = 0
-        while first < n:
-            file = wins.item(first, W_FILE)
-            last = n if wins.item(n - 1, W_FILE) == file else int(np.searchsorted(wins[:, W_FILE], file, "right"))
-            part = wins[first:last]
-            start, stop = int(part[:, W_START].min()), int(part[:, W_STOP].max())
-            bad = self.backend.lend(file, start, stop, partial(decode, part=part))
-            if bad is None:
-                yield from wins[first:].tolist()
-                return
-            if bad >= 0:
-                yield part[bad].tolist()
-                last = first + bad + 1
-            first = last
-
-    def _gather_blocks(self, region: Region, out: np.ndarray) -> bool:
-        """Read blocks that decode only as a whole, each once as long as it stays in the cache, into memory of any dtype and strides."""
         layout = cast(BlockLayout, self.dataset.layout)
-        rows, covered = layout.read_ranges(region)
-        if covered < out.size:
-            out[...] = np.asarray(self.dataset.fill).astype(self.stored)
         decode_into = cast(BlockDecoder, self.dataset.decoder).decode_into
-        if decode_into is None or out.dtype != self.stored or not out.flags.c_contiguous or layout.leads is not None:
-            self._place_blocks(layout, region, out, None)
-            return covered >= out.size
-        straight = rows[:, NEXT] == 1
-        if straight.all():
-            self._decode_into(rows, out.reshape(-1), decode_into)
-        else:
-            self._decode_into(rows[straight], out.reshape(-1), decode_into)
-            self._place_blocks(layout, region, out, set(rows[~straight, PLANE].tolist()))
-        return covered >= out.size
-
-    def _place_blocks(self, layout: BlockLayout, region: Region, out: np.ndarray, numbers: set[int] | None) -> None:
-        """Put the wanted parts of blocks into their places; only of the blocks with these numbers, or of all."""
-        for box, shape, lead, where in layout.touched(region):
-            if numbers is not None and where[3] not in numbers:
+        rows, covered = NO_ROWS, 0
+        apart: set[int] | None = None  # numbers of the blocks that have to be cut; None: all of them
+        if decode_into is not None and out.dtype == self.stored and out.flags.c_contiguous and layout.leads is None:
+            rows, covered = layout.read_ranges(region)
+            apart = set(rows[rows[:, NEXT] != 1, PLANE].tolist())
+        touched = [] if apart == set() else layout.touched(region)
+        cuts = [(where, shape, *cut) for box, shape, lead, where in touched if (cut := _overlap(box, lead, region))]
+        complete = max(covered, sum(size for *_, size in cuts)) >= out.size
+        if not complete:
+            out[...] = self.blank
+        if decode_into is not None and apart is not None:
+            self._decode_into(rows[rows[:, NEXT] == 1], out.reshape(-1), decode_into)
+        for where, shape, to, of, _ in cuts:
+            if apart is not None and where[3] not in apart:
                 continue
-            to, of = [], []
-            for lo, hi, into, start, stop, step in zip(box.start, box.stop, lead, region.start, region.stop, region.step, strict=True):
-                a = start if lo <= start else start + -(-(lo - start) // step) * step
-                count = max(0, -(-(min(stop, hi) - a) // step))
-                first = (a - start) // step
-                to.append(slice(first, first + count))
-                of.append(slice(into + a - lo, into + a - lo + count * step, step))
-            if all(part.stop > part.start for part in to):
-                out[tuple(to)] = self._block(where, shape)[tuple(of)]
+            with np.errstate(all="ignore"):
+                out[to] = self.cache.get((self.token, self.moved(0), where[3]), partial(self._block, where, shape))[of]
+        return complete
 
     def _decode_into(self, rows: np.ndarray, flat: np.ndarray, decode_into: Callable[[np.ndarray, int, np.ndarray], None]) -> None:
         """Decode whole blocks to where they belong: those of a window of the file are read together, and nothing else is done for each."""
         if self.cache.held:
-            kept = [self.cache.peek((self.token, number)) for number in rows[:, PLANE].tolist()]
+            kept = [self.cache.peek((self.token, self.moved(0), number)) for number in rows[:, PLANE].tolist()]
             for (to, count), piece in zip(rows[:, (DEST, COUNT)].tolist(), kept, strict=True):
                 if piece is not None:
                     flat[to : to + count] = piece.reshape(-1)
             rows = rows[[piece is None for piece in kept]]
         backend = self.backend
         wins = windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
-        longest = _longest(wins) + backend.margin if backend.copies else 0
+        longest = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)) + backend.margin if backend.copies else 0
         with scratch.borrow(longest) as memory:
             for file, start, stop, first, last, wanted in wins.tolist():
                 part = rows[first:last]
@@ -423,18 +415,40 @@ class RegionReader:
         return DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}", error.errno or errno.EIO)
 
     def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
+        """Read and decode one block.
+
+        Args:
+            where: file, first byte, bytes, number of the block; shape: in which it is stored.
+        """
         file, start, size, number = where
+        with scratch.borrow(size + self.backend.margin) as memory:
+            data = self.backend.span(file, start, start + size, memory)
+            try:
+                made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
+            except DecodeError as error:
+                raise self._undecoded(where, error) from None
+            return made if made.base is None else made.copy()  # it may be a view of the scratch memory, which is ours only here
 
-        def make() -> np.ndarray:
-            with scratch.borrow(size + self.backend.margin) as memory:
-                data = self.backend.span(file, start, start + size, memory)
-                try:
-                    made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
-                except DecodeError as error:
-                    raise self._undecoded(where, error) from None
-                return made if made.base is None else made.copy()  # it may be a view of the scratch memory, which is ours only here
 
-        return self.cache.get((self.token, number), make)
+def _overlap(box: Region, lead: tuple[int, ...], region: Region) -> tuple[tuple[slice, ...], tuple[slice, ...], int] | None:
+    """Find what a region has of a block.
+
+    Args:
+        box: the block's place in the array; lead: where in the stored block that begins.
+
+    Returns: (index of these elements in the region, index of them in the block, how many they are); None where there are none.
+    """
+    to, of, size = [], [], 1
+    for lo, hi, into, start, stop, step in zip(box.start, box.stop, lead, region.start, region.stop, region.step, strict=True):
+        a = start if lo <= start else start + -(-(lo - start) // step) * step
+        count = -(-(min(stop, hi) - a) // step)
+        if count < 1:
+            return None
+        first = (a - start) // step
+        to.append(slice(first, first + count))
+        of.append(slice(into + a - lo, into + a - lo + count * step, step))
+        size *= count
+    return tuple(to), tuple(of), size
 
 
 scratch_none = np.empty(0, np.uint8)
@@ -451,17 +465,12 @@ def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 def _one_window(rows: np.ndarray) -> np.ndarray:
-    """What `windows` finds in one range of one line, or in none."""
+    """Return what `windows` finds in one range of one line, or in none, without a kernel."""
     wins = np.zeros((len(rows), W_WANTED + 1), np.int64)
     if len(rows):
         file, start, stop = rows[0, :DEST].tolist()
         wins[0] = file, start, stop, 0, 1, stop - start
     return wins
-
-
-def _longest(wins: np.ndarray) -> int:
-    """Bytes of the longest window."""
-    return int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0))
 
 
 def _within(tile: Region, region: Region) -> tuple[Any, ...]:

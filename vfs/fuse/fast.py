@@ -187,14 +187,57 @@ class NativeServer:
         return self._freshness.fresh(path, fh, number, self.sources.sources[which])
 
     def read(self, fh: int, path: str, to: int, size: int, offset: int) -> int | None:
-        """What `serve.read` did not answer: see that it can, and answer.
+        """Answer a read that `serve.read` did not, and make what it needs to answer the next one like it. The bytes go into the memory at `to`.
 
-        Returns: bytes read into the memory at `to`; None: it has to be read through the tree, which has to be checked.
+        Returns: number of bytes; None: they have to be read through the tree, which says what is wrong.
 
         Raises:
             SourceChangedError: see `check`.
         """
         which, number = lookup.parts(fh)
+        source = self.sources.sources.get(which) if self.lasting else self._current(fh, path)
+        if source is None:
+            return None
+        if source.direct:
+            return self._from_files(which, source, fh, to, size, offset)
+        made, head = source.sources.moves.item(0), int(source.words[SourceWord.HEAD_BYTES])
+        first, last = max(0, offset - head), min(offset + size, int(source.words[SourceWord.FILE_BYTES])) - head
+        if first >= last or offset < 0:
+            return None
+        a, b = number * source.per + first // source.size, number * source.per + (last - 1) // source.size
+        goes_on = offset in source.ends.copy()
+        source.ends.append(offset + size)
+        alone = source.npy and size < SMALL and not goes_on and source.piece(a)[0] not in source.array.cache
+        follows = a - 1 in source.recent.copy() or (source.npy and first == 0)
+        done = max(0, min(head, offset + size) - offset)
+        if done:
+            native.copy(to, source.kept[0].ctypes.data + offset, done)
+        try:
+            if alone:
+                piece = source.chunks.run(first, last)
+                native.copy(to + done, piece.ctypes.data, last - first)
+                return done + last - first if source.sources.moves.item(0) == made else None
+            source.recent.extend(range(a, b + 1))
+            for n in range(a, b + 1):
+                key, make = source.piece(n)
+                piece = source.array.cache.get(key, make, Piece(self.pieces, lookup.handle(which, n), False, made))
+                if n == a and follows:
+                    self.ahead.go_on(which, source, b)
+                begin = (n - number * source.per) * source.size
+                lo, hi = max(first, begin), min(last, begin + piece.nbytes)
+                native.copy(to + done, piece.ctypes.data + lo - begin, hi - lo)
+                done += hi - lo
+        except SourceError:  # perhaps of bytes of the piece that nobody asks for now
+            return None
+        return done if source.sources.moves.item(0) == made else None  # some of it may be of before
+
+    def _current(self, fh: int, path: str) -> NativeSource | None:
+        """Return the source that is open as `fh`, where sources may change, and allow native reads of it for a time; None: it is not this one any more.
+
+        Raises:
+            SourceChangedError: see `check`.
+        """
+        which, _ = lookup.parts(fh)
         held = self.check(fh, path)
         source = self.sources.sources.get(which)
         if held is not None and held.lifetime is not None:
@@ -203,13 +246,10 @@ class NativeServer:
                 source = self.sources.sources.get(which)
             elif not held.lifetime.dropped:
                 self.sources.trust(source, held.lifetime)
-        if source is None or (held is not None and source.lifetime is not held.lifetime):
-            return None
-        if not source.direct:
-            try:
-                return self._from_pieces(which, source, number, to, size, offset)
-            except SourceError:  # perhaps of bytes of the piece that nobody asks for now
-                return None
+        return None if held is not None and source is not None and source.lifetime is not held.lifetime else source
+
+    def _from_files(self, which: int, source: NativeSource, fh: int, to: int, size: int, offset: int) -> int | None:
+        """Open the source files that are needed and not open, and read from them."""
         seen = set()
         for place in (0, to):  # first all files are opened: else what was read would be read again for each one that is not
             while (got := int(serve.answer(fh, place, size, offset))) < 0:
@@ -222,37 +262,6 @@ class NativeServer:
                 except SourceError:
                     return None
         return got
-
-    def _from_pieces(self, which: int, source: NativeSource, number: int, to: int, size: int, offset: int) -> int | None:
-        head = int(source.words[SourceWord.HEAD_BYTES])
-        first, last = max(0, offset - head), min(offset + size, int(source.words[SourceWord.FILE_BYTES])) - head
-        if first >= last or offset < 0:
-            return None
-        a, b = number * source.per + first // source.size, number * source.per + (last - 1) // source.size
-        goes_on = offset in source.ends.copy()
-        source.ends.append(offset + size)
-        if source.npy and size < SMALL and not goes_on and source.key(a) not in source.array.cache:
-            return None
-        made = source.sources.moves.item(0)
-        follows = a - 1 in source.recent.copy() or (source.npy and first == 0)
-        source.recent.extend(range(a, b + 1))
-        done = 0
-        if offset < head:
-            done = min(head, offset + size) - offset
-            self._copy(to, source.kept[0], offset, done)
-        for n in range(a, b + 1):
-            piece = source.piece(n, Piece(self.pieces, lookup.handle(which, n), False, made)).reshape(-1).view(np.uint8)
-            if n == a and follows:
-                self.ahead.go_on(which, source, b)
-            begin = (n - number * source.per) * source.size
-            lo, hi = max(first, begin), min(last, begin + piece.size)
-            self._copy(to + done, piece, lo - begin, hi - lo)
-            done += hi - lo
-        return done if source.sources.moves.item(0) == made else None  # some of it may be of before
-
-    @staticmethod
-    def _copy(to: int, piece: np.ndarray, start: int, count: int) -> None:
-        native.copy(to, piece.ctypes.data + start, count)
 
     def collect(self) -> None:
         """Free what was retired, if nobody is reading it just now."""

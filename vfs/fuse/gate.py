@@ -1,4 +1,4 @@
-"""Requests side by side, or one alone: what a server does when memory for all of them at once is not there."""
+"""Requests at the same time, or one alone: for a server that has not enough memory for all of them at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """`together` for as many threads as come; `alone` waits for those that are inside, and keeps others out meanwhile."""
+    """Lets any number of threads in at the same time (`shared`), or one of them alone: `alone` waits until the others are out and keeps new ones out."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -16,8 +16,8 @@ class Gate:
         self._alone = False
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Be inside with others."""
+    def shared(self) -> Iterator[None]:
+        """Be inside together with other threads."""
         with self._changed:
             while self._alone:
                 self._changed.wait()
@@ -32,7 +32,7 @@ class Gate:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be inside with nobody else. Not from within `together`."""
+        """Be inside with no other thread. A thread must not ask for this from within `shared`: it would wait for itself."""
         with self._changed:
             while self._alone:
                 self._changed.wait()

@@ -32,7 +32,7 @@ class ReadAhead:
         """Have the pieces behind piece `number` of a source made, as long as they take but little of the cache."""
         cache = source.array.cache
         for n in range(number + 1, min(source.count, number + 1 + DEPTH)):
-            if source.key(n) in cache:
+            if source.piece(n)[0] in cache:
                 continue
             with self._lock:
                 full = len(self.making) >= 2 * DEPTH or source.size * (len(self.making) + 2) > cache.limit // 4
@@ -45,7 +45,8 @@ class ReadAhead:
     def _make(self, which: int, source: NativeSource, n: int) -> None:
         try:
             with suppress(VfsError, MemoryError, OSError):  # who comes for it gets the error
-                source.piece(n, Piece(self.pieces, lookup.handle(which, n), True, source.sources.moves.item(0)))
+                key, make = source.piece(n)
+                source.array.cache.get(key, make, Piece(self.pieces, lookup.handle(which, n), True, source.sources.moves.item(0)))
         finally:
             with self._lock:
                 self.making.discard((which, n))

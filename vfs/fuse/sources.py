@@ -1,18 +1,19 @@
-"""An array as files of a mount: how it is cut into pieces, and where its frames lie in the source files, in the words of `vfs.kernels.fuse.serve`."""
+"""Describes an array to native reads: how its mounted files are cut into pieces, and where its frames lie in the source files."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import deque
-from typing import Any
+from collections.abc import Callable, Hashable
+from functools import partial
 
 import numpy as np
 
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.engine.array import ArrayReader
-from vfs.engine.cache import EvictionListener
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.faces import Lifetime
 from vfs.kernels.fuse import native
 from vfs.kernels.fuse.tables import SourceWord
@@ -26,18 +27,19 @@ SECONDS = 1.0  # until the files of something that lies in many are looked at ag
 
 
 class NativeSource:
-    """One array as files of one kind: its chunks, or a .npy file.
+    """Describes the mounted files of one array: those of its chunks, or its .npy file.
 
     Attributes:
         words: int64[len(SourceWord)].
-        direct: True where its bytes come from the files, False where they come from pieces.
-        size: bytes of a piece, elements: the same in elements; whole: a piece is a chunk.
+        direct: True where native reads take its bytes from the source files, False where they take them from decoded pieces.
+        size: bytes of a piece; whole: a piece is a chunk.
         per: pieces of a file; count: pieces of all files.
-        lifetime: how long it is what it was; None: for ever. texts: of the names that lead to it.
+        lifetime: says whether its set is still current; None: its set cannot change. texts: parts of paths that native code knows it by.
     """
 
     def __init__(self, array: ArrayReader, header: bytes | None) -> None:
         self.array = array
+        self.chunks = Chunks(array)
         self.npy = header is not None
         handles = getattr(array.backend, "handles", None)
         self.sources: Files = array.dataset.files if handles is None else handles.files  # what its backend goes by
@@ -47,7 +49,6 @@ class NativeSource:
         self.lifetime: Lifetime | None = None
         self.texts: list[str] = []
         self.looked = (-SECONDS, False)  # when all files were looked at, and whether they were what they should be
-        width = array.dtype.itemsize
         body = array.nbytes if self.npy else array.chunk_bytes
         head = np.frombuffer(header or b"\0", np.uint8)
         self.kept: list[np.ndarray] = [head]  # memory whose address is in `words`
@@ -62,15 +63,14 @@ class NativeSource:
         self.words[SourceWord.PIECE_BYTES], self.words[SourceWord.PIECES_PER_FILE] = self.size, self.per
         self.files = 1 if self.npy else math.prod(array.grid.counts)
         self.count = self.per * self.files
-        self.elements = self.size // width
         self.whole = not self.npy and self.per == 1
         self.direct = self._in_files()
 
     def _piece(self, body: int) -> int:
-        """Bytes of a piece of a file of `body` bytes: whole frames, or the whole chunk where a part of it would cost as much, or about as much."""
+        """Choose the bytes of a piece of a file of `body` bytes: whole frames, or the whole chunk where a part of it costs about as much."""
         array = self.array
         most = array.cache.limit // 8
-        if not self.npy and (body <= max(PIECE, most) or array.decodes_whole or array.together.chunks != array.chunks):
+        if not self.npy and (body <= max(PIECE, most) or array.decodes_whole or array.groups.chunks != array.chunks):
             return max(1, body)
         size = array.dtype.itemsize
         for n in reversed(array.shape if self.npy else array.chunks):  # whole rows, frames, rows of frames, as long as they are short
@@ -80,7 +80,7 @@ class NativeSource:
         return max(1, size)
 
     def _in_files(self) -> bool:
-        """Describe where frames are in the source files. Returns whether the bytes are there as they are shown."""
+        """Write down where frames lie in the source files. Returns whether the bytes lie there as they are shown."""
         array = self.array
         layout, decoder, files = array.dataset.layout, array.dataset.decoder, self.sources
         if not isinstance(layout, FrameLayout) or array.size == 0 or layout.stride < 1:
@@ -131,38 +131,22 @@ class NativeSource:
         """
         native.write_word(self.words.ctypes.data, int(SourceWord.UNTIL), time)
 
-    def position(self, number: int) -> tuple[int, ...]:
-        """Coordinates of a chunk."""
-        return tuple(map(int, np.unravel_index(number, self.array.grid.counts))) if self.array.grid.counts else ()
-
-    def piece(self, number: int, shown: EvictionListener) -> np.ndarray:
-        """A piece, through the chunk cache.
-
-        Raises:
-            SourceError: it cannot be read.
-        """
+    def piece(self, number: int) -> tuple[Hashable, Callable[[], np.ndarray]]:
+        """Return (key of a piece in the chunk cache, what makes it). A piece that is a chunk is the one that `Chunks.cached` keeps."""
         array = self.array
         file, part = divmod(number, self.per)
-        if self.whole:
-            return array.cached_chunk(self.position(file), shown)
-        first = part * self.elements
-        if self.npy:
-            last = min(array.size, first + self.elements)
-            return array.cache.get(self.key(number), lambda: array.read_flat(first, last), shown)
-        last = min(math.prod(array.chunks), first + self.elements)
-        return array.cache.get(self.key(number), lambda: array.read_chunk_flat(self.position(file), first, last), shown)
-
-    def key(self, number: int) -> Any:
-        """What a piece is called in the chunk cache."""
-        if self.whole:
-            return self.array.token, self.position(number)
-        return self.array.token, "flat", self.npy, number
+        position = None if self.npy else tuple(map(int, np.unravel_index(file, array.grid.counts)))
+        if self.whole and position is not None:
+            return (array.token, array.moved(0), position), partial(self.chunks.make, position)
+        start = part * self.size
+        stop = min(array.nbytes if self.npy else array.chunk_bytes, start + self.size)
+        return (array.token, array.moved(0), "run", position, start), partial(self.chunks.run, start, stop, position)
 
     def holders(self, number: int) -> list[int]:
-        """The files that hold a file of this source."""
+        """Return the indices of the source files that one mounted file comes from."""
         array = self.array
         every = list(range(len(array.files)))
         if self.npy or len(every) <= 1:
             return every
-        rows, covered = array.dataset.layout.read_ranges(array.grid.region(self.position(number)), 1 << 12)
+        rows, covered = array.dataset.layout.read_ranges(array.grid.region(tuple(map(int, np.unravel_index(number, array.grid.counts)))), 1 << 12)
         return np.unique(rows[:, 0]).tolist() if covered >= 0 else every

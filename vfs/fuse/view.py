@@ -1,4 +1,4 @@
-"""libfuse and what it is told: `FuseView` answers its requests from a folder, `loop` runs it.
+"""The operations of the mount: `FuseView` answers the requests of libfuse from a folder, `loop` runs libfuse.
 
 mfusepy is taken first (libfuse 3, else 2), then fusepy (libfuse 2). `FuseView` has the same methods for all three, below the class that either of
 them documents, so that bytes move once, folders are listed from any offset on, and nothing raises into the library.
@@ -169,12 +169,12 @@ class FuseView:
             when.tv_nsec = nanoseconds
 
     def _mode(self, key: str, node: Node) -> int:
-        """What everybody may read says so; others are let in or not when they ask."""
+        """The mode of a path: readable by all where everybody may read it. Other users are checked when they ask."""
         readers = 0o444 if self.askers and self._for_all(key) else 0o400
         return stat.S_IFDIR | readers | readers >> 2 if node.folder else stat.S_IFREG | readers
 
     def _refused(self, key: str, inside: bool = False) -> bool:
-        """Whether whoever asks now is not to see a path; `inside`: not to see what is in it. Without --allow-other the kernel lets in nobody else."""
+        """Say whether the user who asks now may not see a path (`inside`: what is in it). Without --allow-other the kernel lets in no other user."""
         asker = self.askers.asker() if self.askers else None
         return asker is not None and self._kept_out(key, asker, inside)
 
@@ -192,7 +192,7 @@ class FuseView:
         return (inside or within) and bool(self.askers.kept_by(self.folder.sources(key, all_files or within), asker))
 
     def _for_all(self, key: str) -> bool:
-        """Whether everybody may read a path, as it was within the last second: it is only shown, others are asked for each time."""
+        """Say whether everybody may read a path, as of the last second: this is only shown as the mode; each request is checked anew."""
         folder, rest = self.folder.place(key)
         at = folder, rest.partition("/")[0]
         until, answer = self._modes.get(at, (0.0, False))
@@ -219,7 +219,7 @@ class FuseView:
         return 0
 
     def _learn(self, key: str) -> None:
-        """See that names like this one do not come here again, where that is possible."""
+        """Have native code answer for names like this one from now on, where it can."""
 
         def describe(node: Node) -> bytes:
             to = self.struct()
@@ -254,10 +254,12 @@ class FuseView:
 
     @_answer
     def read(self, key: str, buf: Any, size: int, offset: int, info: Any) -> int:
-        fh = info.contents.fh if info else 0
+        fh, to = info.contents.fh if info else 0, ctypes.cast(buf, ctypes.c_void_p).value or 0
         try:
-            with self.gate.together():
-                return self._read(key, buf, size, offset, fh)
+            with self.gate.shared():
+                with self.working:
+                    got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
+                return self._from_tree(key, to, size, offset, fh) if got is None else got
         except MemoryError:
             pass  # outside of this the exception, and with it what was got so far, is gone
         except SourceError as error:
@@ -267,14 +269,11 @@ class FuseView:
             self.folder.cache.clear()
             scratch.clear()
             self.native_server.collect()
-            return self._read(key, buf, size, offset, fh)
+            got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
+            return self._from_tree(key, to, size, offset, fh) if got is None else got
 
-    def _read(self, key: str, buf: Any, size: int, offset: int, fh: int) -> int:
-        if fh > STAMP:
-            with self.working:
-                got = self.native_server.read(fh, key, ctypes.cast(buf, ctypes.c_void_p).value or 0, size, offset)
-            if got is not None:
-                return got
+    def _from_tree(self, key: str, to: int, size: int, offset: int, fh: int) -> int:
+        """Read what no native source has: a document, or bytes that cannot be read, for which this raises the error that says why."""
         self._check(key, fh)
         node = self.folder.node(key)
         if node is None:
@@ -288,7 +287,7 @@ class FuseView:
         if data is None or got != expected:
             raise AssertionError(f"expected {expected:,} bytes, got {got:,}")
         self._check(key, fh)  # not only before: it may have been opened anew meanwhile
-        ctypes.memmove(buf, np.frombuffer(data, np.uint8).ctypes.data, got)
+        ctypes.memmove(to, np.frombuffer(data, np.uint8).ctypes.data, got)
         return got
 
     def _check(self, key: str, fh: int) -> None:

@@ -1,18 +1,22 @@
-"""Whole chunks for those who take them one by one, as zarr does: the short way to each.
+"""Whole chunks of an array: the one place where they are made, for the store, the pipeline and the mount.
+
+A chunk is the file's own bytes where a backend maps the file and these are the answer; else it is read into memory, and what was read is kept
+in the array's cache: for readers who come back for the rest of a chunk (`Chunks.cached`) as long as there is room, for those who take it whole
+(`Chunks.get`) until the next few were read. The same bytes in C order, without chunks, are what a .npy file holds (`Chunks.run`).
 
 Most arrays are cut into chunks of whole frames that lie one after the other in one file: one such chunk is read like the next, but for
-where it begins. They are planned once, and from then on the plan is shifted. All other chunks are left to the engine.
+where it begins. They are planned once, and from then on the plan is shifted.
 
 Where such a chunk lies in a mapped file, but in other byte order or with headers between its frames, there is a `ChunkView` of it: nothing
-of it is decoded that is not looked at. What is no view is made in lent memory (`vfs.buffers.MemoryLender`), and the last few chunks made are kept
-for who asks for one again (`ChunkCache.passing`).
+of it is decoded that is not looked at.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from operator import sub
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,57 +26,157 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.reader import scratch_none
 from vfs.errors import RegionError, SourceError
 from vfs.kernels.locate import locate_one
-from vfs.kernels.ranges import FILE, LINES, START, STEP, STOP, by_file
+from vfs.kernels.ranges import COLUMNS, FILE, LINES, START, STEP, STOP, by_file
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
-from vfs.model.region import Region, select
+from vfs.model.region import Region, flat_boxes, select
+from vfs.model.stored import TRIES
+
+_NO_ROWS = np.empty((0, COLUMNS), np.int64)
 
 MOST = 4096
 """Read ranges of a plan that is kept: a longer one takes much less time to make than what it says takes to read."""
 
 
 class Chunks:
-    """The chunks of an array, as bytes."""
+    """The chunks of an array, each filled up beyond the array's edge.
+
+    Args:
+        array: what reads boxes of it.
+    """
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
+        self._direct = (array.as_stored or array.converts) and array.groups.chunks == array.chunks  # a kernel does all there is to do
+        self._blocks = array.decodes_whole and array.corrections is None and array.groups.chunks == array.chunks
 
     @cached_property
     def _plan(self) -> _Plan | None:
         return _plan(self.array)
 
     def kept(self, position: tuple[int, ...]) -> bool:
-        """Whether a chunk is at hand."""
-        return self.array.cache.peek((self.array.token, position)) is not None
+        """Say whether a chunk is in the cache."""
+        return self.array.cache.peek((self.array.token, self.array.moved(0), position)) is not None
 
     def get(self, position: tuple[int, ...]) -> np.ndarray:
-        """uint8[bytes of a chunk], filled up beyond the array's edge. Read-only: it is the file's, or shared with who asks for it next.
+        """Return the bytes of a chunk: uint8[bytes of a chunk], read-only, because they are the file's, or shared with the next reader.
 
         Raises:
             RegionError: there is no such chunk.
             SourceError: the source cannot be read.
         """
         array, plan = self.array, self._plan
-        place = None if plan is None else plan.place(position)
         run: tuple[int, int, int] | None = None
-        if plan is not None and place is not None:
-            if plan.straight:
-                run = place[0], place[1] + plan.first, place[1] + plan.last
-        elif array.views and array.grid.has(position):
+        if plan is not None:
+            place = plan.place(position) if plan.straight else None
+            run = None if place is None else (place[0], place[1] + plan.first, place[1] + plan.last)
+        elif array.views:
             region = array.grid.region(position)
             run = array.straight(region) if region.shape == array.chunks else None
         if run is not None:
             try:
                 return array.backend.span(*run, scratch_none)
-            except SourceError:
-                return _bytes(array.read_chunk(position))  # which says what was to be read
-        return _bytes(array.cache.passing((array.token, position), lambda: self._made(position, place)))
+            except SourceError as error:
+                raise array.unread(error, array.grid.region(position)) from None
+        key = array.token, array.moved(0), position
+        made = array.cache.peek(key)
+        if made is None:
+            made = self.make(position, lender.lend(array.chunk_bytes))
+            array.cache.passing(key, made)
+        return made.reshape(-1).view(np.uint8)
+
+    def cached(self, position: tuple[int, ...]) -> np.ndarray:
+        """Return a chunk through the cache, for readers who come back for the rest of it: dtype[chunks], read-only.
+
+        Raises:
+            RegionError, SourceError: see `get`.
+        """
+        return self.array.cache.get((self.array.token, self.array.moved(0), position), partial(self.make, position))
+
+    def make(self, position: tuple[int, ...], memory: np.ndarray | None = None) -> np.ndarray:
+        """Read a chunk.
+
+        Args:
+            memory: uint8[bytes of a chunk] that it is written to; None: new memory.
+
+        Returns: dtype[chunks], C-contiguous, in that memory.
+
+        Raises:
+            RegionError, SourceError: see `get`.
+        """
+        array, plan = self.array, self._plan
+        out = np.empty(array.chunks, array.dtype) if memory is None else memory.view(array.dtype).reshape(array.chunks)
+        flat, before = out.reshape(-1), array.moved(0)
+        place = None if plan is None else plan.place(position)
+        region, done = None, True
+        try:
+            if plan is not None and place is not None:
+                array.fetch(plan.rows(*place), flat)
+            else:
+                region = array.grid.region(position)
+                whole = tuple(map(sub, region.stop, region.start)) == array.chunks
+                rows, covered = array.plan(region, flat) if self._direct and whole else (_NO_ROWS, -1)
+                done = covered >= 0 or (self._blocks and whole)
+                if covered >= 0:
+                    array.fetch(rows, flat)
+                elif done:
+                    array.gather_blocks(region, out)
+        except SourceError as error:
+            raise array.unread(error, array.grid.region(position)) from None
+        if not done or array.moved(0) != before:
+            self._read_apart(region or array.grid.region(position), out)
+        return out
+
+    def _read_apart(self, region: Region, out: np.ndarray) -> None:
+        """Read a chunk that sticks out of the array, is read together with others or is corrected, or whose files were touched meanwhile."""
+        array, inside = self.array, out
+        if region.shape != array.chunks:
+            out[...] = array.fill
+            inside = out[tuple([slice(0, n) for n in region.shape])]
+        if array.groups.chunks != array.chunks:
+            array.read_grouped(region, array.groups, inside)
+        else:
+            array.read_box(region, inside)
+
+    def run(self, start: int, stop: int, position: tuple[int, ...] | None = None) -> np.ndarray:
+        """Read the bytes `start` to `stop` (half-open) of the array in C order, or of the chunk at `position`, and no others.
+
+        Returns: uint8[stop - start].
+
+        Raises:
+            RegionError, SourceError: see `get`.
+        """
+        array, width = self.array, self.array.dtype.itemsize
+        first, last = start // width, -(-stop // width)
+        shape, inside = (array.shape, None) if position is None else (array.chunks, array.grid.region(position))
+        out = np.empty(last - first, array.dtype)
+        for _ in TRIES:  # until all boxes were read in one state of the files
+            before, done = array.moved(0), 0
+            for box in flat_boxes(shape, first, last):
+                part = out[done : done + box.size]
+                done += part.size
+                there, to = box, part.reshape(box.shape)
+                if inside is not None:  # of a chunk, which may stick out of the array
+                    there = box.placed(inside)
+                    part.fill(array.fill)
+                    to = to[tuple([slice(0, n) for n in there.shape])]
+                if there.size:
+                    array.read_box(there, to)
+            if array.moved(0) == before:
+                return out.view(np.uint8)[start - first * width : stop - first * width]
+        raise array.dataset.files.restless()
 
     @cached_property
     def viewed(self) -> bool:
-        """Whether chunks lie in mapped files and decode as fast as memory is copied: there may be a `view` of each."""
+        """True where chunks lie in mapped files and decode as fast as memory is copied, so that there may be a `view` of each."""
         array = self.array
-        return not array.backend.copies and isinstance(array.dataset.decoder, PlainDecoder) and self._plan is not None and not self._plan.straight
+        return (
+            not array.backend.copies
+            and array.as_stored
+            and isinstance(array.dataset.decoder, PlainDecoder)
+            and self._plan is not None
+            and not self._plan.straight
+        )
 
     def view(self, position: tuple[int, ...]) -> ChunkView | None:
         """A chunk that is decoded when it is looked at; None where `get` is the way.
@@ -87,28 +191,13 @@ class Chunks:
         file, base = place
         try:
             stored = array.backend.span(file, base + plan.first, base + plan.last, scratch_none)
-        except SourceError:
-            array.read_chunk(position)  # which says what was to be read
-            raise
+        except SourceError as error:
+            raise array.unread(error, array.grid.region(position)) from None
         return ChunkView(StoredChunk(array, position, plan, stored), np.dtype(np.uint8), (array.chunk_bytes,))
-
-    def _made(self, position: tuple[int, ...], place: tuple[int, int] | None) -> np.ndarray:
-        array, plan = self.array, self._plan
-        out = lender.lend(array.chunk_bytes).view(array.dtype).reshape(array.chunks)
-        if plan is not None and place is not None:
-            before = array.moved(0)
-            try:
-                array.fetch(plan.rows(*place), out.reshape(-1))
-            except SourceError:
-                pass
-            else:
-                if array.moved(0) == before:
-                    return out
-        return array.read_chunk(position, out)
 
 
 class _Plan:
-    """How to read a chunk of `count` frames that lie one after the other in one file: read ranges from the first byte of the first one on.
+    """Read ranges of a chunk of `count` frames that lie one after the other in one file, counted from the first byte of its first frame.
 
     Attributes:
         nav: number of navigation axes; count: frames in a chunk.
@@ -130,7 +219,7 @@ class _Plan:
         self.straight = array.views and len(ranges) == 1 and ranges[0, STEP] == 1 and ranges[0, LINES] <= 1 and self.last - self.first == array.chunk_bytes
 
     def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
-        """(file, byte where the first frame's record begins), None for a chunk that is not as the plan says."""
+        """Return (file, byte where the first frame's record begins); None for a chunk that does not lie as the plan says."""
         first = 0
         for p, (whole, step) in zip(position, self.axes, strict=True):
             if not 0 <= p < whole:
@@ -142,7 +231,7 @@ class _Plan:
         return file, byte - self.layout.header
 
     def rows(self, file: int, base: int) -> np.ndarray:
-        """The read ranges of a chunk."""
+        """Return the read ranges of the chunk that begins at a byte of a file: those of the plan, shifted."""
         made = self.ranges.copy()
         made[:, START : STOP + 1] += base
         made[:, FILE] = file
@@ -150,9 +239,15 @@ class _Plan:
 
 
 def _plan(array: ArrayReader) -> _Plan | None:
-    """The plan of an array's chunks, None where they are not whole frames, one after the other and as they are stored."""
+    """Plan the chunks of an array; None where they are not whole frames that lie one after the other as they are stored."""
     layout, chunks = array.dataset.layout, array.chunks
-    if type(layout) is not FrameLayout or layout.chosen is not None or not array.as_stored or array.accumulates or array.together.chunks != chunks:
+    if (
+        type(layout) is not FrameLayout
+        or layout.chosen is not None
+        or not (array.as_stored or array.converts)
+        or array.accumulates
+        or array.groups.chunks != chunks
+    ):
         return None
     nav = len(layout.nav_shape)
     cut = next((k for k in range(nav) if chunks[k] != 1), nav)  # the first axis of which a chunk has more than one position
@@ -233,7 +328,7 @@ class ChunkView:
         return array.read(Region(start, stop, region.step), part)[chosen.post]
 
     def _decoded(self, frame: int, count: int) -> np.ndarray:
-        """uint8[bytes of the elements] of so many frames: of one, or of all."""
+        """Decode one frame of the chunk, or all of them. Returns uint8[bytes of the elements]."""
         array, _, plan, data = self._stored
         memory = lender.lend(array.chunk_bytes // plan.count * count)
         ranges, at = (plan.ranges, plan.first) if count == plan.count else (plan.frame, plan.first - frame * plan.layout.stride)
@@ -282,7 +377,7 @@ class ChunkView:
 
 
 def _frame(parts: tuple[Any, ...], nav_shape: tuple[int, ...]) -> int | None:
-    """Which frame of a chunk the first parts of an index choose, None where it is not just one."""
+    """Return the frame of a chunk that the first parts of an index choose; None where they choose more than one."""
     if len(parts) < len(nav_shape):
         return None
     frame = 0
@@ -302,7 +397,7 @@ def _frame(parts: tuple[Any, ...], nav_shape: tuple[int, ...]) -> int | None:
 
 
 def _most(part: Any, n: int) -> bool:
-    """Whether part of an index obviously takes most of an axis."""
+    """Say whether part of an index obviously takes most of an axis."""
     return type(part) is slice and part.step in (1, None) and ((n if part.stop is None else part.stop) - (part.start or 0)) * 2 > n
 
 

@@ -61,12 +61,12 @@ KEEP = 3600.0
 
 
 class Lifetime(Protocol):
-    """How long a set is what it was when it was opened, where it may change while it is shown.
+    """Tracks whether an open data set is still current, where sets may change while they are shown.
 
     Attributes:
         stamp: see `MountSource.stamp`.
         until: `time.monotonic()` up to which its files need not be looked at again.
-        dropped: it is not kept any longer.
+        dropped: the set was closed, or its files changed; it is not served any longer.
         told: called when it is dropped, and when its files have to be looked at before `until`. Who adds to it looks at `dropped` afterwards.
     """
 
@@ -84,7 +84,7 @@ class Lifetime(Protocol):
 
 
 class ResolvedPath(NamedTuple):
-    """The face that a path lies in, the key in it, and how long that is so; None: as long as it is shown."""
+    """The face that a path lies in, the key in it, and what tracks whether that still holds; None: it holds as long as the mount does."""
 
     face: Face
     key: str
@@ -92,13 +92,13 @@ class ResolvedPath(NamedTuple):
 
 
 class MountSource(Protocol):
-    """What a mount shows: a face whose keys are paths, and what its caches have to know.
+    """What a mount shows: a face whose keys are paths, and what caches have to know about it.
 
     Attributes:
-        faces: those that are known from the start.
-        entry_timeout: seconds that may be remembered which names there are, and which are not.
-        attr_timeout: seconds that sizes and times may be remembered.
-        cache: where decoded pieces are kept: what it holds can be given back.
+        faces: the faces that are known from the start.
+        entry_timeout: seconds for which the kernel may remember which names exist and which do not.
+        attr_timeout: seconds for which the kernel may remember sizes and times.
+        cache: where decoded pieces are kept; clearing it frees their memory.
         warnings: lines on what its sets should hold and do not.
     """
 
@@ -128,19 +128,19 @@ class MountSource(Protocol):
         ...
 
     def stamp(self, path: str) -> int:
-        """Which state of its sources a path shows. Who opened a file in another state may not go on reading in this one."""
+        """Return a number for the state of the sources that a path shows. A file that was opened in one state may not be read in another."""
         ...
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        """Where a path lies, as far as that is known without looking at any file, or opening what has to be opened; None where it lies in no face."""
+        """Resolve a path without looking at any source file; with `opening`, a set may be opened for it. None where the path lies in no face."""
         ...
 
     def place(self, path: str) -> tuple[str, str]:
-        """The source folder that a path leads to or into ("" where folders of the sources are not shown), and what follows of the path."""
+        """Split a path into the source folder that it leads to or into ("" where folders of the sources are not shown), and the rest of the path."""
         ...
 
     def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        """The files that what a path shows comes from; unless `all_files` are asked for, those of a set that are known without opening it."""
+        """Return the source files of what a path shows; unless `all_files` are asked for, only those of a set that are known without opening it."""
         ...
 
 
@@ -152,6 +152,9 @@ class ZarrFace:
         attrs: attributes of the root group.
         zarr_format: 3 or 2.
 
+    Attributes:
+        chunks: of every array.
+
     Raises:
         OptionError: another zarr format.
     """
@@ -160,7 +163,7 @@ class ZarrFace:
         if zarr_format not in (2, 3):
             raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
         self.arrays = dict(arrays)
-        self._chunks = {array: Chunks(array) for array in self.arrays.values()}
+        self.chunks = {array: Chunks(array) for array in self.arrays.values()}
         self.zarr_format = zarr_format
         # chunk coordinates have at most 18 digits: what is longer than this is no key, and is not taken apart
         self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
@@ -246,27 +249,28 @@ class ZarrFace:
         if found is None or not found[2]:
             return None
         array, position, _ = found
-        size = array.chunk_bytes
+        size, chunks = array.chunk_bytes, self.chunks[array]
         stop = size if stop is None else min(stop, size)
+        start = min(start, stop)
         if start == 0 and stop == size:
-            return self._chunks[array].get(position).data
+            return chunks.get(position).data
         if size <= array.cache.limit or array.decodes_whole:
-            return _bytes(array.cached_chunk(position))[start:stop]
-        return _slice(partial(array.read_chunk_flat, position), array.dtype.itemsize, start, stop)
+            return _bytes(chunks.cached(position))[start:stop]
+        return chunks.run(start, stop, position).data
 
     def viewed(self, array: ArrayReader) -> bool:
-        """Whether `view` has chunks of an array."""
-        return self._chunks[array].viewed
+        """Say whether `view` has chunks of an array."""
+        return self.chunks[array].viewed
 
     def view(self, key: str) -> ChunkView | None:
         """A chunk that is decoded when it is looked at, where there is one."""
         found = self.chunk(key)
-        return self._chunks[found[0]].view(found[1]) if found is not None and found[2] else None
+        return self.chunks[found[0]].view(found[1]) if found is not None and found[2] else None
 
     def kept(self, key: str) -> bool:
-        """Whether a key is a chunk that is at hand."""
+        """Say whether a key is a chunk that is in the cache."""
         found = self.chunk(key)
-        return found is not None and found[2] and self._chunks[found[0]].kept(found[1])
+        return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
 
     def total(self, key: str = "") -> int:
         """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is enumerated but documents."""
@@ -318,12 +322,6 @@ def _bytes(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _slice(read: Callable[[int, int], np.ndarray], width: int, start: int, stop: int) -> memoryview:
-    """The bytes `start` to `stop` of elements of `width` bytes that `read(first, last)` gives."""
-    first, last = start // width, max(start // width, -(-stop // width))
-    return _bytes(read(first, last))[start - first * width : max(start, stop) - first * width]
-
-
 @lru_cache(1 << 10)
 def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
     written = io.BytesIO()
@@ -336,6 +334,7 @@ class NpyFace:
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
+        self._chunks = Chunks(array)
         self.header = _npy_header(array.dtype.newbyteorder("<").str, array.shape)
         self.root = Node(False, len(self.header) + array.nbytes)
 
@@ -355,7 +354,7 @@ class NpyFace:
         a, b = max(0, start - len(self.header)), max(0, stop - len(self.header))
         if a >= b:
             return memoryview(head)
-        body = _slice(self.array.read_flat, self.array.dtype.itemsize, a, b)
+        body = self._chunks.run(a, b).data
         return memoryview(head + body) if head else body
 
 

@@ -100,14 +100,14 @@ def read_places(fd, ranges, out, width):
 
 
 @njit(nogil=True, cache=True)
-def decode_windows(fd, ranges, wins, step, memory, out):
+def decode_windows(ranges, wins, step, memory, out, fd):
     """Read and decode windows of one file, one after the other, in one call: the interpreter between
     them would take a tenth of the time, and keep other threads waiting.
 
     Args:
         ranges, wins: see `vfs.kernels.ranges`; ranges C-contiguous.
         step: what decodes, see `vfs.kernels.steps`.
-        memory: uint8, as long as the longest window; out: uint8, the output.
+        memory: uint8, as long as the longest window; out: uint8, the output; fd: the file, last, as `vfs.backends.Backend.lend` adds it.
 
     Returns: -1, or the first window that could not be read completely; it and what comes after it are not decoded.
     """

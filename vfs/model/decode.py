@@ -176,11 +176,11 @@ class CodecDecoder:
         for codec in self._chain:
             _codec(codec)
 
-    @property
+    @cached_property
     def _chain(self) -> tuple[str, ...]:
         return tuple(json.dumps(codec, sort_keys=True) for codec in cast(Sequence[Mapping[str, Any]], self.codec))
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         return self.stored.newbyteorder("=")
 

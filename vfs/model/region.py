@@ -85,7 +85,7 @@ class Region:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.shape)
+        return math.prod([-(-(b - a) // s) for a, b, s in zip(self.start, self.stop, self.step, strict=True)])
 
     @property
     def slices(self) -> tuple[slice, ...]:
@@ -107,6 +107,11 @@ class Region:
         start = (*self.start[:axis], middle, *self.start[axis + 1 :])
         return Region(self.start, stop, self.step), Region(start, self.stop, self.step)
 
+    def placed(self, inside: Region) -> Region:
+        """Where this box lies in the array if it is counted from the start of another one: what reaches beyond that is left out (neither has steps)."""
+        start = [min(a + o, end) for a, o, end in zip(self.start, inside.start, inside.stop, strict=True)]
+        return Region.box(start, [min(b + o, end) for b, o, end in zip(self.stop, inside.start, inside.stop, strict=True)])
+
     def __str__(self) -> str:
         return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in zip(self.start, self.stop, self.step, strict=True)) + "]"
 
@@ -123,16 +128,17 @@ class ChunkGrid:
     def __post_init__(self) -> None:
         object.__setattr__(self, "counts", tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)))
 
-    def has(self, position: Sequence[int]) -> bool:
-        """True where `position` is a chunk of this grid."""
-        return len(position) == len(self.shape) and all(0 <= p < n for p, n in zip(position, self.counts, strict=True))
-
     def region(self, position: Sequence[int]) -> Region:
         """Returns the part of the array that the chunk at `position` holds; it is shorter than `chunks`
         at the far edges.
+
+        Raises:
+            RegionError: there is no such chunk.
         """
-        start = tuple(p * c for p, c in zip(position, self.chunks, strict=True))
-        stop = tuple(min(a + c, n) for a, c, n in zip(start, self.chunks, self.shape, strict=True))
+        if len(position) != len(self.shape) or not all(0 <= p < n for p, n in zip(position, self.counts, strict=True)):
+            raise RegionError(f"chunk {tuple(position)}: the array has {self.counts} chunks")
+        start = tuple([p * c for p, c in zip(position, self.chunks, strict=True)])
+        stop = tuple([min(a + c, n) for a, c, n in zip(start, self.chunks, self.shape, strict=True)])
         return Region(start, stop, (1,) * len(start))
 
     def touched(self, region: Region) -> Iterator[tuple[int, ...]]:
@@ -165,7 +171,7 @@ def flat_boxes(shape: Sequence[int], first: int, last: int) -> Iterator[Region]:
         stop[axis - 1] = start[axis - 1] + rows
         for k in range(axis, len(shape)):
             start[k], stop[k] = 0, shape[k]
-        yield Region.box(start, stop)
+        yield Region(tuple(start), tuple(stop), (1,) * len(shape))
         first += rows * inner[axis]
 
 

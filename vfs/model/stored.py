@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import index
@@ -114,19 +114,6 @@ class Files:
                 self.moves[0] = next(_moves)
             self.ctimes[file] = now.st_ctime_ns
         return True
-
-    def settled(self, read: Callable[[], T]) -> T:
-        """Call `read` until no file is touched while it runs, so that its result is of one state of the files.
-
-        Raises:
-            SourceChangedError: files are touched each time.
-        """
-        for _ in TRIES:
-            before = self.moves.item(0)
-            got = read()
-            if self.moves.item(0) == before:
-                return got
-        raise self.restless()
 
     def restless(self) -> SourceChangedError:
         """Returns the error for files that are touched again and again while they are read."""

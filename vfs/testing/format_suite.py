@@ -23,6 +23,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
 from vfs.formats import detect
 from vfs.formats.headers import natural
+from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.documents import plain_json
 from vfs.kernels.ranges import FILE
 from vfs.model.region import Region
@@ -204,7 +205,7 @@ class FormatTests(CountedTests):
         for position in np.ndindex(*array.grid.counts):
             name = "/".join(map(str, position))
             got = [trees[3].get(f"{path}/c/{name}".rstrip("/")), trees[2].get(f"{path}/{name or 0}")]
-            assert [bytes(chunk or b"") for chunk in got] == [array.read_chunk(position).tobytes()] * 2
+            assert [bytes(chunk or b"") for chunk in got] == [Chunks(array).make(position).tobytes()] * 2
 
     def test_through_a_mount(self, tmp_path: Path) -> None:
         """Mount all rows at once, each by a description of how it is opened."""
@@ -246,8 +247,8 @@ class FormatTests(CountedTests):
             group, _ = found.group_and_warnings(**more)
             for array in group.values():
                 if array.size and array.chunk_bytes <= MOST:
-                    array.read_chunk((0,) * array.ndim)
-                    array.read_chunk(tuple(n - 1 for n in array.grid.counts))
+                    Chunks(array).make((0,) * array.ndim)
+                    Chunks(array).make(tuple(n - 1 for n in array.grid.counts))
         except VfsError as error:
             found.complaint(error)
             return None

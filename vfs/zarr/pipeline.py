@@ -32,7 +32,9 @@ from zarr.registry import register_pipeline
 from zarr.storage import StorePath
 
 from vfs.engine.array import ArrayReader
-from vfs.model.region import Region
+from vfs.errors import RegionError
+from vfs.hierarchy.chunk_access import Chunks
+from vfs.model.region import Region, Selection, select
 from vfs.zarr.store import WORTH_A_THREAD, Store
 
 SHARE = 4 << 20
@@ -91,7 +93,7 @@ class _Box:
 class _Picked:
     """Elements of one chunk that form no box, read through the whole chunk."""
 
-    array: ArrayReader
+    chunks: Chunks
     position: tuple[int, ...]
     of: Any
     target: np.ndarray
@@ -99,7 +101,7 @@ class _Picked:
     drop: tuple[int, ...]
 
     def run(self) -> None:
-        part = self.array.cached_chunk(self.position)[self.of]
+        part = self.chunks.cached(self.position)[self.of]
         self.target[self.to] = part.squeeze(axis=self.drop) if self.drop else part
 
     def shared(self) -> list[_Picked]:
@@ -129,7 +131,7 @@ def _jobs(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ...
     for at, _, of, to, _ in batch:
         array, position, _ = at.store.face.chunk(at.path)
         cut = _cut(array, position, of, to, target, drop)
-        jobs.append(_Picked(array, position, of, target, to, drop) if cut is None else _Box(cut.array, cut.region, _view(target, cut)))
+        jobs.append(_Picked(at.store.face.chunks[array], position, of, target, to, drop) if cut is None else _Box(cut.array, cut.region, _view(target, cut)))
     return jobs
 
 
@@ -240,44 +242,29 @@ class DirectArray(zarr.Array[Any]):
         chosen = None if reader is None or default_buffer_prototype().nd_buffer is not NDBuffer else _basic(selection, reader.shape)
         if reader is None or chosen is None:
             return super().__getitem__(selection)
-        region, gone = chosen
-        shape = region.shape
-        out = np.empty(shape, reader.dtype)
+        out = np.empty(chosen.region.shape, reader.dtype)
         if out.nbytes <= SHARE:
-            reader.read(region, out)
+            reader.read(chosen.region, out)
         else:
-            sync(_run_shared([_Box(reader, region, out)]))
-        return out.reshape([n for n, away in zip(shape, gone, strict=True) if not away]) if any(gone) else out
+            sync(_run_shared([_Box(reader, chosen.region, out)]))
+        got = out[chosen.post]
+        return got if got.flags.c_contiguous else got.copy()
 
 
-def _basic(selection: Any, shape: tuple[int, ...]) -> tuple[Region, list[bool]] | None:
-    """The region that integers and slices select, and which axes integers remove; None for every other selection."""
+def _basic(selection: Any, shape: tuple[int, ...]) -> Selection | None:
+    """Translate integers, slices with positive steps and an Ellipsis; None for a scalar and for anything that zarr has rules or errors of its own for."""
     parts = selection if type(selection) is tuple else (selection,)
-    at = next((k for k, part in enumerate(parts) if part is ...), None)
-    if at is not None:
-        parts = (*parts[:at], *(slice(None),) * (len(shape) - len(parts) + 1), *parts[at + 1 :])
-    if len(parts) > len(shape):
-        return None
-    start, stop, step, gone = [], [], [], []
-    for part, n in zip(parts, shape, strict=False):
-        if type(part) is int or isinstance(part, np.integer):
-            i = int(part) + n if part < 0 else int(part)
-            if not 0 <= i < n:
+    for part in parts:
+        if type(part) is slice:
+            if part.step is not None and (type(part.step) is not int or part.step < 1):
                 return None
-            a, b, s = i, i + 1, 1
-        elif type(part) is slice and (part.step is None or (type(part.step) is int and part.step > 0)):
-            a, b, s = part.indices(n)
-            b = max(a, b)
-        else:
+        elif part is not ... and type(part) is not int and not isinstance(part, np.integer):
             return None
-        start.append(a)
-        stop.append(b)
-        step.append(s)
-        gone.append(type(part) is not slice)
-    rest = shape[len(start) :]
-    if all(gone) and not rest:  # a scalar
+    try:
+        chosen = select(parts, shape) if len(parts) != 1 else select(parts[0], shape)
+    except RegionError:
         return None
-    return Region((*start, *(0,) * len(rest)), (*stop, *rest), (*step, *(1,) * len(rest))), gone + [False] * len(rest)
+    return chosen if any(type(part) is slice for part in chosen.post) else None
 
 
 NAME = f"{Pipeline.__module__}.{Pipeline.__qualname__}"

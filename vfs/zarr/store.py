@@ -22,7 +22,6 @@ The event loop answers cheap requests itself. Only what takes longer than going 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cached_property
@@ -229,10 +228,9 @@ class Store(zarr.abc.store.Store):
 
 def _is_slow(array: ArrayReader) -> bool:
     """True where making a chunk takes longer than going to a thread. A view of a mapped file is made at once, whatever its size."""
-    if array.decodes_whole or array.together.chunks != array.chunks:
+    if array.decodes_whole or array.groups.chunks != array.chunks:
         return True
-    chunk = array.grid.region((0,) * array.ndim)
-    return math.prod(array.chunks) * array.dtype.itemsize > WORTH_A_THREAD and array.straight(chunk) is None
+    return array.size > 0 and array.chunk_bytes > WORTH_A_THREAD and array.straight(array.grid.region((0,) * array.ndim)) is None
 
 
 def _frozen(value: Any) -> Hashable:

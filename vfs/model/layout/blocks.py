@@ -154,21 +154,18 @@ class BlockLayout:
             leads=leads,
         )
 
-    def stored_shape(self, row: np.ndarray) -> tuple[int, ...]:
-        """Shape in which the block of a box (int64[2 * ndim], low then high) is stored."""
-        nd = len(self.shape)
-        return self.pitch or tuple(int(b - a) for a, b in zip(row[:nd], row[nd:], strict=True))
-
     def touched(self, region: Region) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
         """The blocks that a region meets: (box, shape stored, where in it the box begins, (file, first byte, bytes, number)), by place in the files."""
         nd = len(self.shape)
-        start = (0,) * nd
+        start, steps = (0,) * nd, (1,) * nd
+        ends = np.array((region.start, region.stop), np.int64)
         found = []
-        for h in self._hits(np.array(region.start, np.int64), np.array(region.stop, np.int64), 1):
-            row = self.tree[h]
+        for h in self._hits(ends[0], ends[1], 1):
+            row = self.tree[h].tolist()
             file, first, size, number = self.place[h].tolist()
             lead = start if self.leads is None else tuple(self.leads[h].tolist())
-            found.append((Region.box(row[:nd].tolist(), row[nd:].tolist()), self.stored_shape(row), lead, (file, first, size, number)))
+            box = Region(tuple(row[:nd]), tuple(row[nd:]), steps)
+            found.append((box, self.pitch or box.shape, lead, (file, first, size, number)))
         return found
 
     def stored_frames(self, nav_ndim: int) -> int:
