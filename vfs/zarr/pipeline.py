@@ -264,7 +264,8 @@ def _basic(selection: Any, shape: tuple[int, ...]) -> Selection | None:
         chosen = select(parts, shape) if len(parts) != 1 else select(parts[0], shape)
     except RegionError:
         return None
-    return chosen if any(type(part) is slice for part in chosen.post) else None
+    scalar = len(chosen.post) == len(shape) and not any(type(part) is slice for part in chosen.post)
+    return None if scalar else chosen
 
 
 NAME = f"{Pipeline.__module__}.{Pipeline.__qualname__}"
