@@ -23,7 +23,7 @@ from zarr.core.buffer import default_buffer_prototype
 import vfs
 from tests.fuse.direct import Direct
 from vfs import Region
-from vfs.hierarchy.faces import FaceFolder
+from vfs.hierarchy.face_folder import FaceFolder
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
 LEVELS, FUNCTIONS = 8, 20

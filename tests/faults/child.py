@@ -147,7 +147,7 @@ class Said:
 def mounted(found: WrittenSet) -> Generator[Case]:
     """The files of a mount, the .npy face and all chunks, read as libfuse has them read."""
     from tests.fuse.direct import Direct, files_of  # the compiler: not for those who read in this process
-    from vfs.hierarchy.faces import FaceFolder
+    from vfs.hierarchy.face_folder import FaceFolder
     from vfs.kernels.fuse import native, serve
 
     group = found.group(backend="buffered")

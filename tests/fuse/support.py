@@ -100,7 +100,7 @@ class Foreground:
     CODE = """
         import sys, vfs
         from vfs.fuse import serve
-        from vfs.hierarchy.faces import FaceFolder
+        from vfs.hierarchy.face_folder import FaceFolder
         folder = FaceFolder([vfs.open_group(name, backend="buffered").tree for name in sys.argv[2:]])
         try:
             serve(folder, sys.argv[1], ready=lambda: print("ready", flush=True))

@@ -32,7 +32,8 @@ from vfs.api import open_group
 from vfs.fuse import registry
 from vfs.fuse.view import inode
 from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.faces import FaceFolder, NpyFace, ZarrFace
+from vfs.hierarchy.face_folder import FaceFolder
+from vfs.hierarchy.faces import NpyFace, ZarrFace
 from vfs.kernels.fuse import native
 from vfs.kernels.fuse.tables import LINE, StateWord
 from vfs.testing.writers import write_mib, write_raw
@@ -488,7 +489,7 @@ def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(tmp_path: Pat
     code = """
         import sys, vfs
         from vfs.fuse import serve
-        from vfs.hierarchy.faces import FaceFolder
+        from vfs.hierarchy.face_folder import FaceFolder
         serve(FaceFolder([vfs.open_group(sys.argv[2], backend="buffered").tree]), sys.argv[1], ready=lambda: print("ready", flush=True), direct_io=True)
     """
     server = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), point, small], stdout=subprocess.PIPE, text=True)

@@ -21,7 +21,8 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import printable
 from vfs.fuse import Mount
 from vfs.fuse.view import FuseView, library
-from vfs.hierarchy.faces import FOLDER, FaceFolder, Node
+from vfs.hierarchy.face_folder import FaceFolder
+from vfs.hierarchy.faces import FOLDER, Node
 
 
 def read_error(path: Path, offset: int = 0, size: int = 4096) -> int:

@@ -23,7 +23,7 @@ from vfs.fuse import points, unmount
 from vfs.fuse.points import KIND, Mounted, detach, prepare, users
 from vfs.fuse.server import serve
 from vfs.fuse.view import library, version
-from vfs.hierarchy.faces import FaceFolder
+from vfs.hierarchy.face_folder import FaceFolder
 
 
 def refused(point: str | os.PathLike[str], small: Path) -> str:

@@ -24,7 +24,7 @@ from vfs.api import open_group
 from vfs.errors import MountError
 from vfs.fuse.points import mounted
 from vfs.fuse.view import FuseView, inode, library
-from vfs.hierarchy.faces import FaceFolder
+from vfs.hierarchy.face_folder import FaceFolder
 
 
 def test_the_three_faces_are_listed_with_sizes_modes_and_owner(scan: Scan, point: Path, lib: str) -> None:

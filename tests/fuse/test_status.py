@@ -13,7 +13,7 @@ from vfs.api import open_group
 from vfs.fuse.counters import FIELDS, NATIVE, Counters
 from vfs.fuse.status import Status
 from vfs.fuse.view import FuseView, library
-from vfs.hierarchy.faces import FaceFolder
+from vfs.hierarchy.face_folder import FaceFolder
 from vfs.kernels.fuse.tables import CounterWord
 
 

@@ -23,7 +23,8 @@ from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceError
-from vfs.hierarchy.faces import FOLDER, Face, FaceFolder, Hierarchy, NpyFace, ZarrFace, number
+from vfs.hierarchy.face_folder import FaceFolder
+from vfs.hierarchy.faces import FOLDER, Face, Hierarchy, NpyFace, ZarrFace, number
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Files, StoredArray

@@ -11,7 +11,7 @@ The rules depend on nothing but the contents of the folder:
 - Files are taken in natural order; those that only name sets (a .hdr, a .vfs.json: `Format.index_extensions`) come first.
 - A file that belongs to the set of an earlier file is not shown. Nor is one that belongs to the set of a later file,
   unless that one belongs to its set, too.
-- Equal names of faces get -2, -3, as in `vfs.hierarchy.faces.FaceFolder`. Names of subfolders go before all. A set keeps its name
+- Equal names of faces get -2, -3, as in `vfs.hierarchy.face_folder.FaceFolder`. Names of subfolders go before all. A set keeps its name
   while it is there.
 - Links to files are followed where they lead below the root of the tree. Links to folders are not: they could lead
   round in circles, and what is below the root is shown at its own place.

@@ -20,7 +20,8 @@ from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.listing import log
 from vfs.formats import by_name
 from vfs.formats.headers import dtype_option, file_name
-from vfs.hierarchy.faces import FaceFolder, Hierarchy, MountSource
+from vfs.hierarchy.face_folder import FaceFolder
+from vfs.hierarchy.faces import Hierarchy, MountSource
 from vfs.hierarchy.opening import Opening, open_set
 from vfs.model.open_options import OpenOptions, known
 from vfs.model.stored import Absence
