@@ -30,9 +30,10 @@ from vfs.testing.writers import write_mib
 @pytest.fixture
 def trees(direct: Callable[[FolderTree], Direct], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Direct]:
     def start(root: Path, trusted: float = 1000.0, **options: Any) -> Direct:
-        """A tree whose files are looked at again after so many seconds."""
-        monkeypatch.setattr(listing, "CHECK", trusted)
-        monkeypatch.setattr(forest_module, "CHECK", trusted)
+        """A tree whose files are looked at again after so many seconds, however long the last look took."""
+        for module in (listing, forest_module):
+            monkeypatch.setattr(module, "CHECK", trusted)
+            monkeypatch.setattr(module, "SHARE", 0.0)
         return direct(plans.folder_tree(root, OpenOptions(**options)))
 
     return start
