@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, settings
 _SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 settings.register_profile("vfs", deadline=None, suppress_health_check=_SLOW, max_examples=60)
 settings.register_profile("many", deadline=None, suppress_health_check=_SLOW, max_examples=3000)
-settings.load_profile(os.environ.get("VFS_HYPOTHESIS", "vfs"))  # VFS_HYPOTHESIS=many pytest … looks for hours instead of seconds
+# VFS_HYPOTHESIS=many pytest … looks for hours instead of seconds
+settings.load_profile(os.environ.get("VFS_HYPOTHESIS", "vfs"))
 
 SHARED = Path(os.environ.get("VFS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 """Real files from instruments with `oracle.json`: beside the checkout, never in it."""
@@ -35,7 +36,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @cache
 def _is_of_zarr(module: ModuleType) -> bool:
     """Say whether a module of tests imports zarr at its top."""
-    return any((getattr(found, "__module__", None) or getattr(found, "__name__", "")).partition(".")[0] == "zarr" for found in vars(module).values())
+    return any(
+        (getattr(found, "__module__", None) or getattr(found, "__name__", "")).partition(".")[0] == "zarr"
+        for found in vars(module).values()
+    )
 
 
 def _asks_zarr(function: Callable[..., Any]) -> bool:
@@ -60,8 +64,14 @@ def _reaches_zarr(function: FunctionType, above: frozenset[FunctionType]) -> boo
     if names & {"zarr", "store"}:
         return True
     known = [function.__globals__[name] for name in names if name in function.__globals__]
-    below = [found for found in known if isinstance(found, FunctionType) and found.__module__.startswith(("tests.", "vfs.testing"))]
-    return any(_reaches_zarr(found, above | {function}) for found in below if found not in above and found is not function)
+    below = [
+        found
+        for found in known
+        if isinstance(found, FunctionType) and found.__module__.startswith(("tests.", "vfs.testing"))
+    ]
+    return any(
+        _reaches_zarr(found, above | {function}) for found in below if found not in above and found is not function
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

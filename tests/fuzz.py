@@ -1,8 +1,10 @@
 """Damaged files of every format: `scripts/fuzz [MUTATIONS A SET, default 2500] [SEED]`.
 
-The sets are those that tests/formats/test_mutations.py changes a few dozen times, and the small real files where they are at hand (see
-tests/conftest.py). Each runs in a process of its own, so that a crash has a name; one that takes longer than a minute for a single file
-is ended with the stack it hung in. Prints what came of every set, and ends with status 1 if any was not only arrays and one-line errors.
+The sets are those that tests/formats/test_mutations.py changes a few dozen times, and the small
+real files where they are at hand (see tests/conftest.py). Each runs in a process of its own, so
+that a crash has a name; one that takes longer than a minute for a single file is ended with the
+stack it hung in. Prints what came of every set, and ends with status 1 if any was not only arrays
+and one-line errors.
 """
 
 from __future__ import annotations
@@ -43,7 +45,14 @@ def sets() -> dict[str, Callable[[Path], Made]]:
     for name in MODULES:
         module = importlib.import_module(f"tests.formats.test_{name}")
         made |= {f"{name}-{k}": write for k, write in enumerate(module.SETS)}
-    for kind, depth, quad in (("U08", 6, False), ("U16", 12, True), ("U32", 24, False), ("R64", 1, False), ("R64", 12, True), ("R64", 24, False)):
+    for kind, depth, quad in (
+        ("U08", 6, False),
+        ("U16", 12, True),
+        ("U32", 24, False),
+        ("R64", 1, False),
+        ("R64", 12, True),
+        ("R64", 24, False),
+    ):
         made[f"mib-{kind}-{depth}"] = lambda folder, kind=kind, depth=depth, quad=quad: _mib(folder, kind, depth, quad)
     tiffs: dict[str, dict[str, Any]] = {
         "plain": {},
@@ -52,7 +61,10 @@ def sets() -> dict[str, Callable[[Path], Made]]:
         "packed": {"bits": 12},
     }
     for name, how in tiffs.items():
-        made[f"tiff-{name}"] = lambda folder, how=how: (write_tiff(folder / "a.tif", list(frames_of((2, 9, 21), "u2") & 4095), **how), {"format": "tiff"})
+        made[f"tiff-{name}"] = lambda folder, how=how: (
+            write_tiff(folder / "a.tif", list(frames_of((2, 9, 21), "u2") & 4095), **how),
+            {"format": "tiff"},
+        )
     for describe in ("every", "companion"):
         made[f"ome_tiff-{describe}"] = lambda folder, how=describe: (
             write_ome_tiff(folder, frames_of((2, 1, 2, 9, 7), "u2"), files=2, describe=how),
@@ -69,7 +81,9 @@ def sets() -> dict[str, Callable[[Path], Made]]:
 
 def _mib(folder: Path, kind: str, depth: int, quad: bool) -> Made:
     size = (512, 512) if quad and kind == "R64" else (64, 64)
-    return write_mib(folder, frames_of((2, *size), "u4") & ((1 << depth) - 1), kind=kind, depth=depth, quad=quad, frames_per_file=1), {"format": "mib"}
+    return write_mib(
+        folder, frames_of((2, *size), "u4") & ((1 << depth) - 1), kind=kind, depth=depth, quad=quad, frames_per_file=1
+    ), {"format": "mib"}
 
 
 def _description(folder: Path) -> Made:
@@ -85,9 +99,14 @@ def _small() -> dict[str, Any]:
     if not (SHARED / "oracle.json").exists():
         return {}
     entries = json.loads((SHARED / "oracle.json").read_text())["datasets"]
-    headed = {name: entry for name, entry in entries.items() if entry["format"] != "raw"}  # raw ones open with options only; they have no header
+    # Raw ones open with options only; they have no header
+    headed = {name: entry for name, entry in entries.items() if entry["format"] != "raw"}
     flat = {name: entry for name, entry in headed.items() if len({Path(file).parent for file in entry["files"]}) == 1}
-    return {name: entry for name, entry in flat.items() if sum((SHARED / file).stat().st_size for file in entry["files"]) <= LARGEST}
+    return {
+        name: entry
+        for name, entry in flat.items()
+        if sum((SHARED / file).stat().st_size for file in entry["files"]) <= LARGEST
+    }
 
 
 def _real(folder: Path, entry: Mapping[str, Any]) -> Made:
@@ -119,7 +138,14 @@ def one(name: str, count: int, seed: int) -> None:
         seen = Counter[str]()
         for part in range(0, count, 100):
             faulthandler.dump_traceback_later(100 * PATIENCE, exit=True)
-            some = fuzz(Path(place), paths, min(100, count - part), seed=seed + part, head=HEADS.get(options["format"], 640), **options)
+            some = fuzz(
+                Path(place),
+                paths,
+                min(100, count - part),
+                seed=seed + part,
+                head=HEADS.get(options["format"], 640),
+                **options,
+            )
             worst = {key: max(seen[key], some.pop(key)) for key in ("longest", "memory")}
             seen.update(some)
             seen |= Counter(worst)
@@ -137,7 +163,10 @@ def main(count: int, seed: int) -> int:
         while names and len(running) < 2:
             name = names.pop()
             running[name] = subprocess.Popen(
-                [sys.executable, "-m", "tests.fuzz", "--one", name, str(count), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                [sys.executable, "-m", "tests.fuzz", "--one", name, str(count), str(seed)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             )
         for name, process in list(running.items()):
             if process.poll() is None and len(running) == 2:
@@ -157,8 +186,9 @@ def main(count: int, seed: int) -> int:
             print(f"{name}: {seen}", flush=True)
         time.sleep(0.05)
     print(
-        f"{total:,} damaged files gave arrays or errors of one line, {len(failed)} sets failed: {', '.join(failed) or 'none'}; "
-        f"the longest took {worst['longest']} ms of CPU, the most memory was {worst['memory']} kB; {time.perf_counter() - started:.0f} s"
+        f"{total:,} damaged files gave arrays or errors of one line, {len(failed)} sets failed:"
+        f" {', '.join(failed) or 'none'}; the longest took {worst['longest']} ms of CPU, the most memory was"
+        f" {worst['memory']} kB; {time.perf_counter() - started:.0f} s"
     )
     return 1 if failed else 0
 

@@ -35,13 +35,23 @@ def path(tmp_path: Path) -> Path:
 
 
 def container(paths: Any, *, twice: bool = False) -> list[StoredArray]:
-    """A format of three arrays in one file of plain numbers: two of their own right, a little different in size, and a companion."""
+    """A format of three arrays in one file of plain numbers: two of their own right, a little
+    different in size, and a companion.
+    """
     files = Files.stat(paths)
 
     def part(name: str, shape: tuple[int, ...], first: int, companion: bool = False) -> StoredArray:
         layout = FrameLayout.of(shape[1:], [shape[0]], word_bytes=2, file_header=first)
         return StoredArray(
-            name, files, layout, PlainDecoder(np.dtype("<u2")), shape, ("frame", "y", "x")[: len(shape)], 1, companion=companion, attrs={"name": name}
+            name,
+            files,
+            layout,
+            PlainDecoder(np.dtype("<u2")),
+            shape,
+            ("frame", "y", "x")[: len(shape)],
+            1,
+            companion=companion,
+            attrs={"name": name},
         )
 
     return [part("entry/large", (6, 4, 5), 0), part("entry/small", (5, 4, 5), 240), part("stamp", (6,), 440, True)]
@@ -65,7 +75,9 @@ def test_one_file_several_files_and_a_glob(tmp_path: Path, path: Path) -> None:
     for n in (10, 9):
         write_npy(tmp_path, VALUES + n, name=f"f{n}.npy")
     np.testing.assert_array_equal(vfs.open(str(tmp_path / "f*.npy"))[...], np.stack([VALUES + 9, VALUES + 10]))
-    np.testing.assert_array_equal(vfs.open([tmp_path / "f10.npy", tmp_path / "f9.npy"])[...], np.stack([VALUES + 10, VALUES + 9]))
+    np.testing.assert_array_equal(
+        vfs.open([tmp_path / "f10.npy", tmp_path / "f9.npy"])[...], np.stack([VALUES + 10, VALUES + 9])
+    )
 
 
 def test_arranging(path: Path) -> None:
@@ -99,9 +111,20 @@ def bad_options(folder: Path) -> list[dict[str, Any]]:
     return [
         *({"nav_shape": shape} for shape in (0, (2, -1), "a", (2**40, 2**40), 1.5, (10**30,))),
         *({"sync_offset": offset} for offset in (1.5, "x", None)),
-        *({"roi": roi} for roi in (np.zeros(12, bool), np.ones((3, 4), bool), [12], [-1], [], [0.5], [[1]], [2**70], {"a": 1})),
+        *(
+            {"roi": roi}
+            for roi in (np.zeros(12, bool), np.ones((3, 4), bool), [12], [-1], [], [0.5], [[1]], [2**70], {"a": 1})
+        ),
         *({"roi": folder / name} for name in ("gone.npy", "empty.npy", "text.npy", "floats.npy", "several.npz", "")),
-        *({"dtype": "x9"}, {"dtype": "S4"}, {"dtype": object}, {"chunks": "many"}, {"chunks": (1, 2)}, {"chunks": 0}, {"chunks": None}),
+        *(
+            {"dtype": "x9"},
+            {"dtype": "S4"},
+            {"dtype": object},
+            {"chunks": "many"},
+            {"chunks": (1, 2)},
+            {"chunks": 0},
+            {"chunks": None},
+        ),
         *({"backend": "fast"}, {"backend": None}, {"format": "nonsense"}, {"colour": 1}, {"sig_ndim": 9}),
         *({"dark": np.ones((2, 2))}, {"dead": np.ones((4, 5), bool)}),
     ]
@@ -131,7 +154,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / "*.none", vfs.MissingSourceError, "no file matches"),
         (tmp_path, vfs.SourceError, "expected a file, found something else"),
         (tmp_path / "empty", vfs.FormatError, "empty: expected a detector file, found an empty one"),
-        (tmp_path / "foreign.npy", vfs.UnknownFormatError, r"foreign.npy: no format recognises it \(its name looks like npy"),
+        (
+            tmp_path / "foreign.npy",
+            vfs.UnknownFormatError,
+            r"foreign.npy: no format recognises it \(its name looks like npy",
+        ),
         ([], vfs.OptionError, "no file given"),
         ("", vfs.MissingSourceError, "no such file"),
     ):
@@ -152,7 +179,9 @@ def test_a_group_is_a_mapping(many: Path) -> None:
     assert group.attrs == {"vfs": {"format": "container", "name": "entry/large"}}
     np.testing.assert_array_equal(group["entry/small"][...], VALUES[6:11])
     np.testing.assert_array_equal(group["stamp"][...], VALUES.reshape(-1)[220:226])
-    with pytest.raises(vfs.UnknownArrayError, match="no array 'entry' in set; there are: entry/large, entry/small, stamp"):
+    with pytest.raises(
+        vfs.UnknownArrayError, match="no array 'entry' in set; there are: entry/large, entry/small, stamp"
+    ):
         group["entry"]
     with pytest.raises(KeyError):
         group["entry"]
@@ -206,7 +235,9 @@ def test_a_set_that_changed_is_not_opened_again_as_the_same(path: Path) -> None:
 
 
 def test_who_only_passes_an_array_on_opens_no_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scheduler of dask unpickles graphs and may not have the files; it said "Error during deserialization of the task graph"."""
+    """The scheduler of dask unpickles graphs and may not have the files; it said "Error during
+    deserialization of the task graph".
+    """
     array = vfs.open(path)
     small, store, values = pickle.dumps(array), pickle.dumps(array.store()), np.load(path)
     path.rename(path.with_suffix(".away"))
@@ -246,7 +277,9 @@ def test_a_correction_that_changed_is_noticed(path: Path, tmp_path: Path, name: 
     os.utime(image, ns=(0, 1))
     again, store = map(pickle.loads, kept)
     for use in (lambda: again.shape, lambda: store.get_sync("zarr.json")):
-        with pytest.raises(vfs.SourceChangedError, match=r"scan.npy: files of the set or of its corrections .* changed"):
+        with pytest.raises(
+            vfs.SourceChangedError, match=r"scan.npy: files of the set or of its corrections .* changed"
+        ):
             use()
     assert vfs.open(path, **{name: image}).store() != array.store()
 
@@ -315,7 +348,12 @@ def test_what_a_mount_shows_shares_one_cache_of_the_size_asked_for(path: Path, t
         for _ in range(2):
             assert shown.get(f"{name}.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
     assert (shown.cache.hits, shown.cache.misses, shown.cache.held) == (2, 2, 160)
-    assert set(plans.open_folder(openings, zarr_format=2).faces) == {"scan.v2.zarr", "scan.npy", "other.v2.zarr", "other.npy"}
+    assert set(plans.open_folder(openings, zarr_format=2).faces) == {
+        "scan.v2.zarr",
+        "scan.npy",
+        "other.v2.zarr",
+        "other.npy",
+    }
 
 
 @pytest.mark.parametrize("size", ["many", -1, "-1", 1.5, None, True, "5 miles"])

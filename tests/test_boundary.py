@@ -1,4 +1,6 @@
-"""A set consists of the files that somebody named and of what lies in their folder, whatever files say and links lead to."""
+"""A set consists of the files that somebody named and of what lies in their folder, whatever files
+say and links lead to.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,16 @@ def test_what_lies_within(inside: Path, secret: Path) -> None:
     beside = inside.with_name("inside2")
     beside.mkdir()
     bound = Boundary.around([inside / "a.npy"])
-    for name, held in {"a": True, "sub/b": True, "in/b": True, "out/secret.npy": False, "link": False, "../inside2/x": False, "..": False, ".": True}.items():
+    for name, held in {
+        "a": True,
+        "sub/b": True,
+        "in/b": True,
+        "out/secret.npy": False,
+        "link": False,
+        "../inside2/x": False,
+        "..": False,
+        ".": True,
+    }.items():
         for _ in range(2):  # what is known of a folder makes no difference
             assert bound.covers(str(inside / name)) is held, name
     assert not bound.covers("/etc/passwd")
@@ -73,12 +84,36 @@ def test_folders_are_where_links_lead(tmp_path: Path, monkeypatch: pytest.Monkey
         raise FileNotFoundError(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "readlink", lambda path, **how: no_proc(path) if str(path).startswith("/proc") else readlink(path, **how))
+        patch.setattr(
+            os,
+            "readlink",
+            lambda path, **how: no_proc(path) if str(path).startswith("/proc") else readlink(path, **how),
+        )
         assert Boundary.around(named).folders == folders
 
 
 @pytest.mark.parametrize(
-    "path", ["/a", "/", "//", "//a", "///a", "/a/", "/a//b", "/a/./b", "/a/../b", "/a/..", "/.a/b", "a", "", ".", "a/b/", "/a/b.c", "/..", "/a b/\u00b5"]
+    "path",
+    [
+        "/a",
+        "/",
+        "//",
+        "//a",
+        "///a",
+        "/a/",
+        "/a//b",
+        "/a/./b",
+        "/a/../b",
+        "/a/..",
+        "/.a/b",
+        "a",
+        "",
+        ".",
+        "a/b/",
+        "/a/b.c",
+        "/..",
+        "/a b/\u00b5",
+    ],
 )
 def test_absolute_paths_are_those_of_python(path: str) -> None:
     assert absolute(path) == os.path.abspath(path)
@@ -106,7 +141,10 @@ def test_the_outer_boundary_holds(inside: Path) -> None:
 def test_opening_a_file(inside: Path, secret: Path) -> None:
     bound = Boundary.around([inside / "a"])
     (inside / "link").symlink_to(secret)
-    with pytest.raises(OutsideError, match=rf"{inside}/link: leads to {secret}, outside of {inside}, the folder of the set; --follow-outside") as caught:
+    with pytest.raises(
+        OutsideError,
+        match=rf"{inside}/link: leads to {secret}, outside of {inside}, the folder of the set; --follow-outside",
+    ) as caught:
         open_file(str(inside / "link"), bound)
     assert isinstance(caught.value, PermissionError)
     with pytest.raises(OutsideError, match=rf"^{secret}: lies outside of {inside}, "):
@@ -130,7 +168,10 @@ def test_what_is_no_file_is_refused_and_not_waited_for(inside: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(inside / "socket"))
         for name in ("pipe", "folder", "socket"):
-            with pytest.raises(SourceError, match=rf"{name}: (expected a file, found something else|cannot be opened: No such device or address)"):
+            with pytest.raises(
+                SourceError,
+                match=rf"{name}: (expected a file, found something else|cannot be opened: No such device or address)",
+            ):
                 open_file(str(inside / name))
             with pytest.raises(SourceError, match=f"{name}: "):
                 vfs.open(inside / name)
@@ -138,7 +179,9 @@ def test_what_is_no_file_is_refused_and_not_waited_for(inside: Path) -> None:
 
 
 def test_the_folders_of_a_set_keep_it_within(inside: Path, secret: Path) -> None:
-    """While a set is opened its folders stay open, and files are found in them: links are followed to where they lead all the same."""
+    """While a set is opened its folders stay open, and files are found in them: links are followed
+    to where they lead all the same.
+    """
     own = write_npy(inside, TWIN, name="a.npy")
     (inside / "sub").mkdir()
     write_npy(inside / "sub", TWIN, name="b.npy")
@@ -242,18 +285,24 @@ def test_what_a_glob_finds_is_not_named(inside: Path, secret: Path, capsys: pyte
 
 def test_a_description_cannot_allow_itself_to_look_elsewhere(inside: Path, secret: Path) -> None:
     path = inside / "x.vfs.json"
-    path.write_text(json.dumps({"vfs": 1, "format": "hdf5", "files": ["x.vfs.json"], "options": {"follow_outside": True}}))
+    path.write_text(
+        json.dumps({"vfs": 1, "format": "hdf5", "files": ["x.vfs.json"], "options": {"follow_outside": True}})
+    )
     with pytest.raises(vfs.FormatError, match=r"options.follow_outside: format hdf5 has no option"):
         vfs.open(path)
     write_npy(inside, TWIN, name="a.npy")
     for option in ("dark", "roi"):
-        path.write_text(json.dumps({"vfs": 1, "format": "npy", "files": ["a.npy"], "options": {option: "../outside/secret.npy"}}))
+        path.write_text(
+            json.dumps({"vfs": 1, "format": "npy", "files": ["a.npy"], "options": {option: "../outside/secret.npy"}})
+        )
         with pytest.raises(OutsideError, match=rf"options.{option}: .*leaves the folder of the description"):
             vfs.open(path)
 
 
 def test_what_a_description_stands_for_is_bound_by_its_folder(inside: Path, secret: Path) -> None:
-    """Also where what it names is opened by a format that finds more by itself, and is opened again in another process."""
+    """Also where what it names is opened by a format that finds more by itself, and is opened again
+    in another process.
+    """
     frames = np.arange(4 * 8 * 8, dtype="u2").reshape(4, 8, 8)
     sub = inside / "sub"
     sub.mkdir()
@@ -271,7 +320,9 @@ def test_what_a_description_stands_for_is_bound_by_its_folder(inside: Path, secr
         with pytest.raises(OutsideError, match=r"sub/\S+.mib: leads to .*scan2.mib, outside of"):
             again()
     np.testing.assert_array_equal(vfs.open(path, follow_outside=True)[...].reshape(4, 8, 8), frames)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(vfs.open(path, follow_outside=True)))[...].reshape(4, 8, 8), frames)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(vfs.open(path, follow_outside=True)))[...].reshape(4, 8, 8), frames
+    )
 
 
 def test_corrections_that_somebody_names_may_lie_anywhere(inside: Path, secret: Path) -> None:
@@ -281,7 +332,11 @@ def test_corrections_that_somebody_names_may_lie_anywhere(inside: Path, secret: 
     mask = secret.with_name("roi.npy")
     np.save(mask, np.array([True, False, True]))
     for name in (path, inside / "a.npy"):
-        got = vfs.open(name, dark=str(secret), roi=str(mask), sig_ndim=2) if name.suffix == ".npy" else vfs.open(name, dark=secret, roi=str(mask))
+        got = (
+            vfs.open(name, dark=str(secret), roi=str(mask), sig_ndim=2)
+            if name.suffix == ".npy"
+            else vfs.open(name, dark=secret, roi=str(mask))
+        )
         np.testing.assert_array_equal(got[1], 1 - TWIN.astype("f4"))
 
 
@@ -292,7 +347,11 @@ def test_files_that_options_name_may_lie_anywhere_of_descriptions_not(inside: Pa
     table.write_text("\n".join(";".join(["2"] * height) for _ in range(width)))
     assert vfs.open(path, **options, gain_map=str(table)).shape == twin.shape
     saved = inside / "x.vfs.json"
-    saved.write_text(json.dumps({"vfs": 1, "format": "frms6", "files": [Path(path).name], "options": {**options, "gain_map": str(table)}}))
+    saved.write_text(
+        json.dumps(
+            {"vfs": 1, "format": "frms6", "files": [Path(path).name], "options": {**options, "gain_map": str(table)}}
+        )
+    )
     with pytest.raises(OutsideError, match=r"gains.csv: lies outside"):
         vfs.open(saved)
 
@@ -327,7 +386,12 @@ def test_links_behind_links_of_hdf5(inside: Path, secret: Path) -> None:
     h5py = pytest.importorskip("h5py")
     hdf5(secret.with_name("secret.h5"), data=TWIN)
     hdf5(inside / "way.h5", out=h5py.ExternalLink("../outside/secret.h5", "/"), own=TWIN[:2])
-    hdf5(inside / "set.h5", own=TWIN, direct=h5py.ExternalLink("../outside/secret.h5", "/data"), through=h5py.ExternalLink("way.h5", "/out/data"))
+    hdf5(
+        inside / "set.h5",
+        own=TWIN,
+        direct=h5py.ExternalLink("../outside/secret.h5", "/data"),
+        through=h5py.ExternalLink("way.h5", "/out/data"),
+    )
     with h5py.File(inside / "set.h5", "a") as file:
         file["hop"] = h5py.ExternalLink("way.h5", "/")
         file["soft"] = h5py.SoftLink("/hop/out/data")
@@ -358,7 +422,16 @@ def _side(folder: Path, kind: str) -> tuple[Path, dict[str, Any]]:
     if kind == "mask":
         return write_npy(folder, frames), {"roi": str(folder / "roi.npy")}
     (folder / "a.bin").write_bytes(frames.tobytes())
-    columns = {"files": [0], "offset": [0], "origin_0": [0], "origin_1": [0], "origin_2": [0], "shape_0": [3], "shape_1": [4], "shape_2": [5]}
+    columns = {
+        "files": [0],
+        "offset": [0],
+        "origin_0": [0],
+        "origin_1": [0],
+        "origin_2": [0],
+        "shape_0": [3],
+        "shape_1": [4],
+        "shape_2": [5],
+    }
     np.savez(folder / "t.npz", **{name: np.array(column) for name, column in columns.items()})
     document = {"vfs": 1, "dtype": "<i2", "shape": [3, 4, 5], "files": ["a.bin"], "table": "t.npz"}
     (folder / "a.vfs.json").write_text(json.dumps(document))
@@ -378,7 +451,9 @@ def test_what_libraries_read_is_opened_for_them(tmp_path: Path, kind: str) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only who owns a file, or root, may lease it")
-def test_a_leased_file_is_waited_for_but_no_pipe_that_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leased_file_is_waited_for_but_no_pipe_that_takes_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"abc")
     real = os.open

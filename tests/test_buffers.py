@@ -117,7 +117,13 @@ def test_lent_memory_is_the_callers_until_nothing_shows_it() -> None:
     first = lender.lend(BIG)
     assert (type(first), first.dtype, first.shape, first.ctypes.data % 4096) == (np.ndarray, np.uint8, (BIG,), 0)
     first[:] = 1
-    views: list[Any] = [first, first.view("<u2").reshape(500, -1)[3:, ::2], np.frombuffer(first.data, "u1")[5:], memoryview(first)[7:], first[1:][1:].T]
+    views: list[Any] = [
+        first,
+        first.view("<u2").reshape(500, -1)[3:, ::2],
+        np.frombuffer(first.data, "u1")[5:],
+        memoryview(first)[7:],
+        first[1:][1:].T,
+    ]
     del first
     while views:  # one view of any kind is enough to keep it
         gc.collect()

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TOP = Path(__file__).parents[1]
-FILES = {str(path.relative_to(TOP)): ast.parse(path.read_text()) for folder in ("tests", "vfs/testing") for path in sorted((TOP / folder).rglob("*.py"))}
+FILES = {
+    str(path.relative_to(TOP)): ast.parse(path.read_text())
+    for folder in ("tests", "vfs/testing")
+    for path in sorted((TOP / folder).rglob("*.py"))
+}
 LONGEST = 70  # characters of the name of a test
 INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -35,7 +39,11 @@ def called(node: ast.AST) -> str:
 
 
 def is_check(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assert | ast.Raise) or called(node) in {"raises", "warns", "fail"} or called(node).startswith("assert_")
+    return (
+        isinstance(node, ast.Assert | ast.Raise)
+        or called(node) in {"raises", "warns", "fail"}
+        or called(node).startswith("assert_")
+    )
 
 
 def checking() -> set[str]:
@@ -45,7 +53,9 @@ def checking() -> set[str]:
         for function in functions(tree):
             inside.setdefault(function.name, []).extend(ast.walk(function))
     found = {name for name, nodes in inside.items() if any(map(is_check, nodes))}
-    while more := {name for name, nodes in inside.items() if name not in found and any(called(node) in found for node in nodes)}:
+    while more := {
+        name for name, nodes in inside.items() if name not in found and any(called(node) in found for node in nodes)
+    }:
         found |= more
     return found
 
@@ -53,7 +63,12 @@ def checking() -> set[str]:
 def test_no_test_returns_early() -> None:
     """Whether a test applies is decided when the tests are collected: then the list of tests says what is tested."""
     found = ((path, test) for path, tree in FILES.items() for test in of_pytest(tree))
-    assert not [f"{path}:{node.lineno} {test.name}" for path, test in found for node in own(test) if isinstance(node, ast.Return)]
+    assert not [
+        f"{path}:{node.lineno} {test.name}"
+        for path, test in found
+        for node in own(test)
+        if isinstance(node, ast.Return)
+    ]
 
 
 def test_every_test_checks_something_whatever_it_finds() -> None:
@@ -72,4 +87,6 @@ def test_every_test_checks_something_whatever_it_finds() -> None:
 
 
 def test_names_of_tests_are_short() -> None:
-    assert not [f"{path}: {test.name}" for path, tree in FILES.items() for test in of_pytest(tree) if len(test.name) > LONGEST]
+    assert not [
+        f"{path}: {test.name}" for path, tree in FILES.items() for test in of_pytest(tree) if len(test.name) > LONGEST
+    ]

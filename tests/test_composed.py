@@ -1,6 +1,8 @@
-"""All options at once: whatever is combined, Python, the stores, exports and mounts show what a few lines of numpy say.
+"""All options at once: whatever is combined, Python, the stores, exports and mounts show what a few
+lines of numpy say.
 
-Dark images are whole numbers and gains powers of two here, so that every sum is exact and all comparisons are to the bit.
+Dark images are whole numbers and gains powers of two here, so that every sum is exact and all
+comparisons are to the bit.
 """
 
 from __future__ import annotations
@@ -50,10 +52,12 @@ def shown(
     fill: float = 0,
     **corrections: Any,
 ) -> np.ndarray:
-    """What an array shows: the frames corrected, shifted into the scan, blank ones as the fill value, those of `roi` in a row, converted.
+    """What an array shows: the frames corrected, shifted into the scan, blank ones as the fill
+    value, those of `roi` in a row, converted.
 
     Args:
-        frames: [n, h, w]; stored: bool[n] or bool[n, h, w], False where nothing is stored; corrections: dark, gain, dead as [h, w].
+        frames: [n, h, w]; stored: bool[n] or bool[n, h, w], False where nothing is stored;
+            corrections: dark, gain, dead as [h, w].
     """
     values = frames
     given = {name for name, image in corrections.items() if image is not None}
@@ -62,7 +66,9 @@ def shown(
         values = corrected(frames.astype("f8") if whole or dtype == "f8" else frames, **corrections)
         if whole and given == {"dead"}:  # integers stay integers, means are rounded
             values = np.rint(values)
-    values = np.where(stored.reshape(stored.shape + (1,) * (frames.ndim - stored.ndim)), values, values.dtype.type(fill))
+    values = np.where(
+        stored.reshape(stored.shape + (1,) * (frames.ndim - stored.ndim)), values, values.dtype.type(fill)
+    )
     scan = np.full((math.prod(nav_shape), *frames.shape[1:]), fill, values.dtype)
     for at in range(len(scan)):
         if 0 <= at + sync_offset < len(frames):
@@ -89,8 +95,17 @@ class Case:
             self.options: dict[str, Any] = {"allow_incomplete": True}
         else:
             self.paths = write_raw(data, frames.astype(">u2"), file_header=64, frame_header=13, frame_footer=7, files=4)
-            self.options = {"format": "raw", "stored_dtype": ">u2", "sig_shape": "16,24", "file_header": 64, "frame_header": 13, "frame_footer": 7}
-            text = [part for name, value in self.options.items() if name != "format" for part in ("-o", f"{name}={value}")]
+            self.options = {
+                "format": "raw",
+                "stored_dtype": ">u2",
+                "sig_shape": "16,24",
+                "file_header": 64,
+                "frame_header": 13,
+                "frame_footer": 7,
+            }
+            text = [
+                part for name, value in self.options.items() if name != "format" for part in ("-o", f"{name}={value}")
+            ]
             self.arguments = [str(data / "part*.bin"), "--format", "raw", *text]
         mask = rng.random(NAV) < 0.7
         mask[0, :4] = mask[1, 5] = True  # blank ones at the start, and one of the missing file
@@ -101,7 +116,18 @@ class Case:
             np.save(folder / f"{name}.npy", image)
         self.options |= {"nav_shape": NAV, "sync_offset": OFFSET, "roi": mask, "dtype": "float32", "chunks": "scan"}
         self.options |= {name: folder / f"{name}.npy" for name in images}
-        self.arguments += ["--nav-shape", "5,7", "--sync-offset", str(OFFSET), "--roi", str(folder / "mask.npy"), "--dtype", "float32", "--chunks", "scan"]
+        self.arguments += [
+            "--nav-shape",
+            "5,7",
+            "--sync-offset",
+            str(OFFSET),
+            "--roi",
+            str(folder / "mask.npy"),
+            "--dtype",
+            "float32",
+            "--chunks",
+            "scan",
+        ]
         self.arguments += [part for name in images for part in (f"--{name}", str(folder / f"{name}.npy"))]
         self.twin = shown(frames, stored, nav_shape=NAV, sync_offset=OFFSET, roi=mask, dtype="f4", **images)
         self.name = "scan" if kind == "mib" else "part0"
@@ -190,13 +216,24 @@ class Stored:
         self.fill = 0
         self.options: dict[str, Any] = {}
         if kind == "raw":
-            self.paths: Any = write_raw(folder, self.frames.astype(">u2"), file_header=5, frame_header=13, frame_footer=7, files=4)
-            self.options = {"format": "raw", "stored_dtype": ">u2", "sig_shape": SMALL, "file_header": 5, "frame_header": 13, "frame_footer": 7}
+            self.paths: Any = write_raw(
+                folder, self.frames.astype(">u2"), file_header=5, frame_header=13, frame_footer=7, files=4
+            )
+            self.options = {
+                "format": "raw",
+                "stored_dtype": ">u2",
+                "sig_shape": SMALL,
+                "file_header": 5,
+                "frame_header": 13,
+                "frame_footer": 7,
+            }
         elif kind == "plain":
             self.paths = write_raw(folder, self.frames, files=3)
             self.options = {"format": "raw", "stored_dtype": "<u2", "sig_shape": SMALL}
         elif kind in ("mib", "packed"):
-            self.paths = write_mib(folder, self.frames, kind="U16" if kind == "mib" else "R64", frames_per_file=3, missing=[1])
+            self.paths = write_mib(
+                folder, self.frames, kind="U16" if kind == "mib" else "R64", frames_per_file=3, missing=[1]
+            )
             self.stored[3:6] = False
             self.options = {"allow_incomplete": True}
         else:
@@ -218,7 +255,14 @@ class Stored:
                 blocks[-1] |= {"codec": codec, "nbytes": len(part)}
             data += part
         (folder / "blocks.bin").write_bytes(data)
-        document = {"vfs": 1, "dtype": "<u2", "shape": list(self.frames.shape), "files": ["blocks.bin"], "blocks": blocks, "fill_value": self.fill}
+        document = {
+            "vfs": 1,
+            "dtype": "<u2",
+            "shape": list(self.frames.shape),
+            "files": ["blocks.bin"],
+            "blocks": blocks,
+            "fill_value": self.fill,
+        }
         (folder / "set.vfs.json").write_text(json.dumps(document))
         return folder / "set.vfs.json"
 
@@ -235,7 +279,9 @@ def arrangements(draw: st.DrawFn) -> dict[str, Any]:
     roi = draw(
         st.one_of(
             st.none(),
-            st.lists(st.booleans(), min_size=total, max_size=total).filter(any).map(lambda bits: np.array(bits).reshape(nav)),
+            st.lists(st.booleans(), min_size=total, max_size=total)
+            .filter(any)
+            .map(lambda bits: np.array(bits).reshape(nav)),
             st.lists(st.integers(0, total - 1), min_size=1, max_size=2 * total).map(np.array),
         )
     )
@@ -246,21 +292,32 @@ def arrangements(draw: st.DrawFn) -> dict[str, Any]:
         "gain": rng.choice([0.5, 1.0, 2.0], SMALL).astype("f4"),
         "dead": rng.random(SMALL) < draw(st.sampled_from([0.01, 0.1, 0.6])),
     }
-    options = {"nav_shape": nav, "sync_offset": draw(st.integers(-COUNT - 2, COUNT + 2)), "roi": roi, "dtype": draw(st.sampled_from([None, "f4", "f8", "i4"]))}
+    options = {
+        "nav_shape": nav,
+        "sync_offset": draw(st.integers(-COUNT - 2, COUNT + 2)),
+        "roi": roi,
+        "dtype": draw(st.sampled_from([None, "f4", "f8", "i4"])),
+    }
     return options | {name: image for name, image in images.items() if draw(st.booleans())}
 
 
 def check(array: vfs.VirtualArray, twin: np.ndarray, data: st.DataObject) -> None:
     """The whole array, a box, a chunk and a flat range are the twin's."""
     np.testing.assert_array_equal(array[...], twin)
-    box = tuple(slice(*sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))), data.draw(st.integers(1, 3))) for n in twin.shape)
+    box = tuple(
+        slice(*sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))), data.draw(st.integers(1, 3)))
+        for n in twin.shape
+    )
     np.testing.assert_array_equal(array.read(box), twin[box])
     position = tuple(data.draw(st.integers(0, n - 1)) for n in array.grid.counts)
     region = array.grid.region(position)
     chunk = Chunks(array).make(position)
     np.testing.assert_array_equal(chunk[tuple(slice(0, n) for n in region.shape)], twin[region.slices])
     first, last = sorted(data.draw(st.tuples(st.integers(0, twin.size), st.integers(0, twin.size))))
-    np.testing.assert_array_equal(Chunks(array).run(first * array.dtype.itemsize, last * array.dtype.itemsize).view(array.dtype), twin.reshape(-1)[first:last])
+    np.testing.assert_array_equal(
+        Chunks(array).run(first * array.dtype.itemsize, last * array.dtype.itemsize).view(array.dtype),
+        twin.reshape(-1)[first:last],
+    )
 
 
 @given(data=st.data())
@@ -268,11 +325,17 @@ def test_every_combination(kept: Stored, data: st.DataObject) -> None:
     options = data.draw(arrangements())
     twin = shown(kept.frames, kept.stored, fill=kept.fill, **options)
     nd = twin.ndim
-    chunks = data.draw(st.one_of(st.sampled_from(["auto", "frames", "scan", "balanced", 3000]), st.lists(st.integers(1, 9), min_size=nd, max_size=nd)))
+    chunks = data.draw(
+        st.one_of(
+            st.sampled_from(["auto", "frames", "scan", "balanced", 3000]),
+            st.lists(st.integers(1, 9), min_size=nd, max_size=nd),
+        )
+    )
     backend = data.draw(st.sampled_from(["mmap", "buffered", "direct"]))
     array = vfs.open(kept.paths, backend=backend, chunks=chunks, **kept.options, **options)
     assert (array.shape, array.dtype) == (twin.shape, twin.dtype)
-    tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.engine.reader.TILE]))  # conversions and corrections in pieces of so many bytes
+    # Conversions and corrections in pieces of so many bytes
+    tile = data.draw(st.sampled_from([100, 1000, 10_000, vfs.engine.reader.TILE]))
     cached = data.draw(st.sampled_from([50, 500, 5000, vfs.engine.reader.CACHED]))
     with mock.patch.object(vfs.engine.reader, "TILE", tile), mock.patch.object(vfs.engine.reader, "CACHED", cached):
         check(array, twin, data)
@@ -280,8 +343,12 @@ def test_every_combination(kept: Stored, data: st.DataObject) -> None:
     np.testing.assert_array_equal(array.valid, there.any(axis=(-2, -1)))
     if options["roi"] is not None:
         picked = data.draw(st.lists(st.integers(0, len(twin) - 1), min_size=1, max_size=5).map(np.array))
-        again = np.concatenate([tile for _, tile in array.tiles((2, -1, -1), roi=picked, workers=data.draw(st.sampled_from([0, 2])))])
+        again = np.concatenate(
+            [tile for _, tile in array.tiles((2, -1, -1), roi=picked, workers=data.draw(st.sampled_from([0, 2])))]
+        )
         np.testing.assert_array_equal(again, twin[picked])
         back = array.unroi(np.arange(1, len(twin) + 1))
         assert back.shape == options["nav_shape"]
-        assert set(np.flatnonzero(back)) == set(np.flatnonzero(options["roi"]) if options["roi"].dtype == bool else options["roi"])
+        assert set(np.flatnonzero(back)) == set(
+            np.flatnonzero(options["roi"]) if options["roi"].dtype == bool else options["roi"]
+        )

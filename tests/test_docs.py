@@ -1,7 +1,9 @@
-"""README.md and the pages of `vfs/docs` say what is so: their sessions print what they show, their tables are complete, their links lead somewhere.
+"""README.md and the pages of `vfs/docs` say what is so: their sessions print what they show, their
+tables are complete, their links lead somewhere.
 
-The README's sessions start in an empty folder; those of a page in one with `demo`, which `vfs demo --keep demo` leaves.
-VFS_WRITE_DOCS=1 puts what the sessions print, and what is generated of the formats, into the pages instead of comparing.
+The README's sessions start in an empty folder; those of a page in one with `demo`, which `vfs demo
+--keep demo` leaves. VFS_WRITE_DOCS=1 puts what the sessions print, and what is generated of the
+formats, into the pages instead of comparing.
 """
 
 from __future__ import annotations
@@ -90,9 +92,21 @@ class Shell:
         self.folder.mkdir()
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
-        environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "PATH": f"{bin_}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
+        environment = {
+            **os.environ,
+            "XDG_RUNTIME_DIR": str(runtime),
+            "PATH": f"{bin_}:{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+            "COLUMNS": "80",
+        }
         self.process = subprocess.Popen(
-            ["bash"], cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ["bash"],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def type(self, text: str) -> str:
@@ -183,7 +197,9 @@ def compare(page: Path, made: str, text: str) -> None:
 @pytest.mark.parametrize("name", WITH_SESSIONS)
 def test_sessions_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
     text = PAGES[name].read_text()
-    if re.search(r"vfs.mount", "".join(typed for _, typed in SESSION.findall(text))) and not os.path.exists("/dev/fuse"):
+    if re.search(r"vfs.mount", "".join(typed for _, typed in SESSION.findall(text))) and not os.path.exists(
+        "/dev/fuse"
+    ):
         pytest.skip("no /dev/fuse")
     reader = Reader(tmp_path)
     if name != "README":
@@ -198,7 +214,9 @@ def test_sessions_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
 
 def test_all_code_of_pages_is_run() -> None:
     """But for a package that tests/conformance/test_outside.py installs, and what other languages' sections show."""
-    assert {"README", "commands", "folders", "formats", "how-it-works", "mount", "recipes", "security"} <= {*WITH_SESSIONS}
+    assert {"README", "commands", "folders", "formats", "how-it-works", "mount", "recipes", "security"} <= {
+        *WITH_SESSIONS
+    }
     for name in {*PAGES} - {"adding-a-format"}:
         text = PAGES[name].read_text()
         assert len(re.findall(r"^```(?:console|python)$", text, re.M)) == len(SESSION.findall(text)), name
@@ -206,12 +224,21 @@ def test_all_code_of_pages_is_run() -> None:
 
 def format_row(one: Format) -> str:
     name = f"[{one.name}]({one.url})" if one.url else one.name
-    return f"| {name} | {' '.join(f'`{e}`' for e in one.extensions)} | {one.summary} | {', '.join(f'`{o}`' for o in one.options)} |"
+    return (
+        f"| {name} | {' '.join(f'`{e}`' for e in one.extensions)} | {one.summary} |"
+        f" {', '.join(f'`{o}`' for o in one.options)} |"
+    )
 
 
 def test_table_of_formats_is_current() -> None:
     text = README.read_text()
-    table = "\n".join(["| format | files | what | options (`-o KEY=VALUE`) |", "|---|---|---|---|", *map(format_row, formats().values())])
+    table = "\n".join(
+        [
+            "| format | files | what | options (`-o KEY=VALUE`) |",
+            "|---|---|---|---|",
+            *map(format_row, formats().values()),
+        ]
+    )
     made = TABLE.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
     assert made.count(table) == 1, "the marks of the table are gone"
     compare(README, made, text)
@@ -219,12 +246,19 @@ def test_table_of_formats_is_current() -> None:
 
 def format_section(one: Format) -> str:
     """What the page says of each format: what it is, its files, where it is specified, a row for each option."""
-    made = f"### {one.name}\n\n{one.summary[0].upper()}{one.summary[1:]}.\n\nFiles: {' '.join(f'`{e}`' for e in one.extensions)}"
+    made = (
+        f"### {one.name}\n\n{one.summary[0].upper()}{one.summary[1:]}.\n\nFiles:"
+        f" {' '.join(f'`{e}`' for e in one.extensions)}"
+    )
     made += f". See <{one.url}>.\n\n" if one.url else ".\n\n"
     if one.options:
         made += "| option | takes | default | |\n|---|---|---|---|\n"
     for name, parameter in one.options.items():
-        default = "" if parameter.default is None else f"`{str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default}`"
+        default = (
+            ""
+            if parameter.default is None
+            else f"`{str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default}`"
+        )
         assert one.help(name), f"{one.name} says nothing of its option {name}"
         made += f"| `-o {name}=…` | {named(parameter.annotation)} | {default} | {one.help(name)} |\n"
     return made + "\n" * bool(one.options)
@@ -233,7 +267,11 @@ def format_section(one: Format) -> str:
 def test_page_of_formats_has_every_format_and_option() -> None:
     text = PAGES["formats"].read_text()
     assert [name for name, _, _ in SECTION.findall(text)] == list(formats())
-    compare(PAGES["formats"], SECTION.sub(lambda found: f"{found[1]}{found[2]}{format_section(formats()[found[1]])}", text), text)
+    compare(
+        PAGES["formats"],
+        SECTION.sub(lambda found: f"{found[1]}{found[2]}{format_section(formats()[found[1]])}", text),
+        text,
+    )
 
 
 def test_every_command_and_option_is_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,12 +301,17 @@ def test_readme_is_short_and_begins_with_commands_and_sessions() -> None:
 
 def anchors(text: str) -> set[str]:
     """What `#…` of a link may name: the headings, as GitHub spells them."""
-    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in re.findall(r"^#+ (.*)", text, re.M)}
+    return {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)", text, re.M)
+    }
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
-    links = [link.partition("#")[::2] for link in re.findall(r"\]\(([^)]+)\)", PAGES[name].read_text()) if "://" not in link]
+    links = [
+        link.partition("#")[::2] for link in re.findall(r"\]\(([^)]+)\)", PAGES[name].read_text()) if "://" not in link
+    ]
     for path, anchor in links:
         page = PAGES[name].parent / path if path else PAGES[name]
         assert page.exists(), path
@@ -297,7 +340,9 @@ def test_docs_on_a_terminal_are_laid_out(monkeypatch: pytest.MonkeyPatch, capsys
     assert "|---|" not in out
 
 
-@pytest.mark.parametrize(("topic", "said"), [("mont", "did you mean mount?"), ("zzz", "there are adding-a-format, changes, ")])
+@pytest.mark.parametrize(
+    ("topic", "said"), [("mont", "did you mean mount?"), ("zzz", "there are adding-a-format, changes, ")]
+)
 def test_docs_of_a_wrong_topic_is_one_line(topic: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["docs", topic]) == 2
     out, err = capsys.readouterr()
@@ -337,7 +382,14 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
 
     def verified(text: str) -> tuple[int, str]:
         (tmp_path / "scan.service").write_text(text)
-        command = ["systemd-analyze", "verify", "--user", "--man=no", "--recursive-errors=no", str(tmp_path / "scan.service")]
+        command = [
+            "systemd-analyze",
+            "verify",
+            "--user",
+            "--man=no",
+            "--recursive-errors=no",
+            str(tmp_path / "scan.service"),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
         return done.returncode, done.stderr
 
@@ -349,7 +401,9 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="no /dev/fuse")
 def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
-    """As systemd would do it, which is not running where tests run: the line itself, READY=1, SIGTERM to the main process."""
+    """As systemd would do it, which is not running where tests run: the line itself, READY=1,
+    SIGTERM to the main process.
+    """
     (tmp_path / "data").mkdir()
     (tmp_path / "mnt").mkdir()
     (tmp_path / "runtime").mkdir(mode=0o700)
@@ -357,7 +411,9 @@ def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
     program = tmp_path / ".local/bin/vfs"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m vfs "$@"\n')
     program.chmod(0o755)
-    write_mib(tmp_path / "data", np.arange(2 * 6 * 64, dtype=np.uint16).reshape(12, 8, 8), frames_per_file=5, scan=(2, 6))
+    write_mib(
+        tmp_path / "data", np.arange(2 * 6 * 64, dtype=np.uint16).reshape(12, 8, 8), frames_per_file=5, scan=(2, 6)
+    )
     settings = dict(line.split("=", 1) for line in unit().splitlines() if "=" in line)
     assert settings["Type"] == "notify"
     assert settings["KillMode"] == "mixed"
@@ -365,8 +421,14 @@ def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + str(tmp_path / "notify"))
         manager.settimeout(60)
-        environment = {**os.environ, "NOTIFY_SOCKET": "@" + str(tmp_path / "notify"), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
-        with subprocess.Popen(command, env=environment, cwd="/", stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as service:
+        environment = {
+            **os.environ,
+            "NOTIFY_SOCKET": "@" + str(tmp_path / "notify"),
+            "XDG_RUNTIME_DIR": str(tmp_path / "runtime"),
+        }
+        with subprocess.Popen(
+            command, env=environment, cwd="/", stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        ) as service:
             try:
                 assert manager.recv(1000) == b"READY=1"
                 assert manager.recv(1000).startswith(b"STATUS=0 B in 0 reads")

@@ -97,7 +97,9 @@ LOST = Absence("scan.npy: 2 files are missing", counts={"files_missing": 2}, fil
 def test_what_would_be_wrong_is_an_error_that_names_the_option(short: Any) -> None:
     path = short(LOST, CUT)
     for opens in (vfs.open, vfs.open_group):
-        with pytest.raises(TruncatedSourceError, match=r"^scan.npy: cut; allow_incomplete=True \(--allow-incomplete\) drops the rest$"):
+        with pytest.raises(
+            TruncatedSourceError, match=r"^scan.npy: cut; allow_incomplete=True \(--allow-incomplete\) drops the rest$"
+        ):
             opens(path)
         with pytest.warns(vfs.IncompleteWarning, match=r"^scan.npy: 2 files are missing; scan.npy: cut$") as given:
             opens(path, allow_incomplete=True)
@@ -149,5 +151,7 @@ def test_the_commands_say_it_in_a_line(stack: Path, tmp_path: Path) -> None:
 def test_what_a_correction_image_lacks_is_said(short: Any, tmp_path: Path) -> None:
     dark = short(LOST)
     for opens in (vfs.open, vfs.open_group):
-        with pytest.warns(vfs.IncompleteWarning, match=r"^scan.npy: 2 files are missing; scan.npy: 2 files are missing$"):
+        with pytest.warns(
+            vfs.IncompleteWarning, match=r"^scan.npy: 2 files are missing; scan.npy: 2 files are missing$"
+        ):
             opens(dark, dark=dark)

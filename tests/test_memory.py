@@ -31,11 +31,28 @@ def opened(folder: Path, kind: str, frames: int, **options: Any) -> vfs.VirtualA
     values = np.random.default_rng(0).integers(0, 50, (frames, 64, 64)).astype("<u2")
     if kind == "raw":
         (path,) = write_raw(folder, values)
-        return vfs.open(path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), cache=ChunkCache(LIMIT), backend="buffered", **options)
+        return vfs.open(
+            path,
+            format="raw",
+            stored_dtype="<u2",
+            sig_shape=(64, 64),
+            cache=ChunkCache(LIMIT),
+            backend="buffered",
+            **options,
+        )
     data, blocks = b"", []
     for n in range(0, frames, 8):
         part = zlib.compress(values[n : n + 8].tobytes(), 1)
-        blocks.append({"file": 0, "offset": len(data), "origin": [n, 0, 0], "shape": [8, 64, 64], "codec": {"id": "zlib"}, "nbytes": len(part)})
+        blocks.append(
+            {
+                "file": 0,
+                "offset": len(data),
+                "origin": [n, 0, 0],
+                "shape": [8, 64, 64],
+                "codec": {"id": "zlib"},
+                "nbytes": len(part),
+            }
+        )
         data += part
     (folder / "blocks.bin").write_bytes(data)
     document = {"vfs": 1, "dtype": "<u2", "shape": [frames, 64, 64], "files": ["blocks.bin"], "blocks": blocks}
@@ -78,9 +95,16 @@ def peak(act: Callable[[vfs.VirtualArray], None], array: vfs.VirtualArray) -> in
 @pytest.mark.parametrize("act", [tiles, chunks, frames, through_zarr])
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [("raw", {"chunks": "128KiB"}), ("raw", {"chunks": "8KiB", "dtype": "f4"}), ("raw", {"chunks": (-1, 2, 2)}), ("blocks", {"chunks": (8, -1, -1)})],
+    [
+        ("raw", {"chunks": "128KiB"}),
+        ("raw", {"chunks": "8KiB", "dtype": "f4"}),
+        ("raw", {"chunks": (-1, 2, 2)}),
+        ("blocks", {"chunks": (8, -1, -1)}),
+    ],
 )
-def test_memory_is_flat_over_ten_times_the_cache(tmp_path: Path, kind: str, options: dict[str, Any], act: Callable[[vfs.VirtualArray], None]) -> None:
+def test_memory_is_flat_over_ten_times_the_cache(
+    tmp_path: Path, kind: str, options: dict[str, Any], act: Callable[[vfs.VirtualArray], None]
+) -> None:
     act(opened(tmp_path / "warm", kind, 16, **options))  # what is made once
     few, many = (opened(tmp_path / str(times), kind, times * LIMIT // FRAME, **options) for times in (3, 10))
     assert peak(act, many) <= peak(act, few) + LIMIT // 2  # threads do not always have the same under way
@@ -118,7 +142,10 @@ def in_vain(array: vfs.VirtualArray) -> None:
 
 def by_dask(array: vfs.VirtualArray) -> None:
     dask = pytest.importorskip("dask.array")
-    assert dask.from_array(pickle.loads(pickle.dumps(array)), chunks=(16, 64, 64)).sum().compute(scheduler="synchronous") > 0
+    assert (
+        dask.from_array(pickle.loads(pickle.dumps(array)), chunks=(16, 64, 64)).sum().compute(scheduler="synchronous")
+        > 0
+    )
 
 
 USES: dict[str, Callable[[vfs.VirtualArray], object]] = {
@@ -138,7 +165,9 @@ USES: dict[str, Callable[[vfs.VirtualArray], object]] = {
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_what_is_dropped_lets_go_at_once(tmp_path: Path, use: Callable[[vfs.VirtualArray], object], backend: str) -> None:
+def test_what_is_dropped_lets_go_at_once(
+    tmp_path: Path, use: Callable[[vfs.VirtualArray], object], backend: str
+) -> None:
     """Files stayed open and mapped until the garbage collector came by: a worker of dask grew with every compute."""
     (path,) = write_raw(tmp_path, np.ones((64, 64, 64), "<u2"))
     if use is by_dask:  # it keeps what it computed last
@@ -148,7 +177,11 @@ def test_what_is_dropped_lets_go_at_once(tmp_path: Path, use: Callable[[vfs.Virt
     gc.disable()
     try:
         for _ in range(3):
-            use(vfs.open(path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), dark=np.zeros((64, 64)), backend=backend))
+            use(
+                vfs.open(
+                    path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), dark=np.zeros((64, 64)), backend=backend
+                )
+            )
         for _ in range(200):  # zarr reads in a thread of its own, which may not have let go yet
             if left_open(tmp_path) == before:
                 break

@@ -30,10 +30,13 @@ LEVELS, FUNCTIONS = 8, 20
 HOME = str(Path(vfs.__file__).parent) + os.sep
 
 
-def profiled(act: Callable[[], Any], before: Callable[[], Any] = lambda: None, threads: bool = False) -> tuple[int, list[str]]:
+def profiled(
+    act: Callable[[], Any], before: Callable[[], Any] = lambda: None, threads: bool = False
+) -> tuple[int, list[str]]:
     """Runs something, and says how deep our own Python functions were nested and which they were (a call each).
 
-    It runs twice, each time after `before`; what is said is of the second time. `threads`: also of those that it starts to do the work for it.
+    It runs twice, each time after `before`; what is said is of the second time. `threads`: also of
+    those that it starts to do the work for it.
     """
     nested, deepest, called = threading.local(), 0, []
 
@@ -68,7 +71,13 @@ def arrays(folder: Path) -> dict[str, vfs.VirtualArray]:
     values = np.random.default_rng(0).integers(0, 60_000, (64, 32, 32)).astype("<u2")
     mapped = write_npy(folder, values)
     swapped = write_raw(folder, values.astype(">u2"), frame_header=64, files=16)
-    options: dict[str, Any] = {"format": "raw", "stored_dtype": ">u2", "sig_shape": (32, 32), "frame_header": 64, "chunks": (8, 32, 32)}
+    options: dict[str, Any] = {
+        "format": "raw",
+        "stored_dtype": ">u2",
+        "sig_shape": (32, 32),
+        "frame_header": 64,
+        "chunks": (8, 32, 32),
+    }
     return {
         "view": vfs.open(mapped, chunks=(8, 32, 32)),
         "copied": vfs.open(mapped, chunks=(8, 32, 32), backend="buffered"),
@@ -105,7 +114,14 @@ def compressed(folder: Path) -> vfs.VirtualArray:
         blocks.append({"file": 0, "offset": len(data), "nbytes": len(block), "origin": [n, 0, 0], "shape": [8, 32, 32]})
         data += block
     (folder / "z.bin").write_bytes(data)
-    document = {"vfs": 1, "dtype": "<u2", "shape": [64, 32, 32], "files": ["z.bin"], "blocks": blocks, "codec": {"id": "zlib"}}
+    document = {
+        "vfs": 1,
+        "dtype": "<u2",
+        "shape": [64, 32, 32],
+        "files": ["z.bin"],
+        "blocks": blocks,
+        "codec": {"id": "zlib"},
+    }
     (folder / "z.vfs.json").write_text(json.dumps(document))
     return vfs.open(folder / "z.vfs.json", chunks=(8, 32, 32), backend="buffered")
 
@@ -120,8 +136,9 @@ WAYS = {
     "mount, .npy": ((8, 24), (10, 27)),
     "mount, part of a .npy": ((8, 23), (10, 27)),
 }
-"""Most levels and functions of the way of a chunk that is not in the cache, through each adapter: of elements that are copied, swapped or converted by
-kernels, and of compressed blocks, whose codec and cache are on the way. As many as there are: nothing gets longer unnoticed."""
+"""Most levels and functions of the way of a chunk that is not in the cache, through each adapter:
+of elements that are copied, swapped or converted by kernels, and of compressed blocks, whose codec
+and cache are on the way. As many as there are: nothing gets longer unnoticed."""
 
 
 def ways(array: vfs.VirtualArray) -> dict[str, Callable[[], Any]]:
@@ -135,7 +152,10 @@ def ways(array: vfs.VirtualArray) -> dict[str, Callable[[], Any]]:
         return lambda: direct.read(path, info, size, offset)
 
     zarred = zarr.open_array(store, path="data", mode="r").async_array
-    chunk, npy = (next(name for name in folder.faces if name.endswith(ending) and ".v2" not in name) for ending in (".zarr", ".npy"))
+    chunk, npy = (
+        next(name for name in folder.faces if name.endswith(ending) and ".v2" not in name)
+        for ending in (".zarr", ".npy")
+    )
     return {
         "array[n]": lambda: array[9],
         "store": lambda: store.get_sync(key),
@@ -154,7 +174,8 @@ def test_the_way_of_a_chunk_through_every_adapter(tmp_path: Path, kind: str, way
     array = compressed(tmp_path) if kind == "compressed" else arrays(tmp_path)[kind]
     act = ways(array)[way]
     levels, called = profiled(act, array.cache.clear, threads=way == "zarr")
-    by_kernels_alone = way.startswith("mount") and kind in ("copied", "read")  # what is decoded as fast as it is copied never comes to the interpreter
+    # What is decoded as fast as it is copied never comes to the interpreter
+    by_kernels_alone = way.startswith("mount") and kind in ("copied", "read")
     assert (not called) == by_kernels_alone, called
     most_levels, most_functions = WAYS[way][kind == "compressed"]
     assert levels <= most_levels, called
@@ -178,7 +199,15 @@ def test_no_call_more_for_a_larger_set(tmp_path: Path) -> None:
         folder.mkdir()
         paths = write_raw(folder, np.zeros((files, 4, 4), "<u2"), files=files)
         array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(4, 4))
-        calls.append([len(profiled(act)[1]) for act in (lambda array=array: array[3], lambda array=array: array.group.tree.zarr(3).node("data/c/0/0/0"))])
+        calls.append(
+            [
+                len(profiled(act)[1])
+                for act in (
+                    lambda array=array: array[3],
+                    lambda array=array: array.group.tree.zarr(3).node("data/c/0/0/0"),
+                )
+            ]
+        )
     assert calls[0] == calls[1]
 
 
@@ -190,7 +219,9 @@ def test_reading_starts_no_threads(tmp_path: Path) -> None:
 
 
 def test_opening_makes_few_calls(tmp_path: Path) -> None:
-    """What a set of one file costs to open: as many calls of ours as were counted, and some more. Arrays that nobody looks at are not made."""
+    """What a set of one file costs to open: as many calls of ours as were counted, and some more.
+    Arrays that nobody looks at are not made.
+    """
     frames = np.zeros((6, 16, 16), "<u2")
     (raw,) = write_raw(tmp_path, frames)
     mib, npy = write_mib(tmp_path, frames, scan=(2, 3)), write_npy(tmp_path, frames)

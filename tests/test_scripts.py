@@ -1,4 +1,6 @@
-"""scripts/run and scripts/test as they behave around an environment that takes no time: Python, pip and apt are stand-ins."""
+"""scripts/run and scripts/test as they behave around an environment that takes no time: Python, pip
+and apt are stand-ins.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ case "$*" in
 esac
 """
 OLD = "#!/bin/sh\nexit 1\n"
-LAME = '#!/bin/sh\n[ -e "$LOG.apt" ] && exec GOOD "$@"\ncase "$*" in *ensurepip*) echo 3.11; exit 3;; *) exec REAL "$@";; esac\n'
+LAME = (
+    '#!/bin/sh\n[ -e "$LOG.apt" ] && exec GOOD "$@"\ncase "$*" in *ensurepip*) echo 3.11; exit 3;; *) exec REAL "$@";;'
+    " esac\n"
+)
 
 
 class Checkout:
@@ -82,12 +87,23 @@ class Checkout:
         path.chmod(0o755)
         return path
 
-    def start(self, script: str | Path, *arguments: str, cwd: Path | str = "/", **variables: str) -> subprocess.Popen[str]:
+    def start(
+        self, script: str | Path, *arguments: str, cwd: Path | str = "/", **variables: str
+    ) -> subprocess.Popen[str]:
         script = self.root / "scripts" / script if isinstance(script, str) else script
         environment = {"PATH": str(self.tools), "HOME": str(self.root.parent), "LOG": str(self.log), **variables}
-        return subprocess.Popen(["sh", str(script), *arguments], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            ["sh", str(script), *arguments],
+            cwd=cwd,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
-    def call(self, script: str | Path, *arguments: str, cwd: Path | str = "/", **variables: str) -> tuple[int, str, str]:
+    def call(
+        self, script: str | Path, *arguments: str, cwd: Path | str = "/", **variables: str
+    ) -> tuple[int, str, str]:
         with self.start(script, *arguments, cwd=cwd, **variables) as process:
             out, err = process.communicate(timeout=60)
         return process.returncode, out, err
@@ -121,7 +137,10 @@ def test_run_without_arguments_is_the_demo(checkout: Checkout) -> None:
 def test_run_through_a_link_from_anywhere(checkout: Checkout, tmp_path: Path) -> None:
     link = tmp_path / "my vfs"
     link.symlink_to(checkout.root / "scripts" / "run")
-    assert checkout.call(link, "formats", cwd=tmp_path, CDPATH=str(tmp_path))[:2] == (0, f"vfs in {tmp_path}: formats\n")
+    assert checkout.call(link, "formats", cwd=tmp_path, CDPATH=str(tmp_path))[:2] == (
+        0,
+        f"vfs in {tmp_path}: formats\n",
+    )
     relative = tmp_path / "second"
     relative.symlink_to("my vfs")
     assert checkout.call(relative, "formats")[0] == 0
@@ -143,7 +162,13 @@ def test_compiled_kernels_older_than_any_kernel_are_forgotten(checkout: Checkout
     kernels = checkout.root / "vfs" / "kernels"
     cache = kernels / "__pycache__"
     cache.mkdir(parents=True)
-    times = {kernels / "inner.py": 200, kernels / "outer.py": 100, cache / "outer.f-1.nbi": 150, cache / "outer.f-1.1.nbc": 150, cache / "outer.g-1.nbi": 250}
+    times = {
+        kernels / "inner.py": 200,
+        kernels / "outer.py": 100,
+        cache / "outer.f-1.nbi": 150,
+        cache / "outer.f-1.1.nbc": 150,
+        cache / "outer.g-1.nbi": 250,
+    }
     below = kernels / "fuse" / "__pycache__" / "calls.f-1.nbi"
     below.parent.mkdir(parents=True)
     times |= {cache / "outer.pyc": 150, below: 150}
@@ -227,7 +252,10 @@ def test_root_on_debian_installs_venv(tmp_path: Path) -> None:
     assert (tmp_path / "log.apt").read_text().splitlines()[-1].endswith("python3.11-venv")
 
 
-@pytest.mark.parametrize(("choice", "status"), [("{tools}/python3", 0), ("python3", 0), ("{major}.{minor}", 0), ("3.99", 1), ("no-such-python", 1)])
+@pytest.mark.parametrize(
+    ("choice", "status"),
+    [("{tools}/python3", 0), ("python3", 0), ("{major}.{minor}", 0), ("3.99", 1), ("no-such-python", 1)],
+)
 def test_the_python_can_be_chosen(checkout: Checkout, choice: str, status: int) -> None:
     text = choice.format(tools=checkout.tools, major=sys.version_info[0], minor=sys.version_info[1])
     got, _, err = checkout.call("run", VFS_PYTHON=text)
@@ -254,12 +282,17 @@ def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -
 
 def test_clients_have_an_environment_of_their_own_and_are_all_that_runs(checkout: Checkout) -> None:
     status, out, _ = checkout.call("test", "--clients", "-k", "a b")
-    assert (status, out) == (0, f"clients of .venv-clients\npytest in {checkout.root}: -m pytest -n 2 tests/clients -k a b\n")
+    assert (status, out) == (
+        0,
+        f"clients of .venv-clients\npytest in {checkout.root}: -m pytest -n 2 tests/clients -k a b\n",
+    )
     assert checkout.did == ["venv", "install .[dev]", "clients into .venv-clients"]
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for options in (("--clients", "--python", version), ("--python", version, "--clients")):
         assert checkout.call("test", *options)[1].startswith(f"clients of .venv-clients-{version}\n")
-    assert checkout.call("test", "-k", "--clients")[1] == f"pytest in {checkout.root}: -m pytest -n 2 -k --clients\n", "an argument of pytest"
+    assert checkout.call("test", "-k", "--clients")[1] == f"pytest in {checkout.root}: -m pytest -n 2 -k --clients\n", (
+        "an argument of pytest"
+    )
 
 
 def test_test_ends_as_pytest_ends(checkout: Checkout) -> None:

@@ -27,13 +27,17 @@ print(json.dumps(sorted(f"{function.__module__}.{function.__qualname__}" for fun
 def ran(code: str, *arguments: str, **environment: str) -> object:
     """What a fresh process prints as JSON."""
     env = os.environ | {"PYTHONPATH": str(Path(vfs.__file__).parents[1])} | environment
-    done = subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_a_first_frame_compiles_what_plans_it_and_nothing_of_numba(tmp_path: Path) -> None:
-    """Each once: another specialisation, an array made or sliced in a kernel, or `min` costs a fifth of a second; and no kernel for one range."""
+    """Each once: another specialisation, an array made or sliced in a kernel, or `min` costs a
+    fifth of a second; and no kernel for one range.
+    """
     path = tmp_path / "scan.raw"
     np.zeros((8, 16, 16), "<u2").tofile(path)
     planning = [
@@ -60,9 +64,14 @@ def test_listing_and_ending_mounts_needs_no_compiler() -> None:
 
 
 def test_who_starts_a_server_loads_no_callbacks_for_it(tmp_path: Path) -> None:
-    """The process of `vfs mount --background` and of `vfs.mount()`: native callbacks are loaded from disk as they are imported, for the server only."""
+    """The process of `vfs mount --background` and of `vfs.mount()`: native callbacks are loaded
+    from disk as they are imported, for the server only.
+    """
     np.save(tmp_path / "scan.npy", np.zeros((2, 3), "u1"))
-    code = "import json, sys, vfs, vfs.fuse; vfs.open(sys.argv[1]); print(json.dumps([name for name in sys.modules if name.startswith('vfs.fuse.')]))"
+    code = (
+        "import json, sys, vfs, vfs.fuse; vfs.open(sys.argv[1]); print(json.dumps([name for name in sys.modules if"
+        " name.startswith('vfs.fuse.')]))"
+    )
     loaded = ran(code, str(tmp_path / "scan.npy"))
     assert isinstance(loaded, list)
     assert not {"vfs.fuse.server", "vfs.fuse.view", "vfs.fuse.fast"} & set(loaded)

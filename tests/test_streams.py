@@ -32,7 +32,11 @@ def small(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_is_closed_leads_nowhere(tmp_path: Path, closed: str) -> None:
     done = shell(f"vfs --version {closed}", tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "" if ">&-" in closed.split() else f"{vfs.__version__}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "" if ">&-" in closed.split() else f"{vfs.__version__}\n",
+        "",
+    )
     done = shell(f"vfs unmount none {closed}", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == ("" if "2>&-" in closed else f"vfs: {tmp_path}/none: nothing is mounted there\n")
@@ -61,7 +65,11 @@ def test_a_current_folder_that_is_gone_is_said(small: Path) -> None:
     gone.mkdir()
     for command in ("info ../small.npy", "unmount mnt"):
         done = shell(f"rmdir {gone}; vfs {command}; status=$?; mkdir {gone}; exit $status", gone)
-        assert (done.returncode, done.stdout, done.stderr) == (2, "", "vfs: the current folder is not there any more; change into one that is\n"), command
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            "vfs: the current folder is not there any more; change into one that is\n",
+        ), command
 
 
 def test_numba_that_does_not_compile_is_said(small: Path) -> None:

@@ -39,11 +39,15 @@ def options_of(function: Any) -> dict[str, inspect.Parameter]:
 
 
 @pytest.mark.parametrize(
-    ("function", "kind"), [(vfs.open, OpenHere), (vfs.open_group, OpenHere), (vfs.mount, MountOptions)], ids=["open", "open_group", "mount"]
+    ("function", "kind"),
+    [(vfs.open, OpenHere), (vfs.open_group, OpenHere), (vfs.mount, MountOptions)],
+    ids=["open", "open_group", "mount"],
 )
 def test_a_way_in_takes_the_fields_of_its_options(function: Any, kind: type[OpenOptions]) -> None:
     taken = options_of(function)
-    assert {name: (p.default, p.annotation) for name, p in taken.items()} == {each.name: (each.default, each.type) for each in fields(kind)}
+    assert {name: (p.default, p.annotation) for name, p in taken.items()} == {
+        each.name: (each.default, each.type) for each in fields(kind)
+    }
     assert inspect.signature(function).parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
     text = " ".join((inspect.getdoc(function) or "").split())
     for name, option in known(kind).items():
@@ -53,14 +57,23 @@ def test_a_way_in_takes_the_fields_of_its_options(function: Any, kind: type[Open
 
 def test_the_contract_of_open() -> None:
     """Section 1 of the design: names and defaults that users may rely on."""
-    promised = dict.fromkeys(("format", "array", "nav_shape", "roi", "dtype", "dark", "gain", "dead")) | {"sync_offset": 0, "chunks": "auto", "backend": "auto"}
+    promised = dict.fromkeys(("format", "array", "nav_shape", "roi", "dtype", "dark", "gain", "dead")) | {
+        "sync_offset": 0,
+        "chunks": "auto",
+        "backend": "auto",
+    }
     for function in (vfs.open, vfs.open_group, vfs.mount):
         taken = options_of(function)
         assert {name: taken[name].default for name in promised} == promised
 
 
-@pytest.mark.parametrize(("command", "kind"), [("info", OpenOptions), ("export", OpenOptions), ("look", OpenOptions), ("mount", MountOptions)])
-def test_a_command_has_a_flag_for_every_option(command: str, kind: type[OpenOptions], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [("info", OpenOptions), ("export", OpenOptions), ("look", OpenOptions), ("mount", MountOptions)],
+)
+def test_a_command_has_a_flag_for_every_option(
+    command: str, kind: type[OpenOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for name, option in known(kind).items():
@@ -79,8 +92,22 @@ def test_options_are_pickled_as_what_is_said() -> None:
 
 def test_a_description_keeps_every_option_that_it_may_say(tmp_path: Path) -> None:
     path = write_npy(tmp_path, np.arange(240, dtype="u2").reshape(12, 4, 5))
-    values = {"array": "data", "sync_offset": 1, "roi": [0, 1], "dtype": "<f4", "dark": np.ones((4, 5)), "gain": np.ones((4, 5)), "dead": [[0, 1]]}
-    values |= {"nav_shape": (3, 4), "chunks": "frames", "backend": "buffered", "accept_changes": True, "allow_incomplete": True}
+    values = {
+        "array": "data",
+        "sync_offset": 1,
+        "roi": [0, 1],
+        "dtype": "<f4",
+        "dark": np.ones((4, 5)),
+        "gain": np.ones((4, 5)),
+        "dead": [[0, 1]],
+    }
+    values |= {
+        "nav_shape": (3, 4),
+        "chunks": "frames",
+        "backend": "buffered",
+        "accept_changes": True,
+        "allow_incomplete": True,
+    }
     options = {name: option for name, option in known(OpenOptions).items() if option.about.saved != "never"}
     for name, option in options.items():  # what is not named above takes a value of its type
         values.setdefault(name, {bool: True, int: 1, float: 1.5, str: "text"}.get(kinds(option.annotation)[0]))
@@ -99,7 +126,25 @@ class Odd:
         return "a\nb" * 1000
 
 
-ODD: list[Any] = [5, 1.5, "x", "", b"x", Odd(), [None], {"a": 1}, np.zeros((2, 2)), Path("x"), float("nan"), [1, [2]], int, "\0", "\ud800", {1}, np.bool_(True)]
+ODD: list[Any] = [
+    5,
+    1.5,
+    "x",
+    "",
+    b"x",
+    Odd(),
+    [None],
+    {"a": 1},
+    np.zeros((2, 2)),
+    Path("x"),
+    float("nan"),
+    [1, [2]],
+    int,
+    "\0",
+    "\ud800",
+    {1},
+    np.bool_(True),
+]
 
 
 def refusal(call: Callable[[], object]) -> str:
@@ -119,7 +164,10 @@ def test_values_of_wrong_types_are_option_errors_in_one_line(tmp_path: Path, val
     calls = [
         *((name, lambda name=name: vfs.open(path, **{name: value})) for name in options_of(vfs.open)),
         *((name, lambda name=name: vfs.open(raw, **{**said, name: value})) for name in formats()["raw"].options),
-        *((name, lambda name=name: vfs.mount(path, tmp_path / "gone", **{name: value})) for name in options_of(vfs.mount)),
+        *(
+            (name, lambda name=name: vfs.mount(path, tmp_path / "gone", **{name: value}))
+            for name in options_of(vfs.mount)
+        ),
         ("paths", lambda: vfs.open(value)),
         ("paths", lambda: vfs.open([path, value])),
         ("paths", lambda: vfs.mount(value, tmp_path / "gone")),
@@ -173,5 +221,7 @@ def test_what_is_said_of_a_wrong_type(tmp_path: Path) -> None:
     ):
         with pytest.raises(vfs.OptionError, match=f"^{re.escape(message)}$"):
             vfs.open(path, **options)
-    with pytest.raises(vfs.OptionError, match=r"^None: expected the name of a file, several of them in a list, or a glob$"):
+    with pytest.raises(
+        vfs.OptionError, match=r"^None: expected the name of a file, several of them in a list, or a glob$"
+    ):
         vfs.open(None)  # type: ignore[arg-type]

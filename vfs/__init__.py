@@ -54,7 +54,9 @@ __all__ = [
     "open_group",
 ]
 
-_HOMES = {"Region": "vfs.model.region"} | dict.fromkeys(("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api")
+_HOMES = {"Region": "vfs.model.region"} | dict.fromkeys(
+    ("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api"
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -65,4 +67,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted((*__all__, "__doc__", "__version__"))  # not what this module needs itself, nor the modules that happen to be loaded
+    # Not what this module needs itself, nor the modules that happen to be loaded
+    return sorted((*__all__, "__doc__", "__version__"))

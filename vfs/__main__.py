@@ -1,4 +1,6 @@
-"""`vfs` as a program, also `python -m vfs`: until a command runs, Ctrl-C ends it at once, without a traceback of what was being imported."""
+"""`vfs` as a program, also `python -m vfs`: until a command runs, Ctrl-C ends it at once, without a
+traceback of what was being imported.
+"""
 
 import signal
 import sys

@@ -4,7 +4,8 @@ Options, formats, backends and the hierarchy are put together here. What does th
 
 - `vfs.hierarchy.opening`: from files and options to arrays that can be read;
 - `vfs.folder_tree.plans`: what a mount is to show;
-- `vfs.model.signatures`: puts the options, which are fields of `vfs.model.open_options.OpenOptions`, into the signatures here.
+- `vfs.model.signatures`: puts the options, which are fields of
+  `vfs.model.open_options.OpenOptions`, into the signatures here.
 """
 
 from __future__ import annotations

@@ -57,7 +57,10 @@ class Boundary:
                 handles[folder] = fd
             elif fd >= 0:
                 os.close(fd)
-        made = cls(tuple(dict.fromkeys(folders.values())), tuple(os.path.realpath(name) for name in names if os.path.islink(name)))
+        made = cls(
+            tuple(dict.fromkeys(folders.values())),
+            tuple(os.path.realpath(name) for name in names if os.path.islink(name)),
+        )
         made._known.update(dict.fromkeys(folders, True))
         return made
 
@@ -111,13 +114,20 @@ class Boundary:
 
     def _outside(self, path: str, real: str) -> OutsideError:
         leads = f"leads to {real}, " if real != os.path.abspath(path) else "lies "
-        return OutsideError(f"{path}: {leads}outside of {', '.join(self.folders[:3])}, the folder of the set; {ALLOW} reads it nevertheless")
+        return OutsideError(
+            f"{path}: {leads}outside of {', '.join(self.folders[:3])}, the folder of the set; {ALLOW} reads it"
+            " nevertheless"
+        )
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
     """Return `os.path.abspath(path)`, five times as fast for paths that are absolute already."""
     name = os.fspath(path)
-    return name if name[:1] == "/" and name[-1:] != "/" and "/." not in name and "//" not in name else os.path.abspath(name)
+    return (
+        name
+        if name[:1] == "/" and name[-1:] != "/" and "/." not in name and "//" not in name
+        else os.path.abspath(name)
+    )
 
 
 def _open_folder(folder: str) -> tuple[int, str]:

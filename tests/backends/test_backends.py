@@ -113,7 +113,9 @@ def test_memory_answers_as_files_do() -> None:
         assert backend.span(0, 2, 5, np.empty(3, np.uint8)).tobytes() == b"234"
         with pytest.raises(TruncatedSourceError, match="memory:1: expected bytes 0 to 1, the file has 0"):
             backend.span(1, 0, 1, np.empty(3, np.uint8))
-    junk = MemoryBackend([b"0123456789"], copies=True).span(0, 0, 10, np.empty(10, np.uint8), np.array([[0, 1, 3], [0, 9, 10]]))
+    junk = MemoryBackend([b"0123456789"], copies=True).span(
+        0, 0, 10, np.empty(10, np.uint8), np.array([[0, 1, 3], [0, 9, 10]])
+    )
     assert junk.tobytes() == b"\xa512\xa5\xa5\xa5\xa5\xa5\xa59"
 
 
@@ -130,7 +132,11 @@ def test_counting_counts_what_is_read(tmp_path: Path) -> None:
     backend.span(0, 0, 90_000, memory, wanted)
     assert backend.nbytes == 20 + 300 + 100  # the gap of 100 bytes is read, the long one is not
     assert backend.lend(0, 0, 5000, lambda fd: 5 - len(os.pread(fd, 3, 0)) - len(os.pread(fd, 3, 9))) == -1
-    assert [(read.file, read.start, read.stop, read.nbytes) for read in backend.reads] == [(0, 10, 30, 20), (0, 0, 90_000, 400), (0, 0, 5000, 6)]
+    assert [(read.file, read.start, read.stop, read.nbytes) for read in backend.reads] == [
+        (0, 10, 30, 20),
+        (0, 0, 90_000, 400),
+        (0, 0, 5000, 6),
+    ]
     assert CountingBackend(MemoryBackend([b""])).lend(0, 0, 0, lambda fd: pytest.fail("there is no file")) is None
 
 
@@ -160,14 +166,20 @@ def test_some_lend_nothing(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_file_that_is_cut_between_the_look_at_it_and_the_read(tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_cut_between_the_look_at_it_and_the_read(
+    tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kernel that reads many ranges only says that something failed; what exactly is found out in Python."""
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(50_000))
     backend = BufferedBackend(Files.stat([path]))
-    monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path), ANYWHERE))  # all was well a moment ago
+    # All was well a moment ago
+    monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path), ANYWHERE))
     wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_010]]) if sparse else None
-    with pytest.raises(TruncatedSourceError, match=rf"a.bin: expected bytes {'49,990' if sparse else '0'} to 50,010, the file has 50,000"):
+    with pytest.raises(
+        TruncatedSourceError,
+        match=rf"a.bin: expected bytes {'49,990' if sparse else '0'} to 50,010, the file has 50,000",
+    ):
         backend.span(0, 0, 50_010, np.empty(50_010, np.uint8), wanted)
 
 
@@ -183,7 +195,9 @@ def test_an_interrupted_sparse_read_goes_on(tmp_path: Path, monkeypatch: pytest.
 
 
 def many_places(path: Path, gone: int) -> tuple[np.ndarray, np.ndarray, BufferedBackend]:
-    """(ranges, what is in them, backend): more ranges than one call of the system takes, and gaps too long for one; `gone` bytes cut off the file."""
+    """(ranges, what is in them, backend): more ranges than one call of the system takes, and gaps
+    too long for one; `gone` bytes cut off the file.
+    """
     content = np.random.default_rng(0).integers(0, 256, 400_000, "u1")
     starts = np.concatenate([np.arange(1200) * 20, 100_000 + np.arange(300) * 1000])
     rows = np.zeros((1500, COLUMNS), np.int64)
@@ -207,7 +221,8 @@ def test_places_in_a_file_and_a_read_that_stops_short(tmp_path: Path, monkeypatc
     out = np.zeros(15_000, np.uint8)
     backend.span(0, 0, 399_010, out, rows, 2)
     np.testing.assert_array_equal(out, expected)
-    monkeypatch.setattr("vfs.backends.buffered.read_places", lambda fd, ranges, out, width: 2)  # and where Python can read the rest after all
+    # And where Python can read the rest after all
+    monkeypatch.setattr("vfs.backends.buffered.read_places", lambda fd, ranges, out, width: 2)
     out[:] = 0
     backend.span(0, 0, 399_010, out, rows, 2)
     np.testing.assert_array_equal(out[:-20], expected[:-20])
@@ -245,7 +260,8 @@ MANY = """
     sets = []
     for name in ("mmap", "buffered"):
         for _ in range(3):  # several arrays of one set, each with its own backend
-            dataset = StoredArray("data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, ("frame", "y", "x"), 1)
+            decoder = PlainDecoder(np.dtype("<u2"))
+            dataset = StoredArray("data", files, layout, decoder, layout.shape, ("frame", "y", "x"), 1)
             sets.append(ArrayReader(dataset, make_backend(name, files)))
     twin = np.arange(n, dtype=np.uint16)[:, None, None] + np.zeros((4, 2), np.uint16)
     for array in sets:
@@ -306,7 +322,9 @@ def test_bytes_far_into_a_file(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
 @pytest.mark.parametrize("name", ["buffered", "direct"])
-def test_a_file_that_is_written_between_the_look_at_it_and_the_read(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_written_between_the_look_at_it_and_the_read(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(50_000))
     backend = make_backend(name, Files.stat([path]))
@@ -319,14 +337,20 @@ def test_a_file_that_is_written_between_the_look_at_it_and_the_read(tmp_path: Pa
 
     backend.span(0, 0, 100, np.empty(20_000, np.uint8))
     monkeypatch.setattr(os, "preadv", late)
-    with pytest.raises(SourceChangedError, match=r"a.bin: expected bytes 0 to 100, but the file was changed after it was opened"):
+    with pytest.raises(
+        SourceChangedError, match=r"a.bin: expected bytes 0 to 100, but the file was changed after it was opened"
+    ):
         backend.span(0, 0, 100, np.empty(20_000, np.uint8))
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("backend", ["mmap", "buffered", "direct"])
-def test_files_are_closed_without_a_word_while_the_interpreter_ends(tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Handles that live to the end saw modules that were gone, and a message about it was the last that a program said."""
+def test_files_are_closed_without_a_word_while_the_interpreter_ends(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Handles that live to the end saw modules that were gone, and a message about it was the last
+    that a program said.
+    """
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(8192))
     made = make_backend(backend, Files.stat([path]))
@@ -341,7 +365,9 @@ def test_files_are_closed_without_a_word_while_the_interpreter_ends(tmp_path: Pa
 
 
 def test_the_kernel_is_told_of_what_it_cannot_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run of pages far from the last one: neither what is read in order, nor single pages, nor most of a large file for a view of it."""
+    """A run of pages far from the last one: neither what is read in order, nor single pages, nor
+    most of a large file for a view of it.
+    """
     path = tmp_path / "a.bin"
     path.write_bytes(os.urandom(64 << 10) * 512)
     content = path.read_bytes()
@@ -440,7 +466,11 @@ def test_direct_reads_the_blocks_around_what_is_wanted(tmp_path: Path) -> None:
     frames.tofile(tmp_path / "a.raw")
     array = vfs.open(tmp_path / "a.raw", format="raw", stored_dtype="<u2", sig_shape=(256, 256), backend="direct")
     assert np.array_equal(array[:, 3, 4], frames[:, 3, 4])
-    for key, most in (((slice(None), 100, 100), 60 * 8192), ((slice(None), slice(100, 102)), 60 * 8192), ((slice(None, None, 2), 255, 255), 30 * 8192)):
+    for key, most in (
+        ((slice(None), 100, 100), 60 * 8192),
+        ((slice(None), slice(100, 102)), 60 * 8192),
+        ((slice(None, None, 2), 255, 255), 30 * 8192),
+    ):
         before = bytes_read()
         assert np.array_equal(array[key], frames[key])
         assert bytes_read() - before < most + 4096  # and what looking costs
@@ -449,7 +479,9 @@ def test_direct_reads_the_blocks_around_what_is_wanted(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*direct I/O is refused:RuntimeWarning")
 @pytest.mark.parametrize("sparse", [False, True])
-def test_direct_goes_on_where_a_read_ends_within_a_block(tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_direct_goes_on_where_a_read_ends_within_a_block(
+    tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It said "expected bytes 0 to 819,200, the file has 819,200"."""
     path = tmp_path / "a.bin"
     path.write_bytes(os.urandom(819_200))
@@ -467,7 +499,10 @@ def test_direct_goes_on_where_a_read_ends_within_a_block(tmp_path: Path, sparse:
     most = 100
     opened: Any = backend.handles.get(0, 0, 1)  # type: ignore[attr-defined]
     opened.step = 4096  # also where direct I/O is refused
-    with pytest.raises(SourceError, match=r"a.bin: bytes 0 to 819,200: a direct read at byte 0 returned less than a block; try backend='buffered'"):
+    with pytest.raises(
+        SourceError,
+        match=r"a.bin: bytes 0 to 819,200: a direct read at byte 0 returned less than a block; try backend='buffered'",
+    ):
         backend.span(0, 0, 819_200, memory, np.array([[0, 0, 819_200]]) if sparse else None)
 
 
@@ -517,9 +552,14 @@ def test_overwritten_with_the_time_that_it_had(tmp_path: Path, backend: str, opt
         array[0]
 
 
-@pytest.mark.parametrize(("backend", "reads"), [("buffered", "vfs.backends.buffered.fill"), ("direct", "vfs.backends.direct.DirectBackend._fill")])
+@pytest.mark.parametrize(
+    ("backend", "reads"),
+    [("buffered", "vfs.backends.buffered.fill"), ("direct", "vfs.backends.direct.DirectBackend._fill")],
+)
 @pytest.mark.filterwarnings("ignore:.*direct I/O is refused")
-def test_a_read_is_of_one_state_of_a_file(tmp_path: Path, backend: str, reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_is_of_one_state_of_a_file(
+    tmp_path: Path, backend: str, reads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.zeros(100_000))
     array = vfs.open(path, backend=backend)

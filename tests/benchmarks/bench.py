@@ -1,10 +1,13 @@
-"""How fast vfs is, as shares of limits taken in the same run: `scripts/bench`. As a test (`test_bench.py`) the same code runs untimed.
+"""How fast vfs is, as shares of limits taken in the same run: `scripts/bench`. As a test
+(`test_bench.py`) the same code runs untimed.
 
-Every row is a ratio. A candidate and its limit take turns, and the best time of each counts: what else the machine does
-then hits both. "memcpy" is `np.copyto` of as many output bytes into warm memory. Sources are in the page cache unless a row says cold.
+Every row is a ratio. A candidate and its limit take turns, and the best time of each counts: what
+else the machine does then hits both. "memcpy" is `np.copyto` of as many output bytes into warm
+memory. Sources are in the page cache unless a row says cold.
 
-Sets are at least four times as large as the largest cache of the machine, which the first line names, and both go on through all of them; the part `cached`
-measures the same reads of sets that fit it, as people who browse make them.
+Sets are at least four times as large as the largest cache of the machine, which the first line
+names, and both go on through all of them; the part `cached` measures the same reads of sets that
+fit it, as people who browse make them.
 """
 
 from __future__ import annotations
@@ -45,12 +48,21 @@ def drop_cache(*paths: Path) -> None:
 
 
 def decoding(folder: Path, size: Size) -> Iterator[Row]:
-    """Reads of `READ` bytes, going on through a set that is larger than any cache, into warm memory, one thread; then two."""
+    """Reads of `READ` bytes, going on through a set that is larger than any cache, into warm
+    memory, one thread; then two.
+    """
     images = {"dark": frames_of(1, dtype="f4")[0], "gain": frames_of(1, dtype="f4")[0] / 4096}
     raw = yield from _reads(folder, size, size.frames, images)
     yield from _in_two(raw, size, images)
-    shape = _chunked(raw, "scan").chunks  # a share of a frame that depends on how long the set is, and so on the machine
-    yield share(f"all chunks of chunks=scan, {shape}", lambda: _pass(raw, "scan"), lambda: _pass(raw, "auto"), size, "of all of chunks=auto")
+    # A share of a frame that depends on how long the set is, and so on the machine
+    shape = _chunked(raw, "scan").chunks
+    yield share(
+        f"all chunks of chunks=scan, {shape}",
+        lambda: _pass(raw, "scan"),
+        lambda: _pass(raw, "auto"),
+        size,
+        "of all of chunks=auto",
+    )
 
 
 def decoding_in_cache(folder: Path, size: Size) -> Iterator[Row]:
@@ -59,7 +71,9 @@ def decoding_in_cache(folder: Path, size: Size) -> Iterator[Row]:
     yield from _reads(folder, size, max(1, min(FITS // FRAME, size.frames)), images, aims=False)
 
 
-def _reads(folder: Path, size: Size, n: int, images: dict[str, np.ndarray], aims: bool = True) -> Generator[Row, None, Path]:
+def _reads(
+    folder: Path, size: Size, n: int, images: dict[str, np.ndarray], aims: bool = True
+) -> Generator[Row, None, Path]:
     """Reads of sets of `n` frames. Returns the raw one."""
     u16 = frames_of(n)
     raw = folder / "plain.raw"
@@ -122,13 +136,19 @@ _DEAD = np.array([[3, 4], [100, 100]])
 def _in_two(raw: Path, size: Size, images: dict[str, np.ndarray]) -> Iterator[Row]:
     """Two threads against one, beside what two threads do for memcpy at that time.
 
-    Each thread reads its half of the set, some `READ` bytes at a time: waking it takes about as long as it takes to read a few frames.
+    Each thread reads its half of the set, some `READ` bytes at a time: waking it takes about as
+    long as it takes to read a few frames.
     """
     n, step = size.frames, max(1, READ // FRAME // 2)
     with ThreadPoolExecutor(2) as pool:
 
         def rounds(call: Callable[[slice], object], *parts: slice) -> Callable[[], object]:
-            return lambda: list(pool.map(lambda part: [call(slice(k, min(k + step, part.stop))) for k in range(part.start, part.stop, step)], parts))
+            return lambda: list(
+                pool.map(
+                    lambda part: [call(slice(k, min(k + step, part.stop))) for k in range(part.start, part.stop, step)],
+                    parts,
+                )
+            )
 
         whole, halves = (slice(0, n),), (slice(0, n // 2), slice(n // 2, n))
         out = np.zeros((n, 256, 256), "f4")
@@ -144,7 +164,9 @@ def _in_two(raw: Path, size: Size, images: dict[str, np.ndarray]) -> Iterator[Ro
             def read(part: slice, array: vfs.VirtualArray = array) -> None:
                 array.read((part,), out[part])
 
-            yield share(f"raw {name}, two threads", rounds(read, *halves), rounds(read, *whole), size, "of one thread", "≥ 1.7")
+            yield share(
+                f"raw {name}, two threads", rounds(read, *halves), rounds(read, *whole), size, "of one thread", "≥ 1.7"
+            )
 
 
 def _chunked(raw: Path, chunks: str) -> vfs.VirtualArray:
@@ -191,7 +213,9 @@ def random_frames(folder: Path, size: Size) -> Iterator[Row]:
             with open(name, "rb", buffering=0) as file:
                 file.read(1024)
 
-    yield share(f"opening {size.files:,} files", lambda: vfs.open(many), touch_all, size, "of stat + read 1 KiB each", "≥ 0.5")
+    yield share(
+        f"opening {size.files:,} files", lambda: vfs.open(many), touch_all, size, "of stat + read 1 KiB each", "≥ 0.5"
+    )
 
 
 def array_files(path: Path) -> tuple[str, ...]:
@@ -219,7 +243,11 @@ def main() -> None:
     given = parser.parse_args()
     parts = given.parts + ["mount"] * given.mount or list(PARTS)
     print(machine())
-    print(f"sets of {FULL.frames * FRAME >> 20} MiB where nothing else is said; the part cached: of {FITS / (1 << 20):g} MiB\n", flush=True)
+    print(
+        f"sets of {FULL.frames * FRAME >> 20} MiB where nothing else is said; the part cached: of {FITS / (1 << 20):g}"
+        " MiB\n",
+        flush=True,
+    )
     for part in parts:
         print(f"-- {part}")
         with tempfile.TemporaryDirectory(prefix="vfs-bench-") as folder:

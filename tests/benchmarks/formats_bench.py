@@ -1,8 +1,9 @@
 """How fast each format is: `scripts/bench formats`.
 
-For every format: reads of whole frames into warm memory as a share of `np.copyto` of as many bytes, one thread, going on through the
-file so that what is read comes out of the page cache and not out of the processor's; the limit of `buffered` is a
-pread of so many bytes, and where these are yet to be decoded, both one after the other; a frame anywhere, beside what it costs as a part of such a
+For every format: reads of whole frames into warm memory as a share of `np.copyto` of as many bytes,
+one thread, going on through the file so that what is read comes out of the page cache and not out
+of the processor's; the limit of `buffered` is a pread of so many bytes, and where these are yet to
+be decoded, both one after the other; a frame anywhere, beside what it costs as a part of such a
 read ("its decoding"); and opening sets of very many frames, headers in the page cache.
 """
 
@@ -60,7 +61,12 @@ SETS: tuple[tuple[str, str, Callable[[Path, int], Any]], ...] = (
 OPENED: tuple[tuple[str, str, Callable[[Path, int], Any], dict[str, Any]], ...] = (
     ("SER", "≤ 2 s", lambda folder, n: write_ser(folder, np.zeros((n, 4, 4), "u2")), {}),
     ("DM4 stack, one file", "≤ 2 s", lambda folder, n: write_dm(folder, np.zeros((n, 4, 4), "u2"), version=4), {}),
-    ("DM4 stack, a file a frame, same_offset", "≤ 2 s", lambda folder, n: _dm_files(folder, np.zeros((n, 4, 4), "u2")), {"same_offset": True}),
+    (
+        "DM4 stack, a file a frame, same_offset",
+        "≤ 2 s",
+        lambda folder, n: _dm_files(folder, np.zeros((n, 4, 4), "u2")),
+        {"same_offset": True},
+    ),
     ("DM4 stack, a file a frame", "≤ 2 s", lambda folder, n: _dm_files(folder, np.zeros((n, 4, 4), "u2")), {}),
     ("TIFF, one file", "≤ 2 s", lambda folder, n: write_tiff(folder / "set.tif", np.zeros((n, 4, 4), "u2")), {}),
     ("TIFF, a file a frame", "≤ 2 s", lambda folder, n: _tiff_files(folder, np.zeros((n, 4, 4), "u2")), {}),
@@ -74,7 +80,12 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     n = 50 if size is TINY else _MANY
     for name, aim, make, options in OPENED:
         path = make(_fresh(folder), n)
-        seconds = spent("", lambda path=path, options=options: vfs.open(path, **options), size._replace(rounds=1, seconds=0.0)).value / 1e6
+        seconds = (
+            spent(
+                "", lambda path=path, options=options: vfs.open(path, **options), size._replace(rounds=1, seconds=0.0)
+            ).value
+            / 1e6
+        )
         yield Row(f"opening {n:,} frames of {name}", seconds, "s", aim)
 
 
@@ -123,4 +134,6 @@ def _reading(name: str, path: Any, size: Size, aim: str) -> Iterator[Row]:
             reading, theirs = against(_bare(array.files[0], out[:n].nbytes), copied, size)
             yield Row(f"{name}, a bare pread", theirs / reading, "of memcpy")
         one = spent("", lambda array=array, at=at, order=order: array[order[next(at) % frames]], size)
-        yield Row(f"a random frame of {name}, {backend}", one.value, "µs", f"≤ 100 + {mine / n * 1e6:.0f} µs of decoding")
+        yield Row(
+            f"a random frame of {name}, {backend}", one.value, "µs", f"≤ 100 + {mine / n * 1e6:.0f} µs of decoding"
+        )

@@ -1,8 +1,9 @@
 """How fast HDF5 is: `scripts/bench hdf5`.
 
-Chunks that are compressed against the bare codec: the same library called on the same chunk bytes, which are in memory, into the same warm
-memory. Contiguous and plain chunked data against memcpy. One frame anywhere, and what it costs beside its decoding. Opening, in a
-process that has opened HDF5 before.
+Chunks that are compressed against the bare codec: the same library called on the same chunk bytes,
+which are in memory, into the same warm memory. Contiguous and plain chunked data against memcpy.
+One frame anywhere, and what it costs beside its decoding. Opening, in a process that has opened
+HDF5 before.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
         n = min(most, size.frames)
         frames = _counts(n, side)
         kib = frames[0].nbytes >> 10
-        for name, options, bare in (("gzip", {"compression": "gzip"}, _deflate), ("bitshuffle-lz4", lz4, _bitshuffle(2))):
+        for name, options, bare in (
+            ("gzip", {"compression": "gzip"}, _deflate),
+            ("bitshuffle-lz4", lz4, _bitshuffle(2)),
+        ):
             path = _written(folder / f"{name}{side}.h5", frames, chunks=(1, side, side), **options)
             chunks = _chunks(path)
             for backend in ("mmap", "buffered"):
@@ -83,7 +87,14 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
                     for k, chunk in enumerate(chunks):
                         bare(chunk, flat[k])
 
-                yield share(f"HDF5 {name}, chunks of {kib} KiB, {backend}", lambda a=array, r=region, o=out: a.read(r, o), codec, size, "of the codec", "≥ 0.9")
+                yield share(
+                    f"HDF5 {name}, chunks of {kib} KiB, {backend}",
+                    lambda a=array, r=region, o=out: a.read(r, o),
+                    codec,
+                    size,
+                    "of the codec",
+                    "≥ 0.9",
+                )
                 turn = cycle(np.random.default_rng(2).permutation(n).tolist())
                 one = np.ones_like(frames[0])
                 mine, theirs = against(
@@ -91,9 +102,18 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
                     lambda b=bare, c=chunks, o=one, t=turn: b(c[next(t)], o.reshape(-1).view(np.uint8)),
                     size,
                 )
-                yield Row(f"HDF5 {name}, a frame of {kib} KiB anywhere, {backend}, beside its decoding", max(1e-3, (mine - theirs) * 1e6), "µs", "≤ 100 µs")
+                yield Row(
+                    f"HDF5 {name}, a frame of {kib} KiB anywhere, {backend}, beside its decoding",
+                    max(1e-3, (mine - theirs) * 1e6),
+                    "µs",
+                    "≤ 100 µs",
+                )
     frames = _counts(size.frames, 256)
-    for name, options in (("contiguous", {}), ("plain chunks", {"chunks": (1, 256, 256)}), ("plain chunks of a quarter", {"chunks": (1, 128, 128)})):
+    for name, options in (
+        ("contiguous", {}),
+        ("plain chunks", {"chunks": (1, 256, 256)}),
+        ("plain chunks of a quarter", {"chunks": (1, 128, 128)}),
+    ):
         path = _written(folder / f"{name}.h5", frames, **options)
         for backend in ("mmap", "buffered"):
             aim = "≥ 0.8" if "quarter" not in name else ""

@@ -1,9 +1,11 @@
 """The mount against a C server that shows ready bytes: `scripts/bench --mount`.
 
-Both are read in turns by one process (`mount_client.py`), and the best time of each counts: of many short turns, as what else the machine does would
-spoil each long one. The C server is `ready.c`, compiled in the same run;
-where there is no compiler or no libfuse 3 to compile against, its rows are left out with a word. So are those of `fsspec.fuse`, the peer, where
-fsspec or fusepy's libfuse 2 is missing. Sources are in the page cache of the kernel, and on the disk before anything is measured; "cold" is the mount.
+Both are read in turns by one process (`mount_client.py`), and the best time of each counts: of many
+short turns, as what else the machine does would spoil each long one. The C server is `ready.c`,
+compiled in the same run; where there is no compiler or no libfuse 3 to compile against, its rows
+are left out with a word. So are those of `fsspec.fuse`, the peer, where fsspec or fusepy's libfuse
+2 is missing. Sources are in the page cache of the kernel, and on the disk before anything is
+measured; "cold" is the mount.
 """
 
 from __future__ import annotations
@@ -54,18 +56,23 @@ def compiled(folder: Path) -> Path | None:
 def serving(point: Path, command: Sequence[str | Path], shows: str) -> Iterator[Path]:
     """A server that mounts `point` until the block ends; `shows` is a name there."""
     point.mkdir()
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)  # as ours: sessions are scheduled apart
+    # As ours: sessions are scheduled apart
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
     try:
         for _ in range(1000):
             if process.poll() is not None:
                 assert process.stderr is not None
-                raise RuntimeError(f"{command[0]} ended: {process.stderr.read().decode(errors='replace').strip()[-300:]}")
+                raise RuntimeError(
+                    f"{command[0]} ended: {process.stderr.read().decode(errors='replace').strip()[-300:]}"
+                )
             if (point / shows).exists():
                 break
             time.sleep(0.01)
         yield point
     finally:
-        subprocess.run(["fusermount3" if shutil.which("fusermount3") else "fusermount", "-u", "-z", point], capture_output=True)
+        subprocess.run(
+            ["fusermount3" if shutil.which("fusermount3") else "fusermount", "-u", "-z", point], capture_output=True
+        )
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
@@ -85,7 +92,9 @@ def settle(*paths: Path) -> None:
 def measured(tasks: Sequence[dict[str, Any]], rounds: int) -> list[list[float]]:
     """Best seconds of every candidate of every task."""
     asked = json.dumps({"rounds": rounds, "tasks": tasks}, default=str)
-    done = subprocess.run([sys.executable, Path(__file__).with_name("mount_client.py")], input=asked, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("mount_client.py")], input=asked, capture_output=True, text=True
+    )
     if done.returncode:
         raise RuntimeError(done.stderr)
     found: list[list[float]] = json.loads(done.stdout)
@@ -123,14 +132,25 @@ def _in_a_tree(folder: Path, size: Size, frames: np.ndarray, twin: Path) -> Iter
         for name, path in (("small", below / "small.npy"), ("plain", below / "plain.npy"), ("scan", mib)):
             stack.enter_context(vfs.mount(path, points[name], chunks="frames"))
         tasks: list[dict[str, Any]] = []
-        said = {"plain.npy": "a cold file", "scan.npy": "MIB U16, a cold file", "scan.zarr/data/c": "MIB U16, chunks of a frame", "small.zarr/data/c": ""}
+        said = {
+            "plain.npy": "a cold file",
+            "scan.npy": "MIB U16, a cold file",
+            "scan.zarr/data/c": "MIB U16, chunks of a frame",
+            "small.zarr/data/c": "",
+        }
         for name in said:
             paths = [points["tree"] / "below" / name, points[name.partition(".")[0]] / name]
             if name.endswith(".npy"):
                 tasks.append({"kind": "cold", "paths": paths})
             else:
-                more = {"count": min(64, len(frames)), "below": "/0/0"} if name.startswith("scan") else {"count": small, "below": "/0/0"}
-                tasks.append({"kind": "chunks" if name.startswith("scan") else "small", "paths": paths, "more": [more] * 2})
+                more = (
+                    {"count": min(64, len(frames)), "below": "/0/0"}
+                    if name.startswith("scan")
+                    else {"count": small, "below": "/0/0"}
+                )
+                tasks.append(
+                    {"kind": "chunks" if name.startswith("scan") else "small", "paths": paths, "more": [more] * 2}
+                )
         for (name, what), found in zip(said.items(), measured(tasks, size.rounds), strict=True):
             ratio = found[1] / found[0]
             yield Row(
@@ -176,7 +196,9 @@ def _files(folder: Path, size: Size, server: Path | None, frames: np.ndarray, tw
         for kind, found in zip(kinds, times, strict=True):
             for k, (name, (_, aims)) in enumerate(others.items(), 1):
                 if kind == "random":
-                    yield Row(f"mount, .npy, {said[kind]}", found[0] / found[k], f"× the time of {name}", aims.get(kind, ""))
+                    yield Row(
+                        f"mount, .npy, {said[kind]}", found[0] / found[k], f"× the time of {name}", aims.get(kind, "")
+                    )
                 else:
                     yield Row(f"mount, .npy, {said[kind]}", found[k] / found[0], f"of {name}", aims.get(kind, ""))
 
@@ -193,7 +215,9 @@ def _chunks(folder: Path, size: Size, server: Path, frames: np.ndarray, twin: Pa
             point = folder / f"shown-{kind}"
             point.mkdir()
             stack.enter_context(vfs.mount(mib, point, nav_shape=(len(frames),), chunks=(16, 256, 256)))
-            theirs = stack.enter_context(serving(folder / f"c-{kind}", [server, twin, str(16 << 17), str(count), folder / f"c-{kind}"], "ready"))
+            theirs = stack.enter_context(
+                serving(folder / f"c-{kind}", [server, twin, str(16 << 17), str(count), folder / f"c-{kind}"], "ready")
+            )
             more = [{"count": count, "below": "/0/0"}, {"count": count}]
             tasks.append({"kind": "chunks", "paths": [point / "scan.zarr/data/c", theirs / "c"], "more": more})
             tasks.append({"kind": "cold", "paths": [point / "scan.npy", theirs / "ready"]})
@@ -215,7 +239,10 @@ def _many(folder: Path, size: Size, server: Path) -> Iterator[Row]:
     best: dict[str, list[float]] = {}
     for attempt in range(min(3, size.rounds)):  # mounted anew, as the kernel remembers what it has seen
         with ExitStack() as stack:
-            for name, counts, array, chunks in (("one folder", f"{wide * wide}", flat, (512,)), (f"{wide:,} folders", f"{wide},{wide},1", source, (1, 1, 512))):
+            for name, counts, array, chunks in (
+                ("one folder", f"{wide * wide}", flat, (512,)),
+                (f"{wide:,} folders", f"{wide},{wide},1", source, (1, 1, 512)),
+            ):
                 point = folder / f"{array.stem}-{attempt}"
                 point.mkdir()
                 stack.enter_context(vfs.mount(array, point, chunks=chunks))
@@ -225,7 +252,10 @@ def _many(folder: Path, size: Size, server: Path) -> Iterator[Row]:
                 tasks = [{"kind": "find", "paths": paths}]
                 if array is flat:
                     more = [{"count": min(100, wide * wide)}] * 2
-                    times = [*measured(tasks, 1), *measured([{"kind": "small", "paths": paths, "more": more}], 60 * size.rounds)]
+                    times = [
+                        *measured(tasks, 1),
+                        *measured([{"kind": "small", "paths": paths, "more": more}], 60 * size.rounds),
+                    ]
                     best["small"] = list(map(min, zip(times[1], best.get("small", times[1]), strict=True)))
                 else:
                     times = measured(tasks, 1)
@@ -234,4 +264,9 @@ def _many(folder: Path, size: Size, server: Path) -> Iterator[Row]:
         if name == "small":
             yield Row("mount, open + read + close + stat of 1 KiB", other_best / mine, "of the C server", "≥ 0.9")
         else:
-            yield Row(f"mount, find, {wide * wide:,} chunk files in {name}", mine / other_best, "× the time of the C server", "≤ 3")
+            yield Row(
+                f"mount, find, {wide * wide:,} chunk files in {name}",
+                mine / other_best,
+                "× the time of the C server",
+                "≤ 3",
+            )

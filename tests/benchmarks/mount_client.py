@@ -1,7 +1,9 @@
-"""The program that reads mounts: `python mount_client.py` with tasks in JSON on standard input, best seconds of each in JSON on standard output.
+"""The program that reads mounts: `python mount_client.py` with tasks in JSON on standard input,
+best seconds of each in JSON on standard output.
 
-A mount is never read by the process that asked for it, and what is compared is read in turns by one process: {"rounds": n, "tasks": [{"kind":
-name of a function below, "paths": [one a candidate], "more": {…}}]} gives [[seconds of each candidate], …]. It imports nothing but the standard library.
+A mount is never read by the process that asked for it, and what is compared is read in turns by one
+process: {"rounds": n, "tasks": [{"kind": name of a function below, "paths": [one a candidate],
+"more": {…}}]} gives [[seconds of each candidate], …]. It imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -134,7 +136,9 @@ def find(folder: str) -> float:
     return time.perf_counter() - began
 
 
-KINDS: dict[str, Callable[..., float]] = {call.__name__: call for call in (cold, two, reread, reopen, random, chunks, small, find)}
+KINDS: dict[str, Callable[..., float]] = {
+    call.__name__: call for call in (cold, two, reread, reopen, random, chunks, small, find)
+}
 
 
 def main() -> None:
@@ -144,7 +148,9 @@ def main() -> None:
         for found, task in zip(best, asked["tasks"], strict=True):
             for n in range(len(found)):
                 k = (turn + n) % len(found)  # nobody always comes after the same one
-                found[k] = min(found[k], KINDS[task["kind"]](task["paths"][k], **(task.get("more") or [{}] * len(found))[k]))
+                found[k] = min(
+                    found[k], KINDS[task["kind"]](task["paths"][k], **(task.get("more") or [{}] * len(found))[k])
+                )
     json.dump(best, sys.stdout)
 
 

@@ -1,4 +1,6 @@
-"""What `peers.py` measures: files that vfs and peers read, and the same thing done to them by each. Peers are imported when they are opened."""
+"""What `peers.py` measures: files that vfs and peers read, and the same thing done to them by each.
+Peers are imported when they are opened.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Case(NamedTuple):
     did: str
     ours: Opener
     theirs: dict[str, Opener]
-    check: tuple[Call, dict[str, Call]] | None = None  # where what is measured returns nothing: what returns the elements
+    # Where what is measured returns nothing: what returns the elements
+    check: tuple[Call, dict[str, Call]] | None = None
 
 
 def turns(count: int, seed: int = 2) -> Callable[[], int]:
@@ -44,7 +47,8 @@ def turns(count: int, seed: int = 2) -> Callable[[], int]:
     return following
 
 
-# ---------------------------------------------------------------------------------------------------------------- LiberTEM
+# ----------------------------------------------------------------------------------------------------------------
+# LiberTEM
 
 
 class Tiled(NamedTuple):
@@ -69,20 +73,38 @@ def frame_sets(folder: Path, size: Size) -> Iterator[Tiled]:
     raw = place("raw") / "plain.raw"
     u16.tofile(raw)
     options = {"dtype": "uint16", "nav_shape": (n,), "sig_shape": (256, 256)}
-    yield Tiled(f"raw u16, {n} x 256 x 256", raw, "raw", options, {"format": "raw", "dtype": "<u2", "sig_shape": (256, 256)})
-    for kind, depth, quad in (("U16", 12, False), ("R64", 12, False), ("R64", 12, True), ("R64", 6, False), ("R64", 1, False)):
+    yield Tiled(
+        f"raw u16, {n} x 256 x 256", raw, "raw", options, {"format": "raw", "dtype": "<u2", "sig_shape": (256, 256)}
+    )
+    for kind, depth, quad in (
+        ("U16", 12, False),
+        ("R64", 12, False),
+        ("R64", 12, True),
+        ("R64", 6, False),
+        ("R64", 1, False),
+    ):
         count, side = (max(1, n // 4), 512) if quad else (n, 256)
         some = frames_of(count, (side, side), "u2" if depth == 12 else "u1", 2**depth - 1)
         name = f"{kind}-{depth}{'-quad' if quad else ''}"
         path = writers.write_mib(place(name), some, kind=kind, depth=depth, quad=quad, scan=(1, count))
         shown = {"nav_shape": (count,)}
-        yield Tiled(f"MIB {kind} {depth} bit{' quad' if quad else ''}, {count} x {side} x {side}", path, "mib", shown, shown)
+        yield Tiled(
+            f"MIB {kind} {depth} bit{' quad' if quad else ''}, {count} x {side} x {side}", path, "mib", shown, shown
+        )
     m = max(2, size.files // 8)
     path = writers.write_mib(place("many"), frames_of(m), kind="U16", depth=12, frames_per_file=1, scan=(1, m))
     yield Tiled(f"MIB U16 in {m:,} files, 256 x 256", path, "mib", {"nav_shape": (m,)}, {"nav_shape": (m,)})
-    yield Tiled(f"SEQ u16, {n} x 256 x 256", frame_writers.write_seq(place("seq"), u16), "seq", {"nav_shape": (n,)}, {"nav_shape": (n,)})
+    yield Tiled(
+        f"SEQ u16, {n} x 256 x 256",
+        frame_writers.write_seq(place("seq"), u16),
+        "seq",
+        {"nav_shape": (n,)},
+        {"nav_shape": (n,)},
+    )
     k = max(2, n // 2 // 4 * 4)
-    path = frame_writers.write_frms6(place("frms6"), frames_of(k, (264, 264)), dark=frames_of(3, (264, 264)), scan=(2, k // 2))
+    path = frame_writers.write_frms6(
+        place("frms6"), frames_of(k, (264, 264)), dark=frames_of(3, (264, 264)), scan=(2, k // 2)
+    )
     yield Tiled(f"FRMS6, {k} x 264 x 264", path, "frms6", {"enable_offset_correction": False}, {"nav_shape": (k,)})
     k = max(1, n // 32)
     path = gatan_writers.write_k2is(place("k2is"), frames_of(k, (1860, 2048)))
@@ -95,20 +117,38 @@ def with_libertem(folder: Path, size: Size) -> Iterator[Case]:
         array = vfs.open(s.path, **s.open)
         shape, dtype = array.shape, array.dtype
         loaded = _Loaded(s)
-        yield Case(s.file, "opened", lambda s=s: lambda: (vfs.open(s.path, **s.open), None)[1], {"LiberTEM": lambda e=loaded: e.opening()})
+        yield Case(
+            s.file,
+            "opened",
+            lambda s=s: lambda: (vfs.open(s.path, **s.open), None)[1],
+            {"LiberTEM": lambda e=loaded: e.opening()},
+        )
         same = {"LiberTEM": lambda e=loaded, d=dtype, h=shape: _assembled(e.tiles(d), h, d)}
         as_stored = (lambda a=array: _assembled(_ours(a), a.shape, a.dtype), same)
         theirs = {"LiberTEM": lambda e=loaded, d=dtype: lambda: _copied(e.tiles(d))}
         yield Case(s.file, "whole set, tile by tile", lambda a=array: lambda: _copied(_ours(a)), theirs, as_stored)
         if s.file.startswith(("raw", "MIB U16 12 bit, ", "MIB R64 12 bit, ")):
-            converted = vfs.open(s.path, **(s.open | ({"stored_dtype": "<u2"} if s.kind == "raw" else {}) | {"dtype": "f4"}))
+            converted = vfs.open(
+                s.path, **(s.open | ({"stored_dtype": "<u2"} if s.kind == "raw" else {}) | {"dtype": "f4"})
+            )
             f4 = converted.dtype
             same = {"LiberTEM": lambda e=loaded, d=f4, h=shape: _assembled(e.tiles(d), h, d)}
             check = (lambda a=converted: _assembled(_ours(a), a.shape, a.dtype), same)
             theirs = {"LiberTEM": lambda e=loaded, d=f4: lambda: _copied(e.tiles(d))}
-            yield Case(s.file, "whole set as float32, tile by tile", lambda a=converted: lambda: _copied(_ours(a)), theirs, check)
+            yield Case(
+                s.file,
+                "whole set as float32, tile by tile",
+                lambda a=converted: lambda: _copied(_ours(a)),
+                theirs,
+                check,
+            )
         pick, also = turns(shape[0]), turns(shape[0])
-        yield Case(s.file, "a random frame", lambda a=array, i=pick: lambda: _frame(a, i()), {"LiberTEM": lambda e=loaded, i=also: lambda: e.frame(i())})
+        yield Case(
+            s.file,
+            "a random frame",
+            lambda a=array, i=pick: lambda: _frame(a, i()),
+            {"LiberTEM": lambda e=loaded, i=also: lambda: e.frame(i())},
+        )
 
 
 class _Loaded:
@@ -141,7 +181,9 @@ class _Loaded:
         from libertem.udf.sum import SumUDF
 
         _, data, partition_shape = self.held
-        scheme = Negotiator().get_scheme(udfs=[SumUDF()], dataset=data, read_dtype=dtype, approx_partition_shape=partition_shape)
+        scheme = Negotiator().get_scheme(
+            udfs=[SumUDF()], dataset=data, read_dtype=dtype, approx_partition_shape=partition_shape
+        )
         for partition in data.get_partitions():
             for tile in partition.get_tiles(tiling_scheme=scheme, dest_dtype=dtype):
                 yield tile.tile_slice.get(), tile.data
@@ -185,16 +227,29 @@ def _assembled(tiles: Iterator[tuple[Any, np.ndarray]], shape: tuple[int, ...], 
     return out
 
 
-# ------------------------------------------------------------------------------------------------------------------- zarr
+# -------------------------------------------------------------------------------------------------------------------
+# zarr
 
 
-def stores(file: str, ours: Callable[[], Any], theirs: dict[str, Callable[[], Any]], *, packed: bool = False, directly: Call | None = None) -> Iterator[Case]:
+def stores(
+    file: str,
+    ours: Callable[[], Any],
+    theirs: dict[str, Callable[[], Any]],
+    *,
+    packed: bool = False,
+    directly: Call | None = None,
+) -> Iterator[Case]:
     """What is done with zarr arrays: opening, the whole, one index of the first axis.
 
     Args:
         packed: the file is compressed. directly: tifffile without zarr.
     """
-    yield Case(file, "opened as a zarr array", lambda: lambda: (ours(), None)[1], {p: lambda o=o: lambda: (o(), None)[1] for p, o in theirs.items()})
+    yield Case(
+        file,
+        "opened as a zarr array",
+        lambda: lambda: (ours(), None)[1],
+        {p: lambda o=o: lambda: (o(), None)[1] for p, o in theirs.items()},
+    )
 
     def whole(opened: Callable[[], Any]) -> Opener:
         def opener() -> Call:
@@ -215,7 +270,9 @@ def stores(file: str, ours: Callable[[], Any], theirs: dict[str, Callable[[], An
     yield Case(file, "opened, z[...]" if packed else "z[...]", whole(ours), every)
     if packed:
         yield Case(file, "opened, z[i], random", one(ours, True), {p: one(o, True) for p, o in theirs.items()})
-    yield Case(file, "z[i], random, again" if packed else "z[i], random", one(ours), {p: one(o) for p, o in theirs.items()})
+    yield Case(
+        file, "z[i], random, again" if packed else "z[i], random", one(ours), {p: one(o) for p, o in theirs.items()}
+    )
 
 
 def with_tiff(folder: Path, size: Size) -> Iterator[Case]:
@@ -262,7 +319,9 @@ def _kerchunk_tiff(path: Path) -> Any:
 
 
 def with_references(folder: Path, size: Size) -> Iterator[Case]:
-    """128 KiB big-endian frames with headers between them, which only a reference made by hand shows to kerchunk and VirtualiZarr."""
+    """128 KiB big-endian frames with headers between them, which only a reference made by hand
+    shows to kerchunk and VirtualiZarr.
+    """
     n = size.frames
     where = folder / "mib"
     where.mkdir()
@@ -270,7 +329,10 @@ def with_references(folder: Path, size: Size) -> Iterator[Case]:
     data = next(where.glob("*.mib"))
     made = _reference(data, n)
     (folder / "reference.json").write_text(json.dumps(made))
-    theirs = {"kerchunk": lambda: _kerchunk_frames(folder / "reference.json"), "VirtualiZarr": lambda: _manifest(data, n)}
+    theirs = {
+        "kerchunk": lambda: _kerchunk_frames(folder / "reference.json"),
+        "VirtualiZarr": lambda: _manifest(data, n),
+    }
     for chunks in ("auto", (1, 256, 256)):
         name = "chunks as the reference's" if chunks != "auto" else "vfs's own chunks"
         ours = lambda c=chunks: vfs.open(path, nav_shape=(n,), chunks=c).zarr()  # noqa: E731
@@ -314,13 +376,17 @@ def _manifest(data: Path, n: int) -> Any:
     lengths = np.full(shape, 131072, "u8")
     chunks = ChunkManifest.from_arrays(paths=paths, offsets=_offsets(n).astype("u8").reshape(shape), lengths=lengths)
     codecs = [{"name": "bytes", "configuration": {"endian": "big"}}]
-    metadata = create_v3_array_metadata(shape=(n, 256, 256), data_type=np.dtype("u2"), chunk_shape=(1, 256, 256), codecs=codecs, fill_value=0)
+    metadata = create_v3_array_metadata(
+        shape=(n, 256, 256), data_type=np.dtype("u2"), chunk_shape=(1, 256, 256), codecs=codecs, fill_value=0
+    )
     store = ManifestStore(ManifestGroup(arrays={"data": ManifestArray(metadata, chunks)}), registry=_registry())
     return zarr.open_array(store, path="data", mode="r", zarr_format=3)
 
 
 def with_hdf5(folder: Path, size: Size) -> Iterator[Case]:
-    """h5py itself, and references that kerchunk's and VirtualiZarr's parsers make. A netCDF-4 file is an HDF5 file: the same."""
+    """h5py itself, and references that kerchunk's and VirtualiZarr's parsers make. A netCDF-4 file
+    is an HDF5 file: the same.
+    """
     import h5py
 
     n = size.frames
@@ -328,8 +394,16 @@ def with_hdf5(folder: Path, size: Size) -> Iterator[Case]:
         ("contiguous", n, {}),
         ("chunks of a frame", n, {"chunks": (1, 256, 256)}),
         ("chunks of 8 frames", n, {"chunks": (8, 256, 256)}),
-        ("chunks of 8 frames, gzip", max(8, n // 4), {"chunks": (8, 256, 256), "compression": "gzip", "compression_opts": 1}),
-        ("chunks of 8 frames, shuffle + gzip", max(8, n // 4), {"chunks": (8, 256, 256), "compression": "gzip", "compression_opts": 1, "shuffle": True}),
+        (
+            "chunks of 8 frames, gzip",
+            max(8, n // 4),
+            {"chunks": (8, 256, 256), "compression": "gzip", "compression_opts": 1},
+        ),
+        (
+            "chunks of 8 frames, shuffle + gzip",
+            max(8, n // 4),
+            {"chunks": (8, 256, 256), "compression": "gzip", "compression_opts": 1, "shuffle": True},
+        ),
     ):
         path = folder / f"{name.replace(' ', '_').replace(',', '').replace('+', 'and')}.h5"
         with h5py.File(path, "w") as file:
@@ -341,7 +415,9 @@ def with_hdf5(folder: Path, size: Size) -> Iterator[Case]:
         yield from _into(file_name, array, path, data, anew="compression" in options)
         again = "a random frame, again" if "compression" in options else "a random frame"
         i, j = turns(count), turns(count)
-        yield Case(file_name, again, lambda a=array, i=i: lambda: _frame(a, i()), {"h5py": lambda d=data, j=j: lambda: d[j()]})
+        yield Case(
+            file_name, again, lambda a=array, i=i: lambda: _frame(a, i()), {"h5py": lambda d=data, j=j: lambda: d[j()]}
+        )
 
 
 def _into(file: str, array: vfs.VirtualArray, path: Path, data: Any, anew: bool) -> Iterator[Case]:
@@ -362,7 +438,12 @@ def _into(file: str, array: vfs.VirtualArray, path: Path, data: Any, anew: bool)
     def ours() -> np.ndarray:
         return (vfs.open(path) if anew else array).read(everything, out)
 
-    yield Case(file, "opened, whole, into memory given" if anew else "whole, into memory given", lambda: ours, {"h5py": lambda: theirs})
+    yield Case(
+        file,
+        "opened, whole, into memory given" if anew else "whole, into memory given",
+        lambda: ours,
+        {"h5py": lambda: theirs},
+    )
 
 
 def _kerchunk_hdf5(path: Path) -> Any:
@@ -370,7 +451,12 @@ def _kerchunk_hdf5(path: Path) -> Any:
     from kerchunk.hdf import SingleHdf5ToZarr
     from kerchunk.utils import refs_as_store
 
-    return zarr.open_array(refs_as_store(SingleHdf5ToZarr(str(path)).translate(), remote_protocol="file"), path="data", mode="r", zarr_format=2)
+    return zarr.open_array(
+        refs_as_store(SingleHdf5ToZarr(str(path)).translate(), remote_protocol="file"),
+        path="data",
+        mode="r",
+        zarr_format=2,
+    )
 
 
 def _virtual_hdf5(path: Path) -> Any:
@@ -380,7 +466,8 @@ def _virtual_hdf5(path: Path) -> Any:
     return zarr.open_array(HDFParser()(f"file://{path}", _registry()), path="data", mode="r", zarr_format=3)
 
 
-# ------------------------------------------------------------------------------------------------------------------ others
+# ------------------------------------------------------------------------------------------------------------------
+# others
 
 
 def with_others(folder: Path, size: Size) -> Iterator[Case]:
@@ -393,7 +480,12 @@ def with_others(folder: Path, size: Size) -> Iterator[Case]:
     name = f"MRC i16, {n} x 256 x 256"
     ours = lambda: lambda: array.read(everything, out)  # noqa: E731
     yield Case(name, "whole, into memory given", ours, {"mrcfile mmap": lambda: _mrc_into(path)})
-    yield Case(name, "opened, whole in new memory", lambda: lambda: _own(vfs.open(path)[...]), {"mrcfile": lambda: lambda: _mrc(path)})
+    yield Case(
+        name,
+        "opened, whole in new memory",
+        lambda: lambda: _own(vfs.open(path)[...]),
+        {"mrcfile": lambda: lambda: _mrc(path)},
+    )
     where = folder / "rsciio"
     where.mkdir()
     mib = writers.write_mib(where, frames_of(n), kind="U16", depth=12, scan=(2, n // 2))
@@ -408,7 +500,12 @@ def with_others(folder: Path, size: Size) -> Iterator[Case]:
     )
     blo = frame_writers.write_blo(folder, frames_of(n, dtype="u1", most=255).reshape(2, n // 2, 256, 256))
     name = f"BLO u8, {n} x 256 x 256"
-    yield Case(name, "opened, whole in new memory", lambda: lambda: _own(vfs.open(blo)[...]), {"RosettaSciIO": lambda: lambda: _rosetta("blockfile", blo)})
+    yield Case(
+        name,
+        "opened, whole in new memory",
+        lambda: lambda: _own(vfs.open(blo)[...]),
+        {"RosettaSciIO": lambda: lambda: _rosetta("blockfile", blo)},
+    )
 
 
 def _mrc_into(path: Path) -> Call:
@@ -431,4 +528,10 @@ def _rosetta(module: str, path: Path, **options: Any) -> np.ndarray:
     return np.array(reader.file_reader(str(path), **options)[0]["data"])
 
 
-PARTS: tuple[Callable[[Path, Size], Iterator[Case]], ...] = (with_libertem, with_references, with_tiff, with_hdf5, with_others)
+PARTS: tuple[Callable[[Path, Size], Iterator[Case]], ...] = (
+    with_libertem,
+    with_references,
+    with_tiff,
+    with_hdf5,
+    with_others,
+)

@@ -1,12 +1,16 @@
-"""vfs beside other readers of the same files: `scripts/bench --peers [WORD…]` (a WORD picks the files with it in their name). As a test: untimed.
+"""vfs beside other readers of the same files: `scripts/bench --peers [WORD…]` (a WORD picks the
+files with it in their name). As a test: untimed.
 
-Every line is one thing done to one file by vfs and by a peer, taking turns in the same process, the best time of each; the figures are the peer's
-time ÷ ours (2 = vfs is twice as fast), by the clock and by the processor time of the process, which other load disturbs less. Both must return
-the same elements first, or the line says how they differ. Sources are in the page cache; of compressed files vfs keeps what it decoded and peers
-do not, so these are opened anew unless a line says "again". HDF5 files are taken apart in another process: "cpu" does not count that one's time.
+Every line is one thing done to one file by vfs and by a peer, taking turns in the same process, the
+best time of each; the figures are the peer's time ÷ ours (2 = vfs is twice as fast), by the clock
+and by the processor time of the process, which other load disturbs less. Both must return the same
+elements first, or the line says how they differ. Sources are in the page cache; of compressed files
+vfs keeps what it decoded and peers do not, so these are opened anew unless a line says "again".
+HDF5 files are taken apart in another process: "cpu" does not count that one's time.
 
-LiberTEM and vfs use one thread each ("tile by tile": each in tiles of its own choice, every tile copied into memory that is in cache); zarr stores
-are read by zarr-python with its defaults, vfs's as `a.zarr()`. A reference for kerchunk and VirtualiZarr that no parser of theirs makes is made by
+LiberTEM and vfs use one thread each ("tile by tile": each in tiles of its own choice, every tile
+copied into memory that is in cache); zarr stores are read by zarr-python with its defaults, vfs's
+as `a.zarr()`. A reference for kerchunk and VirtualiZarr that no parser of theirs makes is made by
 hand: they are shown at their best. Peers that are not here are named with the reason.
 """
 
@@ -30,7 +34,13 @@ import numpy as np
 from tests.benchmarks.peer_cases import PARTS, Case
 from tests.benchmarks.rows import FULL, Size
 
-PEERS = {"LiberTEM": "libertem", "tifffile": "tifffile", "kerchunk": "kerchunk", "VirtualiZarr": "virtualizarr", "h5py": "h5py"}
+PEERS = {
+    "LiberTEM": "libertem",
+    "tifffile": "tifffile",
+    "kerchunk": "kerchunk",
+    "VirtualiZarr": "virtualizarr",
+    "h5py": "h5py",
+}
 PEERS |= {"mrcfile": "mrcfile", "RosettaSciIO": "rosettasciio"}
 """Name -> package on PyPI."""
 MODULES = {"rosettasciio": "rsciio"}
@@ -79,7 +89,11 @@ def measure(case: Case, size: Size) -> Iterator[Found]:
             yield Found(case, peer, note=f"fails: {type(error).__name__}: {str(error)[:120]}")
             continue
         if isinstance(want, np.ndarray) and not np.array_equal(np.asarray(got), want):
-            yield Found(case, peer, note=f"returns something else: {np.asarray(got).dtype}{np.shape(got)}, vfs {want.dtype}{want.shape}")
+            yield Found(
+                case,
+                peer,
+                note=f"returns something else: {np.asarray(got).dtype}{np.shape(got)}, vfs {want.dtype}{want.shape}",
+            )
             continue
         calls[peer] = call
     del want
@@ -90,7 +104,9 @@ def measure(case: Case, size: Size) -> Iterator[Found]:
             while True:
                 cpu, once = time.process_time(), time.perf_counter()
                 call()
-                best[name] = Times(min(best[name].clock, time.perf_counter() - once), min(best[name].cpu, time.process_time() - cpu))
+                best[name] = Times(
+                    min(best[name].clock, time.perf_counter() - once), min(best[name].cpu, time.process_time() - cpu)
+                )
                 if time.perf_counter() - began >= size.seconds:
                     break
     for peer in calls:
@@ -123,12 +139,16 @@ def table(size: Size, words: tuple[str, ...]) -> None:
     absent = missing()
     for name, package in PEERS.items():
         print(f"{name} {importlib.metadata.version(package) if name not in absent else 'is not here: ' + absent[name]}")
-    print(f"zarr {importlib.metadata.version('zarr')}, numpy {np.__version__}, Python {sys.version.split()[0]}, load {os.getloadavg()[0]:.1f}\n")
+    print(
+        f"zarr {importlib.metadata.version('zarr')}, numpy {np.__version__}, Python {sys.version.split()[0]}, load"
+        f" {os.getloadavg()[0]:.1f}\n"
+    )
     print(f"{'file':64} {'what':36} {'peer':16} {'peer ÷ vfs':>10} {'cpu':>6}  {'vfs':>11}  {'peer':>11}")
     with tempfile.TemporaryDirectory(prefix="vfs-peers-") as folder:
         for line in found(Path(folder), size, words):
             mine, its = line.ours, line.theirs
-            times = line.note or f"{its.clock / mine.clock:10.2f} {its.cpu / max(mine.cpu, 1e-9):6.2f}  {_time(mine.clock)}  {_time(its.clock)}"
+            ratios = f"{its.clock / mine.clock:10.2f} {its.cpu / max(mine.cpu, 1e-9):6.2f}"
+            times = line.note or f"{ratios}  {_time(mine.clock)}  {_time(its.clock)}"
             print(f"{line.case.file:64} {line.case.did:36} {line.peer:16} {times}", flush=True)
     print(f"\nload {os.getloadavg()[0]:.1f} at the end")
 
@@ -140,7 +160,11 @@ def install() -> None:
     wanted = [package for name, package in PEERS.items() if name in missing()]
     reasons: dict[str, str] = {}
     if wanted and pip(sys.executable, *wanted, "obstore"):
-        reasons = {package: reason for package in wanted if (reason := pip(sys.executable, package, *["obstore"] * (package == "virtualizarr")))}
+        reasons = {
+            package: reason
+            for package in wanted
+            if (reason := pip(sys.executable, package, *["obstore"] * (package == "virtualizarr")))
+        }
     (Path(sys.prefix) / "peers.json").write_text(json.dumps(reasons))
 
 

@@ -1,8 +1,9 @@
 """What every benchmark gives: rows, and how much of it is measured; and how one is taken.
 
-A set that lies whole in the processor's cache says something else than one that does not: copying then runs at several times the speed of memory.
-So sets are at least four times as large as the largest cache of this machine, reads and copies go on through all of it, and what is about
-sets that fit the cache says so.
+A set that lies whole in the processor's cache says something else than one that does not: copying
+then runs at several times the speed of memory. So sets are at least four times as large as the
+largest cache of this machine, reads and copies go on through all of it, and what is about sets that
+fit the cache says so.
 """
 
 from __future__ import annotations
@@ -58,12 +59,17 @@ def caches() -> dict[str, int]:
 
 
 def machine() -> str:
-    """What figures depend on, in a line: the processor and its caches, how many cores, what is installed, what else is running."""
+    """What figures depend on, in a line: the processor and its caches, how many cores, what is
+    installed, what else is running.
+    """
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     model = re.search(r"^model name\s*: (.+)$", info, re.M)
     sizes = ", ".join(f"{name} {nbytes >> 10:,} KiB" for name, nbytes in caches().items()) or "caches unknown"
     name = model[1].strip() if model else platform.machine()
-    return f"{name}, {os.cpu_count()} cores, {sizes}; Python {sys.version.split()[0]}, numpy {np.__version__}; load {os.getloadavg()[0]:.1f}"
+    return (
+        f"{name}, {os.cpu_count()} cores, {sizes}; Python {sys.version.split()[0]}, numpy {np.__version__}; load"
+        f" {os.getloadavg()[0]:.1f}"
+    )
 
 
 _LARGEST = max(caches().values(), default=0)
@@ -90,7 +96,8 @@ def against(candidate: Callable[[], object], limit: Callable[[], object], size: 
 
 
 def going_on(frames: int, nbytes: int) -> Callable[[], slice]:
-    """Gives the next frames each time, as many as make `READ` bytes, from the first to the last and from the first again.
+    """Gives the next frames each time, as many as make `READ` bytes, from the first to the last and
+    from the first again.
 
     Args:
         frames: how many there are; nbytes: of one.
@@ -120,7 +127,14 @@ def walk(array: VirtualArray) -> tuple[Callable[[], object], Callable[[], object
     return read, copied
 
 
-def share(name: str, candidate: Callable[[], object], limit: Callable[[], object], size: Size, unit: str = "of memcpy", aim: str = "") -> Row:
+def share(
+    name: str,
+    candidate: Callable[[], object],
+    limit: Callable[[], object],
+    size: Size,
+    unit: str = "of memcpy",
+    aim: str = "",
+) -> Row:
     """How much of the limit's speed the candidate reaches (1 = as fast)."""
     mine, theirs = against(candidate, limit, size)
     return Row(name, theirs / mine, unit, aim)

@@ -1,4 +1,6 @@
-"""The comparison with peers runs for those that are here; who is not is named. How large the figures are is not asserted."""
+"""The comparison with peers runs for those that are here; who is not is named. How large the
+figures are is not asserted.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,12 @@ def test_a_peer_that_fails_or_differs_gets_a_line_of_its_own(tmp_path: Path) -> 
     def fails() -> peers.Call:
         raise ValueError("no such thing")
 
-    case = peers.Case("file", "read", lambda: lambda: np.zeros(3), {"a": fails, "b": lambda: lambda: np.ones(3), "c": lambda: lambda: np.zeros(3)})
+    case = peers.Case(
+        "file",
+        "read",
+        lambda: lambda: np.zeros(3),
+        {"a": fails, "b": lambda: lambda: np.ones(3), "c": lambda: lambda: np.zeros(3)},
+    )
     lines = {line.peer: line for line in peers.measure(case, TINY)}
     assert lines["a"].note == "fails: ValueError: no such thing"
     assert lines["b"].note.startswith("returns something else")

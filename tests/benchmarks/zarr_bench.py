@@ -1,7 +1,9 @@
-"""Arrays and single frames through zarr-python, with its default pipeline and with ours, against its own stores with the same chunks; and dask.
+"""Arrays and single frames through zarr-python, with its default pipeline and with ours, against
+its own stores with the same chunks; and dask.
 
-Shares of "a memmap copied afresh" are of `np.array(np.load(…, mmap_mode="r"))`. A z[i] of 1.67 takes 0.6 of MemoryStore's time; it is another
-frame each time, the next one or any. No store can be faster in a pipeline than one that has its buffers ready.
+Shares of "a memmap copied afresh" are of `np.array(np.load(…, mmap_mode="r"))`. A z[i] of 1.67
+takes 0.6 of MemoryStore's time; it is another frame each time, the next one or any. No store can be
+faster in a pipeline than one that has its buffers ready.
 """
 
 from __future__ import annotations
@@ -54,20 +56,62 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
             name = f"{kind}, {many * 128} KiB chunks"
             twins = []
             for store in (MemoryStore(), LocalStore(folder / f"{name}.zarr"), ReadyStore()):
-                twins.append(zarr.create_array(store, shape=array.shape, chunks=array.chunks, dtype=array.dtype, compressors=None, filters=None))
+                twins.append(
+                    zarr.create_array(
+                        store, shape=array.shape, chunks=array.chunks, dtype=array.dtype, compressors=None, filters=None
+                    )
+                )
                 twins[-1][...] = frames
             memory, local, ready = twins
             whole = _WHOLE.get((kind, many), ("", ""))
             default = zarr.open_array(array.store(), path="data", mode="r")
-            for pipeline, z, aim, one in (("default pipeline", default, whole[0], "≥ 0.91"), ("our pipeline", array.zarr(), whole[1], "≥ 1.67")):
-                yield share(f"zarr, all of {name}, {pipeline}", lambda z=z: z[...], copied, size, "of a memmap copied afresh", aim)
-                yield share(f"zarr, all of {name}, {pipeline}", lambda z=z: z[...], lambda m=memory: m[...], size, "of MemoryStore")
-                yield share(f"zarr, all of {name}, {pipeline}", lambda z=z: z[...], lambda m=local: m[...], size, "of LocalStore")
-                yield share(f"zarr, all of {name}, {pipeline}", lambda z=z: z[...], lambda m=ready: m[...], size, "of ready buffers")
-                yield share(f"zarr, z[i] of {name}, {pipeline}", _frames(z), _frames(memory), size, "of MemoryStore", one)
-                yield share(f"zarr, any z[i] of {name}, {pipeline}", _frames(z, anywhere), _frames(memory, anywhere), size, "of MemoryStore")
+            for pipeline, z, aim, one in (
+                ("default pipeline", default, whole[0], "≥ 0.91"),
+                ("our pipeline", array.zarr(), whole[1], "≥ 1.67"),
+            ):
+                yield share(
+                    f"zarr, all of {name}, {pipeline}",
+                    lambda z=z: z[...],
+                    copied,
+                    size,
+                    "of a memmap copied afresh",
+                    aim,
+                )
+                yield share(
+                    f"zarr, all of {name}, {pipeline}",
+                    lambda z=z: z[...],
+                    lambda m=memory: m[...],
+                    size,
+                    "of MemoryStore",
+                )
+                yield share(
+                    f"zarr, all of {name}, {pipeline}",
+                    lambda z=z: z[...],
+                    lambda m=local: m[...],
+                    size,
+                    "of LocalStore",
+                )
+                yield share(
+                    f"zarr, all of {name}, {pipeline}",
+                    lambda z=z: z[...],
+                    lambda m=ready: m[...],
+                    size,
+                    "of ready buffers",
+                )
+                yield share(
+                    f"zarr, z[i] of {name}, {pipeline}", _frames(z), _frames(memory), size, "of MemoryStore", one
+                )
+                yield share(
+                    f"zarr, any z[i] of {name}, {pipeline}",
+                    _frames(z, anywhere),
+                    _frames(memory, anywhere),
+                    size,
+                    "of MemoryStore",
+                )
             for theirs, store in (("MemoryStore", memory), ("ready buffers", ready)):
-                yield share(f"zarr, all of {name}, {theirs}", lambda m=store: m[...], copied, size, "of a memmap copied afresh")
+                yield share(
+                    f"zarr, all of {name}, {theirs}", lambda m=store: m[...], copied, size, "of a memmap copied afresh"
+                )
     yield from _graph(plain, size)
 
 
@@ -84,4 +128,9 @@ def _graph(plain: Path, size: Size) -> Iterator[Row]:
 
     z = vfs.open(plain, format="raw", dtype="<u2", sig_shape=(256, 256), chunks=(1, 64, 64)).zarr()
     made = dask.array.from_zarr(z)
-    yield Row(f"a dask graph over {made.npartitions:,} chunks", against(lambda: dask.array.from_zarr(z), lambda: None, size)[0] * 1e3, "ms", "≤ 10 ms")
+    yield Row(
+        f"a dask graph over {made.npartitions:,} chunks",
+        against(lambda: dask.array.from_zarr(z), lambda: None, size)[0] * 1e3,
+        "ms",
+        "≤ 10 ms",
+    )

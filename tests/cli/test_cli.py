@@ -108,18 +108,30 @@ def test_exit_statuses_are_what_help_says(scan: Path, tmp_path: Path, capsys: py
     assert unread.returncode == 1
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"], ["mount", "--help"], ["mounts", "--help"], []])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["info", "--help"], ["mount", "--help"], ["mounts", "--help"], []]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
-    code = f"import sys; from vfs.cli.app import main; main({arguments!r}); print([m for m in ('numpy', 'numba', 'zarr', 'rich.progress') if m in sys.modules])"
+    code = (
+        f"import sys; from vfs.cli.app import main; main({arguments!r}); print([m for m in ('numpy', 'numba', 'zarr',"
+        " 'rich.progress') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_an_interrupt_while_it_is_loaded_is_no_traceback(tmp_path: Path) -> None:
-    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('not interrupted')\n")
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('not interrupted')\n"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-    code = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('vfs', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    code = (
+        "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('vfs',"
+        " run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
@@ -162,7 +174,8 @@ def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.Capture
         assert said["chunks"] == list(array.chunks)
         assert said["nbytes"] == array.nbytes
         assert said["companion"] is (path != "data")
-        assert said["attrs"] == plain_json({**array.attrs, **array.dataset.conventions})  # one array: there is nothing to share
+        # One array: there is nothing to share
+        assert said["attrs"] == plain_json({**array.attrs, **array.dataset.conventions})
     assert (entry["shared_attrs"], entry["group_attrs"]) == ({}, {})
     assert entry["arrays"]["exposure"]["scale"] == {"units": "s"}
 
@@ -170,7 +183,10 @@ def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ({"x": {"scale": 0.5, "offset": 1, "unit": "nm"}, "y": {"scale": 1 / 3, "offset": 0, "unit": ""}}, "x 0.5 nm from 1, y 0.333333"),
+        (
+            {"x": {"scale": 0.5, "offset": 1, "unit": "nm"}, "y": {"scale": 1 / 3, "offset": 0, "unit": ""}},
+            "x 0.5 nm from 1, y 0.333333",
+        ),
         ({"x": {"value": 2.0, "unit": "µm"}}, "x 2 µm"),
         ({"x": {"values": "entry/angle", "unit": "deg"}}, "x in deg as in entry/angle"),
         ({"x": 72.0, "unit": "1/inch"}, '{"x": 72.0, "unit": "1/inch"}'),
@@ -201,7 +217,9 @@ def test_info_verbose_says_what_was_asked_for(scan: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("spec", ["auto", "frames", "scan", "balanced", "1,2,8,16", "4KiB"])
-def test_info_says_why_chunks_are_what_they_are_and_what_they_cost(scan: Path, spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_says_why_chunks_are_what_they_are_and_what_they_cost(
+    scan: Path, spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     chunking = vfs.open(scan, chunks=spec).chunking
     assert run("info", scan, "--chunks", spec) == 0
     line = " ".join(capsys.readouterr().out.partition("    chunks: ")[2].split())
@@ -216,7 +234,9 @@ def test_info_warns_of_costly_chunks(scan: Path, capsys: pytest.CaptureFixture[s
         assert ("bytes for each byte asked for" in " ".join(capsys.readouterr().out.split())) is warned
 
 
-def test_export_warns_of_costly_chunks_and_takes_them(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_warns_of_costly_chunks_and_takes_them(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("export", scan, tmp_path / "o.zarr", "--chunks", "1,1,1,1") == 0
     err = capsys.readouterr().err
     assert err.startswith("vfs: warning: scan data: chunks (1, 1, 1, 1) read ")
@@ -224,10 +244,14 @@ def test_export_warns_of_costly_chunks_and_takes_them(scan: Path, tmp_path: Path
     assert zarr.open_group(tmp_path / "o.zarr", mode="r")["data"].chunks == (1, 1, 1, 1)
 
 
-def test_mount_warns_of_costly_chunks(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mount_warns_of_costly_chunks(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     served = []
     done = Status("", (), "", 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, None, 3, ())
-    monkeypatch.setattr(importlib.import_module("vfs.fuse"), "serve", lambda folder, point, **how: served.append(folder) or done)
+    monkeypatch.setattr(
+        importlib.import_module("vfs.fuse"), "serve", lambda folder, point, **how: served.append(folder) or done
+    )
     assert run("mount", scan, tmp_path, "--chunks", "1,1,1,1") == 0
     assert "vfs: warning: scan data: chunks (1, 1, 1, 1) read " in capsys.readouterr().err
     assert run("mount", scan, tmp_path) == 0
@@ -259,7 +283,9 @@ def test_info_names_missing_files(scan: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(("version", "document"), [(3, "node_type"), (2, "zarr_consolidated_format")])
-def test_info_shows_what_zarr_is_told(scan: Path, version: int, document: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_shows_what_zarr_is_told(
+    scan: Path, version: int, document: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("info", "--json", scan, "--zarr-format", version) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert document in entry["zarr"]
@@ -285,7 +311,9 @@ def test_unquoted_files_of_a_scan_are_one_data_set(scan: Path, capsys: pytest.Ca
     assert "5 files opened as 5 data sets; a quoted glob" in err
 
 
-def test_files_that_have_nothing_to_do_with_each_other_are_data_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_have_nothing_to_do_with_each_other_are_data_sets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, b = (write_npy(tmp_path, np.zeros((3, 4)), name=name) for name in ("left.npy", "right.npy"))
     assert run("info", "--json", a, b) == 0
     out, err = capsys.readouterr()
@@ -304,7 +332,12 @@ def test_a_quoted_glob_is_one_data_set(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("explicit", [[], ["--explicit"]])
 def test_info_describes_what_then_opens_as_the_same(
-    scan: Path, frames: np.ndarray, tmp_path: Path, explicit: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scan: Path,
+    frames: np.ndarray,
+    tmp_path: Path,
+    explicit: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for folder in (tmp_path, scan.parent, tmp_path / "elsewhere"):
         folder.mkdir(exist_ok=True)
@@ -328,10 +361,16 @@ def test_changes_are_accepted_where_that_is_said(scan: Path, capsys: pytest.Capt
         assert description.get("options", {}).get("accept_changes", False) is accepted
 
 
-def test_raw_needs_what_the_format_option_dtype_says(tmp_path: Path, frames: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
+def test_raw_needs_what_the_format_option_dtype_says(
+    tmp_path: Path, frames: np.ndarray, capsys: pytest.CaptureFixture[str]
+) -> None:
     part, *_ = write_raw(tmp_path, frames, frame_header=384)
     shared = ("info", "--json", part, "--format", "raw", "-o", "sig_shape=8,16", "-o", "frame-header=0x180")
-    for options, dtype in ((("-o", "dtype=u2"), "uint16"), (("--dtype", "u2"), "uint16"), (("-o", "dtype=u2", "--dtype", "f4"), "float32")):
+    for options, dtype in (
+        (("-o", "dtype=u2"), "uint16"),
+        (("--dtype", "u2"), "uint16"),
+        (("-o", "dtype=u2", "--dtype", "f4"), "float32"),
+    ):
         assert run(*shared, *options) == 0
         (entry,) = json.loads(capsys.readouterr().out)
         assert entry["arrays"]["data"]["shape"] == [24, 8, 16]
@@ -339,11 +378,28 @@ def test_raw_needs_what_the_format_option_dtype_says(tmp_path: Path, frames: np.
         assert entry["arrays"]["data"]["attrs"]["stored_dtype"] == "<u2"
 
 
-def test_scan_options_reach_the_data(scan: Path, frames: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_options_reach_the_data(
+    scan: Path, frames: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mask = np.zeros((6, 4), bool)
     mask[2, 1:3] = True
     np.save(tmp_path / "mask.npy", mask)
-    assert run("export", scan, tmp_path / "o.zarr", "--nav-shape", "6,4", "--sync-offset", "-1", "--roi", tmp_path / "mask.npy", "--dtype", "f4") == 0
+    assert (
+        run(
+            "export",
+            scan,
+            tmp_path / "o.zarr",
+            "--nav-shape",
+            "6,4",
+            "--sync-offset",
+            "-1",
+            "--roi",
+            tmp_path / "mask.npy",
+            "--dtype",
+            "f4",
+        )
+        == 0
+    )
     got = zarr.open_group(tmp_path / "o.zarr", mode="r")["data"]
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got[:], frames[8:10])
@@ -371,7 +427,10 @@ def test_option_texts_become_what_the_format_wants(annotation: object, text: str
     assert type(got) is type(value)
 
 
-@pytest.mark.parametrize(("annotation", "text"), [(bool, "maybe"), (int, "3.5"), (int | None, "many"), (float, "ten"), (Literal["a", "b"], "c")])
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [(bool, "maybe"), (int, "3.5"), (int | None, "many"), (float, "ten"), (Literal["a", "b"], "c")],
+)
 def test_option_texts_of_another_kind_are_refused(annotation: object, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         from_text(text, annotation)
@@ -382,7 +441,9 @@ def test_every_option_of_every_format_can_be_given_as_text() -> None:
         for name, parameter in kind.options.items():
             taken = kinds(parameter.annotation)
             assert taken, (kind.name, name)
-            assert all(k in (bool, int, float, str, Any) or not isinstance(k, type) for k in taken), f"{kind.name}: -o {name} is {parameter.annotation}"
+            assert all(k in (bool, int, float, str, Any) or not isinstance(k, type) for k in taken), (
+                f"{kind.name}: -o {name} is {parameter.annotation}"
+            )
             assert kind.help(name), f"{kind.name}: no help for -o {name}"
 
 
@@ -407,7 +468,9 @@ def test_every_option_of_every_format_can_be_given_as_text() -> None:
         (["--dark", "nothing.npy"], "nothing.npy"),
     ],
 )
-def test_a_wrong_option_is_one_line(scan: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_option_is_one_line(
+    scan: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert says in refused(capsys, "info", scan, *arguments)
 
 
@@ -431,7 +494,13 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_every_wrong_line_ends_a_process_with_status_2_and_no_traceback(tmp_path: Path) -> None:
-    for arguments in (["info", tmp_path / "absent"], ["info"], ["unmount", tmp_path], ["export", "a"], ["mount", tmp_path / "absent", tmp_path]):
+    for arguments in (
+        ["info", tmp_path / "absent"],
+        ["info"],
+        ["unmount", tmp_path],
+        ["export", "a"],
+        ["mount", tmp_path / "absent", tmp_path],
+    ):
         done = process(*arguments)
         assert done.returncode == 2, arguments
         assert done.stdout == ""
@@ -439,7 +508,9 @@ def test_every_wrong_line_ends_a_process_with_status_2_and_no_traceback(tmp_path
         assert done.stderr.count("\n") == 1
 
 
-def test_a_bug_is_one_line_too_unless_asked(scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_one_line_too_unless_asked(
+    scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("two\nlines")
 
@@ -496,7 +567,9 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     with open(name, "wb") as file:
         np.save(file, np.zeros((2, 3)))
     for options in ([], ["--json"], ["-v"]):
-        done = subprocess.run([sys.executable, "-P", "-m", "vfs", "info", *options, name], capture_output=True, timeout=60, check=False)
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "vfs", "info", *options, name], capture_output=True, timeout=60, check=False
+        )
         assert done.returncode == 0, done.stderr
         assert b"caf" in done.stdout
 
@@ -529,10 +602,14 @@ def test_export_is_the_same_tree(scan: Path, tmp_path: Path, version: int, capsy
     out, err = capsys.readouterr()
     stored = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     shown = sum(array.nbytes for array in vfs.open_group(scan).values())
-    assert out == f"{target}: 3 arrays, {size(shown)}; {size(stored)} on disk, compression ratio {shown / stored:,.1f}\n"
+    assert (
+        out == f"{target}: 3 arrays, {size(shown)}; {size(stored)} on disk, compression ratio {shown / stored:,.1f}\n"
+    )
     assert err == ""
     made = zarr.open_consolidated(str(target), mode="r", zarr_format=version)
-    shown = zarr.open_consolidated(vfs.open_group(scan, chunks=(1, 4, -1, -1)).store(version), mode="r", zarr_format=version)
+    shown = zarr.open_consolidated(
+        vfs.open_group(scan, chunks=(1, 4, -1, -1)).store(version), mode="r", zarr_format=version
+    )
     assert dict(made.attrs) == dict(shown.attrs)
     assert sorted(made.array_keys()) == sorted(shown.array_keys()) == ["data", "exposure", "timestamp"]
     for path in shown.array_keys():
@@ -548,7 +625,9 @@ def test_export_is_the_same_tree(scan: Path, tmp_path: Path, version: int, capsy
 def test_export_takes_several_files_as_one_set(tmp_path: Path) -> None:
     parts = [write_npy(tmp_path, np.full((2, 3), k), name=f"part{k}.npy") for k in range(3)]
     assert run("export", *parts, tmp_path / "o.zarr") == 0
-    np.testing.assert_array_equal(zarr.open_group(tmp_path / "o.zarr", mode="r")["data"][:], np.arange(3)[:, None, None] + np.zeros((1, 2, 3)))
+    np.testing.assert_array_equal(
+        zarr.open_group(tmp_path / "o.zarr", mode="r")["data"][:], np.arange(3)[:, None, None] + np.zeros((1, 2, 3))
+    )
 
 
 def test_export_leaves_what_is_there_alone(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -564,7 +643,9 @@ def test_export_leaves_what_is_there_alone(scan: Path, tmp_path: Path, capsys: p
     assert sorted(os.listdir(tmp_path)) == ["a scan", "link", "there"]
 
 
-def test_a_failed_export_leaves_nothing(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_export_leaves_nothing(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(export, "BATCH", 1024)
     written: list[int] = []
     group = vfs.open_group(scan, chunks="frames", backend="buffered")
@@ -587,7 +668,9 @@ def test_a_failed_export_leaves_nothing(scan: Path, tmp_path: Path, capsys: pyte
 def test_an_interrupted_export_leaves_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
     source = tmp_path / "large.npy"
     with source.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 12, 1 << 10, 1 << 10)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 12, 1 << 10, 1 << 10)}
+        )
         file.truncate(file.tell() + (1 << 32))  # 4 GiB of hole
     folder = tmp_path / "out"
     folder.mkdir()
@@ -619,7 +702,9 @@ def test_export_shows_its_progress_to_people(scan: Path, tmp_path: Path) -> None
     ours, theirs = pty.openpty()
     command = [sys.executable, "-P", "-m", "vfs", "export", str(scan), str(tmp_path / "o.zarr")]
     parts = []
-    with subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, text=True, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}) as running:
+    with subprocess.Popen(
+        command, stderr=theirs, stdout=subprocess.PIPE, text=True, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    ) as running:
         os.close(theirs)
         with contextlib.suppress(OSError):  # at the end: nobody has the other side
             while part := os.read(ours, 1 << 16):  # a terminal takes 4 KiB: a slow machine is shown more
@@ -652,7 +737,12 @@ def test_mount_until_unmount(scan: Path, frames: np.ndarray, tmp_path: Path, opt
             assert ("scan.zarr" in names) is ("2" not in options)
             assert ("scan.v2.zarr" in names) is ("3" not in options)
             read = subprocess.run(
-                [sys.executable, "-c", "import sys, numpy; print(int(numpy.load(sys.argv[1], mmap_mode='r').sum()))", str(point / "scan.npy")],
+                [
+                    sys.executable,
+                    "-c",
+                    "import sys, numpy; print(int(numpy.load(sys.argv[1], mmap_mode='r').sum()))",
+                    str(point / "scan.npy"),
+                ],
                 capture_output=True,
                 text=True,
                 check=True,
@@ -679,7 +769,9 @@ def test_demo_shows_all_of_it(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_demo_without_fuse_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_without_fuse_says_so_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def missing(*_: object, **__: object) -> None:
         raise vfs.MountError(2, "no libfuse here: apt install fuse3")
 
@@ -691,7 +783,9 @@ def test_demo_without_fuse_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch, 
     assert "all 786,432 pixels are what was written" in out
 
 
-def test_demo_does_not_believe_what_it_reads(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_does_not_believe_what_it_reads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from vfs.cli import demo
 
     monkeypatch.setattr(demo, "_second_process", lambda store, answer: demo.diffraction() + 1)

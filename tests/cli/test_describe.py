@@ -47,7 +47,9 @@ def both(group: vfs.VirtualGroup, folder: Path) -> dict[str, Any]:
     """Both forms; the explicit one holds all arrays. Returns that."""
     _, short = again(group, folder)
     assert list(short) == list(group)
-    assert {name: array.chunks for name, array in short.items()} == {name: array.chunks for name, array in group.items()}
+    assert {name: array.chunks for name, array in short.items()} == {
+        name: array.chunks for name, array in group.items()
+    }
     described, explicit = again(group, folder, explicit=True)
     assert list(explicit) == list(group)
     return described
@@ -84,7 +86,14 @@ def test_frames_that_run_on(tmp_path: Path) -> None:
     for k, (a, b) in enumerate([(0, 50), (50, 50), (50, 200), (200, len(stream))]):
         (tmp_path / f"f{k}.bin").write_bytes(b"file" + stream[a:b])
     paths = [tmp_path / f"f{k}.bin" for k in range(4)]
-    how: dict[str, Any] = {"format": "raw", "dtype": "<u2", "sig_shape": "4,5", "running_on": True, "file_header": 4, "frame_header": 2}
+    how: dict[str, Any] = {
+        "format": "raw",
+        "dtype": "<u2",
+        "sig_shape": "4,5",
+        "running_on": True,
+        "file_header": 4,
+        "frame_header": 2,
+    }
     described = both(vfs.open_group(paths, **how), tmp_path)
     assert described["frames"]["running_on"]
     both(vfs.open_group(paths, sync_offset=-1, nav_shape=(3, 5), **how), tmp_path)
@@ -98,7 +107,10 @@ def test_frames_that_run_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", [(7,), (4, 5), (3, 4, 5), (2, 3, 4, 5)])
 def test_npy(tmp_path: Path, shape: tuple[int, ...], dtype: str, order: Any) -> None:
     twin = values(shape, dtype)
-    paths = [write_npy(tmp_path, np.asarray(part, order=order), name=f"a{k}.npy") for k, part in enumerate((twin, twin[::-1]))]
+    paths = [
+        write_npy(tmp_path, np.asarray(part, order=order), name=f"a{k}.npy")
+        for k, part in enumerate((twin, twin[::-1]))
+    ]
     both(vfs.open_group(paths[0]), tmp_path)
     described = both(vfs.open_group(paths), tmp_path)
     assert ("pieces" in described["frames"]) is (order == "F" and len(shape) > 1)
@@ -106,7 +118,9 @@ def test_npy(tmp_path: Path, shape: tuple[int, ...], dtype: str, order: Any) -> 
 
 @pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
 def test_mib(tmp_path: Path) -> None:
-    """16-bit pixels are plain, with a file missing; the companions are read from headers and stay out of the explicit form."""
+    """16-bit pixels are plain, with a file missing; the companions are read from headers and stay
+    out of the explicit form.
+    """
     frames = values((12, 4, 4), "<u2") & 0xFFF
     path = write_mib(tmp_path, frames, frames_per_file=3, scan=(3, 4), missing=[1])
     group = vfs.open_group(path, allow_incomplete=True)
@@ -121,7 +135,9 @@ def test_mib(tmp_path: Path) -> None:
 def test_packed_pixels_have_a_short_form_only(tmp_path: Path) -> None:
     group = vfs.open_group(write_mib(tmp_path, values((2, 64, 64), "<u2") & 0xFFF, kind="R64", depth=12))
     again(group, tmp_path)
-    with pytest.raises(OptionError, match=r"data: its elements are no plain numbers \(.*\); only the short description can be written"):
+    with pytest.raises(
+        OptionError, match=r"data: its elements are no plain numbers \(.*\); only the short description can be written"
+    ):
         describe(group, tmp_path, explicit=True)
 
 
@@ -140,8 +156,19 @@ def test_blocks(data: st.DataObject) -> None:
 def test_blocks_in_a_scan(tmp_path: Path) -> None:
     twin = values((6, 4, 4), "<u2")
     (tmp_path / "a.bin").write_bytes(twin.tobytes())
-    blocks = [{"file": 0, "offset": 32 * t + 16 * y, "origin": [t, 2 * y, 0], "shape": [1, 2, 4]} for t in range(6) for y in (0, 1)]
-    document = {"vfs": 1, "dtype": "<u2", "shape": [6, 3, 4], "files": ["a.bin"], "stored_shape": [1, 2, 4], "blocks": blocks}
+    blocks = [
+        {"file": 0, "offset": 32 * t + 16 * y, "origin": [t, 2 * y, 0], "shape": [1, 2, 4]}
+        for t in range(6)
+        for y in (0, 1)
+    ]
+    document = {
+        "vfs": 1,
+        "dtype": "<u2",
+        "shape": [6, 3, 4],
+        "files": ["a.bin"],
+        "stored_shape": [1, 2, 4],
+        "blocks": blocks,
+    }
     for block in blocks[1::2]:
         block["shape"] = [1, 1, 4]
     path = write(tmp_path, document)
@@ -157,7 +184,14 @@ def test_fill_values_and_attributes_that_json_does_not_have(tmp_path: Path, fill
     block = {"file": 0, "offset": 0, "origin": [0, 0], "shape": [1, 2]}
     said = {math.inf: "Infinity", -math.inf: "-Infinity"}.get(fill, "NaN" if math.isnan(fill) else fill)
     for dtype, value in (("<f4", said), ("<c8", [said, 1])):
-        document = {"vfs": 1, "dtype": dtype, "shape": [2, 2], "files": ["a.bin"], "fill_value": value, "attributes": {"x": 1e999}}
+        document = {
+            "vfs": 1,
+            "dtype": dtype,
+            "shape": [2, 2],
+            "files": ["a.bin"],
+            "fill_value": value,
+            "attributes": {"x": 1e999},
+        }
         wide = {"shape": [1, 1]} if dtype == "<c8" else {}
         both(vfs.open_group(write(tmp_path, document | {"blocks": [block | wide]})), tmp_path)
 
@@ -166,8 +200,20 @@ def test_several_arrays(tmp_path: Path) -> None:
     for name in ("a.bin", "b.bin"):
         (tmp_path / name).write_bytes(FRAMES.tobytes())
     one = {"dtype": "<u2", "shape": [12, 4, 5], "frames": {}}
-    flat = {"dtype": "<u2", "shape": [240], "sig_ndim": 0, "frames": {}, "companion": True, "conventions": {"units": "s"}}
-    shared = {"vfs": 1, "files": ["a.bin"], "group_attributes": {"ome": {"x": 1}}, "arrays": {"data": one, "in/flat": flat}}
+    flat = {
+        "dtype": "<u2",
+        "shape": [240],
+        "sig_ndim": 0,
+        "frames": {},
+        "companion": True,
+        "conventions": {"units": "s"},
+    }
+    shared = {
+        "vfs": 1,
+        "files": ["a.bin"],
+        "group_attributes": {"ome": {"x": 1}},
+        "arrays": {"data": one, "in/flat": flat},
+    }
     described = both(vfs.open_group(write(tmp_path, shared)), tmp_path)
     assert described["files"] == ["a.bin"]
     assert described["group_attributes"] == {"ome": {"x": 1}}
@@ -181,7 +227,13 @@ def test_what_the_short_form_keeps(tmp_path: Path) -> None:
     write_npy(tmp_path, FRAMES, name="a.npy")
     write_npy(tmp_path, np.ones((4, 5)), name="dark.npy")
     group = vfs.open_group(
-        tmp_path / "a.npy", dark=str(tmp_path / "dark.npy"), gain=np.full((4, 5), 2.0), dead=[[1, 1]], dtype=np.float64, backend="buffered", sig_ndim=2
+        tmp_path / "a.npy",
+        dark=str(tmp_path / "dark.npy"),
+        gain=np.full((4, 5), 2.0),
+        dead=[[1, 1]],
+        dtype=np.float64,
+        backend="buffered",
+        sig_ndim=2,
     )
     described, found = again(group, tmp_path)
     assert described["files"] == ["a.npy"]
@@ -198,7 +250,9 @@ def test_what_the_short_form_keeps(tmp_path: Path) -> None:
         describe(group, tmp_path, explicit=True)
     big = np.ones((300, 300))
     write_npy(tmp_path, np.ones((2, 300, 300), "u2"), name="big.npy")
-    with pytest.raises(OptionError, match=r"gain: 90,000 numbers are too many for a description; save them beside the files"):
+    with pytest.raises(
+        OptionError, match=r"gain: 90,000 numbers are too many for a description; save them beside the files"
+    ):
         describe(vfs.open_group(tmp_path / "big.npy", gain=big), tmp_path)
 
 
@@ -223,7 +277,9 @@ def test_too_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "MOST_ENTRIES", 3)
     (tmp_path / "a.bin").write_bytes(FRAMES.tobytes())
     blocks = [{"file": 0, "offset": 40 * t, "origin": [t, 0, 0], "shape": [1, 4, 5]} for t in range(4)]
-    group = vfs.open_group(write(tmp_path, {"vfs": 1, "dtype": "<u2", "shape": [4, 4, 5], "files": ["a.bin"], "blocks": blocks}))
+    group = vfs.open_group(
+        write(tmp_path, {"vfs": 1, "dtype": "<u2", "shape": [4, 4, 5], "files": ["a.bin"], "blocks": blocks})
+    )
     with pytest.raises(OptionError, match="data: 4 blocks are too many for an explicit description"):
         describe(group, tmp_path, explicit=True)
     array = vfs.open_group(tmp_path / "a.bin", format="raw", dtype="<u2", sig_shape="4,5", roi=[3, 2, 1, 0])
@@ -233,8 +289,28 @@ def test_too_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def real_files() -> list[Path]:
     """Naming files of real sets, at most 64 MiB each."""
-    known = (".npy", ".hdr", ".mib", ".mrc", ".ser", ".blo", ".tvips", ".seq", ".tif", ".tiff", ".h5", ".hdf5", ".dm3", ".dm4", ".xml")
-    return [path for path in sorted(SHARED.rglob("*")) if path.suffix.lower() in known and path.is_file() and path.stat().st_size < 64 << 20]
+    known = (
+        ".npy",
+        ".hdr",
+        ".mib",
+        ".mrc",
+        ".ser",
+        ".blo",
+        ".tvips",
+        ".seq",
+        ".tif",
+        ".tiff",
+        ".h5",
+        ".hdf5",
+        ".dm3",
+        ".dm4",
+        ".xml",
+    )
+    return [
+        path
+        for path in sorted(SHARED.rglob("*"))
+        if path.suffix.lower() in known and path.is_file() and path.stat().st_size < 64 << 20
+    ]
 
 
 def explains(group: vfs.VirtualGroup, folder: Path) -> bool:
@@ -275,7 +351,9 @@ def test_a_description_of_an_incomplete_set_says_so(tmp_path: Path) -> None:
         group = vfs.open_group(path, allow_incomplete=True, array="data")
     said = tmp_path / "kept.vfs.json"
     said.write_text(json.dumps(describe(group, tmp_path, explicit=True)))
-    with pytest.warns(vfs.IncompleteWarning, match="was written of a set that is incomplete: files missing 1, frames missing 4"):
+    with pytest.warns(
+        vfs.IncompleteWarning, match="was written of a set that is incomplete: files missing 1, frames missing 4"
+    ):
         again = vfs.open_group(said)
     assert again.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 4}
     np.testing.assert_array_equal(again.main.valid, group.main.valid)

@@ -1,4 +1,6 @@
-"""What `vfs info` shows fits a screen and says all: sets, containers of hundreds of arrays, folders, what cannot be opened."""
+"""What `vfs info` shows fits a screen and says all: sets, containers of hundreds of arrays,
+folders, what cannot be opened.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def many(tmp_path: Path) -> Path:
     with h5py.File(path, "w") as file:
         file.attrs["owner"] = "µ" * 500
         for k in range(300):
-            made = file.create_dataset(f"entry/instrument/a motor with a long name/number {k:03}", data=np.array([k / 4]))
+            made = file.create_dataset(
+                f"entry/instrument/a motor with a long name/number {k:03}", data=np.array([k / 4])
+            )
             made.attrs["units"] = "mm" if k % 2 else " "
         for k in range(30):
             file[f"entry/trace{k}/and/a/rather/long/way/down/to/it"] = np.arange(40 + k)
@@ -66,7 +70,10 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
 
 
 def test_a_table_fits_whatever_is_in_it() -> None:
-    rows = [("a name", "u2", f"y:{tables.GLUE}12, x:{tables.GLUE}34"), ("n" * 60, "float64", ", ".join(f"axis_{k}:{tables.GLUE}1000" for k in range(9)))]
+    rows = [
+        ("a name", "u2", f"y:{tables.GLUE}12, x:{tables.GLUE}34"),
+        ("n" * 60, "float64", ", ".join(f"axis_{k}:{tables.GLUE}1000" for k in range(9))),
+    ]
     first, second = tables.table(rows, 80)
     assert first == ["  a name  u2       y: 12, x: 34"]
     assert second[0] == "  " + "n" * 60
@@ -83,7 +90,9 @@ def test_lines_are_as_long_as_the_terminals(given: str, width: int, monkeypatch:
 
 
 def test_mounts_fit() -> None:
-    status = Status("/m", ("/data/" + "deep/" * 10 + "scan.hdr", "b"), "0:1", 0, 0.0, 0, 0, 1 << 40, 9, 1, 0, 0, 7, None, 3, ())
+    status = Status(
+        "/m", ("/data/" + "deep/" * 10 + "scan.hdr", "b"), "0:1", 0, 0.0, 0, 0, 1 << 40, 9, 1, 0, 0, 7, None, 3, ()
+    )
     rows = mounts_text([Found("/m", "mounted", status, "/run/a"), Found("/mnt/" + "x" * 50, "dead", None, None)])
     assert rows[0].split() == ["MOUNTPOINT", "SINCE", "SERVED", "HITS", "ERRORS", "FROM"]
     assert [line for line in rows if len(line) > 80 and len(line.split()) > 1] == []
@@ -140,7 +149,9 @@ def test_json_says_once_what_all_arrays_say(many: Path, capsys: pytest.CaptureFi
     assert "value" not in entry["arrays"]["entry/data"]
 
 
-def test_a_number_that_cannot_be_read_is_no_reason_to_fail(many: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_that_cannot_be_read_is_no_reason_to_fail(
+    many: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fails(*_: object, **__: object) -> None:
         raise vfs.SourceError("gone")
 
@@ -151,7 +162,11 @@ def test_a_number_that_cannot_be_read_is_no_reason_to_fail(many: Path, monkeypat
 def test_real_files_fit_a_screen(oracle: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
     from tests.conftest import SHARED
 
-    found = [path for pattern in ("hdf5/*/*.h*5", "hdf5/*/*.nxs", "mib/*/*.hdr", "dm/*4/*.dm4", "ser_emi/*/*.emi") for path in sorted(SHARED.glob(pattern))]
+    found = [
+        path
+        for pattern in ("hdf5/*/*.h*5", "hdf5/*/*.nxs", "mib/*/*.hdr", "dm/*4/*.dm4", "ser_emi/*/*.emi")
+        for path in sorted(SHARED.glob(pattern))
+    ]
     assert len(found) > 20
     for path in found:
         if run("info", path) == 0:
@@ -168,7 +183,11 @@ def test_what_opens_is_shown_and_then_what_does_not(folder: Path, capsys: pytest
     for options in ([], ["--json"]):
         assert run("info", *options, bad, good, folder / "imag.npy") == 2
         out, err = capsys.readouterr()
-        assert ([entry["name"] for entry in json.loads(out)] == ["image"]) if options else out.startswith("image: npy, 1 file")
+        assert (
+            ([entry["name"] for entry in json.loads(out)] == ["image"])
+            if options
+            else out.startswith("image: npy, 1 file")
+        )
         first, second = err.splitlines()
         assert first.startswith(f"vfs: {bad}: ")
         assert second == f"vfs: {folder / 'imag.npy'}: no such file; did you mean {good}?"
@@ -229,7 +248,9 @@ def test_many_sets_are_a_row_each(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.count("chunks: ") == 5
 
 
-def test_an_array_that_is_not_there_is_answered_with_some_that_are(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_array_that_is_not_there_is_answered_with_some_that_are(
+    many: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = refused(capsys, "info", many, "--array", "entry/dat")
     assert "no array 'entry/dat'; there are: entry/data, " in said
     assert said.endswith(" and 323 more\n")
@@ -238,10 +259,15 @@ def test_an_array_that_is_not_there_is_answered_with_some_that_are(many: Path, c
 
 
 @pytest.mark.parametrize("command", [["mount"], ["export"], ["info", "--describe"]])
-def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(folder: Path, tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(
+    folder: Path, tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     last = [] if command[0] == "info" else [tmp_path / "there"]
     said = refused(capsys, *command, folder, *last)
-    assert f"{folder}: is a folder; `vfs info '{folder}'` lists the data sets in it, `vfs mount --tree '{folder}' MOUNTPOINT` shows them all" in said
+    assert (
+        f"{folder}: is a folder; `vfs info '{folder}'` lists the data sets in it, `vfs mount --tree '{folder}'"
+        " MOUNTPOINT` shows them all" in said
+    )
 
 
 # options without effect
@@ -260,27 +286,43 @@ def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(folder: Path, tmp_pat
         (["FILE", "--sync-offset", "1"], "no navigation axes"),
         (["FILE", "-o", "series=false"], "format npy has no option 'series', mib has"),
         (["FILE", "-o", "sig-ndim=1", "-o", "sig_ndim=2"], "given twice"),
-        (["FILE", "--format", "raw", "-o", "dtype=u2", "-o", "stored_dtype=u1", "-o", "sig_shape=2,2"], "are the same option"),
+        (
+            ["FILE", "--format", "raw", "-o", "dtype=u2", "-o", "stored_dtype=u1", "-o", "sig_shape=2,2"],
+            "are the same option",
+        ),
         (["FILE", "--roi", ""], "--roi: expected a value, found an empty one"),
         ([""], "expected the name of a file"),
         (["FOLDER", "--chunks", "frames"], "--chunks has no effect on"),
         (["FOLDER", "--nav-shape", "2,2"], "--nav-shape has no effect on"),
         (["FOLDER", "--zarr-format", "2"], "--zarr-format has no effect on"),
         (["FOLDER", "-o", "sig_ndim=1"], "say of which one with --format"),
-        (["FILE", "--chunks", "1,"], "chunks=(1,): expected an element count, or -1 for all of it, for each of 2 axes, shape (3, 4)"),
+        (
+            ["FILE", "--chunks", "1,"],
+            "chunks=(1,): expected an element count, or -1 for all of it, for each of 2 axes, shape (3, 4)",
+        ),
         (["FILE", "--format", "NPY"], "did you mean npy?"),
         (["FOLDER/no/image.npy"], "there is no folder"),
-        (["FOLDER/notes.txt"], "pixels without headers open with, for example, --format raw -o dtype=u2 -o sig_shape=256,256"),
+        (
+            ["FOLDER/notes.txt"],
+            "pixels without headers open with, for example, --format raw -o dtype=u2 -o sig_shape=256,256",
+        ),
     ],
 )
-def test_what_would_have_no_effect_is_refused(folder: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_would_have_no_effect_is_refused(
+    folder: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     told = [text.replace("FILE", str(folder / "image.npy")).replace("FOLDER", str(folder)) for text in arguments]
     assert says in refused(capsys, "info", *told)
 
 
-def test_a_mount_point_that_comes_first_is_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mount_point_that_comes_first_is_told(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = refused(capsys, "mount", tmp_path, folder / "image.npy")
-    assert said == f"vfs: {folder / 'image.npy'}: expected a folder to mount on, found a file; the mount point comes last\n"
+    assert (
+        said
+        == f"vfs: {folder / 'image.npy'}: expected a folder to mount on, found a file; the mount point comes last\n"
+    )
 
 
 def test_what_holds_for_all_sets_of_a_folder_is_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

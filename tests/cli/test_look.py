@@ -1,4 +1,6 @@
-"""`vfs look`: the figures are those of the frame, however large it is; what is written is what the terminal can show."""
+"""`vfs look`: the figures are those of the frame, however large it is; what is written is what the
+terminal can show.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,31 @@ def binned(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
         return np.array(
             [
                 [np.mean(part[np.isfinite(part)]) for part in row]
-                for row in [[values[np.ix_(places[0] == r, places[1] == c)] for c in range(columns)] for r in range(rows)]
+                for row in [
+                    [values[np.ix_(places[0] == r, places[1] == c)] for c in range(columns)] for r in range(rows)
+                ]
             ]
         )
 
 
 @pytest.mark.parametrize("band", [1 << 20, 600])
-def test_pictures_and_figures_are_those_of_the_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, band: int) -> None:
+def test_pictures_and_figures_are_those_of_the_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, band: int
+) -> None:
     monkeypatch.setattr(frames, "BAND", band)  # of a few rows: frames that are larger than that
     values = RANDOM.integers(0, 60_000, (3, 45, 31)).astype("u2")
     values[1, 7, 4:7] = 65535
     seen = look(opened(tmp_path, values), (1,), 20, 20)
     assert seen.picture.shape == (20, 14)
     np.testing.assert_allclose(seen.picture, binned(values[1], 20, 14))
-    assert (seen.low, seen.high, seen.count, seen.odd, seen.full, seen.saturated) == (values[1].min(), 65535, 45 * 31, 0, 65535, 3)
+    assert (seen.low, seen.high, seen.count, seen.odd, seen.full, seen.saturated) == (
+        values[1].min(),
+        65535,
+        45 * 31,
+        0,
+        65535,
+        3,
+    )
     assert seen.mean == pytest.approx(values[1].mean())
     assert sorted(seen.values) == sorted(values[1].ravel())
     assert (seen.share, seen.stored) == (1.0, True)
@@ -85,7 +98,10 @@ def test_saturated_pixels_are_those_of_the_counter(tmp_path: Path) -> None:
     frame = np.zeros((1, 8, 8), "u2")
     frame[0, 2, 2:5] = 4095
     path = write_mib(tmp_path, frame, kind="R64", depth=12)
-    assert (look(FrameView.of(vfs.open(path)), (0,), 9, 9).saturated, look(FrameView.of(vfs.open(path, dtype="f4")), (0,), 9, 9).full) == (3, None)
+    assert (
+        look(FrameView.of(vfs.open(path)), (0,), 9, 9).saturated,
+        look(FrameView.of(vfs.open(path, dtype="f4")), (0,), 9, 9).full,
+    ) == (3, None)
 
 
 def test_of_a_frame_that_is_too_large_a_share_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,15 +128,26 @@ def test_of_a_frame_that_is_too_large_a_share_is_read(tmp_path: Path, monkeypatc
         ((2, 3, 4), {"sig_ndim": 3}, ("sig_0",), ("sig_1", "sig_2")),
     ],
 )
-def test_which_axes_are_shown(tmp_path: Path, shape: tuple[int, ...], options: dict[str, Any], where: tuple[str, ...], shown: tuple[str, ...]) -> None:
+def test_which_axes_are_shown(
+    tmp_path: Path, shape: tuple[int, ...], options: dict[str, Any], where: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
     view = opened(tmp_path, np.zeros(shape, "u1"), **options)
-    assert (tuple(view.array.dims[k] for k in view.where), tuple(view.array.dims[k] for k in view.shown)) == (where, shown)
+    assert (tuple(view.array.dims[k] for k in view.where), tuple(view.array.dims[k] for k in view.shown)) == (
+        where,
+        shown,
+    )
 
 
 def test_positions(tmp_path: Path) -> None:
     view = opened(tmp_path, np.zeros((3, 4, 5, 6), "u1"))
     assert view.middle == (1, 2)
-    assert [view.position(text) for text in ("2,3", " 0 , 1", "-1,0", "5", "-1")] == [(2, 3), (0, 1), (2, 0), (1, 1), (2, 3)]
+    assert [view.position(text) for text in ("2,3", " 0 , 1", "-1,0", "5", "-1")] == [
+        (2, 3),
+        (0, 1),
+        (2, 0),
+        (1, 1),
+        (2, 3),
+    ]
     for text in ("3,0", "0,4", "12", "-13", "1,1,1", "a", "", "1.5", "1,", "9" * 30):
         with pytest.raises(OptionError, match=r"expected scan_y 0 to 2, scan_x 0 to 3, or one number from 0 to 11$"):
             view.position(text)
@@ -149,13 +176,20 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines[-1].split() == ["0", "999"]
     assert shown(capsys, path, "5") == lines
     assert "minimum 0, maximum 0, mean 0, saturated 0 (at 4,095)" in shown(capsys, path)
-    assert "not stored in the files: reads as 0" in shown(capsys, path, "12", "--nav-shape", "4,4", warned="4 are blank")
+    assert "not stored in the files: reads as 0" in shown(
+        capsys, path, "12", "--nav-shape", "4,4", warned="4 are blank"
+    )
     assert "exposure  scan_y: 3, scan_x: 4  float64" in shown(capsys, path, "--array", "exposure")[0]
-    assert shown(capsys, write_npy(tmp_path, np.zeros((0, 4, 5))))[1:] == ["nothing to show: the array has shape (0, 4, 5)"]
+    assert shown(capsys, write_npy(tmp_path, np.zeros((0, 4, 5))))[1:] == [
+        "nothing to show: the array has shape (0, 4, 5)"
+    ]
     assert shown(capsys, write_npy(tmp_path, np.full((2, 2), np.nan)))[-1] == "not finite 4 of 4"
     assert shown(capsys, write_npy(tmp_path, np.array(5)))[1:] == ["minimum 5, maximum 5, mean 5"]
     assert app.main(["look", str(path), "9,9"]) == 2
-    assert capsys.readouterr().err == "vfs: position '9,9': expected scan_y 0 to 2, scan_x 0 to 3, or one number from 0 to 11\n"
+    assert (
+        capsys.readouterr().err
+        == "vfs: position '9,9': expected scan_y 0 to 2, scan_x 0 to 3, or one number from 0 to 11\n"
+    )
     assert app.main(["look", str(path), "--chunks", "frames"]) == 2
     assert "--chunks" in capsys.readouterr().err
     assert app.main(["look", str(path), "--graphics", "oil"]) == 2
@@ -171,20 +205,25 @@ def test_another_array_is_not_shown_for_the_main_one(tmp_path: Path, capsys: pyt
     assert app.main(["look", str(path)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(f"vfs: {path}: entry/data/data_000001 links to scan_data_000001.h5, which is missing; allow_incomplete=True")
+    assert said.err.startswith(
+        f"vfs: {path}: entry/data/data_000001 links to scan_data_000001.h5, which is missing; allow_incomplete=True"
+    )
     assert said.err.count("\n") == 1
     for option in (["--allow-incomplete"], ["--array", "flatfield"]):
         assert app.main(["look", str(path), *option]) == 0
         assert "minimum 1, maximum 1" in capsys.readouterr().out
 
 
-def test_nothing_but_text_goes_into_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_but_text_goes_into_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_npy(tmp_path, RANDOM.normal(size=(9, 9)))
     monkeypatch.setenv("TERM", "xterm-kitty")
     monkeypatch.setenv("COLORTERM", "truecolor")
     assert not any("\x1b" in line for line in shown(capsys, path))
     for way, mark in (("kitty", "\x1b_G"), ("sixel", "\x1bP"), ("truecolor", "\x1b[38;2;"), ("256", "\x1b[38;5;")):
-        assert any(line.startswith(mark) for line in shown(capsys, path, "--graphics", way)), way  # whoever asks for it gets it
+        # Whoever asks for it gets it
+        assert any(line.startswith(mark) for line in shown(capsys, path, "--graphics", way)), way
 
 
 CHILD = """
@@ -216,7 +255,14 @@ def talk(tmp_path: Path, cases: list[tuple[dict[str, str], bytes, str]], wait: f
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 900, 500))
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(tmp_path / "found"), str(wait), json.dumps([environment for environment, _, _ in cases])],
+        [
+            sys.executable,
+            "-c",
+            CHILD,
+            str(tmp_path / "found"),
+            str(wait),
+            json.dumps([environment for environment, _, _ in cases]),
+        ],
         env={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
         stdin=theirs,
         stdout=theirs,
@@ -242,7 +288,8 @@ def talk(tmp_path: Path, cases: list[tuple[dict[str, str], bytes, str]], wait: f
 def test_terminals_are_asked_what_they_can_show(tmp_path: Path) -> None:
     found, asked = talk(tmp_path, CASES, 60)
     assert found == [[way, 100, 50, [9, 10]] for _, _, way in CASES]
-    assert asked == [b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[c"] * 5 + [b"\x1b[c"]  # tmux would take the first for a title
+    # Tmux would take the first for a title
+    assert asked == [b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[c"] * 5 + [b"\x1b[c"]
 
 
 def test_a_terminal_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
     python read_zarr.py FACE EXPECTED.npy [ARRAY [HOW]]
 
-FACE is a folder (a zarr face of a mount, or a copy of one), a .npy face, a URL where the tool takes one, or a pickled `vfs.zarr.store.Store`
-(NAME.pickle) for tools that read stores. ARRAY is the array's path in it ("data"). EXPECTED.npy holds what must come back, element by
-element and in the same dtype. HOW is up to the script: another way of the same tool. One line of JSON on stdout says what was seen; its
-"regions" say of each region "equal", "unreadable", "not offered" (the tool has no way to ask for it) or how it differs. Exit status:
+FACE is a folder (a zarr face of a mount, or a copy of one), a .npy face, a URL where the tool takes
+one, or a pickled `vfs.zarr.store.Store` (NAME.pickle) for tools that read stores. ARRAY is the
+array's path in it ("data"). EXPECTED.npy holds what must come back, element by element and in the
+same dtype. HOW is up to the script: another way of the same tool. One line of JSON on stdout says
+what was seen; its "regions" say of each region "equal", "unreadable", "not offered" (the tool has
+no way to ask for it) or how it differs. Exit status:
 
 - 0: all that the tool offers is equal
 - 1: something came back that is not what was expected
-- 3: the tool reported that it cannot read (what a source that is broken must lead to), and nothing that did come back was wrong
+- 3: the tool reported that it cannot read (what a source that is broken must lead to), and nothing
+  that did come back was wrong
 
 Only numpy is needed here: some tools have a Python of their own.
 """
@@ -30,7 +33,9 @@ WRONG, UNREADABLE = 1, 3
 
 
 class NotOffered(Exception):  # noqa: N818 - not an error
-    """The tool, in the version its message names, cannot be asked for a region such as this one, or does not know such a face."""
+    """The tool, in the version its message names, cannot be asked for a region such as this one, or
+    does not know such a face.
+    """
 
 
 def source(face: str) -> Any:

@@ -8,8 +8,16 @@ COLUMNS = ("client", "version", "face", "whole", "crossing", "edge", "unreadable
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [report for found in terminalreporter.stats.values() for report in found if isinstance(report, pytest.TestReport)]
-    rows = [value for report in reports if report.when == "call" for name, value in report.user_properties if name == "client"]
+    reports = [
+        report for found in terminalreporter.stats.values() for report in found if isinstance(report, pytest.TestReport)
+    ]
+    rows = [
+        value
+        for report in reports
+        if report.when == "call"
+        for name, value in report.user_properties
+        if name == "client"
+    ]
     if not rows:
         return
     lines: dict[tuple[str, str], dict[str, str]] = {}
@@ -22,4 +30,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     terminalreporter.section("clients through the mount")
     for cells in table:
-        terminalreporter.write_line("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+        terminalreporter.write_line(
+            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        )

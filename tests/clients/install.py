@@ -1,8 +1,11 @@
-"""Installs the clients of `scripts/test --clients` that the test environment does not have: `python -m tests.clients.install FOLDER`.
+"""Installs the clients of `scripts/test --clients` that the test environment does not have: `python
+-m tests.clients.install FOLDER`.
 
-FOLDER is an environment of Python with vfs in it. Into it go packages from PyPI; beside these in FOLDER an environment with zarr 2 (`zarr2`) and
-packages from npm (`npm`). Debian's packages go into the system, where root and apt are there to do it. What is there already stays as it is.
-FOLDER/clients.json then says of each client that could not be installed, why. Nothing here is an error: the tests say what is missing.
+FOLDER is an environment of Python with vfs in it. Into it go packages from PyPI; beside these in
+FOLDER an environment with zarr 2 (`zarr2`) and packages from npm (`npm`). Debian's packages go into
+the system, where root and apt are there to do it. What is there already stays as it is.
+FOLDER/clients.json then says of each client that could not be installed, why. Nothing here is an
+error: the tests say what is missing.
 """
 
 from __future__ import annotations
@@ -22,16 +25,31 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 def said(command: Sequence[str | Path], cwd: Path | None = None) -> str:
     """Run a command: "" where it succeeds, otherwise the last thing it said, or why it does not run."""
     try:
-        done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False, timeout=900)
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=900,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    lines = [line.strip() for line in done.stdout.splitlines() if line.strip() and not line.startswith(("WARNING", "npm warn"))]
+    lines = [
+        line.strip()
+        for line in done.stdout.splitlines()
+        if line.strip() and not line.startswith(("WARNING", "npm warn"))
+    ]
     return "" if done.returncode == 0 else (lines or [f"{command[0]} ended with status {done.returncode}"])[-1]
 
 
 def pip(python: str | Path, *requirements: str) -> str:
     """Install packages from PyPI into an environment; "" or why not."""
-    return said([python, "-I", "-m", "pip", "install", "-q", "--no-input", "--disable-pip-version-check", *requirements])
+    return said(
+        [python, "-I", "-m", "pip", "install", "-q", "--no-input", "--disable-pip-version-check", *requirements]
+    )
 
 
 def imports(python: str | Path, module: str) -> bool:
@@ -49,7 +67,18 @@ def from_debian(check: Sequence[str], *packages: str) -> str:
     if os.geteuid() or not shutil.which("apt-get"):
         return f"needs root on Debian or Ubuntu: apt install {' '.join(packages)}"
     said(["apt-get", "update", "-qq"])
-    return said(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]) or said(check)
+    return said(
+        [
+            "env",
+            "DEBIAN_FRONTEND=noninteractive",
+            "apt-get",
+            "install",
+            "-qq",
+            "-y",
+            "--no-install-recommends",
+            *packages,
+        ]
+    ) or said(check)
 
 
 def zarr2(folder: Path) -> str:

@@ -10,7 +10,10 @@ from compare import main, source
 
 def read(face: str, array: str) -> Any:
     lazy = dask.array.from_zarr(source(face), component=array)
-    return lambda region: lazy[region].compute(scheduler="threads"), {"version": dask.__version__, "chunks": lazy.chunksize}
+    return lambda region: lazy[region].compute(scheduler="threads"), {
+        "version": dask.__version__,
+        "chunks": lazy.chunksize,
+    }
 
 
 if __name__ == "__main__":

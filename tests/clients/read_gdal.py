@@ -1,4 +1,6 @@
-"""GDAL's multidimensional interface from Python. HOW "no exceptions": as `osgeo.gdal` is before version 4 where nobody calls UseExceptions()."""
+"""GDAL's multidimensional interface from Python. HOW "no exceptions": as `osgeo.gdal` is before
+version 4 where nobody calls UseExceptions().
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def read(face: str, array: str) -> Any:
 
     def get(region: tuple[slice, ...]) -> Any:
         bounds = [piece.indices(n)[:2] for piece, n in zip(region, variable.shape, strict=True)]
-        return np.asarray(variable.ReadAsArray([first for first, _ in bounds], [last - first for first, last in bounds]))
+        return np.asarray(
+            variable.ReadAsArray([first for first, _ in bounds], [last - first for first, last in bounds])
+        )
 
     dims = [axis.GetName() for axis in variable.GetDimensions()]
     return get, {"version": gdal.__version__, "dims": dims}

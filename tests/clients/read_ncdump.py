@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from compare import NotOffered, main
 
-TYPES = {"ubyte": "u1", "ushort": "<u2", "uint": "<u4", "byte": "i1", "short": "<i2", "int": "<i4", "float": "<f4", "double": "<f8"}
+TYPES = {
+    "ubyte": "u1",
+    "ushort": "<u2",
+    "uint": "<u4",
+    "byte": "i1",
+    "short": "<i2",
+    "int": "<i4",
+    "float": "<f4",
+    "double": "<f8",
+}
 
 
 def ncdump(*arguments: str) -> str:

@@ -13,7 +13,10 @@ def read(face: str, array: str) -> Any:
     opened = netCDF4.Dataset(f"file://{os.path.abspath(face)}#mode=zarr,file")
     opened.set_auto_maskandscale(False)
     variable = opened[array]
-    return variable.__getitem__, {"version": f"{netCDF4.__version__} with netCDF {netCDF4.getlibversion().split()[0]}", "dims": variable.dimensions}
+    return variable.__getitem__, {
+        "version": f"{netCDF4.__version__} with netCDF {netCDF4.getlibversion().split()[0]}",
+        "dims": variable.dimensions,
+    }
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ def read(face: str, array: str) -> Any:
         window = Window(columns.start, rows.start, len(columns), len(rows))
         images = []
         for position in itertools.product(*lead):
-            with rasterio.open(f'ZARR:"{os.path.abspath(face)}":/{array}' + "".join(f":{i}" for i in position)) as opened:
+            with rasterio.open(
+                f'ZARR:"{os.path.abspath(face)}":/{array}' + "".join(f":{i}" for i in position)
+            ) as opened:
                 images.append(opened.read(1, window=window))
         return np.array(images).reshape(*map(len, lead), len(rows), len(columns))
 

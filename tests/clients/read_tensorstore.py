@@ -22,11 +22,21 @@ def has_v3(face: str) -> bool:
 
 
 def read(face: str, array: str) -> Any:
-    where = {"driver": "http", "base_url": f"{face}/{array}/"} if "://" in face else {"driver": "file", "path": f"{face}/{array}/"}
-    opened = tensorstore.open({"driver": "zarr3" if has_v3(face) else "zarr", "kvstore": where}, open=True, read=True).result()
+    where = (
+        {"driver": "http", "base_url": f"{face}/{array}/"}
+        if "://" in face
+        else {"driver": "file", "path": f"{face}/{array}/"}
+    )
+    opened = tensorstore.open(
+        {"driver": "zarr3" if has_v3(face) else "zarr", "kvstore": where}, open=True, read=True
+    ).result()
     chunks = opened.chunk_layout.read_chunk.shape
     version = importlib.metadata.version("tensorstore")
-    return lambda region: opened[region].read().result(), {"version": version, "dims": opened.domain.labels, "chunks": chunks}
+    return lambda region: opened[region].read().result(), {
+        "version": version,
+        "dims": opened.domain.labels,
+        "chunks": chunks,
+    }
 
 
 if __name__ == "__main__":

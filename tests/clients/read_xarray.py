@@ -1,4 +1,6 @@
-"""xarray: the group as a data set, once through numpy and once through dask; integers stay what they are, axes have names."""
+"""xarray: the group as a data set, once through numpy and once through dask; integers stay what
+they are, axes have names.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from compare import main, source
 
 def read(face: str, array: str) -> Any:
     group, _, name = array.rpartition("/")
-    whole, lazy = (xarray.open_zarr(source(face), group=group or None, consolidated=True, chunks=chunks) for chunks in (None, {}))
+    whole, lazy = (
+        xarray.open_zarr(source(face), group=group or None, consolidated=True, chunks=chunks) for chunks in (None, {})
+    )
     variable = whole[name]
 
     def get(region: tuple[slice, ...]) -> Any:
@@ -20,7 +24,12 @@ def read(face: str, array: str) -> Any:
         return found
 
     variables = sorted(map(str, whole.variables))
-    return get, {"version": xarray.__version__, "dims": variable.dims, "encoded_fill": str(variable.encoding.get("_FillValue")), "variables": variables}
+    return get, {
+        "version": xarray.__version__,
+        "dims": variable.dims,
+        "encoded_fill": str(variable.encoding.get("_FillValue")),
+        "variables": variables,
+    }
 
 
 if __name__ == "__main__":

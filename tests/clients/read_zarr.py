@@ -1,4 +1,6 @@
-"""zarr-python 3: the group by its consolidated metadata, the array in it and the array by itself. HOW "zarrs": decoded by Rust."""
+"""zarr-python 3: the group by its consolidated metadata, the array in it and the array by itself.
+HOW "zarrs": decoded by Rust.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ def read(face: str, array: str) -> Any:
     if alone.metadata != z.metadata:
         wrong(f"the consolidated metadata of {array} differ from its own")
     members = sorted(name for name, _ in group.members(max_depth=None))
-    return alone.__getitem__, {"version": version, "zarr_format": z.metadata.zarr_format, "members": members, "attributes": list(z.attrs)}
+    return alone.__getitem__, {
+        "version": version,
+        "zarr_format": z.metadata.zarr_format,
+        "members": members,
+        "attributes": list(z.attrs),
+    }
 
 
 if __name__ == "__main__":

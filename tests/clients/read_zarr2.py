@@ -1,6 +1,7 @@
 """zarr-python 2, which knows the v2 face only: by its path (HOW ""), or by a URL (HOW "url", "url strict").
 
-A URL makes it use fsspec, for which any OSError means that the chunk is not there; "strict" tells it that only a missing file does.
+A URL makes it use fsspec, for which any OSError means that the chunk is not there; "strict" tells
+it that only a missing file does.
 """
 
 from __future__ import annotations

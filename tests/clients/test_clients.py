@@ -73,7 +73,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory, frames: np.ndarray) -> Call
 
     def again(**options: Any) -> vfs.VirtualArray:
         settings: dict[str, Any] = {"nav_shape": (4, 5), "chunks": (1, 2, 8, 30), **options}
-        return vfs.open(paths, format="raw", stored_dtype=">u2", sig_shape=(21, 30), frame_header=16, file_header=8, **settings)
+        return vfs.open(
+            paths, format="raw", stored_dtype=">u2", sig_shape=(21, 30), frame_header=16, file_header=8, **settings
+        )
 
     return again
 
@@ -93,7 +95,10 @@ def zarr_format(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="module")
 def folder(zarr_format: int, opened: Callable[..., vfs.VirtualArray], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The face as files."""
-    return dump(opened().group.tree.zarr(zarr_format), tmp_path_factory.mktemp("face") / ("scan.zarr" if zarr_format == 3 else "scan.v2.zarr"))
+    return dump(
+        opened().group.tree.zarr(zarr_format),
+        tmp_path_factory.mktemp("face") / ("scan.zarr" if zarr_format == 3 else "scan.v2.zarr"),
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""GDAL (C++, from Debian) reads the v2 face through a mount: numbers, names of axes, and an error where a source is gone."""
+"""GDAL (C++, from Debian) reads the v2 face through a mount: numbers, names of axes, and an error
+where a source is gone.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,17 @@ from vfs.testing.writers import write_mib
 
 TOOL = shutil.which("gdalmdiminfo")
 pytestmark = [
-    pytest.mark.skipif(TOOL is None, reason="NOT TESTED WITH GDAL: gdalmdiminfo is not here (Debian and Ubuntu: apt install gdal-bin)"),
+    pytest.mark.skipif(
+        TOOL is None, reason="NOT TESTED WITH GDAL: gdalmdiminfo is not here (Debian and Ubuntu: apt install gdal-bin)"
+    ),
     pytest.mark.skipif(bool(_why_not()), reason="FUSE does not work here"),
 ]
 
 
 def read(face: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(TOOL), str(face), "-array", "data", "-detailed"], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [str(TOOL), str(face), "-array", "data", "-detailed"], capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def test_numbers_axes_and_errors(tmp_path: Path) -> None:

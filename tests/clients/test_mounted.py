@@ -1,8 +1,10 @@
 """Foreign tools in full, through a mount: `scripts/test --clients`, which installs them first (`install.py`).
 
-Each reads a whole array, a region across the borders of chunks and the far edge, on the faces it knows, and is compared with numpy. Then a
-source is deleted or truncated under the mount before anything was read: the tool must report an error, and whatever else it returns must be right.
-A tool that is known to return something else is marked with the reason, and the day it stops doing so is noticed.
+Each reads a whole array, a region across the borders of chunks and the far edge, on the faces it
+knows, and is compared with numpy. Then a source is deleted or truncated under the mount before
+anything was read: the tool must report an error, and whatever else it returns must be right. A tool
+that is known to return something else is marked with the reason, and the day it stops doing so is
+noticed.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ FACES = {V3: "scan.zarr", V2: "scan.v2.zarr", NPY: "scan.npy"}
 
 
 class Client(NamedTuple):
-    """A tool: its name, script, faces, Python, working directory, what has to be installed, which way it reads, and what it gets wrong."""
+    """A tool: its name, script, faces, Python, working directory, what has to be installed, which
+    way it reads, and what it gets wrong.
+    """
 
     name: str
     script: str
@@ -55,12 +59,28 @@ CLIENTS = [
     Client("zarr-python 3, zarrs", "zarr", (V3, V2), needs="zarrs", how="zarrs"),
     Client("zarr-python 2", "zarr2", (V2,), needs="zarr2", python=ZARR2),
     Client("zarr-python 2, file:// strict", "zarr2", (V2,), needs="zarr2", python=ZARR2, how="url strict"),
-    Client("zarr-python 2, file://", "zarr2", (V2,), needs="zarr2", python=ZARR2, how="url", lies="any OSError of fsspec is an absent chunk"),
+    Client(
+        "zarr-python 2, file://",
+        "zarr2",
+        (V2,),
+        needs="zarr2",
+        python=ZARR2,
+        how="url",
+        lies="any OSError of fsspec is an absent chunk",
+    ),
     Client("xarray", "xarray", (V3, V2)),
     Client("dask", "dask", (V3, V2)),
     Client("tensorstore", "tensorstore", (V3, V2)),
     Client("GDAL", "gdal", (V2,), needs="GDAL", python=SYSTEM_PYTHON),
-    Client("GDAL, no UseExceptions()", "gdal", (V2,), needs="GDAL", python=SYSTEM_PYTHON, how="no exceptions", lies="prints the error, returns the buffer"),
+    Client(
+        "GDAL, no UseExceptions()",
+        "gdal",
+        (V2,),
+        needs="GDAL",
+        python=SYSTEM_PYTHON,
+        how="no exceptions",
+        lies="prints the error, returns the buffer",
+    ),
     Client("rasterio (GDAL)", "rasterio", (V3, V2), needs="rasterio"),
     Client("netCDF, ncdump", "ncdump", (V2,), needs="ncdump"),
     Client("netCDF, Debian's netCDF4", "netcdf4", (V2,), needs="netCDF4 of Debian", python=SYSTEM_PYTHON),
@@ -117,10 +137,25 @@ def run(client: Client, face: str, point: Path, scan: Scan, record: Record, colu
     regions = seen["regions"]
     if column:
         differing = [text for text in regions.values() if text not in RIGHT]
-        said = differing[0] if differing else "error" if done.returncode == UNREADABLE else "nothing" if done.returncode == 0 else status(done.returncode)
-        line[column] = "" if set(regions.values()) == {"not offered"} else said + (f" ({client.lies})" if client.lies else "")
+        said = (
+            differing[0]
+            if differing
+            else (
+                "error"
+                if done.returncode == UNREADABLE
+                else "nothing"
+                if done.returncode == 0
+                else status(done.returncode)
+            )
+        )
+        line[column] = (
+            "" if set(regions.values()) == {"not offered"} else said + (f" ({client.lies})" if client.lies else "")
+        )
     else:
-        line |= {name: regions.get(name, status(done.returncode)).replace("not offered", "") for name in ("whole", "crossing", "edge")}
+        line |= {
+            name: regions.get(name, status(done.returncode)).replace("not offered", "")
+            for name in ("whole", "crossing", "edge")
+        }
     record("client", line | {"version": seen.get("version", "")})
     print(done.stderr)
     if set(regions.values()) == {"not offered"}:
@@ -138,7 +173,9 @@ def test_reads(client: Client, face: str, point: Path, scan: Scan, record_proper
 
 @pytest.mark.parametrize("broken", ["deleted", "truncated"])
 @pytest.mark.parametrize(("client", "face"), CASES)
-def test_an_unreadable_source_is_an_error(client: Client, face: str, broken: str, point: Path, scan: Scan, record_property: Record) -> None:
+def test_an_unreadable_source_is_an_error(
+    client: Client, face: str, broken: str, point: Path, scan: Scan, record_property: Record
+) -> None:
     source = scan.path.with_name("scan002.mib")
     if broken == "deleted":
         source.unlink()

@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.formats import test_blo, test_dm, test_empad, test_frms6, test_hdf5, test_k2is, test_mrc, test_seq, test_ser, test_tvips
+from tests.formats import (
+    test_blo,
+    test_dm,
+    test_empad,
+    test_frms6,
+    test_hdf5,
+    test_k2is,
+    test_mrc,
+    test_seq,
+    test_ser,
+    test_tvips,
+)
 from vfs.cli.app import main
 from vfs.formats import formats
 from vfs.formats.tvips import FIELDS
@@ -29,7 +40,11 @@ def raw(**how: Any) -> Callable[[Path], Written]:
     def write(folder: Path) -> Written:
         files = how.get("files", 1)
         headers = {name: value for name, value in how.items() if name != "files"}
-        return write_raw(folder, FRAMES.astype(">u2"), files=files, **headers), FRAMES, {"dtype": ">u2", "sig_shape": "32,64", **headers}
+        return (
+            write_raw(folder, FRAMES.astype(">u2"), files=files, **headers),
+            FRAMES,
+            {"dtype": ">u2", "sig_shape": "32,64", **headers},
+        )
 
     return write
 
@@ -45,7 +60,11 @@ def raw_running_on(folder: Path) -> Written:
     for n, (a, b) in enumerate([(0, 1004), (1004, 30_000), (30_000, len(content))]):
         paths.append(folder / f"part{n}.bin")
         paths[n].write_bytes(b"first" + content[a:b])
-    return paths, FRAMES, {"dtype": "<u2", "sig_shape": "32,64", "file_header": 5, "frame_header": 4, "running_on": True}
+    return (
+        paths,
+        FRAMES,
+        {"dtype": "<u2", "sig_shape": "32,64", "file_header": 5, "frame_header": 4, "running_on": True},
+    )
 
 
 def npy(values: np.ndarray, files: int = 1) -> Callable[[Path], Written]:
@@ -57,7 +76,9 @@ def npy(values: np.ndarray, files: int = 1) -> Callable[[Path], Written]:
     return write
 
 
-def mib(frames: np.ndarray = FRAMES & 0xFFF, scan: tuple[int, int] | None = None, by_name: bool = False, **how: Any) -> Callable[[Path], Written]:
+def mib(
+    frames: np.ndarray = FRAMES & 0xFFF, scan: tuple[int, int] | None = None, by_name: bool = False, **how: Any
+) -> Callable[[Path], Written]:
     def write(folder: Path) -> Written:
         path = write_mib(folder, frames, scan=scan, **how)
         paths: Any = sorted(folder.glob("*.mib")) if by_name else path
@@ -94,7 +115,12 @@ def described(folder: Path, name: str, document: dict[str, Any], twin: np.ndarra
 def description_of_frames(folder: Path) -> Written:
     paths = write_raw(folder, FRAMES, file_header=40, frame_header=8, files=2)
     frames = {"header": 8, "first": 40}
-    return described(folder, "frames", {"dtype": "<u2", "shape": [12, 32, 64], "files": [path.name for path in paths], "frames": frames}, FRAMES)
+    return described(
+        folder,
+        "frames",
+        {"dtype": "<u2", "shape": [12, 32, 64], "files": [path.name for path in paths], "frames": frames},
+        FRAMES,
+    )
 
 
 def description_of_blocks(codec: bool) -> Callable[[Path], Written]:
@@ -111,12 +137,26 @@ def description_of_blocks(codec: bool) -> Callable[[Path], Written]:
                     continue
                 data = FRAMES[n, y : y + box[1][1]].tobytes()
                 data = zlib.compress(data) if codec else data
-                blocks.append({"file": n % 2, "offset": len(contents[n % 2]), "origin": box[0], "shape": box[1], "nbytes": len(data)})
+                blocks.append(
+                    {
+                        "file": n % 2,
+                        "offset": len(contents[n % 2]),
+                        "origin": box[0],
+                        "shape": box[1],
+                        "nbytes": len(data),
+                    }
+                )
                 contents[n % 2] += data
         for n, content in enumerate(contents):
             (folder / f"part{n}.bin").write_bytes(content)
         more = {"codec": {"id": "zlib"}} if codec else {}
-        document = {"dtype": "<u2", "shape": [12, 32, 64], "files": ["part0.bin", "part1.bin"], "blocks": blocks, **more}
+        document = {
+            "dtype": "<u2",
+            "shape": [12, 32, 64],
+            "files": ["part0.bin", "part1.bin"],
+            "blocks": blocks,
+            **more,
+        }
         return described(folder, "packed" if codec else "blocks", document, twin)
 
     return write
@@ -125,7 +165,12 @@ def description_of_blocks(codec: bool) -> Callable[[Path], Written]:
 def description_of_an_opening(folder: Path) -> Written:
     paths = write_raw(folder, FRAMES, files=3)
     options = {"dtype": "<u2", "sig_shape": "32,64", "nav_shape": [3, 4]}
-    return described(folder, "opening", {"format": "raw", "files": [path.name for path in paths], "options": options}, FRAMES.reshape(3, 4, 32, 64))
+    return described(
+        folder,
+        "opening",
+        {"format": "raw", "files": [path.name for path in paths], "options": options},
+        FRAMES.reshape(3, 4, 32, 64),
+    )
 
 
 def tvips(folder: Path) -> Written:
@@ -159,7 +204,13 @@ BITS = (FRAMES & 1).astype("u1")
 
 ROWS = (
     Row("raw", "raw", raw(), detected=False),
-    Row("raw, headers everywhere, three files", "raw", raw(file_header=100, frame_header=37, frame_footer=5, files=3), detected=False, factor=1.01),
+    Row(
+        "raw, headers everywhere, three files",
+        "raw",
+        raw(file_header=100, frame_header=37, frame_footer=5, files=3),
+        detected=False,
+        factor=1.01,
+    ),
     Row("raw, a scan in three files", "raw", raw_scan, detected=False, factor=1.01),
     Row("raw, running on", "raw", raw_running_on, detected=False, factor=1.01),
     Row("npy", "npy", npy(FRAMES), cut=False),
@@ -169,42 +220,144 @@ ROWS = (
     Row("npy, no axes", "npy", npy(np.array(7, ">i4")), cut=False, arranged=False, fixed=True),
     Row("npy, one axis", "npy", npy(np.arange(1000, dtype="<i8")), cut=False, arranged=False, fixed=True),
     Row("mib U16", "mib", mib(), factor=1.09, companions=STAMPS, finds_files=True),
-    Row("mib U16, a scan in four files", "mib", mib(scan=(3, 4), frames_per_file=3), factor=1.07, companions=STAMPS, finds_files=True),
-    Row("mib U16, files by name", "mib", mib(frames_per_file=5, by_name=True), ordered=True, factor=1.08, companions=STAMPS, finds_files=True),
-    Row("mib U08, no hdr", "mib", mib((FRAMES & 63).astype("u1"), kind="U08", hdr=False), factor=1.18, companions=STAMPS),
+    Row(
+        "mib U16, a scan in four files",
+        "mib",
+        mib(scan=(3, 4), frames_per_file=3),
+        factor=1.07,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row(
+        "mib U16, files by name",
+        "mib",
+        mib(frames_per_file=5, by_name=True),
+        ordered=True,
+        factor=1.08,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row(
+        "mib U08, no hdr", "mib", mib((FRAMES & 63).astype("u1"), kind="U08", hdr=False), factor=1.18, companions=STAMPS
+    ),
     Row("mib U32", "mib", mib(FRAMES.astype("u4") * 99, kind="U32"), factor=1.05, companions=STAMPS, finds_files=True),
     Row("mib R64 1 bit", "mib", mib(BITS, kind="R64", depth=1), factor=0.3, companions=STAMPS, finds_files=True),
-    Row("mib R64 6 bit", "mib", mib((FRAMES & 63).astype("u1"), kind="R64", depth=6), factor=1.18, companions=STAMPS, finds_files=True),
+    Row(
+        "mib R64 6 bit",
+        "mib",
+        mib((FRAMES & 63).astype("u1"), kind="R64", depth=6),
+        factor=1.18,
+        companions=STAMPS,
+        finds_files=True,
+    ),
     Row("mib R64 12 bit", "mib", mib(kind="R64", depth=12), factor=1.09, companions=STAMPS, finds_files=True),
-    Row("mib R64 24 bit", "mib", mib(FRAMES.astype("u4") * 200, kind="R64", depth=24), factor=1.05, companions=STAMPS, finds_files=True),
-    Row("mib R64 12 bit, quad", "mib", mib(kind="R64", depth=12, quad=True), factor=1.18, companions=STAMPS, finds_files=True),
+    Row(
+        "mib R64 24 bit",
+        "mib",
+        mib(FRAMES.astype("u4") * 200, kind="R64", depth=24),
+        factor=1.05,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row(
+        "mib R64 12 bit, quad",
+        "mib",
+        mib(kind="R64", depth=12, quad=True),
+        factor=1.18,
+        companions=STAMPS,
+        finds_files=True,
+    ),
     Row("tiff", "tiff", tiff(), factor=1.04),
     Row("tiff, big-endian BigTIFF in strips", "tiff", tiff(order=">", big=True, strip=7, gap=3), factor=1.08),
     Row("tiff, tiles", "tiff", tiff(tile=(16, 48)), factor=1.54),
     Row("tiff, compressed", "tiff", tiff(compression=8, encode=zlib.compress, strip=10), factor=1.02),
     Row("tiff, a sequence", "tiff", tiff_sequence),
     Row("ome_tiff", "ome_tiff", ome_tiff(), arranged=False, factor=1.05, calibrated="xyzt"),
-    Row("ome_tiff, several files", "ome_tiff", ome_tiff(files=3, order="XYCTZ"), arranged=False, factor=1.1, calibrated="xyzt", finds_files=True),
-    Row("ome_tiff, a companion", "ome_tiff", ome_tiff(files=2, describe="companion"), arranged=False, factor=1.04, calibrated="xyzt", finds_files=True),
+    Row(
+        "ome_tiff, several files",
+        "ome_tiff",
+        ome_tiff(files=3, order="XYCTZ"),
+        arranged=False,
+        factor=1.1,
+        calibrated="xyzt",
+        finds_files=True,
+    ),
+    Row(
+        "ome_tiff, a companion",
+        "ome_tiff",
+        ome_tiff(files=2, describe="companion"),
+        arranged=False,
+        factor=1.04,
+        calibrated="xyzt",
+        finds_files=True,
+    ),
     Row("description of frames", "description", description_of_frames, factor=1.01, finds_files=True),
     Row("description of blocks", "description", description_of_blocks(False), finds_files=True),
     Row("description of compressed blocks", "description", description_of_blocks(True), factor=1.01, finds_files=True),
     Row("description of how a set is opened", "description", description_of_an_opening, finds_files=True),
-    Row("blo", "blo", test_blo.row, factor=1.08, calibrated=("scan_y", "scan_x", "y", "x"), companions=("frame_number", "virtual_bright_field")),
+    Row(
+        "blo",
+        "blo",
+        test_blo.row,
+        factor=1.08,
+        calibrated=("scan_y", "scan_x", "y", "x"),
+        companions=("frame_number", "virtual_bright_field"),
+    ),
     Row("dm", "dm", test_dm.row, calibrated=("frame", "y", "x")),
-    Row("empad", "empad", test_empad.row, factor=1.02, calibrated=("scan_y", "scan_x"), companions=("footer",), finds_files=True),
-    Row("frms6", "frms6", test_frms6.row, factor=1.81, companions=("timestamp_seconds", "timestamp_microseconds", "frame_number", "dark"), finds_files=True),
+    Row(
+        "empad",
+        "empad",
+        test_empad.row,
+        factor=1.02,
+        calibrated=("scan_y", "scan_x"),
+        companions=("footer",),
+        finds_files=True,
+    ),
+    Row(
+        "frms6",
+        "frms6",
+        test_frms6.row,
+        factor=1.81,
+        companions=("timestamp_seconds", "timestamp_microseconds", "frame_number", "dark"),
+        finds_files=True,
+    ),
     Row("hdf5", "hdf5", test_hdf5.row, arranged=False, fixed=True, factor=1.69),
     Row("hdf5, in one piece", "hdf5", hdf5()),
     Row("hdf5, a chunk a frame", "hdf5", hdf5(chunks=(1, 32, 64), compression="gzip", shuffle=True), factor=1.01),
     Row("hdf5 of HyperSpy", "hdf5", hspy, calibrated=("frame", "y", "x")),
     Row("k2is", "k2is", test_k2is.row, factor=1.03, finds_files=True),
     Row("mrc", "mrc", test_mrc.row, calibrated="xy"),
-    Row("seq", "seq", test_seq.row, factor=7.5, calibrated=("frame",), companions=("timestamp_seconds", "timestamp_milliseconds", "timestamp_microseconds")),
+    Row(
+        "seq",
+        "seq",
+        test_seq.row,
+        factor=7.5,
+        calibrated=("frame",),
+        companions=("timestamp_seconds", "timestamp_milliseconds", "timestamp_microseconds"),
+    ),
     Row("ser", "ser", test_ser.row, factor=1.35, calibrated=("scan_y", "scan_x", "y", "x"), companions=("timestamp",)),
     Row("tvips", "tvips", tvips, counted=False, factor=1.03, calibrated="yx", companions=TVIPS, finds_files=True),
-    Row("tvips, files by name", "tvips", tvips_by_name, ordered=True, counted=False, factor=1.03, calibrated="yx", companions=TVIPS),
-    Row("tvips, a scan", "tvips", test_tvips.row, arranged=False, counted=False, factor=2.2, calibrated="yx", companions=TVIPS, finds_files=True),
+    Row(
+        "tvips, files by name",
+        "tvips",
+        tvips_by_name,
+        ordered=True,
+        counted=False,
+        factor=1.03,
+        calibrated="yx",
+        companions=TVIPS,
+    ),
+    Row(
+        "tvips, a scan",
+        "tvips",
+        test_tvips.row,
+        arranged=False,
+        counted=False,
+        factor=2.2,
+        calibrated="yx",
+        companions=TVIPS,
+        finds_files=True,
+    ),
 )
 
 

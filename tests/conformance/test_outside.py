@@ -1,4 +1,6 @@
-"""A format made elsewhere: the package of `vfs/docs/adding-a-format.md`, built from that page, installed, and put through the shipped suite."""
+"""A format made elsewhere: the package of `vfs/docs/adding-a-format.md`, built from that page,
+installed, and put through the shipped suite.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,26 @@ def test_a_package_with_its_own_entry_point_passes_the_suite(tmp_path: Path) -> 
 
     def run(*words: str | Path, cwd: Path = source) -> str:
         path = os.pathsep.join([str(site), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-        done = subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path})
+        done = subprocess.run(
+            [sys.executable, *words], cwd=cwd, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+        )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
-    run("-m", "pip", "install", "-q", "--no-input", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--target", site, source)
+    run(
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-input",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--target",
+        site,
+        source,
+    )
     (source / "vfs_lantern.py").unlink()  # what is imported is what is installed
     assert "lantern" in run("-m", "vfs", "formats")
     said = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", "test_lantern.py")

@@ -1,4 +1,6 @@
-"""What other readers of the same files say. They are installed by `scripts/test --differential`; elsewhere these tests are skipped."""
+"""What other readers of the same files say. They are installed by `scripts/test --differential`;
+elsewhere these tests are skipped.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Generated stacks, scans and packed frames: what LiberTEM, RosettaSciIO, ncempy, mrcfile, tifffile and h5py read of them, vfs reads too.
+"""Generated stacks, scans and packed frames: what LiberTEM, RosettaSciIO, ncempy, mrcfile, tifffile
+and h5py read of them, vfs reads too.
 
-Left out, with the reason: K2IS scans in LiberTEM (it looks for the shutter flag 400 frames on, which these do not have), MIB of 1 bit in
-LiberTEM (an assertion fails where a file is short) and of 24 bits (it gives the lower 16), big-endian pixels of DM and MRC in RosettaSciIO
-and ncempy (both take them as little-endian or refuse), SER of 8 bits in ncempy (it fails), modes of MRC and kinds of pixels that a reader
-says it does not read.
+Left out, with the reason: K2IS scans in LiberTEM (it looks for the shutter flag 400 frames on,
+which these do not have), MIB of 1 bit in LiberTEM (an assertion fails where a file is short) and of
+24 bits (it gives the lower 16), big-endian pixels of DM and MRC in RosettaSciIO and ncempy (both
+take them as little-endian or refuse), SER of 8 bits in ncempy (it fails), modes of MRC and kinds of
+pixels that a reader says it does not read.
 """
 
 from __future__ import annotations
@@ -36,7 +38,12 @@ def needs(module: str, name: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"{name} is not installed")
 
 
-libertem, rosettasciio, ncempy, mrcfile = needs("libertem", "LiberTEM"), needs("rsciio", "RosettaSciIO"), needs("ncempy", "ncempy"), needs("mrcfile", "mrcfile")
+libertem, rosettasciio, ncempy, mrcfile = (
+    needs("libertem", "LiberTEM"),
+    needs("rsciio", "RosettaSciIO"),
+    needs("ncempy", "ncempy"),
+    needs("mrcfile", "mrcfile"),
+)
 
 
 def mib(folder: Path, seed: int) -> tuple[Path, tuple[int, int]]:
@@ -46,7 +53,9 @@ def mib(folder: Path, seed: int) -> tuple[Path, tuple[int, int]]:
     quad = seed == 5 or (kind == "R64" and rng.random() < 0.5)
     scan = (rng.randrange(2, 5), rng.randrange(2, 5))
     frames = frames_of((scan[0] * scan[1], *((512, 512) if quad else (256, 256))), "u4", seed) & ((1 << depth) - 1)
-    path = write_mib(folder, frames, kind=kind, depth=depth, quad=quad, scan=scan, frames_per_file=rng.choice((None, 3)))
+    path = write_mib(
+        folder, frames, kind=kind, depth=depth, quad=quad, scan=scan, frames_per_file=rng.choice((None, 3))
+    )
     return path, scan
 
 
@@ -125,7 +134,9 @@ def ser(folder: Path, seed: int) -> Path:
     rng = random.Random(seed)
     sig = 1 + seed % 2
     shape = (rng.randrange(2, 5), rng.randrange(2, 5)) if sig == 1 else (rng.randrange(2, 6),)
-    elements = frames_of((*shape, *(rng.randrange(2, 20) for _ in range(sig))), rng.choice(("u2", "i2", "i4", "f4", "f8")), seed)
+    elements = frames_of(
+        (*shape, *(rng.randrange(2, 20) for _ in range(sig))), rng.choice(("u2", "i2", "i4", "f4", "f8")), seed
+    )
     return write_ser(folder, elements, sig_ndim=sig, version=rng.choice((0x0210, 0x0220)))
 
 
@@ -160,7 +171,9 @@ def mrc(folder: Path, seed: int, modes: tuple[int, ...], orders: str = "<") -> P
     rng_np = np.random.default_rng(seed)
     kind = np.dtype(MODES[mode]).kind
     sections = (
-        frames_of(shape, MODES[mode], seed) if kind in "iuf" else (rng_np.standard_normal(shape) + 1j * rng_np.standard_normal(shape)).astype(MODES[mode])
+        frames_of(shape, MODES[mode], seed)
+        if kind in "iuf"
+        else (rng_np.standard_normal(shape) + 1j * rng_np.standard_normal(shape)).astype(MODES[mode])
     )
     return write_mrc(folder, sections, mode, order=rng.choice(orders), extended=rng.choice((0, 512)))
 
@@ -197,9 +210,22 @@ def test_mrc_ncempy(tmp_path: Path, seed: int) -> None:
 def test_tiff_tifffile(tmp_path: Path, seed: int) -> None:
     tifffile = pytest.importorskip("tifffile")
     rng = random.Random(seed)
-    pages = list(frames_of((rng.randrange(1, 6), rng.randrange(1, 40), rng.randrange(1, 40)), rng.choice(("u1", "u2", "u4", "i2", "f4", "f8")), seed))
+    pages = list(
+        frames_of(
+            (rng.randrange(1, 6), rng.randrange(1, 40), rng.randrange(1, 40)),
+            rng.choice(("u1", "u2", "u4", "i2", "f4", "f8")),
+            seed,
+        )
+    )
     path = tmp_path / "set.tif"
-    write_tiff(path, pages, order=rng.choice(("<", ">")), big=rng.random() < 0.5, tile=(16, 16) if seed % 2 else None, strip=rng.choice((None, 3)))
+    write_tiff(
+        path,
+        pages,
+        order=rng.choice(("<", ">")),
+        big=rng.random() < 0.5,
+        tile=(16, 16) if seed % 2 else None,
+        strip=rng.choice((None, 3)),
+    )
     ours = vfs.open(path)[...]
     with tifffile.TiffFile(path) as file:
         same(ours, np.stack([page.asarray() for page in file.pages]).reshape(ours.shape).astype(ours.dtype))
@@ -208,7 +234,11 @@ def test_tiff_tifffile(tmp_path: Path, seed: int) -> None:
 def test_ome_tiff_tifffile(tmp_path: Path, seed: int) -> None:
     tifffile = pytest.importorskip("tifffile")
     rng = random.Random(seed)
-    image = frames_of((rng.randrange(2, 4), rng.randrange(2, 4), rng.randrange(2, 4), rng.randrange(2, 20), rng.randrange(2, 20)), "u2", seed)
+    image = frames_of(
+        (rng.randrange(2, 4), rng.randrange(2, 4), rng.randrange(2, 4), rng.randrange(2, 20), rng.randrange(2, 20)),
+        "u2",
+        seed,
+    )
     path = write_ome_tiff(tmp_path, image, order=rng.choice(("XYZCT", "XYCZT", "XYTZC")), files=1 + seed % 3)
     array = vfs.open(path)
     with tifffile.TiffFile(path) as file:
@@ -220,11 +250,18 @@ def test_hdf5_h5py(tmp_path: Path, seed: int) -> None:
     h5py = pytest.importorskip("h5py")
     rng = random.Random(seed)
     kind = rng.choice(("u1", "u2", "i4", "f4", "f8"))
-    values = frames_of((rng.randrange(2, 9), rng.randrange(2, 30), rng.randrange(2, 30)), kind, seed).astype(rng.choice("<>") + kind)
+    values = frames_of((rng.randrange(2, 9), rng.randrange(2, 30), rng.randrange(2, 30)), kind, seed).astype(
+        rng.choice("<>") + kind
+    )
     path = tmp_path / "set.h5"
     chunks = tuple(rng.randrange(1, n + 1) for n in values.shape)
     options: dict[str, Any] = rng.choice(
-        ({}, {"chunks": chunks}, {"chunks": chunks, "compression": "gzip", "shuffle": True}, {"chunks": chunks, "compression": "lzf"})
+        (
+            {},
+            {"chunks": chunks},
+            {"chunks": chunks, "compression": "gzip", "shuffle": True},
+            {"chunks": chunks, "compression": "lzf"},
+        )
     )
     with h5py.File(path, "w") as file:
         file.create_dataset("entry/data", data=values, fletcher32="chunks" in options and rng.random() < 0.5, **options)

@@ -28,7 +28,14 @@ from vfs.backends import Backend, buffered, make_backend
 from vfs.buffers import MemoryPool
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
-from vfs.errors import MissingSourceError, OptionError, RegionError, SourceChangedError, SourceError, TruncatedSourceError
+from vfs.errors import (
+    MissingSourceError,
+    OptionError,
+    RegionError,
+    SourceChangedError,
+    SourceError,
+    TruncatedSourceError,
+)
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
@@ -46,11 +53,21 @@ def in_memory(values: np.ndarray, stored: Any = None, nav_ndim: int = 1, header:
     sig = values.shape[nav_ndim:]
     frames = values.reshape(math.prod(values.shape[:nav_ndim]), *sig).astype(dtype)
     content = b"".join(b"\xee" * header + frames[n : n + 1].tobytes() for n in range(len(frames)))
-    layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(values.shape[:nav_ndim])
+    layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(
+        values.shape[:nav_ndim]
+    )
     dims = tuple("abcdefgh"[: values.ndim])
     backend = more.pop("backend", MemoryBackend([content], copies=more.pop("copies", False)))
     said = {"path": "data", **more.pop("said", {})}
-    dataset = StoredArray(files=memory_files([content]), layout=layout, decoder=PlainDecoder(dtype), shape=values.shape, dims=dims, nav_ndim=nav_ndim, **said)
+    dataset = StoredArray(
+        files=memory_files([content]),
+        layout=layout,
+        decoder=PlainDecoder(dtype),
+        shape=values.shape,
+        dims=dims,
+        nav_ndim=nav_ndim,
+        **said,
+    )
     return ArrayReader(dataset, backend, **more)
 
 
@@ -64,7 +81,9 @@ def array(request: pytest.FixtureRequest, tmp_path: Path, numbers: np.ndarray) -
     """`numbers` in three files with headers everywhere."""
     paths = write_raw(tmp_path, numbers.reshape(30, 8, 7), file_header=5, frame_header=3, frame_footer=2, files=3)
     options: dict[str, Any] = {"file_header": 5, "frame_header": 3, "frame_footer": 2}
-    return vfs.open(paths, format="raw", dtype="<u2", sig_shape=(8, 7), nav_shape=(6, 5), backend=request.param, **options)
+    return vfs.open(
+        paths, format="raw", dtype="<u2", sig_shape=(8, 7), nav_shape=(6, 5), backend=request.param, **options
+    )
 
 
 # like numpy
@@ -77,21 +96,35 @@ def test_indexing_is_numpy(data: st.DataObject) -> None:
     if math.prod(shape[nav:]) == 0:
         shape = (*shape[:nav], *(max(1, n) for n in shape[nav:]))
     values = some(np.dtype("<u2"), shape, 0)
-    array = in_memory(values, data.draw(st.sampled_from(["<u2", ">u2"])), nav, data.draw(st.integers(0, 3)), copies=data.draw(st.booleans()))
+    array = in_memory(
+        values,
+        data.draw(st.sampled_from(["<u2", ">u2"])),
+        nav,
+        data.draw(st.integers(0, 3)),
+        copies=data.draw(st.booleans()),
+    )
     key = data.draw(indices(shape))
     got, expected = array[key], values[key]
     assert type(got) is type(expected)
     np.testing.assert_array_equal(got, expected, strict=True)
 
 
-@pytest.mark.parametrize("key", [None, True, [1, 2], 1.0, np.array([1]), (0, None), "a", slice(0.5, 1), slice(0, 1, 0), (0,) * 5, 6, -7])
+@pytest.mark.parametrize(
+    "key", [None, True, [1, 2], 1.0, np.array([1]), (0, None), "a", slice(0.5, 1), slice(0, 1, 0), (0,) * 5, 6, -7]
+)
 def test_what_numpy_would_take_otherwise_is_refused(array: vfs.VirtualArray, key: Any) -> None:
     with pytest.raises(RegionError):
         array[key]
 
 
 def test_shape_and_friends(array: vfs.VirtualArray, numbers: np.ndarray) -> None:
-    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes) == (numbers.shape, numbers.dtype, 4, numbers.size, numbers.nbytes)
+    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes) == (
+        numbers.shape,
+        numbers.dtype,
+        4,
+        numbers.size,
+        numbers.nbytes,
+    )
     assert array.dims == ("scan_y", "scan_x", "y", "x")
     assert [Path(f).name for f in array.files] == ["part0.bin", "part1.bin", "part2.bin"]
     assert "scan_y: 6" in repr(array)
@@ -124,7 +157,9 @@ def test_a_copy_is_ones_own(tmp_path: Path, numbers: np.ndarray) -> None:
     np.testing.assert_array_equal(array[...], numbers)
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="numpy 1 does not ask for arrays that are no copy")
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="numpy 1 does not ask for arrays that are no copy"
+)
 def test_no_array_without_a_copy(array: vfs.VirtualArray) -> None:
     with pytest.raises(ValueError, match="without a copy"):
         np.asarray(array, copy=False)
@@ -142,7 +177,16 @@ def test_regions_may_be_slices_or_a_region(array: vfs.VirtualArray, numbers: np.
     np.testing.assert_array_equal(array.read(()), numbers)
 
 
-@pytest.mark.parametrize("region", [(0,), (slice(None, None, -1),), (slice(None),) * 5, Region((0,), (1,), (1,)), Region((0,) * 4, (7, 1, 1, 1), (1,) * 4)])
+@pytest.mark.parametrize(
+    "region",
+    [
+        (0,),
+        (slice(None, None, -1),),
+        (slice(None),) * 5,
+        Region((0,), (1,), (1,)),
+        Region((0,) * 4, (7, 1, 1, 1), (1,) * 4),
+    ],
+)
 def test_regions_that_are_none(array: vfs.VirtualArray, region: Any) -> None:
     with pytest.raises(RegionError):
         array.read(region)
@@ -156,7 +200,8 @@ def test_out_is_filled_and_returned(array: vfs.VirtualArray, numbers: np.ndarray
         np.zeros(expected.shape, "<u2", order="F"),
         np.zeros((*expected.shape, 2), "<u2")[..., 0],
         np.zeros(expected.shape, "<u2")[::-1, :, ::-1],
-        np.frombuffer(bytearray(expected.nbytes + 1), np.uint8)[1:].view("<u2").reshape(expected.shape),  # at an odd address
+        # At an odd address
+        np.frombuffer(bytearray(expected.nbytes + 1), np.uint8)[1:].view("<u2").reshape(expected.shape),
     ):
         assert array.read(cut, out) is out
         np.testing.assert_array_equal(out, expected)
@@ -193,10 +238,22 @@ def test_out_on_a_corrected_and_converted_array(tmp_path: Path, numbers: np.ndar
 
 def shares(array: vfs.VirtualArray, got: np.ndarray) -> bool:
     backend = array.backend
-    return any(np.shares_memory(got, backend.span(n, 0, int(size), np.empty(0, np.uint8))) for n, size in enumerate(array.dataset.files.sizes))
+    return any(
+        np.shares_memory(got, backend.span(n, 0, int(size), np.empty(0, np.uint8)))
+        for n, size in enumerate(array.dataset.files.sizes)
+    )
 
 
-STRAIGHT = [(...,), (0,), (slice(2, 5),), (3, 2), (3, 2, slice(2, 5)), (3, 2, 4), (3, 2, 4, slice(1, 5)), (slice(0, 1), slice(1, 3))]
+STRAIGHT = [
+    (...,),
+    (0,),
+    (slice(2, 5),),
+    (3, 2),
+    (3, 2, slice(2, 5)),
+    (3, 2, 4),
+    (3, 2, 4, slice(1, 5)),
+    (slice(0, 1), slice(1, 3)),
+]
 NOT_STRAIGHT = [(slice(0, 6, 2),), (slice(None), 0), (0, 0, slice(None), slice(0, 5)), (slice(0, 2), slice(0, 3))]
 
 
@@ -219,7 +276,10 @@ def test_what_lies_apart_is_not(tmp_path: Path, numbers: np.ndarray, key: Any) -
     np.testing.assert_array_equal(array[key], numbers[key])
 
 
-@pytest.mark.parametrize("options", [{"dtype": "u4"}, {"dtype": ">u2"}, {"backend": "buffered"}, {"dark": np.zeros((8, 7))}, {"sync_offset": -1}])
+@pytest.mark.parametrize(
+    "options",
+    [{"dtype": "u4"}, {"dtype": ">u2"}, {"backend": "buffered"}, {"dark": np.zeros((8, 7))}, {"sync_offset": -1}],
+)
 def test_what_must_be_changed_is_not(tmp_path: Path, numbers: np.ndarray, options: Any) -> None:
     array = vfs.open(write_npy(tmp_path, numbers), **options)
     got = array[...]
@@ -228,7 +288,9 @@ def test_what_must_be_changed_is_not(tmp_path: Path, numbers: np.ndarray, option
 
 
 def test_what_is_longer_than_the_file_is_not_even_planned(tmp_path: Path, numbers: np.ndarray) -> None:
-    """Reading all of an array of 10 ** 12 blank frames fails for want of memory, at once, and not after planning them one by one."""
+    """Reading all of an array of 10 ** 12 blank frames fails for want of memory, at once, and not
+    after planning them one by one.
+    """
     array = vfs.open(write_npy(tmp_path, numbers), nav_shape=10**12, allow_incomplete=True)
     assert array.straight(Region.whole(array.shape)) is None
     assert shares(array, array[3])
@@ -292,7 +354,8 @@ def test_floats_of_sixteen_bytes_are_refused() -> None:
 def test_a_conversion_in_many_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vfs.engine.reader.TILE", 1 << 17)
     monkeypatch.setattr("vfs.engine.reader.CACHED", 1 << 17)
-    values = np.random.default_rng(0).integers(0, 60_000, (9, 300, 310)).astype(">u2")  # 186 kB a frame: tiles are single frames and less
+    # 186 kB a frame: tiles are single frames and less
+    values = np.random.default_rng(0).integers(0, 60_000, (9, 300, 310)).astype(">u2")
     array = vfs.open(write_npy(tmp_path, values), dtype="f4")
     np.testing.assert_array_equal(array[...], values.astype("f4"), strict=True)
     np.testing.assert_array_equal(array[1:, 5:290:3, ::-2], values.astype("f4")[1:, 5:290:3, ::-2], strict=True)
@@ -339,19 +402,31 @@ def test_pickles_keep_how_an_array_was_opened(tmp_path: Path, numbers: np.ndarra
     roi = np.zeros((6, 5), bool)
     roi[2, 1:4] = True
     np.save(tmp_path / "dark.npy", np.ones((8, 7), np.float32))
-    array = vfs.open(write_npy(tmp_path, numbers), roi=roi, sync_offset=2, dtype="f8", chunks="1,4,-1", dark=tmp_path / "dark.npy", backend="buffered")
+    array = vfs.open(
+        write_npy(tmp_path, numbers),
+        roi=roi,
+        sync_offset=2,
+        dtype="f8",
+        chunks="1,4,-1",
+        dark=tmp_path / "dark.npy",
+        backend="buffered",
+    )
     again = pickle.loads(pickle.dumps(array))
     assert (again.shape, again.dtype, again.chunks) == ((3, 8, 7), np.float64, (1, 4, 7))
     np.testing.assert_array_equal(again[...], array[...], strict=True)
 
 
-def test_pickles_find_relative_files_from_elsewhere(tmp_path: Path, numbers: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickles_find_relative_files_from_elsewhere(
+    tmp_path: Path, numbers: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_npy(tmp_path, numbers)
     monkeypatch.chdir(tmp_path)
     array = vfs.open("array.npy")
     (tmp_path / "pickle").write_bytes(pickle.dumps(array))
     script = "import pickle, sys; a = pickle.load(open(sys.argv[1], 'rb')); print(a[3, 2, 1].tolist())"
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "pickle")], capture_output=True, text=True, cwd="/", timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "pickle")], capture_output=True, text=True, cwd="/", timeout=100
+    )
     assert done.stdout.strip() == str(numbers[3, 2, 1].tolist()), done.stderr
 
 
@@ -378,7 +453,9 @@ def test_a_child_of_a_fork_uses_what_it_inherited(array: vfs.VirtualArray, numbe
     good = True
     for _ in range(100):
         n = int(rng.integers(6))
-        good &= np.array_equal(array[n], numbers[n]) and np.array_equal(array[:, n % 5, 1:, 2], numbers[:, n % 5, 1:, 2])
+        good &= np.array_equal(array[n], numbers[n]) and np.array_equal(
+            array[:, n % 5, 1:, 2], numbers[:, n % 5, 1:, 2]
+        )
     good &= np.array_equal(Chunks(array).cached((0,) * 4), Chunks(array).make((0,) * 4))
     if child == 0:
         os._exit(0 if good else 1)
@@ -416,16 +493,22 @@ def random_reads(array: ArrayReader, twin: np.ndarray, seed: int, n: int) -> boo
     kept = []
     for _ in range(n):
         ends = [np.sort(rng.integers(0, m + 1, 2)) for m in twin.shape]
-        cut = tuple(slice(int(a), int(b), int(s)) for (a, b), s in zip(ends, rng.integers(1, 3, twin.ndim), strict=True))
+        cut = tuple(
+            slice(int(a), int(b), int(s)) for (a, b), s in zip(ends, rng.integers(1, 3, twin.ndim), strict=True)
+        )
         kept.append((array.read(cut), cut))
         flat = np.sort(rng.integers(0, twin.size + 1, 2)).tolist()
         kept.append((Chunks(array).run(*(end * twin.itemsize for end in flat)).view(twin.dtype), flat))
-    return all(np.array_equal(got, twin[cut] if isinstance(cut, tuple) else twin.reshape(-1)[slice(*cut)]) for got, cut in kept)
+    return all(
+        np.array_equal(got, twin[cut] if isinstance(cut, tuple) else twin.reshape(-1)[slice(*cut)]) for got, cut in kept
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ["native", "swapped", "converted", "corrected", "blocks", "view blocks", "few rows"])
-def test_eight_threads_read_what_they_asked_for(tmp_path: Path, kind: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_threads_read_what_they_asked_for(
+    tmp_path: Path, kind: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And no view shows another read's bytes: scratch memory is junk as soon as it is given back."""
     monkeypatch.setattr("vfs.engine.reader.scratch", PoisonedPool())
     twin = np.random.default_rng(0).integers(0, 60_000, (6, 5, 8, 7)).astype("<u2")
@@ -453,7 +536,13 @@ def test_eight_threads_read_what_they_asked_for(tmp_path: Path, kind: str, backe
     else:
         stored = twin if kind == "native" else twin.astype(">u2")
         write_raw(tmp_path, stored.reshape(30, 8, 7), file_header=5, frame_header=3, files=3)
-        options: dict[str, Any] = {"file_header": 5, "frame_header": 3, "stored_dtype": stored.dtype.str, "sig_shape": (8, 7), "nav_shape": (6, 5)}
+        options: dict[str, Any] = {
+            "file_header": 5,
+            "frame_header": 3,
+            "stored_dtype": stored.dtype.str,
+            "sig_shape": (8, 7),
+            "nav_shape": (6, 5),
+        }
         if kind == "converted":
             twin, options["dtype"] = twin.astype("f8"), "f8"
         if kind == "corrected":
@@ -484,7 +573,10 @@ def test_arrays_that_share_a_cache_do_not_share_chunks(tmp_path: Path) -> None:
     for n in range(50):  # each gone before the next is made, so that ids come back
         array = in_memory(np.full((4, 3), n, "u2"), cache=cache)
         assert Chunks(array).cached((0, 0)).tolist() == [[n] * 3] * 4
-    wide, narrow = (in_memory(np.arange(12, dtype="u2").reshape(4, 3), cache=cache, chunks=c, dtype=t) for c, t in (((2, 3), "u4"), ((4, 1), None)))
+    wide, narrow = (
+        in_memory(np.arange(12, dtype="u2").reshape(4, 3), cache=cache, chunks=c, dtype=t)
+        for c, t in (((2, 3), "u4"), ((4, 1), None))
+    )
     assert Chunks(wide).cached((0, 0)).shape == (2, 3)
     assert Chunks(narrow).cached((0, 0)).tolist() == [[0], [3], [6], [9]]
 
@@ -502,8 +594,18 @@ def test_a_block_is_decoded_once_whatever_it_is_cast_to() -> None:
 
     values = np.arange(1 << 20, dtype="<u2").reshape(1 << 10, 1 << 10)  # as u4 that is 16 tiles
     content = zlib.compress(values.tobytes(), 1)
-    layout = BlockLayout.of(values.shape, np.zeros((1, 2)), np.array([values.shape]), np.zeros(1), np.zeros(1), np.array([len(content)]), whole=True)
-    dataset = StoredArray("data", memory_files([content]), layout, CodecDecoder(values.dtype, {"id": "zlib"}), values.shape, ("y", "x"), 0)
+    layout = BlockLayout.of(
+        values.shape,
+        np.zeros((1, 2)),
+        np.array([values.shape]),
+        np.zeros(1),
+        np.zeros(1),
+        np.array([len(content)]),
+        whole=True,
+    )
+    dataset = StoredArray(
+        "data", memory_files([content]), layout, CodecDecoder(values.dtype, {"id": "zlib"}), values.shape, ("y", "x"), 0
+    )
     backend = CountingBackend(MemoryBackend([content], copies=True))
     array = ArrayReader(dataset, backend, dtype="f4", cache=ChunkCache(0))
     np.testing.assert_array_equal(array[...], values.astype("f4"), strict=True)
@@ -575,10 +677,21 @@ def test_blocks_are_read_as_they_lie(tmp_path: Path) -> None:
     content = b"".join(values[y : y + side, x : x + side].tobytes() for y, x in corners)
     size = side * side * 4
     layout = BlockLayout.of(
-        values.shape, np.array(corners), np.full((n * n, 2), side), np.zeros(n * n), np.arange(n * n) * size, word_bytes=4, check_overlap=True
+        values.shape,
+        np.array(corners),
+        np.full((n * n, 2), side),
+        np.zeros(n * n),
+        np.arange(n * n) * size,
+        word_bytes=4,
+        check_overlap=True,
     )
     backend = CountingBackend(on_disk(tmp_path, content))
-    array = ArrayReader(StoredArray("data", memory_files([content]), layout, PlainDecoder(np.dtype("<u4")), values.shape, ("y", "x"), 0), backend)
+    array = ArrayReader(
+        StoredArray(
+            "data", memory_files([content]), layout, PlainDecoder(np.dtype("<u4")), values.shape, ("y", "x"), 0
+        ),
+        backend,
+    )
     np.testing.assert_array_equal(array[...], values)
     np.testing.assert_array_equal(array[30:34, 62:66], values[30:34, 62:66])  # this, too, loads kernels
     backend.reads.clear()
@@ -598,7 +711,9 @@ def test_blocks_are_read_as_they_lie(tmp_path: Path) -> None:
 def failing(values: np.ndarray, copies: bool, header: int = 0, **more: Any) -> tuple[ArrayReader, FailingBackend]:
     inner = in_memory(values, header=header).backend
     assert isinstance(inner, MemoryBackend)
-    backend = FailingBackend(MemoryBackend([c.tobytes() for c in inner.contents], copies=copies, window=64), lambda file, start, stop: False)
+    backend = FailingBackend(
+        MemoryBackend([c.tobytes() for c in inner.contents], copies=copies, window=64), lambda file, start, stop: False
+    )
     return in_memory(values, header=header, backend=backend, **more), backend
 
 
@@ -619,7 +734,9 @@ def test_a_failing_backend_is_an_error_everywhere(copies: bool, dtype: Any) -> N
         lambda: list(array.tiles()),
         lambda: list(array),
     ):
-        with pytest.raises(SourceError, match=r"file 0: bytes [\d,]+ to [\d,]+ .*\[reading data\[\d+:\d+, \d:\d, \d:\d\]\]"):
+        with pytest.raises(
+            SourceError, match=r"file 0: bytes [\d,]+ to [\d,]+ .*\[reading data\[\d+:\d+, \d:\d, \d:\d\]\]"
+        ):
             act()
     backend.fails = lambda file, start, stop: False
     np.testing.assert_array_equal(array[...], values)
@@ -634,7 +751,11 @@ def three(tmp_path: Path) -> tuple[list[Path], np.ndarray]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("key", [(5,), (slice(4, 8),), (slice(None), 3, 5), (slice(None), slice(3, 60, 20), slice(0, 2)), (5, slice(60, 64))], ids=str)
+@pytest.mark.parametrize(
+    "key",
+    [(5,), (slice(4, 8),), (slice(None), 3, 5), (slice(None), slice(3, 60, 20), slice(0, 2)), (5, slice(60, 64))],
+    ids=str,
+)
 def test_a_file_that_is_gone_and_comes_back(three: tuple[list[Path], np.ndarray], backend: str, key: Any) -> None:
     paths, values = three
     array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend)
@@ -651,7 +772,11 @@ def test_a_file_that_is_gone_and_comes_back(three: tuple[list[Path], np.ndarray]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("key", [(7,), (slice(4, 8),), (slice(None), 60, 5), (slice(None), slice(3, 64, 20), slice(0, 2)), (7, slice(60, 64))], ids=str)
+@pytest.mark.parametrize(
+    "key",
+    [(7,), (slice(4, 8),), (slice(None), 60, 5), (slice(None), slice(3, 64, 20), slice(0, 2)), (7, slice(60, 64))],
+    ids=str,
+)
 def test_a_file_that_is_cut_and_comes_back(three: tuple[list[Path], np.ndarray], backend: str, key: Any) -> None:
     paths, values = three
     array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend)
@@ -674,7 +799,9 @@ def test_a_file_that_is_cut_and_comes_back(three: tuple[list[Path], np.ndarray],
 def test_a_file_that_is_replaced(three: tuple[list[Path], np.ndarray], backend: str, read_before: bool) -> None:
     paths, values = three
     array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend)
-    accepting = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend, accept_changes=True)
+    accepting = vfs.open(
+        paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend, accept_changes=True
+    )
     if read_before:
         np.testing.assert_array_equal(accepting[9], values[9])
     if read_before:
@@ -697,7 +824,13 @@ def test_a_file_that_is_replaced(three: tuple[list[Path], np.ndarray], backend: 
 @pytest.mark.parametrize("backend", [*BACKENDS, "direct"])
 def test_a_file_that_changes_may_be_accepted(three: tuple[list[Path], np.ndarray], backend: str) -> None:
     paths, values = three
-    options: dict[str, Any] = {"format": "raw", "dtype": "<u2", "sig_shape": (64, 128), "frame_header": 10, "backend": backend}
+    options: dict[str, Any] = {
+        "format": "raw",
+        "dtype": "<u2",
+        "sig_shape": (64, 128),
+        "frame_header": 10,
+        "backend": backend,
+    }
     array = vfs.open(paths, accept_changes=True, **options)
     strict = vfs.open(paths, **options)
     content = paths[1].read_bytes()
@@ -724,7 +857,9 @@ def test_a_file_that_may_not_be_read(three: tuple[list[Path], np.ndarray]) -> No
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_file_that_cannot_be_opened(three: tuple[list[Path], np.ndarray], backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_opened(
+    three: tuple[list[Path], np.ndarray], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths, _ = three
     array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(64, 128), frame_header=10, backend=backend)
 
@@ -732,11 +867,16 @@ def test_a_file_that_cannot_be_opened(three: tuple[list[Path], np.ndarray], back
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(SourceError, match=r"part0.bin: cannot be opened: Permission denied \(bytes 10 to 16,394 are needed\) \[reading data"):
+    with pytest.raises(
+        SourceError,
+        match=r"part0.bin: cannot be opened: Permission denied \(bytes 10 to 16,394 are needed\) \[reading data",
+    ):
         array[0]
 
 
-def test_whole_frames_are_read_to_their_places(three: tuple[list[Path], np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_frames_are_read_to_their_places(
+    three: tuple[list[Path], np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What needs no decoding passes through no other memory; short rows and other byte orders do."""
     paths, frames = three
     for name in ("decode", "step"):
@@ -759,7 +899,9 @@ def test_a_read_error_of_the_system(three: tuple[list[Path], np.ndarray], monkey
 
     monkeypatch.setattr(os, "preadv", broken)
     monkeypatch.setattr(buffered, "read_places", lambda *args: 0)  # the first range cannot be read
-    with pytest.raises(SourceError, match=r"part0.bin: bytes 10 to 16,394 cannot be read: Input/output error \[reading data") as caught:
+    with pytest.raises(
+        SourceError, match=r"part0.bin: bytes 10 to 16,394 cannot be read: Input/output error \[reading data"
+    ) as caught:
         array[0]
     assert caught.value.errno == 5
 
@@ -786,7 +928,17 @@ def test_converted_boxes_with_blank_frames(tmp_path: Path, backend: str, stored:
     paths = write_raw(tmp_path, values, frame_header=3, files=3)
     twin = np.zeros((16, 9, 10), to)
     twin[3:15] = values
-    array = vfs.open(paths, format="raw", stored_dtype=stored, sig_shape="9,10", frame_header=3, dtype=to, sync_offset=-3, nav_shape=16, backend=backend)
+    array = vfs.open(
+        paths,
+        format="raw",
+        stored_dtype=stored,
+        sig_shape="9,10",
+        frame_header=3,
+        dtype=to,
+        sync_offset=-3,
+        nav_shape=16,
+        backend=backend,
+    )
     assert array.converts == (stored not in ("<f4", "<u8"))
     for box in (np.s_[:], np.s_[1:5], np.s_[2:16:5, 3:, 1:7:2], np.s_[4:9, 8], np.s_[0:2]):
         np.testing.assert_array_equal(array[box], twin[box])

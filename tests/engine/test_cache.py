@@ -258,9 +258,11 @@ class Interrupt(BaseException):
 
 
 def interrupted_at(n: int, call: object) -> bool:
-    """Call something and raise `Interrupt` at the n-th place where a signal's handler may run. Returns False where there are fewer.
+    """Call something and raise `Interrupt` at the n-th place where a signal's handler may run.
+    Returns False where there are fewer.
 
-    CPython runs handlers when a function of Python begins and when one of C has returned, which is when a profiler is called.
+    CPython runs handlers when a function of Python begins and when one of C has returned, which is
+    when a profiler is called.
     """
     left = n
 
@@ -311,7 +313,9 @@ def test_an_interrupt_anywhere_leaves_a_cache_that_works(ask: object) -> None:
         assert cache.held == sum(a.nbytes for a in cache._kept.values()) + SHOWN * len(cache._shown)
         assert set(cache._shown) | set(cache._passing) <= set(cache._kept)
         got: list[np.ndarray] = []
-        reader = threading.Thread(target=lambda cache=cache, got=got: got.append(cache.get("new", lambda: piece(60_000))), daemon=True)
+        reader = threading.Thread(
+            target=lambda cache=cache, got=got: got.append(cache.get("new", lambda: piece(60_000))), daemon=True
+        )
         reader.start()
         reader.join(20)
         assert [one.nbytes for one in got] == [60_000], f"interrupted at {n}: nobody can read the piece any more"
@@ -326,7 +330,9 @@ def test_an_interrupt_anywhere_leaves_a_cache_that_works(ask: object) -> None:
     assert n > 5
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), RuntimeError("a bug")], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), MemoryError(), RuntimeError("a bug")], ids=lambda error: type(error).__name__
+)
 def test_what_stops_one_thread_stops_no_other(error: BaseException) -> None:
     """Ctrl-C goes to who made the piece; who waited for it makes it."""
     cache = ChunkCache()

@@ -28,10 +28,14 @@ def sources(draw: st.DrawFn) -> ChunkingInput:
     if draw(st.booleans()):
         block = tuple(draw(st.integers(1, 6000)) for _ in shape)
     word = draw(st.sampled_from([1, 2, 8, 64]))
-    return ChunkingInput(shape, nav, item, item / draw(st.sampled_from([1, 8])), block, draw(st.booleans()) if block else False, word)
+    return ChunkingInput(
+        shape, nav, item, item / draw(st.sampled_from([1, 8])), block, draw(st.booleans()) if block else False, word
+    )
 
 
-specs: st.SearchStrategy[Any] = st.sampled_from(["auto", "frames", "scan", "balanced", "64KiB", "4MiB", "1", 1, 1 << 40]) | st.integers(1, 1 << 24)
+specs: st.SearchStrategy[Any] = st.sampled_from(
+    ["auto", "frames", "scan", "balanced", "64KiB", "4MiB", "1", 1, 1 << 40]
+) | st.integers(1, 1 << 24)
 
 
 @given(sources(), specs)
@@ -44,7 +48,10 @@ def test_a_chunk_fits_its_array(source: ChunkingInput, spec: Any) -> None:
     assert chunking.full >= 0
     assert (chunking.warning is None) == (max(chunking.one, chunking.full) <= COSTLY)
     group = grouped(chunking, source, 64 << 20)
-    assert all(1 <= g <= max(1, n) and (g % c == 0 or g == n) for g, c, n in zip(group, chunking.shape, source.shape, strict=True))
+    assert all(
+        1 <= g <= max(1, n) and (g % c == 0 or g == n)
+        for g, c, n in zip(group, chunking.shape, source.shape, strict=True)
+    )
 
 
 @given(sources().filter(lambda s: 0 not in s.shape), st.sampled_from(["auto", "scan", "balanced"]))
@@ -87,7 +94,9 @@ def test_frames_are_never_cut_where_frames_were_asked_for() -> None:
 
 
 def test_what_lies_in_blocks_is_touched_by_the_block() -> None:
-    """A map of a scan for each pixel (signal-major DM files): few pixels of much of the scan are cheap, whole frames are not."""
+    """A map of a scan for each pixel (signal-major DM files): few pixels of much of the scan are
+    cheap, whole frames are not.
+    """
     maps = ChunkingInput((64, 64, 128, 128), 2, 2, 2.0, (64, 64, 1, 1))
     assert negotiate((64, 64, 4, 4), maps).one == 1.0
     assert negotiate((64, 64, 4, 4), maps).full == 1.0
@@ -107,8 +116,38 @@ def test_blocks_that_decode_whole_stay_whole() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        *("all", "", "x", "4 MB extra", "-1", "1,2", "1,2,3,4,5", "0,1,1,1", "1,-2,1,1", "1.5,1,1,1", "9" * 5000, "4XiB", "0", "0KiB"),
-        *(0, -1, 2.5, None, True, (1, 2), (1, 1, 1, 0), (1, 1, 1, -2), (1.0, 1, 1, 1), (True, 1, 1, 1), ("a", 1, 1, 1), (None,) * 4, [[1], 1, 1, 1], math.nan),
+        *(
+            "all",
+            "",
+            "x",
+            "4 MB extra",
+            "-1",
+            "1,2",
+            "1,2,3,4,5",
+            "0,1,1,1",
+            "1,-2,1,1",
+            "1.5,1,1,1",
+            "9" * 5000,
+            "4XiB",
+            "0",
+            "0KiB",
+        ),
+        *(
+            0,
+            -1,
+            2.5,
+            None,
+            True,
+            (1, 2),
+            (1, 1, 1, 0),
+            (1, 1, 1, -2),
+            (1.0, 1, 1, 1),
+            (True, 1, 1, 1),
+            ("a", 1, 1, 1),
+            (None,) * 4,
+            [[1], 1, 1, 1],
+            math.nan,
+        ),
         *(np.ones((4, 2), int), np.ones(4), {1, 2, 3}, object()),
     ],
     ids=lambda spec: repr(spec)[:20],
@@ -145,7 +184,9 @@ def test_what_is_small_is_not_cut() -> None:
         ((10**6, 256, 256), (999_999, 256, 256), 1.0),
     ],
 )
-def test_a_pass_over_chunks_that_do_not_divide_the_array(shape: tuple[int, ...], chunks: tuple[int, ...], full: float) -> None:
+def test_a_pass_over_chunks_that_do_not_divide_the_array(
+    shape: tuple[int, ...], chunks: tuple[int, ...], full: float
+) -> None:
     found = negotiate(chunks, ChunkingInput(shape, len(shape) - 2, 2, 2))
     assert found.full == pytest.approx(full, rel=0.02)
 

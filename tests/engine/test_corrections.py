@@ -73,7 +73,9 @@ def test_dark_only_and_stack_of_darks(tmp_path: Path, frames: np.ndarray) -> Non
 
 
 @pytest.mark.parametrize("lead", [(7,), (2, 3), (1, 1)])
-def test_reference_frames_in_a_file_however_many_axes_they_have(tmp_path: Path, frames: np.ndarray, lead: tuple[int, ...]) -> None:
+def test_reference_frames_in_a_file_however_many_axes_they_have(
+    tmp_path: Path, frames: np.ndarray, lead: tuple[int, ...]
+) -> None:
     dark = np.random.default_rng(1).integers(0, 100, (*lead, 12, 9)).astype("u2")
     np.save(tmp_path / "dark.npy", dark)
     want = twin(frames, dark.reshape(-1, 12, 9).mean(axis=0))
@@ -81,8 +83,12 @@ def test_reference_frames_in_a_file_however_many_axes_they_have(tmp_path: Path, 
     np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dark=dark)[...], want, rtol=1e-5)
 
 
-def test_files_that_do_not_fit_are_not_read_nor_many_frames_at_once(tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan that was given for a dark image by mistake was read to its end, all of it into memory, to find that it does not fit."""
+def test_files_that_do_not_fit_are_not_read_nor_many_frames_at_once(
+    tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan that was given for a dark image by mistake was read to its end, all of it into memory,
+    to find that it does not fit.
+    """
     seen: list[int] = []
     read = RegionReader.read
 
@@ -116,7 +122,14 @@ def test_excluded_pixels_also_across_borders(data: st.DataObject, tmp_path_facto
     dead[rng.integers(h), rng.integers(w)] = False
     dark, gain = rng.random((h, w)), rng.random((h, w))
     path = written(tmp_path_factory.mktemp("dead"), frames)
-    array = vfs.open(path, dark=dark, gain=gain, dead=dead, chunks=(1, 2, 3), backend=data.draw(st.sampled_from(["mmap", "buffered"])))
+    array = vfs.open(
+        path,
+        dark=dark,
+        gain=gain,
+        dead=dead,
+        chunks=(1, 2, 3),
+        backend=data.draw(st.sampled_from(["mmap", "buffered"])),
+    )
     want = twin(frames, dark, gain, dead)
     np.testing.assert_allclose(array[...], want, rtol=1e-4, atol=1e-4)
     a, b = sorted((data.draw(st.integers(0, h)), data.draw(st.integers(0, h))))
@@ -157,9 +170,18 @@ def _written(folder: Path, name: str, image: np.ndarray) -> Path:
 
 @pytest.mark.parametrize(
     ("ending", "mask", "real"),
-    [(".npy", "?", "f8"), (".npy", "i4", "u2"), (".tif", "?", "f4"), (".tif", "u1", "u2"), (".mrc", "i1", "f4"), (".dm3", "u1", "f4")],
+    [
+        (".npy", "?", "f8"),
+        (".npy", "i4", "u2"),
+        (".tif", "?", "f4"),
+        (".tif", "u1", "u2"),
+        (".mrc", "i1", "f4"),
+        (".dm3", "u1", "f4"),
+    ],
 )
-def test_images_in_files_of_any_format_also_through_the_command_line(tmp_path: Path, frames: np.ndarray, ending: str, mask: str, real: str) -> None:
+def test_images_in_files_of_any_format_also_through_the_command_line(
+    tmp_path: Path, frames: np.ndarray, ending: str, mask: str, real: str
+) -> None:
     rng = np.random.default_rng(3)
     dark, gain = (rng.random((12, 9)) * 100).astype(real), (rng.random((12, 9)) * 2 + 1).astype(real)
     dead = rng.random((12, 9)) < 0.1
@@ -168,9 +190,23 @@ def test_images_in_files_of_any_format_also_through_the_command_line(tmp_path: P
     path, want = written(tmp_path, frames), twin(frames, dark, gain, dead)
     array = vfs.open(path, **given)
     np.testing.assert_allclose(array[...], want, rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(array))[1:3, 2:, ::2], want[1:3, 2:, ::2], rtol=1e-4, atol=1e-3)
-    assert app.main(["export", str(path), str(tmp_path / "out.zarr"), *(part for name, file in given.items() for part in (f"--{name}", file))]) == 0
-    np.testing.assert_allclose(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(
+        pickle.loads(pickle.dumps(array))[1:3, 2:, ::2], want[1:3, 2:, ::2], rtol=1e-4, atol=1e-3
+    )
+    assert (
+        app.main(
+            [
+                "export",
+                str(path),
+                str(tmp_path / "out.zarr"),
+                *(part for name, file in given.items() for part in (f"--{name}", file)),
+            ]
+        )
+        == 0
+    )
+    np.testing.assert_allclose(
+        zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 2), (0, 12, 9)])
@@ -181,7 +217,9 @@ def test_nothing_is_excluded(tmp_path: Path, frames: np.ndarray, shape: tuple[in
 def test_a_mask_of_one_frame(tmp_path: Path, frames: np.ndarray) -> None:
     dead = np.zeros((1, 1, 12, 9), "u1")
     dead[..., 3, 4] = 1
-    np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dead=dead)[...], twin(frames, dead=dead[0, 0] > 0), rtol=1e-5)
+    np.testing.assert_allclose(
+        vfs.open(written(tmp_path, frames), dead=dead)[...], twin(frames, dead=dead[0, 0] > 0), rtol=1e-5
+    )
 
 
 def test_a_files_own_images_by_their_names_also_through_the_command_line(
@@ -196,9 +234,24 @@ def test_a_files_own_images_by_their_names_also_through_the_command_line(
     by_name = vfs.open(path, dark="dark")
     np.testing.assert_allclose(by_name[...], want, rtol=1e-4, atol=1e-2)
     np.testing.assert_allclose(pickle.loads(pickle.dumps(by_name))[...], want, rtol=1e-4, atol=1e-2)
-    assert app.main(["export", str(path), str(tmp_path / "out.zarr"), "--dark", "dark", "--dead", str(_written(tmp_path, "dead.tif", dark[0] < 20))]) == 0
+    assert (
+        app.main(
+            [
+                "export",
+                str(path),
+                str(tmp_path / "out.zarr"),
+                "--dark",
+                "dark",
+                "--dead",
+                str(_written(tmp_path, "dead.tif", dark[0] < 20)),
+            ]
+        )
+        == 0
+    )
     want = twin(frames, dark.mean(axis=0), dead=dark[0] < 20)[None]
-    np.testing.assert_allclose(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(
+        zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-2
+    )
     capsys.readouterr()
     assert app.main(["info", str(path), "--dark", "darkness"]) == 2
     assert capsys.readouterr().err.startswith("vfs: darkness: no such file")
@@ -237,14 +290,20 @@ def test_what_does_not_fit(tmp_path: Path, frames: np.ndarray, what: dict[str, A
 
 @pytest.mark.parametrize("good", [(slice(512), 0), (-1, -1)], ids=["a column", "the corner"])
 def test_a_mask_that_excludes_nearly_everything_is_refused_at_once(tmp_path: Path, good: Any) -> None:
-    """Looking for neighbours took hours, and the columns that half a large detector would have to be filled from took 4 GiB."""
+    """Looking for neighbours took hours, and the columns that half a large detector would have to
+    be filled from took 4 GiB.
+    """
     dead = np.ones((1024, 1024), bool)
     dead[good] = False
-    with pytest.raises(vfs.OptionError, match=r"dead: 1,04\d,\d{3} of 1,048,576 pixels are excluded, up to 1,023 pixels from .*True"):
+    with pytest.raises(
+        vfs.OptionError, match=r"dead: 1,04\d,\d{3} of 1,048,576 pixels are excluded, up to 1,023 pixels from .*True"
+    ):
         vfs.open(written(tmp_path, np.zeros((1, 1024, 1024), "u1")), dead=dead)
 
 
-def test_more_neighbours_than_memory_is_for_are_refused(tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_neighbours_than_memory_is_for_are_refused(
+    tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dead = np.zeros((12, 9), bool)
     dead[2:8] = True
     want = twin(frames, dead=dead)
@@ -258,7 +317,9 @@ def test_more_neighbours_than_memory_is_for_are_refused(tmp_path: Path, frames: 
 @given(data=st.data())
 def test_neighbours_are_all_good_pixels_at_the_smallest_distance(data: st.DataObject) -> None:
     h, w = data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
-    dead = np.random.default_rng(data.draw(st.integers(0, 99))).random((h, w)) < data.draw(st.sampled_from([0.1, 0.6, 0.95]))
+    dead = np.random.default_rng(data.draw(st.integers(0, 99))).random((h, w)) < data.draw(
+        st.sampled_from([0.1, 0.6, 0.95])
+    )
     dead.flat[data.draw(st.integers(0, dead.size - 1))] = False
     good = np.argwhere(~dead)
     far = correct.distances(dead)
@@ -295,7 +356,9 @@ def test_nothing_given_is_nothing() -> None:
 
 @pytest.mark.parametrize("stored", ["?", "i1", "u2", "u4", ">i4", "i8", "u8"])
 def test_excluded_pixels_of_integers_are_exact(tmp_path: Path, stored: str) -> None:
-    """Good pixels bit for bit, excluded ones the mean of their neighbours, rounded to the nearest, halves to even; also where sums have no room."""
+    """Good pixels bit for bit, excluded ones the mean of their neighbours, rounded to the nearest,
+    halves to even; also where sums have no room.
+    """
     kind = np.dtype(stored)
     low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
     rng = np.random.default_rng(0)
@@ -312,11 +375,19 @@ def test_excluded_pixels_of_integers_are_exact(tmp_path: Path, stored: str) -> N
             near = [int(v) for v, bad in zip(frames[n][box].ravel(), dead[box].ravel(), strict=True) if not bad]
             want[n, y, x] = round(Fraction(sum(near), len(near)))
     for backend in ("mmap", "buffered"):
-        array = vfs.open(written(tmp_path, frames), dead=dead, dtype=kind.newbyteorder("="), chunks=(1, 2, 3), backend=backend)
-        for got, part in ((array[...], want), (array.zarr()[...], want), (array[1:, 2:5:2, 3:], want[1:, 2:5:2, 3:]), (array[2, 3, 3], want[2, 3, 3])):
+        array = vfs.open(
+            written(tmp_path, frames), dead=dead, dtype=kind.newbyteorder("="), chunks=(1, 2, 3), backend=backend
+        )
+        for got, part in (
+            (array[...], want),
+            (array.zarr()[...], want),
+            (array[1:, 2:5:2, 3:], want[1:, 2:5:2, 3:]),
+            (array[2, 3, 3], want[2, 3, 3]),
+        ):
             assert np.array_equal(np.asarray(got), np.asarray(part).astype(kind))
             assert np.asarray(got).dtype == kind.newbyteorder("=")
-    wide = vfs.open(written(tmp_path, frames), dead=dead, dtype="i2")  # corrected as stored, then converted as numpy does
+    # Corrected as stored, then converted as numpy does
+    wide = vfs.open(written(tmp_path, frames), dead=dead, dtype="i2")
     assert np.array_equal(wide[...], want.astype(kind).astype("i2"))
 
 
@@ -345,8 +416,12 @@ def test_integers_that_may_be_a_mask_or_coordinates(tmp_path: Path) -> None:
     given = [[0, 1], [1, 0], [0, 0]]
     np.save(tmp_path / "dead.npy", given)
     for dead in (given, np.array(given), tmp_path / "dead.npy"):
-        with pytest.raises(vfs.OptionError, match=r"dead is int64\[3, 2\], which may be a mask of \[3, 2\] or .*coordinates: give a mask of bool"):
+        with pytest.raises(
+            vfs.OptionError,
+            match=r"dead is int64\[3, 2\], which may be a mask of \[3, 2\] or .*coordinates: give a mask of bool",
+        ):
             vfs.open(path, dead=dead)
     mask = np.array(given, bool)
     np.testing.assert_array_equal(vfs.open(path, dead=mask)[...], twin(frames, dead=mask))
-    np.testing.assert_array_equal(vfs.open(path, dead=[[0, 1], [1, 0]])[...], twin(frames, dead=mask))  # two coordinates are no mask
+    # Two coordinates are no mask
+    np.testing.assert_array_equal(vfs.open(path, dead=[[0, 1], [1, 0]])[...], twin(frames, dead=mask))

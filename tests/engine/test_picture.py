@@ -12,7 +12,8 @@ import pytest
 
 from vfs.engine.picture import bars, contrast, grown, half_blocks, kitty, letters, png, shaded, shares, sixel
 
-PIXELS = np.random.default_rng(3).choice(np.array([0, 51, 102, 153, 204, 255], np.uint8), (13, 9, 3))  # numbers that percent can say
+# Numbers that percent can say
+PIXELS = np.random.default_rng(3).choice(np.array([0, 51, 102, 153, 204, 255], np.uint8), (13, 9, 3))
 
 
 def read_png(data: bytes) -> np.ndarray:
@@ -35,7 +36,10 @@ def read_sixel(text: str) -> np.ndarray:
     found = re.fullmatch(r'\x1bP0;1q"1;1;(\d+);(\d+)((?:#\d+;2;\d+;\d+;\d+)*)([^\x1b]*)\x1b\\', text)
     assert found
     columns, rows = int(found[1]), int(found[2])
-    palette = {int(n): [round(int(v) * 2.55) for v in rest.split(";")] for n, rest in re.findall(r"#(\d+);2;([\d;]+)", found[3])}
+    palette = {
+        int(n): [round(int(v) * 2.55) for v in rest.split(";")]
+        for n, rest in re.findall(r"#(\d+);2;([\d;]+)", found[3])
+    }
     pixels = np.full((rows + 6, columns, 3), -1)
     for band, line in enumerate(found[4].split("-")):
         for layer in line.split("$"):

@@ -1,4 +1,6 @@
-"""Reads whose windows a kernel fetches and decodes by itself give what reads window by window give, and the same errors."""
+"""Reads whose windows a kernel fetches and decodes by itself give what reads window by window give,
+and the same errors.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,33 @@ def opened(folder: Path, name: str, **options: Any) -> vfs.VirtualArray:
         return vfs.open(path, backend="buffered", **options)
     dtype = PLAIN[name]
     if not list(folder.glob("*.bin")):
-        write_raw(folder, (FRAMES.astype(float) - 2000 * (dtype[1] in "if")).astype(dtype), frame_header=7, file_header=5, files=3)
+        write_raw(
+            folder,
+            (FRAMES.astype(float) - 2000 * (dtype[1] in "if")).astype(dtype),
+            frame_header=7,
+            file_header=5,
+            files=3,
+        )
     shape = {"sig_shape": (16, 64), "frame_header": 7, "file_header": 5}
-    return vfs.open(str(folder / "*.bin"), format="raw", backend="buffered", **shape, **{"stored_dtype": dtype, **options})
+    return vfs.open(
+        str(folder / "*.bin"), format="raw", backend="buffered", **shape, **{"stored_dtype": dtype, **options}
+    )
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *PACKED])
 @given(data=st.data())
-def test_equal_to_reads_window_by_window(tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject) -> None:
+def test_equal_to_reads_window_by_window(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
     """Also where a window has to be cut, or only some of its lines are wanted."""
     folder = tmp_path_factory.getbasetemp() / f"reading-{name}"
     folder.mkdir(exist_ok=True)
-    array = opened(folder, name, sync_offset=data.draw(st.sampled_from([0, 0, -2, 3])), dtype=data.draw(st.sampled_from([None, "f4", "f8"])))
+    array = opened(
+        folder,
+        name,
+        sync_offset=data.draw(st.sampled_from([0, 0, -2, 3])),
+        dtype=data.draw(st.sampled_from([None, "f4", "f8"])),
+    )
     ends = [sorted((data.draw(st.integers(0, n)), data.draw(st.integers(0, n)))) for n in array.shape]
     cut = tuple(slice(a, b, data.draw(st.sampled_from([1, 1, 2, 5]))) for a, b in ends)
     with mock.patch.object(array.backend, "window", data.draw(st.sampled_from([64, 700, 9000, 1 << 19]))):
@@ -55,7 +72,9 @@ def test_equal_to_reads_window_by_window(tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("name", ["swapped", "lanes", "halves"])
-def test_a_kernel_goes_through_all_windows_of_a_file(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_goes_through_all_windows_of_a_file(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     array = opened(tmp_path, name)
     expected = array[...]
     calls = []
@@ -93,14 +112,19 @@ def test_what_goes_wrong_is_said(tmp_path: Path, options: dict[str, Any], monkey
         monkeypatch.setattr(vfs.engine.reader, "decode_windows", wrapped)
 
     meanwhile(before=lambda: os.truncate(path, 5000))
-    with pytest.raises(TruncatedSourceError, match=r"part1\.bin: expected bytes [\d,]+ to [\d,]+, the file has 5,000; it looks truncated \[reading "):
+    with pytest.raises(
+        TruncatedSourceError,
+        match=r"part1\.bin: expected bytes [\d,]+ to [\d,]+, the file has 5,000; it looks truncated \[reading ",
+    ):
         array.read()
     path.write_bytes(whole)
     os.utime(path, ns=(time, time))
     meanwhile()
     array.read()
     meanwhile(after=lambda: os.utime(path, ns=(1, 1)))
-    with pytest.raises(SourceChangedError, match=r"part1\.bin: expected bytes [\d,]+ to [\d,]+, but the file was changed"):
+    with pytest.raises(
+        SourceChangedError, match=r"part1\.bin: expected bytes [\d,]+ to [\d,]+, but the file was changed"
+    ):
         array.read()
 
 

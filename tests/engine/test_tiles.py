@@ -50,7 +50,9 @@ def test_tiles_of_selected_frames(tmp_path: Path, frames: np.ndarray) -> None:
 def test_tiles_of_frames_that_a_file_selects(tmp_path: Path, frames: np.ndarray) -> None:
     np.save(tmp_path / "roi.npy", [3, 29, 3])
     for name in (tmp_path / "roi.npy", str(tmp_path / "roi.npy")):
-        assert (np.concatenate([tile for _, tile in opened(tmp_path, frames).tiles(roi=name)]) == frames[[3, 29, 3]]).all()
+        assert (
+            np.concatenate([tile for _, tile in opened(tmp_path, frames).tiles(roi=name)]) == frames[[3, 29, 3]]
+        ).all()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,9 @@ def test_tiles_of_frames_that_a_file_selects(tmp_path: Path, frames: np.ndarray)
         ({"roi": np.zeros(30, bool)}, "roi selects no position"),
     ],
 )
-def test_what_does_not_fit_is_said_before_anything_is_read(tmp_path: Path, frames: np.ndarray, what: dict[str, Any], message: str) -> None:
+def test_what_does_not_fit_is_said_before_anything_is_read(
+    tmp_path: Path, frames: np.ndarray, what: dict[str, Any], message: str
+) -> None:
     with pytest.raises(vfs.OptionError, match=message):
         opened(tmp_path, frames).tiles(**what)
 
@@ -121,7 +125,9 @@ def test_chunks_that_take_little_of_every_frame_are_read_together(tmp_path: Path
 def test_what_is_read_together_keeps_its_proportion_to_the_files(tmp_path: Path) -> None:
     block = {"file": 0, "offset": 0, "origin": [0, 0, 0], "shape": [1, 64, 64]}
     (tmp_path / "a.bin").write_bytes(bytes(range(256)) * 16)
-    (tmp_path / "a.vfs.json").write_text(json.dumps({"vfs": 1, "dtype": "u1", "shape": [65_536, 64, 64], "files": ["a.bin"], "blocks": [block]}))
+    (tmp_path / "a.vfs.json").write_text(
+        json.dumps({"vfs": 1, "dtype": "u1", "shape": [65_536, 64, 64], "files": ["a.bin"], "blocks": [block]})
+    )
     array = vfs.open(tmp_path / "a.vfs.json", chunks=(65_536, 1, 4))
     Chunks(array).make((0, 0, 0))
     tracemalloc.start()
@@ -189,7 +195,9 @@ def test_a_missing_file_is_not_valid(tmp_path: Path, frames: np.ndarray) -> None
 @pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
 @pytest.mark.parametrize("roi", [None, [0, 5, 8, 3]])
 @pytest.mark.parametrize("missing", [[], [0], [1], [0, 2]])
-def test_blank_frames_are_counted(tmp_path: Path, frames: np.ndarray, missing: list[int], roi: list[int] | None) -> None:
+def test_blank_frames_are_counted(
+    tmp_path: Path, frames: np.ndarray, missing: list[int], roi: list[int] | None
+) -> None:
     path = write_mib(tmp_path, frames[:12], frames_per_file=3, missing=missing)
     for offset in (-20, -9, -1, 0, 1, 4, 11, 20):
         for count in (9, 12, 30):
@@ -220,7 +228,9 @@ def test_direct_backend_reads_the_same(tmp_path: Path, frames: np.ndarray) -> No
     assert (array[0] == frames[0]).all()
 
 
-def test_direct_backend_says_where_it_is_refused(tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_direct_backend_says_where_it_is_refused(
+    tmp_path: Path, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     really = os.open
 
     def refusing(path: str, flags: int, *more: Any, **other: Any) -> int:

@@ -77,7 +77,8 @@ class Interrupted:
 
 
 class Bad:
-    """One byte of a file cannot be read: a read that begins before it ends there, one that begins with it fails with EIO, or gets nothing.
+    """One byte of a file cannot be read: a read that begins before it ends there, one that begins
+    with it fails with EIO, or gets nothing.
 
     Args:
         ends: whether it gets nothing, as if the file ended there.
@@ -99,7 +100,9 @@ class Bad:
 
 
 class Shrinking:
-    """A file is cut off at a byte by somebody else, after it was found to be what it should be and just before it is read."""
+    """A file is cut off at a byte by somebody else, after it was found to be what it should be and
+    just before it is read.
+    """
 
     def __init__(self, path: str, byte: int) -> None:
         self.path, self.byte = path, byte
@@ -162,7 +165,9 @@ def on(fault: Fault, folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def met() -> list[tuple[str, str]]:
-    """(kind of fault, where) of all faults so far: where is the innermost function given to `named`, or `python` for os.pread and os.preadv."""
+    """(kind of fault, where) of all faults so far: where is the innermost function given to
+    `named`, or `python` for os.pread and os.preadv.
+    """
     return sorted(_Now.met)
 
 
@@ -201,7 +206,9 @@ def _native_preadv(fd: int, places: Any, count: int, start: int) -> int:
     except OSError as error:
         ctypes.set_errno(error.errno or 0)
         return -1
-    return int(_LIBC.preadv(fd, (_Place * count)(*[(places[k].at, size) for k, size in enumerate(sizes)]), count, start))
+    return int(
+        _LIBC.preadv(fd, (_Place * count)(*[(places[k].at, size) for k, size in enumerate(sizes)]), count, start)
+    )
 
 
 def _python_preadv(fd: int, buffers: Sequence[Any], offset: int, flags: int = 0) -> int:
@@ -211,7 +218,12 @@ def _python_preadv(fd: int, buffers: Sequence[Any], offset: int, flags: int = 0)
             most = _allowed(fd, offset, sum(map(len, views)), "python")
         except InterruptedError:  # which Python's own one does not let out either: it tries again
             continue
-        return _preadv(fd, [view[:size] for view, size in zip(views, _cut(list(map(len, views)), most), strict=True)], offset, flags)
+        return _preadv(
+            fd,
+            [view[:size] for view, size in zip(views, _cut(list(map(len, views)), most), strict=True)],
+            offset,
+            flags,
+        )
 
 
 def _python_pread(fd: int, size: int, offset: int) -> bytes:

@@ -1,7 +1,8 @@
 """Reads every row of the conformance table while its files misbehave: `python -m tests.faults.child WAY FOLDER`.
 
-WAY is `buffered`, `direct` (the backends) or `mount`. Sets are written to FOLDER. The answer is a JSON document on the
-standard output: `wrong`, a line for each row, read and fault that went wrong, and `met`, which faults were met below which function.
+WAY is `buffered`, `direct` (the backends) or `mount`. Sets are written to FOLDER. The answer is a
+JSON document on the standard output: `wrong`, a line for each row, read and fault that went wrong,
+and `met`, which faults were met below which function.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ vfs.backends.direct.read_ranges = calls.named("read_ranges", vfs.backends.direct
 
 
 class _Soiled:
-    """numpy, but fresh memory holds junk: what was freed before a read that fails may hold the very numbers that it should have read."""
+    """numpy, but fresh memory holds junk: what was freed before a read that fails may hold the very
+    numbers that it should have read.
+    """
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -113,7 +116,9 @@ def _read_zarr(group: VirtualGroup, shown: Any) -> bytes:
 
 
 def in_process(found: WrittenSet, backend: str) -> Generator[Case]:
-    """All of an array, a little of each of its rows, and the same with numbers converted; once also through zarr, and the arrays beside it."""
+    """All of an array, a little of each of its rows, and the same with numbers converted; once also
+    through zarr, and the arrays beside it.
+    """
     group = found.group(backend=backend)
     array, twin = group.main, found.twin.astype(found.twin.dtype.newbyteorder("="))
     readers: dict[str, tuple[ArrayReader, np.ndarray]] = {"": (array, twin)}
@@ -123,7 +128,12 @@ def in_process(found: WrittenSet, backend: str) -> Generator[Case]:
     for name, (reader, values) in readers.items():
         for box in [whole, (*whole[:-1], slice(1, 4))][: 1 + (array.ndim > 2)]:
             text = ", ".join(f"{part.start}:{part.stop}" for part in box)
-            yield Case(f"[{text}]{name}", lambda reader=reader, box=box: _read(group, reader, box), values[box].tobytes(), places(reader, box))
+            yield Case(
+                f"[{text}]{name}",
+                lambda reader=reader, box=box: _read(group, reader, box),
+                values[box].tobytes(),
+                places(reader, box),
+            )
     if backend == "direct":
         return
     shown = array.zarr()
@@ -161,8 +171,15 @@ def mounted(found: WrittenSet) -> Generator[Case]:
     try:
         for name, paths in (("npy", [f"{group.name}.npy"]), ("chunks", chunks)):
             expected = [bytes(direct.folder.get(path) or b"") for path in paths]
-            assert name == "chunks" or expected[0].endswith(np.ascontiguousarray(found.twin, found.twin.dtype.newbyteorder("<")).tobytes())
-            yield Case(name, lambda paths=paths, expected=expected: _read_files(group, direct, paths, expected), b"".join(expected), known)
+            assert name == "chunks" or expected[0].endswith(
+                np.ascontiguousarray(found.twin, found.twin.dtype.newbyteorder("<")).tobytes()
+            )
+            yield Case(
+                name,
+                lambda paths=paths, expected=expected: _read_files(group, direct, paths, expected),
+                b"".join(expected),
+                known,
+            )
     finally:
         direct.native_server.close()
         native.STATE[:] = 0
@@ -268,7 +285,9 @@ def checked(way: str, row: Row, folder: Path) -> Iterator[str]:
 
 def main(way: str, folder: str) -> None:
     warnings.filterwarnings("ignore", message=".*direct I/O is refused")
-    wrong = [f"{row.name}: {problem}" for k, row in enumerate(ROWS) for problem in checked(way, row, Path(folder, str(k)))]
+    wrong = [
+        f"{row.name}: {problem}" for k, row in enumerate(ROWS) for problem in checked(way, row, Path(folder, str(k)))
+    ]
     json.dump({"wrong": wrong, "met": calls.met()}, sys.stdout)
 
 

@@ -1,4 +1,6 @@
-"""A tree of folders without FUSE: which names there are, what is behind them, how much is opened for them, and what changes are noticed."""
+"""A tree of folders without FUSE: which names there are, what is behind them, how much is opened
+for them, and what changes are noticed.
+"""
 
 from __future__ import annotations
 
@@ -99,10 +101,24 @@ def test_subfolders_and_faces_at_any_depth(tmp_path: Path) -> None:
     assert names(folder_tree, "empty") == []
     assert names(folder_tree, "2024/may") == faces("b")
     np.testing.assert_array_equal(content(folder_tree, "2024/may/b.npy"), VALUES.ravel() + 1)
-    assert bytes(folder_tree.get("2024/may/b.zarr/data/c/1/0/0", 0, 4) or b"") == bytes(folder_tree.get("2024/may/b.v2.zarr/data/1/0/0", 0, 4) or b"")
-    assert [folder_tree.node(path) for path in ("x", "x.npy", "a", "a.zarr/x", "2024/b.npy", "2024/notes.txt", "a.npy/x", "empty/a.npy", "/", "2024/")] == [
-        None
-    ] * 10
+    assert bytes(folder_tree.get("2024/may/b.zarr/data/c/1/0/0", 0, 4) or b"") == bytes(
+        folder_tree.get("2024/may/b.v2.zarr/data/1/0/0", 0, 4) or b""
+    )
+    assert [
+        folder_tree.node(path)
+        for path in (
+            "x",
+            "x.npy",
+            "a",
+            "a.zarr/x",
+            "2024/b.npy",
+            "2024/notes.txt",
+            "a.npy/x",
+            "empty/a.npy",
+            "/",
+            "2024/",
+        )
+    ] == [None] * 10
     whole = list(everything(folder_tree))
     assert len(set(whole)) == len(whole) == 3 + sum(1 for path in whole if ".zarr" in path or path.endswith(".npy"))
 
@@ -199,7 +215,9 @@ def test_listing_goes_on_from_any_place_while_names_come_and_go(tmp_path: Path) 
     save(tmp_path / "d99.npy")
     at = sorted(map(whole.index, faces("d05")))
     now = list(folder_tree.children(""))
-    assert now == ["/" if place in at else name for place, name in enumerate([*whole, "d99.zarr", "d99.v2.zarr", "d99.npy"])]
+    assert now == [
+        "/" if place in at else name for place, name in enumerate([*whole, "d99.zarr", "d99.v2.zarr", "d99.npy"])
+    ]
     assert list(folder_tree.children("", 30)) == now[30:]
     save(tmp_path / "d05.npy")
     assert sorted(list(folder_tree.children(""))[60:]) == faces("d05", "d99")
@@ -247,7 +265,9 @@ def test_a_set_is_shown_once_whatever_is_asked_for_first(scan: Path) -> None:
     shown = [name for name in names(plans.folder_tree(scan)) if name.endswith(".v2.zarr")]
     assert shown == [f"{label}.v2.zarr"]
     folder_tree = plans.folder_tree(scan)
-    assert [folder_tree.node(f"{member}.zarr") for member in members if member != label] == [None] * len([m for m in members if m != label])
+    assert [folder_tree.node(f"{member}.zarr") for member in members if member != label] == [None] * len(
+        [m for m in members if m != label]
+    )
     assert folder_tree.node(f"{label}.zarr") is not None
     assert names(folder_tree) == names(plans.folder_tree(scan))
 
@@ -392,7 +412,12 @@ def test_a_set_that_is_replaced_all_the_time_is_never_absent(tmp_path: Path) -> 
     def look() -> None:
         while not done.is_set():
             try:
-                stamp, node, got, inner = folder_tree.stamp("a.npy"), folder_tree.node("a.npy"), folder_tree.get("a.npy"), folder_tree.node("a.zarr/data/c/0")
+                stamp, node, got, inner = (
+                    folder_tree.stamp("a.npy"),
+                    folder_tree.node("a.npy"),
+                    folder_tree.get("a.npy"),
+                    folder_tree.node("a.zarr/data/c/0"),
+                )
                 if node is None or got is None or inner is None:
                     wrong.append((stamp, node, inner))
                 elif folder_tree.stamp("a.npy") == stamp:
@@ -424,7 +449,9 @@ def test_what_is_put_back_with_its_size_and_time_may_hold_other_data(tmp_path: P
     assert content(folder_tree, "a.npy").size == 24
 
 
-def test_a_set_that_was_shown_and_breaks_is_an_error_not_absent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_set_that_was_shown_and_breaks_is_an_error_not_absent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = save(tmp_path / "a.npy")
     folder_tree = plans.folder_tree(tmp_path)
     assert content(folder_tree, "a.npy").size == 24
@@ -464,7 +491,9 @@ def test_a_set_that_loses_a_file_is_an_error_not_absent(tmp_path: Path, fault: s
     assert content(folder_tree, "set.npy").tolist() == want.tolist()
 
 
-def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = save(tmp_path / "a.npy", np.zeros(1000, "<u2"))
     folder_tree = plans.folder_tree(tmp_path)
     monkeypatch.setattr(listings, "CHECK", 3600.0)
@@ -479,7 +508,9 @@ def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(tmp_path: P
 # what is in a folder may be anything
 
 
-def test_broken_files_are_not_shown_and_logged_once(tmp_path: Path, opened: Counter[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_files_are_not_shown_and_logged_once(
+    tmp_path: Path, opened: Counter[str], caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "bad\n\x1b.npy").write_bytes(b"\x93NUMPY garbage")
     (tmp_path / "empty.mib").write_bytes(b"")
     (tmp_path / "unknown.tif").write_bytes(b"nothing that anybody knows")
@@ -500,7 +531,9 @@ def test_broken_files_are_not_shown_and_logged_once(tmp_path: Path, opened: Coun
     assert opened["unknown.tif"] == 1
 
 
-def test_a_format_that_raises_anything_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_format_that_raises_anything_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     save(tmp_path / "a.npy")
     save(tmp_path / "b.npy")
     real = plans.open_set
@@ -514,11 +547,15 @@ def test_a_format_that_raises_anything_does_no_harm(tmp_path: Path, monkeypatch:
     folder_tree = plans.folder_tree(tmp_path)
     assert names(folder_tree) == faces("b")
     assert folder_tree.node("a.npy") is None
-    assert [record.getMessage() for record in caplog.records] == [f"not shown: {tmp_path}/a.npy: RecursionError: deep\\nin there"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"not shown: {tmp_path}/a.npy: RecursionError: deep\\nin there"
+    ]
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
-def test_what_cannot_be_opened_now_is_an_error_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, quiet: None) -> None:
+def test_what_cannot_be_opened_now_is_an_error_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, quiet: None
+) -> None:
     save(tmp_path / "a.npy")
     real, left = plans.open_set, [0, 0]
 
@@ -552,7 +589,9 @@ def test_links_lead_nowhere_outside_and_not_round_in_circles(tmp_path: Path) -> 
     (root / "inside.npy").symlink_to("sub/a.npy")
     os.mkfifo(root / "pipe.npy")
     folder_tree = plans.folder_tree(root, show_files=True)
-    assert set(everything(folder_tree)) == {path for path in everything(folder_tree) if path.split("/")[0] in ("sub", *faces("inside"))}
+    assert set(everything(folder_tree)) == {
+        path for path in everything(folder_tree) if path.split("/")[0] in ("sub", *faces("inside"))
+    }
     assert names(folder_tree) == sorted(["sub", *faces("inside")])
     assert names(folder_tree, "sub") == faces("a")
     assert folder_tree.node("out/secret.npy") is None
@@ -584,7 +623,8 @@ def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(tmp_path: 
     save(outside / "secret.npy")
     folder_tree = plans.folder_tree(root)
     assert names(folder_tree, "sub") == []
-    folder_tree._top._checked, folder_tree._top._pause = 1e12, 3600.0  # what was looked at before is believed for a while
+    # What was looked at before is believed for a while
+    folder_tree._top._checked, folder_tree._top._pause = 1e12, 3600.0
     os.rmdir(root / "sub")
     (root / "sub").symlink_to(outside)
     with pytest.raises(SourceError, match="leads out of the tree"):
@@ -663,7 +703,9 @@ def test_a_face_hides_a_file_of_its_name(tmp_path: Path) -> None:
 # memory
 
 
-def test_sets_that_are_open_are_limited_and_listings_hold_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_that_are_open_are_limited_and_listings_hold_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for k in range(60):
         save(tmp_path / f"d{k:02}.npy", VALUES + k)
     monkeypatch.setattr(forests, "OPEN", 8)
@@ -678,7 +720,11 @@ def test_sets_that_are_open_are_limited_and_listings_hold_little(tmp_path: Path,
     assert content(folder_tree, "d05.npy")[0] == 5
     assert len(folder_tree._live) == 1
     gc.collect()
-    groups = [each for each in gc.get_objects() if isinstance(each, vfs.VirtualGroup) and each.opening.paths[0].startswith(str(tmp_path))]
+    groups = [
+        each
+        for each in gc.get_objects()
+        if isinstance(each, vfs.VirtualGroup) and each.opening.paths[0].startswith(str(tmp_path))
+    ]
     assert len(groups) <= 2
 
 
@@ -739,7 +785,10 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", save(tmp_path / "a.npy")):
         with pytest.raises(OptionError, match="expected a folder"):
             plans.folder_tree(path)
-    for call in (lambda: vfs.mount([tmp_path, tmp_path], tmp_path, tree=True), lambda: vfs.mount(tmp_path, tmp_path, show_files=True)):
+    for call in (
+        lambda: vfs.mount([tmp_path, tmp_path], tmp_path, tree=True),
+        lambda: vfs.mount(tmp_path, tmp_path, show_files=True),
+    ):
         with pytest.raises(OptionError, match="tree=True"):
             call()
 

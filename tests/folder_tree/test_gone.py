@@ -1,4 +1,6 @@
-"""Names of a tree of folders that were read from stay errors when their files go: zarr clients take what is absent for blank."""
+"""Names of a tree of folders that were read from stay errors when their files go: zarr clients take
+what is absent for blank.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ GOING: dict[str, Callable[[Path], object]] = {
     "folder renamed": lambda run: run.rename(run.parent / "other"),
     "folder deleted": shutil.rmtree,
     "folder above renamed": lambda run: run.parent.rename(run.parent.parent / "other"),
-    "a folder in its place": lambda run: ((run / "a.npy").unlink(), (run / "a.zarr").mkdir(), (run / "a.v2.zarr").mkdir()),
+    "a folder in its place": lambda run: (
+        (run / "a.npy").unlink(),
+        (run / "a.zarr").mkdir(),
+        (run / "a.v2.zarr").mkdir(),
+    ),
 }
 
 
@@ -66,7 +72,9 @@ def test_names_that_were_read_are_errors_while_their_files_are_gone(tmp_path: Pa
     for folder in ("day", "day/run"):
         assert fails(shown, folder) is not (tmp_path / folder).is_dir()
     if run.is_dir():
-        assert set(shown.children("day/run")) - {"/"} == ({"b.npy", "b.zarr", "b.v2.zarr"} if how == "renamed" else set(os.listdir(run)))
+        assert set(shown.children("day/run")) - {"/"} == (
+            {"b.npy", "b.zarr", "b.v2.zarr"} if how == "renamed" else set(os.listdir(run))
+        )
     assert shown.node("day/run/never.zarr/data/c/0/0/0") is None
     if "in its place" not in how:
         shutil.copytree(copy, tmp_path / "day", dirs_exist_ok=True)

@@ -1,4 +1,6 @@
-"""A set of a tree that one of its other files broke is there again when that file is well, in place or put back, whoever names the set."""
+"""A set of a tree that one of its other files broke is there again when that file is well, in place
+or put back, whoever names the set.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +72,20 @@ def test_a_set_that_was_broken_when_it_was_first_looked_at(tmp_path: Path, quiet
 
 @pytest.mark.parametrize("hdr", [True, False])
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link to nothing", "link in a circle", "link to elsewhere"])
-def test_a_member_that_becomes_something_else_is_an_error_and_not_absent(tmp_path: Path, quiet: None, hdr: bool, kind: str) -> None:
+def test_a_member_that_becomes_something_else_is_an_error_and_not_absent(
+    tmp_path: Path, quiet: None, hdr: bool, kind: str
+) -> None:
     """Absent would be blank to whoever reads chunks."""
     folder, away = tmp_path / "sets", tmp_path / "away"
     away.mkdir()
     folder.mkdir()
     write_mib(folder, FRAMES, frames_per_file=2, hdr=hdr)
     folder_tree = plans.folder_tree(folder)
-    (first,) = [name for name in names(folder_tree) if name.endswith(".npy") and not name.endswith(("exposure.npy", "timestamp.npy"))]
+    (first,) = [
+        name
+        for name in names(folder_tree)
+        if name.endswith(".npy") and not name.endswith(("exposure.npy", "timestamp.npy"))
+    ]
     chunk = f"{first.removesuffix('.npy')}.zarr/data/c/0/0/0"
     np.testing.assert_array_equal(pixels(folder_tree, first), FRAMES.ravel())
     member = folder / "scan002.mib"
@@ -140,7 +148,11 @@ def test_a_file_of_one_set_that_is_written_again_shorter_is_another_set(tmp_path
 
 def test_a_set_that_grows_and_is_cut_again(tmp_path: Path, quiet: None) -> None:
     """What is written while it is mounted is shown, and then held on to as well."""
-    paths = sorted(path for path in [write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))] for path in path.parent.glob("*.mib"))
+    paths = sorted(
+        path
+        for path in [write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))]
+        for path in path.parent.glob("*.mib")
+    )
     last = paths[-1].read_bytes()
     paths[-1].unlink()
     folder_tree = plans.folder_tree(tmp_path)
@@ -150,5 +162,7 @@ def test_a_set_that_grows_and_is_cut_again(tmp_path: Path, quiet: None) -> None:
     paths[-1].write_bytes(last)
     np.testing.assert_array_equal(pixels(folder_tree), FRAMES.ravel())
     paths[-1].unlink()
-    with pytest.raises(SourceError, match=r"scan\.hdr: its files have [\d,]+ bytes less than when it was shown; put back"):
+    with pytest.raises(
+        SourceError, match=r"scan\.hdr: its files have [\d,]+ bytes less than when it was shown; put back"
+    ):
         pixels(folder_tree)

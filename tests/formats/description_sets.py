@@ -1,4 +1,6 @@
-"""What the tests of descriptions share: arrays cut into blocks that form no grid, written to files in any order, and their twin."""
+"""What the tests of descriptions share: arrays cut into blocks that form no grid, written to files
+in any order, and their twin.
+"""
 
 from __future__ import annotations
 
@@ -82,20 +84,32 @@ class BlockSet:
             for one in codec if isinstance(codec, list) else [codec] if codec else []:
                 encoded = bytes(memoryview(get_codec(dict(one)).encode(np.frombuffer(encoded, np.uint8))).cast("B"))
             file = data[n % self.files]
-            block = {"file": n % self.files, "offset": len(file), "origin": list(low), "shape": [b - a for a, b in zip(low, high, strict=True)]}
+            block = {
+                "file": n % self.files,
+                "offset": len(file),
+                "origin": list(low),
+                "shape": [b - a for a, b in zip(low, high, strict=True)],
+            }
             block |= {"codec": codec, "nbytes": len(encoded)} if codec else {}
             blocks.append(block | ({"byte_order": order} if order else {}))
             file += encoded + b"\xcd" * (n % 7)
         for k, content in enumerate(data):
             (folder / f"part{k}.bin").write_bytes(content)
-        head = {"vfs": 1, "dtype": self.twin.dtype.str, "shape": list(self.twin.shape), "files": [f"part{k}.bin" for k in range(self.files)]}
+        head = {
+            "vfs": 1,
+            "dtype": self.twin.dtype.str,
+            "shape": list(self.twin.shape),
+            "files": [f"part{k}.bin" for k in range(self.files)],
+        }
         return head | ({"fill_value": self.fill} if self.fill else {}), blocks
 
 
 def columns(blocks: Sequence[dict[str, Any]], ndim: int) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
     """Blocks as the columns of a table, and the encodings that it counts."""
     kinds: list[dict[str, Any]] = []
-    table: dict[str, list[int]] = {"file": [], "offset": []} | {f"{name}_{k}": [] for name in ("origin", "shape") for k in range(ndim)}
+    table: dict[str, list[int]] = {"file": [], "offset": []} | {
+        f"{name}_{k}": [] for name in ("origin", "shape") for k in range(ndim)
+    }
     table |= {"nbytes": [], "encoding": []}
     for block in blocks:
         kind = {name: block[name] for name in ("codec", "byte_order") if name in block}

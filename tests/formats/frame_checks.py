@@ -73,7 +73,10 @@ def check_arranged(paths: Any, frames: np.ndarray, **options: Any) -> None:
         chosen = np.array([n - 1, 0, 2, 2])
         same(vfs.open(paths, nav_shape=(n,), roi=chosen, backend=backend, **options)[...], frames[chosen])
         mask = np.arange(n) % 3 == 1
-        same(vfs.open(paths, nav_shape=(n,), roi=mask, sync_offset=1, backend=backend, **options)[...], shifted(1, n)[mask])
+        same(
+            vfs.open(paths, nav_shape=(n,), roi=mask, sync_offset=1, backend=backend, **options)[...],
+            shifted(1, n)[mask],
+        )
 
 
 def one_line(error: BaseException) -> str:
@@ -94,13 +97,20 @@ def unwarned() -> Iterator[None]:
         yield
 
 
-def check_truncated(file: Path, opened: Any, twin: np.ndarray, sig_ndim: int = 2, points: Iterable[int] | None = None, **options: Any) -> None:
-    """A file that ends anywhere: an error of one line, or the first frames as they are and the rest blank; never something else."""
+def check_truncated(
+    file: Path, opened: Any, twin: np.ndarray, sig_ndim: int = 2, points: Iterable[int] | None = None, **options: Any
+) -> None:
+    """A file that ends anywhere: an error of one line, or the first frames as they are and the rest
+    blank; never something else.
+    """
     whole = file.read_bytes()
     frames = twin.reshape(-1, *twin.shape[twin.ndim - sig_ndim :])
     outcomes = Counter[str]()
     try:
-        for size in points or {*range(0, min(len(whole), 300), 7), *np.linspace(0, len(whole) - 1, 60).astype(int).tolist()}:
+        for size in points or {
+            *range(0, min(len(whole), 300), 7),
+            *np.linspace(0, len(whole) - 1, 60).astype(int).tolist(),
+        }:
             file.write_bytes(whole[:size])
             for backend in BACKENDS:
                 try:
@@ -111,7 +121,14 @@ def check_truncated(file: Path, opened: Any, twin: np.ndarray, sig_ndim: int = 2
                     outcomes["error"] += 1
                     continue
                 flat = got.reshape(-1, *frames.shape[1:])
-                held = next((k for k in range(min(len(flat), len(frames))) if not np.array_equal(flat[k], frames[k], equal_nan=True)), len(flat))
+                held = next(
+                    (
+                        k
+                        for k in range(min(len(flat), len(frames)))
+                        if not np.array_equal(flat[k], frames[k], equal_nan=True)
+                    ),
+                    len(flat),
+                )
                 assert not flat[held:].any()
                 outcomes["frames"] += 1
     finally:
@@ -141,12 +158,16 @@ def warned(paths: Any, *words: str, **options: Any) -> vfs.VirtualArray:
 
 
 def incomplete(paths: Any, *words: str, kind: type[vfs.VfsError] = vfs.VfsError, **options: Any) -> vfs.VirtualArray:
-    """Opening is refused in one line with these words that names `allow_incomplete`, with which it is a warning. Returns: the main array."""
+    """Opening is refused in one line with these words that names `allow_incomplete`, with which it
+    is a warning. Returns: the main array.
+    """
     refuses(paths, *words, "allow_incomplete=True", kind=kind, **options)
     return warned(paths, *words, allow_incomplete=True, **options)
 
 
-def opens_incomplete(paths: Any, *words: str, counts: dict[str, int], kind: type[vfs.VfsError] | None = None, **options: Any) -> vfs.VirtualGroup:
+def opens_incomplete(
+    paths: Any, *words: str, counts: dict[str, int], kind: type[vfs.VfsError] | None = None, **options: Any
+) -> vfs.VirtualGroup:
     """`warned`, or with `kind` `incomplete`; and the attributes count. Returns: the group."""
     array = warned(paths, *words, **options) if kind is None else incomplete(paths, *words, kind=kind, **options)
     assert array.group.attrs["vfs"]["incomplete"] == counts
@@ -179,7 +200,9 @@ def mutate(data: bytes, rng: random.Random, head: int) -> bytes:
         elif kind == 5:
             made[at:at] = rng.randbytes(rng.randrange(1, 64))
         else:
-            made[at : at + 8] = rng.choice((b"-1", b"99999999999", b"\xff" * 8, bytes(8), b"nan", b"<", b">", b'"', b"x", b"="))
+            made[at : at + 8] = rng.choice(
+                (b"-1", b"99999999999", b"\xff" * 8, bytes(8), b"nan", b"<", b">", b'"', b"x", b"=")
+            )
     return bytes(made)
 
 
@@ -188,8 +211,9 @@ SMALL = 1 << 20  # bytes; files and chunks below count as this
 
 
 def attempt(folder: Path, paths: Any, *, format: str, backend: str, **options: Any) -> tuple[str, float, int]:
-    """Open the files of a folder and read a little of every array. Nothing but an error of vfs may come of it, and no more memory may be
-    asked for than MEMORY times what the files or the chunk hold.
+    """Open the files of a folder and read a little of every array. Nothing but an error of vfs may
+    come of it, and no more memory may be asked for than MEMORY times what the files or the chunk
+    hold.
 
     Returns: ("opened" or the kind of error, seconds of CPU, bytes that Python and numpy allocated).
     """
@@ -207,7 +231,8 @@ def attempt(folder: Path, paths: Any, *, format: str, backend: str, **options: A
             held = max(sum(path.stat().st_size for path in folder.iterdir()), chunk, SMALL)
             if grown <= MEMORY * held:
                 break
-            assert not last, f"{grown:,} bytes allocated, files and chunk have {held:,}"  # the first time, something may be imported or compiled
+            # The first time, something may be imported or compiled
+            assert not last, f"{grown:,} bytes allocated, files and chunk have {held:,}"
     finally:
         if not tracing:
             tracemalloc.stop()
@@ -232,11 +257,13 @@ def _read_a_little(paths: Any, **options: Any) -> tuple[str, int]:
     return "opened", chunk
 
 
-def fuzz(folder: Path, paths: Any, count: int, *, seed: int = 0, head: int = 400, format: str, **options: Any) -> Counter[str]:
+def fuzz(
+    folder: Path, paths: Any, count: int, *, seed: int = 0, head: int = 400, format: str, **options: Any
+) -> Counter[str]:
     """Change the files of a set `count` times and `attempt` to read them.
 
-    Returns: how often which kind of error came, or "opened"; "longest" is the longest of all in ms of CPU, "memory" the most that
-    Python and numpy allocated for one, in kB.
+    Returns: how often which kind of error came, or "opened"; "longest" is the longest of all in ms
+    of CPU, "memory" the most that Python and numpy allocated for one, in kB.
     """
     rng = random.Random(seed)
     files = {path: path.read_bytes() for path in sorted(folder.iterdir())}

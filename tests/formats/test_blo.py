@@ -50,7 +50,11 @@ def test_metadata(tmp_path: Path) -> None:
     assert array.attrs["calibration"]["scan_y"] == {"scale": 2.5, "offset": 0.0, "unit": "nm"}
     assert array.attrs["calibration"]["scan_x"] == {"scale": 1.5, "offset": 0.0, "unit": "nm"}
     assert array.attrs["calibration"]["x"] == {"scale": 100 / 6226, "offset": 0.0, "unit": "cm"}
-    assert (array.attrs["beam_energy_kV"], array.attrs["camera_length_m"], array.attrs["scan_rotation_degrees"]) == (200.0, 0.2, 25.0)
+    assert (array.attrs["beam_energy_kV"], array.attrs["camera_length_m"], array.attrs["scan_rotation_degrees"]) == (
+        200.0,
+        0.2,
+        25.0,
+    )
     assert array.attrs["acquired"] == "2015-12-01T12:00:00"
 
 
@@ -58,17 +62,23 @@ def test_a_stopped_scan_is_blank_at_the_end(tmp_path: Path) -> None:
     twin = frames_of((3, 4, 5, 5), "u2")
     path = write_blo(tmp_path, twin, stored=7)
     twin.reshape(12, 5, 5)[7:] = 0
-    group = opens_incomplete(path, "scan.blo", "scan of 3 × 4, 7 of 12 patterns are stored", counts={"frames_missing": 5})
+    group = opens_incomplete(
+        path, "scan.blo", "scan of 3 × 4, 7 of 12 patterns are stored", counts={"frames_missing": 5}
+    )
     same(group.main[...], twin)
     assert group.main.attrs["stored_frames"] == 7
     same(group["frame_number"][...].ravel()[7:], np.zeros(5, "u4"))
     assert group["virtual_bright_field"][2, 3] == 11
     path.write_bytes(path.read_bytes()[:-9])
-    group = opens_incomplete(path, "6 of 12", "47 bytes of one that was cut", counts={"frames_missing": 6, "bytes_left_over": 47})
+    group = opens_incomplete(
+        path, "6 of 12", "47 bytes of one that was cut", counts={"frames_missing": 6, "bytes_left_over": 47}
+    )
     assert group.main.valid.sum() == 6
     path = write_blo(tmp_path, twin)
     path.write_bytes(path.read_bytes() + path.read_bytes()[-56:] * 2)
-    same(opens_incomplete(path, "14 patterns are stored; 2 are left out", counts={"frames_left_out": 2}).main[...], twin)
+    same(
+        opens_incomplete(path, "14 patterns are stored; 2 are left out", counts={"frames_left_out": 2}).main[...], twin
+    )
 
 
 def test_companions_follow_the_scan(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Descriptions: every form of them equals its numpy twin; blocks in no grid, frames, tables, several arrays, how a set is opened."""
+"""Descriptions: every form of them equals its numpy twin; blocks in no grid, frames, tables,
+several arrays, how a set is opened.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vfs
-from tests.formats.description_sets import CODECS, BlockSet, block_sets, columns, regions, same, values, write, write_csv, write_npz
+from tests.formats.description_sets import (
+    CODECS,
+    BlockSet,
+    block_sets,
+    columns,
+    regions,
+    same,
+    values,
+    write,
+    write_csv,
+    write_npz,
+)
 from vfs.errors import OptionError, SourceChangedError, UnknownFormatError
 from vfs.formats import detect
 from vfs.kernels.ranges import FILE, LINES
@@ -86,8 +99,16 @@ def test_tables_say_the_same(data: st.DataObject) -> None:
         region = regions(data.draw, made.twin.shape)
         for table_name in (
             write_csv(folder / "t.csv", shuffled, data.draw(st.sampled_from(["\n", "\r\n"]))),
-            write_npz(folder / "t.npz", {key: np.array(column, data.draw(st.sampled_from(["<i8", ">u4", "<u8"]))) for key, column in shuffled.items()}),
-            write_npz(folder / "c.npz", {key: np.array(column, np.int64) for key, column in shuffled.items()}, compressed=True),
+            write_npz(
+                folder / "t.npz",
+                {
+                    key: np.array(column, data.draw(st.sampled_from(["<i8", ">u4", "<u8"])))
+                    for key, column in shuffled.items()
+                },
+            ),
+            write_npz(
+                folder / "c.npz", {key: np.array(column, np.int64) for key, column in shuffled.items()}, compressed=True
+            ),
         ):
             check(write(folder, head | {"table": table_name} | encodings), made.twin, region)
 
@@ -105,7 +126,9 @@ def test_every_codec_for_all_blocks(tmp_path: Path, codec: Any, dtype: str) -> N
 
 def test_a_codec_of_all_blocks_can_be_lifted_for_one(tmp_path: Path) -> None:
     twin = values((2, 3), "<u2")
-    head, blocks = BlockSet(twin, 0, [((0, 0), (1, 3)), ((1, 0), (2, 3))], [CODECS[1], None], [None, None], 1).write(tmp_path)
+    head, blocks = BlockSet(twin, 0, [((0, 0), (1, 3)), ((1, 0), (2, 3))], [CODECS[1], None], [None, None], 1).write(
+        tmp_path
+    )
     del blocks[0]["codec"]
     blocks[1]["codec"] = None
     same(vfs.open(write(tmp_path, head | {"blocks": blocks, "codec": CODECS[1]}))[...], twin)
@@ -123,7 +146,9 @@ def test_blocks_stored_whole_stick_out_of_the_array(tmp_path: Path) -> None:
     padded = np.pad(twin, ((0, 1), (0, 1)), constant_values=0xFFFF)
     tiles = [(y, x) for y in (0, 3) for x in (0, 4)]
     for codec in (None, {"id": "zlib"}):
-        head, blocks = BlockSet(padded, 0, [((y, x), (y + 3, x + 4)) for y, x in tiles], [codec] * 4, [None] * 4, 1).write(tmp_path)
+        head, blocks = BlockSet(
+            padded, 0, [((y, x), (y + 3, x + 4)) for y, x in tiles], [codec] * 4, [None] * 4, 1
+        ).write(tmp_path)
         for block, (y, x) in zip(blocks, tiles, strict=True):
             block["shape"] = [min(3, 5 - y), min(4, 7 - x)]
         document = head | {"shape": [5, 7], "stored_shape": [3, 4], "blocks": blocks}
@@ -143,7 +168,11 @@ def test_blocks_stored_whole_stick_out_of_the_array(tmp_path: Path) -> None:
 )
 def test_what_no_block_covers_reads_as_the_fill_value(tmp_path: Path, dtype: str, fill: Any, value: Any) -> None:
     (tmp_path / "a.bin").write_bytes(bytes(64))
-    group = vfs.open_group(write(tmp_path, {"vfs": 1, "dtype": dtype, "shape": [2, 3], "files": ["a.bin"], "blocks": [], "fill_value": fill}))
+    group = vfs.open_group(
+        write(
+            tmp_path, {"vfs": 1, "dtype": dtype, "shape": [2, 3], "files": ["a.bin"], "blocks": [], "fill_value": fill}
+        )
+    )
     expected = np.full((2, 3), value, dtype)
     assert np.array_equal(group.main[...], expected, equal_nan=dtype != "bool")
     assert np.array_equal(group.zarr()["data"][...], expected, equal_nan=dtype != "bool")
@@ -169,7 +198,13 @@ def test_names_and_metadata(tmp_path: Path) -> None:
     plain = vfs.open(write(tmp_path, head))
     assert plain.dims == ("frame", "y", "x")
     assert plain.dataset.nav_ndim == 1
-    document = head | {"dims": ["t", "u", "v"], "sig_ndim": 1, "attributes": {"who": "me"}, "conventions": {"units": "e"}, "group_attributes": {"ome": 1}}
+    document = head | {
+        "dims": ["t", "u", "v"],
+        "sig_ndim": 1,
+        "attributes": {"who": "me"},
+        "conventions": {"units": "e"},
+        "group_attributes": {"ome": 1},
+    }
     group = vfs.open_group(write(tmp_path, document, "Some Name.vfs.json"))
     assert group.name == "Some Name"
     assert group.main.dims == ("t", "u", "v")
@@ -226,8 +261,15 @@ def test_frames_apart(data: st.DataObject) -> None:
                 content += b"\xcd" * header + frames[n : n + 1].tobytes() + b"\xcd" * footer
                 if 0 <= n - offset < total:
                     twin[n - offset] = frames[n]
-            (folder / f"f{file}").write_bytes(content[: len(content) - footer] if counts[k] else content)  # the last footer may be missing
-        described: dict[str, Any] = {"header": header, "footer": footer, "first": firsts, "per_file": counts, "sync_offset": offset}
+            # The last footer may be missing
+            (folder / f"f{file}").write_bytes(content[: len(content) - footer] if counts[k] else content)
+        described: dict[str, Any] = {
+            "header": header,
+            "footer": footer,
+            "first": firsts,
+            "per_file": counts,
+            "sync_offset": offset,
+        }
         described |= {"stored": begin[-1] + counts[-1]} if begin[-1] + counts[-1] < total else {}
         described |= {"first_frame": begin} if any(gaps) or draw(st.booleans()) else {}
         described |= {"file": list(order)} if list(order) != sorted(order) or draw(st.booleans()) else {}
@@ -276,7 +318,11 @@ def test_pieces_of_frames(tmp_path: Path) -> None:
         {"origin": [0, 0], "shape": [2, 5], "strides": [7, 1], "first": 14},
     ]
     head = {"vfs": 1, "dtype": "<u2", "shape": [3, 4, 5], "files": ["a.bin"]}
-    check(write(tmp_path, head | {"frames": {"payload": 56, "pieces": pieces}}), twin, (slice(1, 3), slice(1, 4), slice(0, 5, 2)))
+    check(
+        write(tmp_path, head | {"frames": {"payload": 56, "pieces": pieces}}),
+        twin,
+        (slice(1, 3), slice(1, 4), slice(0, 5, 2)),
+    )
 
 
 # several arrays
@@ -284,14 +330,23 @@ def test_pieces_of_frames(tmp_path: Path) -> None:
 
 def test_arrays_and_companions(tmp_path: Path) -> None:
     frames, times = values((6, 2, 3), "<u2"), values((6,), "<f8")
-    (tmp_path / "a.bin").write_bytes(b"".join(t.tobytes() + frame.tobytes() for t, frame in zip(times, frames, strict=True)))
+    (tmp_path / "a.bin").write_bytes(
+        b"".join(t.tobytes() + frame.tobytes() for t, frame in zip(times, frames, strict=True))
+    )
     (tmp_path / "b.bin").write_bytes(frames[0].tobytes())
     document = {
         "vfs": 1,
         "files": ["a.bin"],
         "arrays": {
             "entry/data": {"dtype": "<u2", "shape": [6, 2, 3], "frames": {"header": 8}},
-            "time": {"dtype": "<f8", "shape": [6], "sig_ndim": 0, "frames": {"footer": 12}, "companion": True, "conventions": {"units": "s"}},
+            "time": {
+                "dtype": "<f8",
+                "shape": [6],
+                "sig_ndim": 0,
+                "frames": {"footer": 12},
+                "companion": True,
+                "conventions": {"units": "s"},
+            },
             "entry/sum": {"dtype": "<u2", "shape": [2, 3], "files": ["b.bin"], "frames": {}},
         },
     }
@@ -346,14 +401,23 @@ def test_saved_corrections_array_and_mask(tmp_path: Path) -> None:
     twin = values((4, 3, 3), "|u1")
     write_npy(tmp_path, twin, name="a.npy")
     write_npy(tmp_path, np.full((3, 3), 2.0), name="dark.npy")
-    options: dict[str, Any] = {"dark": "dark.npy", "gain": [[2] * 3] * 3, "dead": [[1, 1]], "roi": [True, False, True, False], "array": "data"}
+    options: dict[str, Any] = {
+        "dark": "dark.npy",
+        "gain": [[2] * 3] * 3,
+        "dead": [[1, 1]],
+        "roi": [True, False, True, False],
+        "array": "data",
+    }
     array = vfs.open(write(tmp_path, {"vfs": 1, "format": "npy", "files": ["a.npy"], "options": options}))
     expected = (twin[[0, 2]].astype("f4") - 2) * 2
     assert array.dtype == np.float32
     same(array[:, 0], expected[:, 0])
     assert not np.array_equal(array[:, 1, 1], expected[:, 1, 1])  # replaced
     write_npy(tmp_path, np.array([3]), name="roi.npy")
-    same(vfs.open(write(tmp_path, {"vfs": 1, "format": "npy", "files": ["a.npy"], "options": {"roi": "roi.npy"}}))[...], twin[[3]])
+    same(
+        vfs.open(write(tmp_path, {"vfs": 1, "format": "npy", "files": ["a.npy"], "options": {"roi": "roi.npy"}}))[...],
+        twin[[3]],
+    )
 
 
 def test_a_saved_mib_set(tmp_path: Path) -> None:
@@ -365,12 +429,18 @@ def test_a_saved_mib_set(tmp_path: Path) -> None:
 
 def test_a_description_can_keep_how_another_is_opened(tmp_path: Path) -> None:
     path, twin, _ = row(tmp_path)
-    outer = write(tmp_path, {"vfs": 1, "format": "description", "files": [path.name], "options": {"nav_shape": [3, 4]}}, "outer.vfs.json")
+    outer = write(
+        tmp_path,
+        {"vfs": 1, "format": "description", "files": [path.name], "options": {"nav_shape": [3, 4]}},
+        "outer.vfs.json",
+    )
     group = vfs.open_group(outer)
     assert group.name == "outer"
     same(group.main[...], twin.reshape(3, 4, 6, 5))
     write(tmp_path, {"vfs": 1, "format": "description", "files": ["outer.vfs.json"]}, "loop.vfs.json")
-    with pytest.raises(vfs.FormatError, match=r"loop.vfs.json: files\[0\]: .*outer.vfs.json is itself a description with a format"):
+    with pytest.raises(
+        vfs.FormatError, match=r"loop.vfs.json: files\[0\]: .*outer.vfs.json is itself a description with a format"
+    ):
         vfs.open(tmp_path / "loop.vfs.json")
 
 
@@ -406,8 +476,13 @@ def test_pickles_into_a_fresh_process(tmp_path: Path) -> None:
     made = BlockSet(values((4, 5), "<u2"), 0, [((0, 0), (4, 5))], [CODECS[1]], ["big"], 1)
     head, blocks = made.write(tmp_path)
     (tmp_path / "p").write_bytes(pickle.dumps(vfs.open(write(tmp_path, head | {"blocks": blocks}))))
-    code = f"import pickle, sys; a = pickle.load(open({str(tmp_path / 'p')!r}, 'rb')); sys.stdout.write(str(int(a[...].sum(dtype='u8'))))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ)
+    code = (
+        f"import pickle, sys; a = pickle.load(open({str(tmp_path / 'p')!r}, 'rb'));"
+        " sys.stdout.write(str(int(a[...].sum(dtype='u8'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ
+    )
     assert int(done.stdout) == made.twin.sum(dtype="u8")
 
 

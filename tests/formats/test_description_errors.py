@@ -19,7 +19,15 @@ import pytest
 
 import vfs
 from tests.formats.description_sets import columns, link, same, values, write, write_csv, write_npz
-from vfs.errors import DecodeError, FormatError, MissingSourceError, OutsideError, SourceError, TruncatedSourceError, VfsError
+from vfs.errors import (
+    DecodeError,
+    FormatError,
+    MissingSourceError,
+    OutsideError,
+    SourceError,
+    TruncatedSourceError,
+    VfsError,
+)
 from vfs.formats.description import tables
 
 TWIN = values((4, 6, 8), "<u2")
@@ -88,8 +96,14 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
     ({"shape": [4, 6.0, 8]}, r"shape\[1\]: expected a whole number.*found 6.0"),
     ({"shape": [4, True, 8]}, r"shape\[1\]: expected a whole number.*found true"),
     ({"shape": [4, float("nan"), 8]}, r"shape\[1\]: expected a whole number.*found nan"),
-    ({"shape": [2**63, 6, 8]}, r"shape\[0\]: expected a whole number of at most 63 bits, 0 or more, found 9223372036854775808"),
-    ({"shape": [2**32, 2**30, 8]}, r"shape: an array of \[4294967296, 1073741824, 8\] uint16 has more than 2\^63 bytes"),
+    (
+        {"shape": [2**63, 6, 8]},
+        r"shape\[0\]: expected a whole number of at most 63 bits, 0 or more, found 9223372036854775808",
+    ),
+    (
+        {"shape": [2**32, 2**30, 8]},
+        r"shape: an array of \[4294967296, 1073741824, 8\] uint16 has more than 2\^63 bytes",
+    ),
     ({"shape": "4,6,8"}, "shape: expected a list of whole numbers"),
     ({"shape": {"a": 1}}, "shape: expected a list of whole numbers, found an object"),
     ({"dims": ["a", "b"]}, "dims: expected 3 names, as many as `shape` has axes, found 2"),
@@ -120,16 +134,31 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
     ({"blocks.2.shape": NO}, r"blocks\[2\]: the key 'shape' is missing"),
     ({"blocks.2.shape": [1, 6]}, r"blocks\[2\].shape: expected a list of 3 whole numbers, found \[1, 6\]"),
     ({"blocks.2.shape": [1, 6, "8"]}, r"blocks\[2\].shape\[2\]: expected a whole number.*found \"8\""),
-    ({"blocks.2.shape": [1, 6, 0]}, r"blocks\[2\].shape: expected 1 element or more along every axis, found \[1, 6, 0\]"),
+    (
+        {"blocks.2.shape": [1, 6, 0]},
+        r"blocks\[2\].shape: expected 1 element or more along every axis, found \[1, 6, 0\]",
+    ),
     (
         {"blocks.2.shape": [1, 6, 2**63 - 1]},
-        r"blocks\[2\].shape: a block at \[2, 0, 0\] of shape \[1, 6, 9223372036854775807\] does not fit into an array of \[4, 6, 8\]",
+        (
+            r"blocks\[2\].shape: a block at \[2, 0, 0\] of shape \[1, 6, 9223372036854775807\] does not fit into an"
+            r" array of \[4, 6, 8\]"
+        ),
     ),
-    ({"blocks.3.origin": [4, 0, 0]}, r"blocks\[3\].shape: a block at \[4, 0, 0\] of shape \[1, 6, 8\] does not fit into an array"),
+    (
+        {"blocks.3.origin": [4, 0, 0]},
+        r"blocks\[3\].shape: a block at \[4, 0, 0\] of shape \[1, 6, 8\] does not fit into an array",
+    ),
     ({"blocks.3.origin": [2**63, 0, 0]}, r"blocks\[3\].origin\[0\]: expected a whole number"),
-    ({"blocks.3.origin": [-1, 0, 0]}, r"blocks\[3\].origin: expected elements from the start of the array, 0 or more, found \[-1, 0, 0\]"),
+    (
+        {"blocks.3.origin": [-1, 0, 0]},
+        r"blocks\[3\].origin: expected elements from the start of the array, 0 or more, found \[-1, 0, 0\]",
+    ),
     ({"blocks.3.origin": "abc"}, r"blocks\[3\].origin: expected a list of 3 whole numbers, found \"abc\""),
-    ({"blocks.3.origin": [2, 0, 0]}, r"blocks: blocks 2 and 3 overlap: at \[2, 0, 0\] of shape \[1, 6, 8\] and at \[2, 0, 0\]"),
+    (
+        {"blocks.3.origin": [2, 0, 0]},
+        r"blocks: blocks 2 and 3 overlap: at \[2, 0, 0\] of shape \[1, 6, 8\] and at \[2, 0, 0\]",
+    ),
     ({"blocks.0.file": 1}, r"blocks\[0\].file: there are 1 files, counted from 0; found 1"),
     ({"blocks.0.file": -1}, r"blocks\[0\].file: there are 1 files, counted from 0; found -1"),
     ({"blocks.0.file": "a.bin"}, r"blocks\[0\].file: expected a whole number.*found \"a.bin\""),
@@ -144,12 +173,21 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
     ({"blocks.0.codec": {"name": "zlib"}}, r"blocks\[0\].codec: expected a codec of numcodecs such as"),
     ({"blocks.0.codec": {"id": "zlip"}}, r"blocks\[0\].codec: codec .*zlip.*: numcodecs cannot make it"),
     ({"blocks.0.codec": {"id": "pickle"}}, r"blocks\[0\].codec: codec .*pickle.*: makes Python objects"),
-    ({"blocks.0.codec": [{"id": "zlib"}, {"id": "vlen-bytes"}]}, r"blocks\[0\].codec\[1\]: codec .*vlen-bytes.*: makes Python objects"),
-    ({"blocks.0.codec": {"id": "zlib"}, "blocks.0.nbytes": 0}, r"blocks\[0\].nbytes: expected a number of bytes, 1 or more, found 0"),
+    (
+        {"blocks.0.codec": [{"id": "zlib"}, {"id": "vlen-bytes"}]},
+        r"blocks\[0\].codec\[1\]: codec .*vlen-bytes.*: makes Python objects",
+    ),
+    (
+        {"blocks.0.codec": {"id": "zlib"}, "blocks.0.nbytes": 0},
+        r"blocks\[0\].nbytes: expected a number of bytes, 1 or more, found 0",
+    ),
     ({"codec": {"id": "zlip"}}, "codec: codec .*zlip.*numcodecs cannot make it"),
     ({"encodings": [{}]}, "encodings: encodings belong to a table"),
     ({"stored_shape": [1, 6]}, "stored_shape: expected a list of 3 whole numbers"),
-    ({"stored_shape": [1, 5, 8]}, r"blocks\[0\].shape: a block of shape \[1, 6, 8\] is larger than stored_shape \[1, 5, 8\]"),
+    (
+        {"stored_shape": [1, 5, 8]},
+        r"blocks\[0\].shape: a block of shape \[1, 6, 8\] is larger than stored_shape \[1, 5, 8\]",
+    ),
     ({"stored_shape": [2**40, 2**40, 8]}, r"stored_shape: a block of .* has more than 2\^63 bytes"),
 ]
 
@@ -164,10 +202,16 @@ def test_bad_arrays_and_blocks(folder: Path, changes: dict[str, Any], match: str
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"blocks.3.offset": 289}, r"blocks\[3\].offset: a block of 96 bytes at byte 289 reaches beyond the end of the file"),
+        (
+            {"blocks.3.offset": 289},
+            r"blocks\[3\].offset: a block of 96 bytes at byte 289 reaches beyond the end of the file",
+        ),
         ({"blocks.3.offset": 385}, r"blocks\[3\].offset: the file ends before byte 385; it looks truncated"),
         ({"blocks.3.offset": 2**63 - 1}, r"blocks\[3\].offset: the file ends before byte 9223372036854775807"),
-        ({"blocks.3.codec": {"id": "zlib"}, "blocks.3.nbytes": 97}, r"blocks\[3\].offset: a block of 97 bytes at byte 288 reaches beyond"),
+        (
+            {"blocks.3.codec": {"id": "zlib"}, "blocks.3.nbytes": 97},
+            r"blocks\[3\].offset: a block of 97 bytes at byte 288 reaches beyond",
+        ),
     ],
 )
 def test_blocks_beyond_the_end_of_a_file(folder: Path, changes: dict[str, Any], match: str) -> None:
@@ -183,12 +227,22 @@ def test_blocks_beyond_the_end_of_a_file(folder: Path, changes: dict[str, Any], 
         ({"footer": 2**63}, {}, "frames.footer: expected a whole number", FormatError),
         ({"first": "4"}, {}, r"frames.first: expected a whole number.*found \"4\"", FormatError),
         ({"first": [0, 0]}, {}, r"frames.first: expected a list of 1 whole numbers, found \[0, 0\]", FormatError),
-        ({"first": 1}, {}, "shape: expected 4 frames, the files have 3; if fewer are stored than the shape has, say in frames.stored", TruncatedSourceError),
+        (
+            {"first": 1},
+            {},
+            "shape: expected 4 frames, the files have 3; if fewer are stored than the shape has, say in frames.stored",
+            TruncatedSourceError,
+        ),
         ({"first": 1, "stored": 4}, {}, "frames.stored: expected 4 frames, the files have 3", TruncatedSourceError),
         ({"first": 385, "stored": -1}, {}, "frames.stored: expected a whole number", FormatError),
         ({"first": 385}, {}, "shape: expected 4 frames, the files have 0", FormatError),
         ({"per_file": 3}, {}, "shape: expected 4 frames, the files have 3", TruncatedSourceError),
-        ({"per_file": [5]}, {}, r"frames.per_file\[0\]: .*a.bin: expected 5 frames of 96 bytes from byte 0 on, the file has room for 4", TruncatedSourceError),
+        (
+            {"per_file": [5]},
+            {},
+            r"frames.per_file\[0\]: .*a.bin: expected 5 frames of 96 bytes from byte 0 on, the file has room for 4",
+            TruncatedSourceError,
+        ),
         ({"per_file": [2**62]}, {}, "frames.per_file", FormatError),
         ({"first_frame": [2**62]}, {}, r"frames.first_frame\[0\]: expected a whole number", FormatError),
         ({"first_frame": [2**47]}, {"shape": [4, 600, 800]}, "frames: .*more than 2.63 bytes", FormatError),
@@ -204,21 +258,36 @@ def test_blocks_beyond_the_end_of_a_file(folder: Path, changes: dict[str, Any], 
         ({"sync_offset": 0.5}, {}, "frames.sync_offset: expected a whole number", FormatError),
         ({}, {"shape": [0, 6, 8]}, "shape: expected 1 element or more", FormatError),
         ({"pieces": []}, {}, "frames.pieces: expected 1 to 65,536 pieces, found 0", FormatError),
-        ({"pieces": [{"origin": [0, 0], "shape": [6, 8], "strides": [8, 1]}]}, {}, r"frames.pieces\[0\]: the key 'first' is missing", FormatError),
+        (
+            {"pieces": [{"origin": [0, 0], "shape": [6, 8], "strides": [8, 1]}]},
+            {},
+            r"frames.pieces\[0\]: the key 'first' is missing",
+            FormatError,
+        ),
         (
             {"pieces": [{"origin": [0, 0], "shape": [6, 8], "strides": [8, 1], "first": 1}]},
             {},
             r"frames.pieces\[0\]: reaches from element 1 to 48",
             FormatError,
         ),
-        ({"pieces": [{"origin": [0, 0], "shape": [6, 8], "strides": [-8, 1], "first": 0}]}, {}, r"frames.pieces\[0\]: reaches from element -40", FormatError),
+        (
+            {"pieces": [{"origin": [0, 0], "shape": [6, 8], "strides": [-8, 1], "first": 0}]},
+            {},
+            r"frames.pieces\[0\]: reaches from element -40",
+            FormatError,
+        ),
         (
             {"pieces": [{"origin": [1, 0], "shape": [6, 8], "strides": [8, 1], "first": 0}]},
             {},
             "frames.pieces: piece 0 .* does not fit a frame|fit an frame",
             FormatError,
         ),
-        ({"pieces": [{"origin": [0, 0], "shape": [1, 8], "strides": [8, 1], "first": 0}] * 2}, {}, "frames.pieces: pieces 0 and 1 overlap", FormatError),
+        (
+            {"pieces": [{"origin": [0, 0], "shape": [1, 8], "strides": [8, 1], "first": 0}] * 2},
+            {},
+            "frames.pieces: pieces 0 and 1 overlap",
+            FormatError,
+        ),
     ],
 )
 def test_bad_frames(folder: Path, frames: Any, changes: dict[str, Any], match: str, kind: type[VfsError]) -> None:
@@ -238,10 +307,30 @@ def test_bad_frames(folder: Path, frames: Any, changes: dict[str, Any], match: s
         ({"arrays.data.companion": True}, "arrays: expected at least one array that is no companion"),
         ({"files": NO}, "arrays.data: the key 'files' is missing"),
         *(
-            ({"arrays": {name: {"dtype": "u1", "shape": [1], "frames": {}}}}, "expected a path such as data or entry/data")
-            for name in ("", "/data", "data/", "a//b", "..", "a/../b", ".zarray", "zarr.json", "a/c", "__x", "x" * 201, "a\nb", "\0")
+            (
+                {"arrays": {name: {"dtype": "u1", "shape": [1], "frames": {}}}},
+                "expected a path such as data or entry/data",
+            )
+            for name in (
+                "",
+                "/data",
+                "data/",
+                "a//b",
+                "..",
+                "a/../b",
+                ".zarray",
+                "zarr.json",
+                "a/c",
+                "__x",
+                "x" * 201,
+                "a\nb",
+                "\0",
+            )
         ),
-        ({"arrays.data/x": {"dtype": "|u1", "shape": [1], "frames": {}}}, r"an array cannot lie within an array \(data\)"),
+        (
+            {"arrays.data/x": {"dtype": "|u1", "shape": [1], "frames": {}}},
+            r"an array cannot lie within an array \(data\)",
+        ),
     ],
 )
 def test_bad_sets_of_arrays(folder: Path, changes: dict[str, Any], match: str) -> None:
@@ -260,9 +349,21 @@ def test_bad_sets_of_arrays(folder: Path, changes: dict[str, Any], match: str) -
         ({"files": ["../a.bin"]}, r"files\[0\]: .* leaves the folder", OutsideError),
         ({"shape": [1]}, 'the key "shape" is not known', FormatError),
         ({"options": []}, "options: expected an object", FormatError),
-        ({"options.sig_shap": 1}, r"options.sig_shap: format raw has no option 'sig_shap' \(did you mean sig_shape\?\)", FormatError),
-        ({"options.file_header": "4"}, 'options.file_header: expected what the option takes .a whole number., found "4"', FormatError),
-        ({"options.file_header": True}, "options.file_header: expected what the option takes .a whole number., found true", FormatError),
+        (
+            {"options.sig_shap": 1},
+            r"options.sig_shap: format raw has no option 'sig_shap' \(did you mean sig_shape\?\)",
+            FormatError,
+        ),
+        (
+            {"options.file_header": "4"},
+            'options.file_header: expected what the option takes .a whole number., found "4"',
+            FormatError,
+        ),
+        (
+            {"options.file_header": True},
+            "options.file_header: expected what the option takes .a whole number., found true",
+            FormatError,
+        ),
         ({"options.running_on": 1}, "options.running_on: expected what the option takes", FormatError),
         ({"options.sig_shape": {"y": 6}}, "options.sig_shape: expected what the option takes", FormatError),
         ({"options.sync_offset": 1.5}, "options.sync_offset: expected a whole number", FormatError),
@@ -274,8 +375,16 @@ def test_bad_sets_of_arrays(folder: Path, changes: dict[str, Any], match: str) -
         ({"options.dtype": 2}, "options.dtype: expected a text", FormatError),
         ({"options.sig_shape": "6,x"}, "sig_shape='6,x'", vfs.OptionError),
         ({"options.nav_shape": [0]}, "nav_shape", vfs.OptionError),
-        ({"options.file_header": 2**62}, "file_header=4611686018427387904: expected a number of bytes", vfs.OptionError),
-        ({"options.sig_shape": [2**40, 2**30]}, "has 2,361,183,241,434,822,606,848 bytes, more than any file", vfs.OptionError),
+        (
+            {"options.file_header": 2**62},
+            "file_header=4611686018427387904: expected a number of bytes",
+            vfs.OptionError,
+        ),
+        (
+            {"options.sig_shape": [2**40, 2**30]},
+            "has 2,361,183,241,434,822,606,848 bytes, more than any file",
+            vfs.OptionError,
+        ),
         ({"options.chunks": [1, 2]}, "chunks", vfs.OptionError),
         ({"options.array": "x"}, "no array 'x'", vfs.UnknownArrayError),
     ],
@@ -301,7 +410,10 @@ def test_bad_saved_sets(folder: Path, changes: dict[str, Any], match: str, kind:
         (b"[1, 2]", r"expected an object {…}, found \[1, 2\]"),
         (b"null", "expected an object {…}, found null"),
         (b'{"vfs": 1, "vfs": 1, "blocks": []}', r'the key "vfs" is given twice'),
-        (json.dumps(HEAD | {"frames": {}})[:-1].encode() + b', "attributes": {"a": {"b": 1, "b": 2}}}', r'attributes.a: the key "b" is given twice'),
+        (
+            json.dumps(HEAD | {"frames": {}})[:-1].encode() + b', "attributes": {"a": {"b": 1, "b": 2}}}',
+            r'attributes.a: the key "b" is given twice',
+        ),
         (b'{"vfs": ' + b"9" * 5000 + b"}", "numbers of at most 64 bits"),
         (b'{"vfs": ' + b"[" * 40 + b"]" * 40 + b"}", "expected at most 32 levels of nesting"),
         (b'{"vfs": ' + b"[" * 500_000 + b"]" * 500_000 + b"}", "expected at most 32 levels of nesting"),
@@ -335,18 +447,39 @@ def test_no_file_and_no_description(folder: Path) -> None:
 
 
 def test_files_that_are_not_there(folder: Path) -> None:
-    message = refused(write(folder, FRAMES | {"files": ["a.bin", "sub/b.bin"]}), r"files\[1\]: .*sub/b.bin: no such file", MissingSourceError)
+    message = refused(
+        write(folder, FRAMES | {"files": ["a.bin", "sub/b.bin"]}),
+        r"files\[1\]: .*sub/b.bin: no such file",
+        MissingSourceError,
+    )
     assert message.startswith(str(folder / "x.vfs.json"))
-    refused(write(folder, FRAMES | {"files": ["a.bin/b"]}), r"files\[0\]: .*cannot be opened: Not a directory", SourceError)
-    refused(write(folder, FRAMES | {"files": ["x" * 300]}), r"files\[0\]: .*cannot be opened: File name too long", SourceError)
+    refused(
+        write(folder, FRAMES | {"files": ["a.bin/b"]}), r"files\[0\]: .*cannot be opened: Not a directory", SourceError
+    )
+    refused(
+        write(folder, FRAMES | {"files": ["x" * 300]}),
+        r"files\[0\]: .*cannot be opened: File name too long",
+        SourceError,
+    )
     refused(write(folder, FRAMES | {"files": ["."]}), r"files\[0\]: .*expected a file", SourceError)
 
 
 def test_long_names_are_told_short(folder: Path) -> None:
     long = "é" * 100_000
-    documents = [FRAMES | {"files": [long]}, FRAMES | {long: 1}, FRAMES | {"dtype": long}, FRAMES | {"attributes": {long: "\ud800", "\ud800": 1}}]
-    documents += [{"vfs": 1, "format": name, "files": ["a.npy"], "options": {option: 1}} for name, option in ((long, "dtype"), ("npy", long))]
-    documents += [HEAD | {"blocks": BLOCKS, "codec": {"id": long}}, {"vfs": 1, "files": ["a.bin"], "arrays": {long: {}}}]
+    documents = [
+        FRAMES | {"files": [long]},
+        FRAMES | {long: 1},
+        FRAMES | {"dtype": long},
+        FRAMES | {"attributes": {long: "\ud800", "\ud800": 1}},
+    ]
+    documents += [
+        {"vfs": 1, "format": name, "files": ["a.npy"], "options": {option: 1}}
+        for name, option in ((long, "dtype"), ("npy", long))
+    ]
+    documents += [
+        HEAD | {"blocks": BLOCKS, "codec": {"id": long}},
+        {"vfs": 1, "files": ["a.bin"], "arrays": {long: {}}},
+    ]
     for document in documents:
         assert len(refused(write(folder, document), "x.vfs.json")) < 1000
 
@@ -362,13 +495,17 @@ def test_links_that_lead_out_are_not_followed(folder: Path) -> None:
         path = write(inner, FRAMES | {"files": [name]})
         refused(path, r"files\[0\]: .* leaves the folder of the description; .*--follow-outside", OutsideError)
         same(vfs.open(path, follow_outside=True)[...], TWIN)
-        saved = write(inner, {"vfs": 1, "format": "raw", "files": [name], "options": {"stored_dtype": "<u2", "sig_shape": "6,8"}})
+        saved = write(
+            inner, {"vfs": 1, "format": "raw", "files": [name], "options": {"stored_dtype": "<u2", "sig_shape": "6,8"}}
+        )
         refused(saved, "leaves the folder", OutsideError)
         same(vfs.open(saved, follow_outside=True)[...], TWIN)
     same(vfs.open(write(inner, FRAMES | {"files": ["within.bin"]}))[...], TWIN)
     link(inner, folder / "way")  # the description may itself be reached through a link
     same(vfs.open(folder / "way" / "x.vfs.json")[...], TWIN)
-    refused(write(inner, HEAD | {"files": ["real.bin"], "table": "../t.csv"}), "table: .* leaves the folder", OutsideError)
+    refused(
+        write(inner, HEAD | {"files": ["real.bin"], "table": "../t.csv"}), "table: .* leaves the folder", OutsideError
+    )
 
 
 # blocks that do not decode
@@ -387,13 +524,29 @@ def test_links_that_lead_out_are_not_followed(folder: Path) -> None:
         (b"garbage!" * 10, {"id": "lzma"}, "does not decode"),
         (TWIN.tobytes(), {"id": "astype", "encode_dtype": "<u2", "decode_dtype": "O"}, "does not decode"),
         (zlib.compress(bytes(1 << 26)), {"id": "zlib"}, "expected 384 bytes after decoding, found 385"),
-        (zlib.compress(bytes(1 << 26)), [{"id": "shuffle", "elementsize": 2}, {"id": "zlib"}], "zlib makes more than the 384 bytes"),
-        (bytes(1024), [{"id": "astype", "encode_dtype": "u1", "decode_dtype": "c16"}] * 5, "astype would make more than"),
+        (
+            zlib.compress(bytes(1 << 26)),
+            [{"id": "shuffle", "elementsize": 2}, {"id": "zlib"}],
+            "zlib makes more than the 384 bytes",
+        ),
+        (
+            bytes(1024),
+            [{"id": "astype", "encode_dtype": "u1", "decode_dtype": "c16"}] * 5,
+            "astype would make more than",
+        ),
         (bytes(1024), [{"id": "packbits"}] * 8, "packbits would make more than"),
         (bytes(1024), {"id": "delta", "dtype": "f8", "astype": "u1"}, "delta would make more than the 384 bytes"),
         (zlib.compress(bytes(1 << 26)), [{"id": "zlib"}] * 3, "zlib makes more than"),
-        (numcodecs.Blosc().encode(bytes(1 << 26)), [{"id": "zlib"}, {"id": "blosc"}], "blosc makes 67,108,864 bytes, there is room for 65,968"),
-        (numcodecs.Zstd().encode(bytes(1 << 26)), [{"id": "crc32"}, {"id": "zstd"}], "zstd makes 67,108,864 bytes, there is room for 388"),
+        (
+            numcodecs.Blosc().encode(bytes(1 << 26)),
+            [{"id": "zlib"}, {"id": "blosc"}],
+            "blosc makes 67,108,864 bytes, there is room for 65,968",
+        ),
+        (
+            numcodecs.Zstd().encode(bytes(1 << 26)),
+            [{"id": "crc32"}, {"id": "zstd"}],
+            "zstd makes 67,108,864 bytes, there is room for 388",
+        ),
         (numcodecs.LZ4().encode(bytes(1 << 26)), [{"id": "zlib"}, {"id": "lz4"}], "lz4 makes 67,108,864 bytes"),
     ],
 )
@@ -427,7 +580,10 @@ def table_set(folder: Path) -> tuple[dict[str, Any], dict[str, list[int]]]:
         (lambda text: "", "t.csv: the column '' is not known"),
         (lambda text: text.replace("96,", "x,"), "t.csv: line 3, column offset: expected a whole number, found 'x'"),
         (lambda text: text.replace("96,", ","), "t.csv: line 3, column offset: expected a whole number, found ''"),
-        (lambda text: text.replace("96,", "96.0,"), "t.csv: line 3, column offset: expected a whole number, found '96.0'"),
+        (
+            lambda text: text.replace("96,", "96.0,"),
+            "t.csv: line 3, column offset: expected a whole number, found '96.0'",
+        ),
         (
             lambda text: text.replace("96,", "9223372036854775808,"),
             "line 3, column offset: expected a whole number of at most 63 bits, found '9223372036854775808'",
@@ -436,14 +592,29 @@ def table_set(folder: Path) -> tuple[dict[str, Any], dict[str, list[int]]]:
         (lambda text: text.replace("96,", "9 6,"), "line 3, column offset: expected a whole number, found '9 6'"),
         (lambda text: text.replace("96,", "-,"), "line 3, column offset: expected a whole number, found '-'"),
         (lambda text: text.replace("96,", "\xff,"), "line 3, column offset: expected a whole number"),
-        (lambda text: text.replace("96,", "-96,"), "t.csv: line 3, column offset: expected a number of bytes, 0 or more, found -96"),
+        (
+            lambda text: text.replace("96,", "-96,"),
+            "t.csv: line 3, column offset: expected a number of bytes, 0 or more, found -96",
+        ),
         (lambda text: text.replace("96,", "7,"), None),
-        (lambda text: text.replace("0,96,1,", "1,96,1,"), "t.csv: line 3, column file: there are 1 files, counted from 0; found 1"),
-        (lambda text: text.replace("\n0,96", "\n\n0,96"), "t.csv: line 3, column file: expected a whole number, found ''"),
+        (
+            lambda text: text.replace("0,96,1,", "1,96,1,"),
+            "t.csv: line 3, column file: there are 1 files, counted from 0; found 1",
+        ),
+        (
+            lambda text: text.replace("\n0,96", "\n\n0,96"),
+            "t.csv: line 3, column file: expected a whole number, found ''",
+        ),
         (lambda text: text.replace("\n0,96,1", "\n0,96"), "t.csv: line 3: expected 8 cells, found fewer"),
         (lambda text: text.replace("\n0,96,1", "\n0,96,1,1"), "t.csv: line 3: expected 8 cells, found more"),
-        (lambda text: text.replace("192,2,0,0,1,", "192,2,0,0,3,"), r"t.csv: line 4, column shape_0: a block at \[2, 0, 0\] of shape \[3, 6, 8\] does not fit"),
-        (lambda text: text.replace("192,2,0,0,", "192,2,0,-1,"), r"t.csv: line 4, column origin_2: expected elements from the start of the array"),
+        (
+            lambda text: text.replace("192,2,0,0,1,", "192,2,0,0,3,"),
+            r"t.csv: line 4, column shape_0: a block at \[2, 0, 0\] of shape \[3, 6, 8\] does not fit",
+        ),
+        (
+            lambda text: text.replace("192,2,0,0,", "192,2,0,-1,"),
+            r"t.csv: line 4, column origin_2: expected elements from the start of the array",
+        ),
         (
             lambda text: text.replace("192,2,0,0,1,6", "192,2,0,0,1,0"),
             r"t.csv: line 4, column shape_1: expected 1 element or more along every axis, found \[1, 0, 8\]",
@@ -471,7 +642,13 @@ def test_csv_as_other_programs_write_it(folder: Path) -> None:
     text = (folder / "t.csv").read_text()
     head, rows = text.split("\n", 1)
     quoted = ",".join(f'"{name}"' for name in head.split(","))
-    for variant in (f"\ufeff{text}", f"{quoted}\n{rows}", text.rstrip("\n"), text.replace(",", " , "), text.replace("\n", "\r\n").rstrip()):
+    for variant in (
+        f"\ufeff{text}",
+        f"{quoted}\n{rows}",
+        text.rstrip("\n"),
+        text.replace(",", " , "),
+        text.replace("\n", "\r\n").rstrip(),
+    ):
         (folder / "t.csv").write_text(variant, encoding="utf-8", newline="")
         same(vfs.open(write(folder, document))[...], TWIN)
 
@@ -494,13 +671,28 @@ def npy_of(array: Any, pretend: str | None = None) -> bytes:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"offset": npy_of([0.0, 96.0, 192.0, 288.0])}, "column offset: expected a one-dimensional array of integers, found float64"),
-        ({"offset": npy_of(np.array([0, 1, 2, 3], object))}, "column offset: expected a one-dimensional array of integers, found object"),
-        ({"offset": npy_of([[0, 96, 192, 288]])}, r"column offset: expected a one-dimensional array of integers, found int64\[1, 4\]"),
+        (
+            {"offset": npy_of([0.0, 96.0, 192.0, 288.0])},
+            "column offset: expected a one-dimensional array of integers, found float64",
+        ),
+        (
+            {"offset": npy_of(np.array([0, 1, 2, 3], object))},
+            "column offset: expected a one-dimensional array of integers, found object",
+        ),
+        (
+            {"offset": npy_of([[0, 96, 192, 288]])},
+            r"column offset: expected a one-dimensional array of integers, found int64\[1, 4\]",
+        ),
         ({"offset": npy_of([0, 96, 192])}, "column offset has 3 rows, expected 4 as in file"),
-        ({"offset": npy_of(np.array([0, 96, 192, 2**63], np.uint64))}, r"offset\[3\]: expected a whole number of at most 63 bits, found 9223372036854775808"),
+        (
+            {"offset": npy_of(np.array([0, 96, 192, 2**63], np.uint64))},
+            r"offset\[3\]: expected a whole number of at most 63 bits, found 9223372036854775808",
+        ),
         ({"offset": npy_of([0, 96, 192, -1])}, r"t.npz: offset\[3\]: expected a number of bytes, 0 or more, found -1"),
-        ({"offset": npy_of([0, 96, 192, 288], "(5,)")}, "column offset: the header says 5 rows of int64, 40 bytes; found 32"),
+        (
+            {"offset": npy_of([0, 96, 192, 288], "(5,)")},
+            "column offset: the header says 5 rows of int64, 40 bytes; found 32",
+        ),
         ({"offset": npy_of([0, 96, 192, 288], "(1099511627776,)")}, "t.npz"),
         ({"offset": b"\x93NUMPY\x01\x00\xff\xff"}, "t.npz: expected a .npz file"),
         ({"offset": b"nothing"}, "t.npz: expected a .npz file"),
@@ -528,11 +720,18 @@ def test_bombs_are_not_unpacked(folder: Path) -> None:
     many = io.BytesIO()
     np.lib.format.write_array_header_1_0(many, {"descr": "<i8", "fortran_order": False, "shape": (12_000_000,)})
     bomb = many.getvalue() + bytes(96_000_000)
-    (folder / "t.npz").write_bytes(npz_of(files=bomb, **{name: npy_of(column) for name, column in table.items() if name != "file"}))
+    (folder / "t.npz").write_bytes(
+        npz_of(files=bomb, **{name: npy_of(column) for name, column in table.items() if name != "file"})
+    )
     assert (folder / "t.npz").stat().st_size < 1 << 20
     tracemalloc.start()
     refused(path, "has 12,000,000 rows of 8 columns; expected at most 8,388,608")
-    (folder / "t.npz").write_bytes(npz_of(files=b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(96_000_000), **{name: b"" for name in table if name != "file"}))
+    (folder / "t.npz").write_bytes(
+        npz_of(
+            files=b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(96_000_000),
+            **{name: b"" for name in table if name != "file"},
+        )
+    )
     tracemalloc.reset_peak()
     refused(path, "t.npz")
     assert tracemalloc.get_traced_memory()[1] < 4 << 20

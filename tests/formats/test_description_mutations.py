@@ -62,7 +62,20 @@ NASTY += [
     {"id": "pickle"},
     {"id": "blosc"},
 ]
-NASTY += [[None], "NaN", "x.vfs.json", "t.csv", "t.npz", "raw", "description", "data", [[0, 0], [0]], "z.bin", ".", [{"id": "shuffle", "elementsize": 0}]]
+NASTY += [
+    [None],
+    "NaN",
+    "x.vfs.json",
+    "t.csv",
+    "t.npz",
+    "raw",
+    "description",
+    "data",
+    [[0, 0], [0]],
+    "z.bin",
+    ".",
+    [{"id": "shuffle", "elementsize": 0}],
+]
 WORDS = [
     *HEAD,
     "blocks",
@@ -99,11 +112,45 @@ WORDS += [
 
 
 def valid_documents() -> list[dict[str, Any]]:
-    head = HEAD | {"dims": ["t", "y", "x"], "sig_ndim": 2, "fill_value": 3, "attributes": {"a": [1, {"b": None}]}, "conventions": {"units": "e"}}
-    frames = {"header": 0, "footer": 0, "first": [0], "per_file": [4], "first_frame": [0], "file": [0], "payload": 96, "sync_offset": 1}
-    pieces = [{"origin": [y, 0], "shape": [3, 8], "strides": [s, 1], "first": f} for y, s, f in ((0, 8, 0), (3, -8, 40))]
-    coded = [{"file": 0, "offset": 0, "origin": [0, 0, 0], "shape": [4, 6, 8], "codec": [{"id": "zlib"}], "byte_order": "big"}]
-    options = {"stored_dtype": "<u2", "sig_shape": [6, 8], "nav_shape": [2, 2], "sync_offset": 1, "roi": [0, 2], "chunks": [1, 6, 8], "backend": "buffered"}
+    head = HEAD | {
+        "dims": ["t", "y", "x"],
+        "sig_ndim": 2,
+        "fill_value": 3,
+        "attributes": {"a": [1, {"b": None}]},
+        "conventions": {"units": "e"},
+    }
+    frames = {
+        "header": 0,
+        "footer": 0,
+        "first": [0],
+        "per_file": [4],
+        "first_frame": [0],
+        "file": [0],
+        "payload": 96,
+        "sync_offset": 1,
+    }
+    pieces = [
+        {"origin": [y, 0], "shape": [3, 8], "strides": [s, 1], "first": f} for y, s, f in ((0, 8, 0), (3, -8, 40))
+    ]
+    coded = [
+        {
+            "file": 0,
+            "offset": 0,
+            "origin": [0, 0, 0],
+            "shape": [4, 6, 8],
+            "codec": [{"id": "zlib"}],
+            "byte_order": "big",
+        }
+    ]
+    options = {
+        "stored_dtype": "<u2",
+        "sig_shape": [6, 8],
+        "nav_shape": [2, 2],
+        "sync_offset": 1,
+        "roi": [0, 2],
+        "chunks": [1, 6, 8],
+        "backend": "buffered",
+    }
     more = {"array": "data", "dtype": "float32", "dark": [[1] * 8] * 6, "dead": [[0, 0]], "sig_ndim": 2}
     return [
         head | {"frames": frames},
@@ -113,7 +160,13 @@ def valid_documents() -> list[dict[str, Any]]:
         head | {"blocks": coded, "files": ["z.bin"]},
         head | {"table": "t.csv", "encodings": [{}, {"byte_order": "big"}]},
         head | {"table": "t.npz", "codec": None, "encodings": [{"codec": None}, {"byte_order": "little"}]},
-        {"vfs": 1, "files": ["a.bin"], "arrays": {"data": {**{key: value for key, value in head.items() if key not in ("vfs", "files")}, "frames": {}}}},
+        {
+            "vfs": 1,
+            "files": ["a.bin"],
+            "arrays": {
+                "data": {**{key: value for key, value in head.items() if key not in ("vfs", "files")}, "frames": {}}
+            },
+        },
         {"vfs": 1, "format": "raw", "files": ["a.bin"], "options": options},
         {"vfs": 1, "format": "npy", "files": ["a.npy"], "options": more},
     ]
@@ -163,7 +216,9 @@ def garbled(chance: random.Random, content: bytes) -> bytes:
         elif how < 0.9:
             del made[at:]
         else:
-            made[at:at] = chance.choice([b"{", b"[", b'"', b",", b"}", b"1e999", b"-", b"9" * 30, b"\\ud800", b"NaN", b"\xff", b"\n"])
+            made[at:at] = chance.choice(
+                [b"{", b"[", b'"', b",", b"}", b"1e999", b"-", b"9" * 30, b"\\ud800", b"NaN", b"\xff", b"\n"]
+            )
     return bytes(made)
 
 

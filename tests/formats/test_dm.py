@@ -31,7 +31,9 @@ def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
 
 
 def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_dm(folder, frames_of((3, 4, 5), "f4"), frames_of((4, 4), "u1"), tags={"Name": "value", "Number": np.float64(2)}), {"format": "dm"}
+    return write_dm(
+        folder, frames_of((3, 4, 5), "f4"), frames_of((4, 4), "u1"), tags={"Name": "value", "Number": np.float64(2)}
+    ), {"format": "dm"}
 
 
 def _maps(folder: Path) -> tuple[Path, Mapping[str, Any]]:
@@ -76,10 +78,17 @@ def test_colours_are_the_last_axis(tmp_path: Path, kind: int, order: str) -> Non
 
 
 def test_attributes(tmp_path: Path) -> None:
-    path = write_dm(tmp_path, frames_of((3, 4), "u2"), tags={"Voltage": np.float64(200e3), "Text": "µm text", "Many": np.arange(5000), "Few": np.arange(3)})
+    path = write_dm(
+        tmp_path,
+        frames_of((3, 4), "u2"),
+        tags={"Voltage": np.float64(200e3), "Text": "µm text", "Many": np.arange(5000), "Few": np.arange(3)},
+    )
     array = vfs.open(path)
     assert array.dims == ("y", "x")
-    assert array.attrs["calibration"] == {"y": {"scale": 1.0, "offset": -2.0, "unit": "nm"}, "x": {"scale": 0.5, "offset": -1.0, "unit": "nm"}}
+    assert array.attrs["calibration"] == {
+        "y": {"scale": 1.0, "offset": -2.0, "unit": "nm"},
+        "x": {"scale": 0.5, "offset": -1.0, "unit": "nm"},
+    }
     assert array.attrs["tags"] == {"Voltage": 200e3, "Text": "µm text", "Few": [0, 1, 2]}
     assert array.attrs["name"] == "image 1"
 
@@ -91,7 +100,11 @@ def test_several_images_and_thumbnails(tmp_path: Path) -> None:
     for name, twin in (("image_0/data", small), ("image_1/data", large), ("image_2/data", line)):
         same(group[name][...], twin)
     same(group.main[...], large)
-    root = {"ImageList": [{"ImageData": {"Data": np.zeros(4, "u4"), "DataType": np.uint32(23), "Dimensions": [np.uint32(2)] * 2}}]}
+    root = {
+        "ImageList": [
+            {"ImageData": {"Data": np.zeros(4, "u4"), "DataType": np.uint32(23), "Dimensions": [np.uint32(2)] * 2}}
+        ]
+    }
     assert vfs.open(write_tags(tmp_path / "alone.dm3", root)).shape == (2, 2, 4)  # nothing else is there: it is shown
     other = {"ImageData": {"Data": np.arange(4, dtype="u2"), "DataType": np.uint32(10), "Dimensions": [np.uint32(4)]}}
     root["ImageList"].append(other)
@@ -117,12 +130,20 @@ def test_a_stack_of_files_keeps_its_order(tmp_path: Path) -> None:
 def test_a_stack_with_a_missing_file(tmp_path: Path) -> None:
     twin = frames_of((3, 4, 5), "u2")
     paths = [write_dm(tmp_path, twin[k], name=f"f{n}") for k, n in enumerate((1, 2, 4))]
-    group = opens_incomplete(paths, "f3.dm3: missing", "(frame 2)", counts={"files_missing": 1, "frames_missing": 1}, kind=vfs.MissingSourceError)
+    group = opens_incomplete(
+        paths,
+        "f3.dm3: missing",
+        "(frame 2)",
+        counts={"files_missing": 1, "frames_missing": 1},
+        kind=vfs.MissingSourceError,
+    )
     assert group.main.valid.tolist() == [True, True, False, True]
     same(group.main[...], np.insert(twin, 2, 0, axis=0))
     paths[1].write_bytes(paths[1].read_bytes()[:100])
     words = "f2.dm3: expected pixels from byte", "has 100; it looks truncated"
-    group = opens_incomplete(paths[:2], *words, counts={"frames_missing": 1}, kind=vfs.TruncatedSourceError, same_offset=True)
+    group = opens_incomplete(
+        paths[:2], *words, counts={"frames_missing": 1}, kind=vfs.TruncatedSourceError, same_offset=True
+    )
     assert group.main.valid.tolist() == [True, False]
     same(group.main[0], twin[0])
 
@@ -143,14 +164,27 @@ def test_half_of_a_fourier_transform(tmp_path: Path, dtype: str, order: str) -> 
 
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("dtype", ["u2", "c8"])
-def test_files_that_are_alike_around_their_pixels_are_not_parsed(tmp_path: Path, version: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_alike_around_their_pixels_are_not_parsed(
+    tmp_path: Path, version: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frames = frames_of((6, 4, 5), "u2").astype(dtype)
-    paths = [str(write_dm(tmp_path, frame, name=f"f{n}", tags={"Number": np.uint32(n)}, version=version)) for n, frame in enumerate(frames)]
+    paths = [
+        str(write_dm(tmp_path, frame, name=f"f{n}", tags={"Number": np.uint32(n)}, version=version))
+        for n, frame in enumerate(frames)
+    ]
     parsed: list[str] = []
     monkeypatch.setattr(dm, "read_tags", lambda path: parsed.append(path) or read_tags(path))
     same(vfs.open(paths)[...], frames)
     assert parsed == paths[:1]
-    longer = str(write_dm(tmp_path, frames[1], name="f1", tags={"Number": np.uint32(1), "Z": "behind the pixels, before those of the next"}, version=version))
+    longer = str(
+        write_dm(
+            tmp_path,
+            frames[1],
+            name="f1",
+            tags={"Number": np.uint32(1), "Z": "behind the pixels, before those of the next"},
+            version=version,
+        )
+    )
     parsed.clear()
     same(vfs.open(paths)[...], frames)
     assert parsed == [paths[0], longer]
@@ -174,11 +208,19 @@ def test_100_000_frames(tmp_path: Path) -> None:
 def test_scans(tmp_path: Path, tags: Mapping[str, Any] | None) -> None:
     twin = frames_of((2, 3, 4, 5), "u2")
     stored = twin if tags else np.ascontiguousarray(twin.transpose(2, 3, 0, 1))
-    path = write_dm(tmp_path, stored, version=4, tags=tags, units=("1/nm", "1/nm", "nm", "nm") if tags else ("nm", "nm", "1/nm", "1/nm"))
+    path = write_dm(
+        tmp_path,
+        stored,
+        version=4,
+        tags=tags,
+        units=("1/nm", "1/nm", "nm", "nm") if tags else ("nm", "nm", "1/nm", "1/nm"),
+    )
     check_boxes(path, twin, count=80)
     frames = frames_of((6, 3, 4), "i4")
     scan = frames.reshape(2, 3, 3, 4)
-    series = write_dm(tmp_path, scan if tags else np.ascontiguousarray(scan.transpose(2, 3, 0, 1)), tags=tags, name="series")
+    series = write_dm(
+        tmp_path, scan if tags else np.ascontiguousarray(scan.transpose(2, 3, 0, 1)), tags=tags, name="series"
+    )
     check_arranged(series, frames)
     array = vfs.open(path)
     assert array.dims == ("scan_y", "scan_x", "y", "x")
@@ -278,7 +320,10 @@ def test_tags_without_end(tmp_path: Path) -> None:
     [
         ({"DataType": np.uint32(5)}, ("packed complex", "not supported")),
         ({"DataType": np.uint32(77)}, ("77",)),
-        ({"DataType": np.uint32(27), "Dimensions": [np.uint32(3), np.uint32(2)]}, ("half of a Fourier transform", "even number of columns")),
+        (
+            {"DataType": np.uint32(27), "Dimensions": [np.uint32(3), np.uint32(2)]},
+            ("half of a Fourier transform", "even number of columns"),
+        ),
         ({"DataType": "text"}, ("text",)),
         ({"DataType": np.uint32(7)}, ("take 4 bytes", "2")),
         ({"Dimensions": [np.uint32(3), np.uint32(0)]}, ("dimensions",)),
@@ -290,7 +335,12 @@ def test_tags_without_end(tmp_path: Path) -> None:
     ],
 )
 def test_refused(tmp_path: Path, change: Mapping[str, Any], words: tuple[str, ...]) -> None:
-    data = {"Data": np.zeros(12, "u2"), "DataType": np.uint32(10), "Dimensions": [np.uint32(4), np.uint32(3)], "PixelDepth": np.uint32(2)}
+    data = {
+        "Data": np.zeros(12, "u2"),
+        "DataType": np.uint32(10),
+        "Dimensions": [np.uint32(4), np.uint32(3)],
+        "PixelDepth": np.uint32(2),
+    }
     assert vfs.open(write_tags(tmp_path / "x.dm3", {"ImageList": [{"ImageData": data}]})).shape == (3, 4)
     refuses(write_tags(tmp_path / "x.dm3", {"ImageList": [{"ImageData": {**data, **change}}]}), "x.dm3", *words)
 
@@ -303,7 +353,10 @@ def test_options_must_fit(tmp_path: Path) -> None:
 
 
 def test_truncated(tmp_path: Path) -> None:
-    for make in (row, lambda folder: (write_dm(folder, frames_of((2, 3, 4, 5), "u2"), version=4), np.zeros((4, 5, 2, 3), "u2"), {})):
+    for make in (
+        row,
+        lambda folder: (write_dm(folder, frames_of((2, 3, 4, 5), "u2"), version=4), np.zeros((4, 5, 2, 3), "u2"), {}),
+    ):
         path, _, _ = make(tmp_path)
         whole = path.read_bytes()
         for size in range(0, len(whole) - 8, 31):
@@ -314,7 +367,9 @@ def test_truncated(tmp_path: Path) -> None:
 
 def test_tag_bytes_are_what_readers_know() -> None:
     assert tag_bytes(np.uint16(258)) == b"%%%%\0\0\0\1\0\0\0\4\2\1"
-    assert tag_bytes({"a": {}}, 4) == b"\1\0" + bytes(7) + b"\1" + b"\x14\0\1a" + bytes(7) + b"\x0a" + b"\1\0" + bytes(8)
+    assert tag_bytes({"a": {}}, 4) == b"\1\0" + bytes(7) + b"\1" + b"\x14\0\1a" + bytes(7) + b"\x0a" + b"\1\0" + bytes(
+        8
+    )
 
 
 def test_real_files(oracle: dict[str, Any]) -> None:

@@ -12,7 +12,16 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, incomplete, refuses, same, warned
+from tests.formats.frame_checks import (
+    check_arranged,
+    check_boxes,
+    check_truncated,
+    frames_of,
+    incomplete,
+    refuses,
+    same,
+    warned,
+)
 from vfs.testing.frame_writers import write_empad
 
 RECORD = 130 * 128 * 4
@@ -30,7 +39,9 @@ def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _named(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_empad(folder, frames_of((1, 2, 128, 128), "f4"), raw="scan_x2_y1.raw", xml="series_count"), {"format": "empad"}
+    return write_empad(folder, frames_of((1, 2, 128, 128), "f4"), raw="scan_x2_y1.raw", xml="series_count"), {
+        "format": "empad"
+    }
 
 
 SETS = [_set, _named]
@@ -43,7 +54,9 @@ def test_boxes(tmp_path: Path) -> None:
     array = vfs.open(path)
     assert array.dims == ("scan_y", "scan_x", "y", "x")
     assert array.attrs["metadata"]["raw_file"]["filename"] == "C:\\data\\scan.raw"
-    assert array.attrs["calibration"] == {name: {"scale": 1e-8 / 0.5 / 3, "offset": 0.0, "unit": "m"} for name in ("scan_y", "scan_x")}
+    assert array.attrs["calibration"] == {
+        name: {"scale": 1e-8 / 0.5 / 3, "offset": 0.0, "unit": "m"} for name in ("scan_y", "scan_x")
+    }
     same(vfs.open_group(path)["footer"][...], np.full((2, 3, 2, 128), -1, "f4"))
 
 
@@ -97,7 +110,10 @@ def test_a_raw_file_without_metadata(tmp_path: Path) -> None:
 
 def test_older_calibrations(tmp_path: Path) -> None:
     path = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"))
-    view = "<optics><get_full_scan_field_of_view>(2e-8, 3e-8)</get_full_scan_field_of_view></optics><calibrated_pixelsize>2e-11</calibrated_pixelsize>"
+    view = (
+        "<optics><get_full_scan_field_of_view>(2e-8,"
+        " 3e-8)</get_full_scan_field_of_view></optics><calibrated_pixelsize>2e-11</calibrated_pixelsize>"
+    )
     path.write_text(path.read_text().replace("<iom_measurements>", "<iom_measurements>" + view))
     calibration = vfs.open(path).attrs["calibration"]
     assert calibration["scan_y"]["scale"] == pytest.approx(1e-8)
@@ -124,9 +140,18 @@ def test_a_scan_that_was_stopped(tmp_path: Path, kept: int, rest: int) -> None:
     twin = frames_of((2, 3, 128, 128), "f4")
     path = write_empad(tmp_path, twin, xml="pix")
     os.truncate(tmp_path / "scan.raw", kept * RECORD + rest)
-    array = warned(path, f"expected 2 × 3 records of {RECORD:,} bytes, as scan.xml says", f"{kept} whole records: the rest of 2 × 3 is missing")
-    same(array[...].reshape(6, 128, 128), np.concatenate([twin.reshape(6, 128, 128)[:kept], np.zeros((6 - kept, 128, 128), "f4")]))
-    assert array.group.attrs["vfs"]["incomplete"] == {"frames_missing": 6 - kept} | ({"bytes_left_over": rest} if rest else {})
+    array = warned(
+        path,
+        f"expected 2 × 3 records of {RECORD:,} bytes, as scan.xml says",
+        f"{kept} whole records: the rest of 2 × 3 is missing",
+    )
+    same(
+        array[...].reshape(6, 128, 128),
+        np.concatenate([twin.reshape(6, 128, 128)[:kept], np.zeros((6 - kept, 128, 128), "f4")]),
+    )
+    assert array.group.attrs["vfs"]["incomplete"] == {"frames_missing": 6 - kept} | (
+        {"bytes_left_over": rest} if rest else {}
+    )
     assert array.valid.sum() == kept
 
 
@@ -134,7 +159,12 @@ def test_real_files(oracle: dict[str, Any]) -> None:
     entry = oracle["empad/series_x10"]
     for name in entry["files"]:
         assert same_values(vfs.open(SHARED / name)[...], entry["arrays"]["frames"])
-    refuses(SHARED / oracle["empad/xml_only_v1.2.0_128x128"]["files"][0], "scan_x128_y128.raw", "no such file", kind=vfs.MissingSourceError)
+    refuses(
+        SHARED / oracle["empad/xml_only_v1.2.0_128x128"]["files"][0],
+        "scan_x128_y128.raw",
+        "no such file",
+        kind=vfs.MissingSourceError,
+    )
 
 
 def test_real_xml_with_both_scans(oracle: dict[str, Any], tmp_path: Path) -> None:

@@ -12,14 +12,27 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, incomplete, refuses, same, warned
+from tests.formats.frame_checks import (
+    check_arranged,
+    check_boxes,
+    check_truncated,
+    frames_of,
+    incomplete,
+    refuses,
+    same,
+    warned,
+)
 from vfs.testing.frame_writers import write_frms6
 
 
 def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
     """Returns (paths, twin, options) for suites that hold for every format."""
     frames = frames_of((12, 6, 5), "u2")
-    return write_frms6(folder, frames, frames_per_file=5, dark=frames_of((3, 6, 5), "u2"), scan=(3, 4)), frames.reshape(3, 4, 6, 5), {}
+    return (
+        write_frms6(folder, frames, frames_per_file=5, dark=frames_of((3, 6, 5), "u2"), scan=(3, 4)),
+        frames.reshape(3, 4, 6, 5),
+        {},
+    )
 
 
 def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
@@ -83,7 +96,9 @@ def test_dark_frames(tmp_path: Path) -> None:
     same(group["dark"][...], dark)  # dark frames are no part of the scan
     assert group["dark"].dims == ("dark_frame", "y", "x")
     corrected = vfs.open(path, dark="dark")[...]
-    np.testing.assert_allclose(corrected, frames.reshape(2, 3, 4, 3) - dark.mean(axis=0, dtype="f8"), rtol=1e-4, atol=0.02)
+    np.testing.assert_allclose(
+        corrected, frames.reshape(2, 3, 4, 3) - dark.mean(axis=0, dtype="f8"), rtol=1e-4, atol=0.02
+    )
 
 
 def test_gain_map(tmp_path: Path) -> None:
@@ -127,7 +142,12 @@ def test_a_gain_map_of_matlab_without_scipy(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     (tmp_path / "gain.mat").write_bytes(bytes(200))
-    refuses(write_frms6(tmp_path, frames_of((2, 4, 3), "u2")), "pip install 'vfs[frms6]'", gain_map=str(tmp_path / "gain.mat"), kind=vfs.DependencyError)
+    refuses(
+        write_frms6(tmp_path, frames_of((2, 4, 3), "u2")),
+        "pip install 'vfs[frms6]'",
+        gain_map=str(tmp_path / "gain.mat"),
+        kind=vfs.DependencyError,
+    )
 
 
 def test_a_gain_map_that_changes_is_an_error(tmp_path: Path) -> None:
@@ -157,7 +177,10 @@ def test_any_file_names_the_set(tmp_path: Path) -> None:
     some = [tmp_path / f"scan_{k:03}.frms6" for k in (3, 1)]
     same(vfs.open(some)[...], frames[[0, 1, 2, 6, 7, 8]])
     assert "dark" not in vfs.open_group(some)
-    same(vfs.open([*some, tmp_path / "scan_002.frms6", tmp_path / "scan_000.frms6", tmp_path / "scan.hdr"])[...], frames.reshape(3, 3, 4, 3))
+    same(
+        vfs.open([*some, tmp_path / "scan_002.frms6", tmp_path / "scan_000.frms6", tmp_path / "scan.hdr"])[...],
+        frames.reshape(3, 3, 4, 3),
+    )
     assert vfs.open_group(tmp_path / "scan.hdr").name == "scan"
 
 
@@ -215,7 +238,10 @@ def test_missing_files(tmp_path: Path, lost: int) -> None:
     path = write_frms6(tmp_path, frames, frames_per_file=2, scan=(2, 3))
     (tmp_path / f"scan_{lost:03}.frms6").unlink()
     frames[2 * lost - 2 : 2 * lost] = 0
-    said = f"scan.hdr: scan_{lost:03}.frms6 is missing, with frames {2 * lost - 2} to {2 * lost - 1}; the set goes on to scan_003"
+    said = (
+        f"scan.hdr: scan_{lost:03}.frms6 is missing, with frames {2 * lost - 2} to {2 * lost - 1}; the set goes on to"
+        " scan_003"
+    )
     array = incomplete(path, said, kind=vfs.MissingSourceError)
     same(array[...], frames.reshape(2, 3, 4, 3))
     assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 2}
@@ -226,7 +252,12 @@ def test_missing_files(tmp_path: Path, lost: int) -> None:
 def test_missing_files_that_held_nobody_knows_what(tmp_path: Path) -> None:
     path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"), frames_per_file=(1, 2, 3))
     (tmp_path / "scan_002.frms6").unlink()
-    refuses(path, "scan_002.frms6 is missing, and the other files do not tell", kind=vfs.MissingSourceError, allow_incomplete=True)
+    refuses(
+        path,
+        "scan_002.frms6 is missing, and the other files do not tell",
+        kind=vfs.MissingSourceError,
+        allow_incomplete=True,
+    )
     for k in (1, 3):
         (tmp_path / f"scan_{k:03}.frms6").unlink()
     refuses(path, "scan_001.frms6", kind=vfs.MissingSourceError)
@@ -277,7 +308,12 @@ def test_garbled(tmp_path: Path, file: int, at: int, value: bytes, word: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["[other]\na=1\n", "no section [measurementInfo]", "[measurementInfo]\n  signalFrames\n = = \x00", "\xff\xfe[measurementInfo]"],
+    [
+        "[other]\na=1\n",
+        "no section [measurementInfo]",
+        "[measurementInfo]\n  signalFrames\n = = \x00",
+        "\xff\xfe[measurementInfo]",
+    ],
 )
 def test_garbled_hdr(tmp_path: Path, text: str) -> None:
     path = write_frms6(tmp_path, frames_of((6, 4, 3), "u2"))
@@ -285,7 +321,9 @@ def test_garbled_hdr(tmp_path: Path, text: str) -> None:
     refuses(path, "scan.hdr", "measurementInfo", format="frms6", kind=vfs.FormatError)
 
 
-@pytest.mark.parametrize("scan", ["0x6", "99999999x3", "70000x70000", "2147483648x2147483648", "6", "axb", "-2x-3", "3x3"])
+@pytest.mark.parametrize(
+    "scan", ["0x6", "99999999x3", "70000x70000", "2147483648x2147483648", "6", "axb", "-2x-3", "3x3"]
+)
 def test_a_scan_that_cannot_be_is_left_out(tmp_path: Path, scan: str) -> None:
     frames = frames_of((6, 4, 3), "u2")
     path = write_frms6(tmp_path, frames, scan=(1, 6))

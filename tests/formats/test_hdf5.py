@@ -69,7 +69,10 @@ def test_pairs_of_floats_are_complex(tmp_path: Path, names: tuple[str, str], wid
         pairs[names[0]], pairs[names[1]] = parts
         path = tmp_path / "set.h5"
         with h5py.File(path, "w") as file:
-            for name, options in (("plain", {}), ("packed", {"chunks": (1, 4, 3), "compression": "gzip", "shuffle": True})):
+            for name, options in (
+                ("plain", {}),
+                ("packed", {"chunks": (1, 4, 3), "compression": "gzip", "shuffle": True}),
+            ):
                 file.create_dataset(name, data=pairs, **options)
             file.create_dataset("never", shape=(2, 3), dtype=pairs.dtype, fillvalue=pairs[0, 0, 0])
             file["other"] = np.zeros(2, [("r", "f4"), ("i", "f8")])
@@ -123,7 +126,13 @@ def test_filters_that_are_not_known(tmp_path: Path, number: int, name: str) -> N
             h5py.h5d.create(file.id, b"data", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((4, 4)), plan)
         else:
             file.create_dataset("data", data=np.ones((4, 4), "f4"), chunks=(2, 2), **how)
-    with pytest.raises(vfs.FormatError, match=rf"set\.h5: data \[4, 4\] cannot be shown: .*filter {number} .*; allow_incomplete=True .* largest of the other"):
+    with pytest.raises(
+        vfs.FormatError,
+        match=(
+            rf"set\.h5: data \[4, 4\] cannot be shown: .*filter {number} .*; allow_incomplete=True .* largest of the"
+            r" other"
+        ),
+    ):
         vfs.open(path)  # another array is not the one that the set is about
     with pytest.warns(vfs.IncompleteWarning, match="data .* cannot be shown"):
         left = vfs.open_group(path).main.attrs["root"]["left_out"]
@@ -140,7 +149,9 @@ def test_numbers_that_do_not_fill_their_bytes_are_no_reason_to_show_others(tmp_p
             h5py.h5d.create(file.id, b"data", kind, h5py.h5s.create_simple(shape))
             file["text"] = ["much longer than the others"] * 2000
         if refused:
-            with pytest.raises(vfs.FormatError, match=r"data \[20, 8, 8\] cannot be shown: its numbers are 12 of 16 bits"):
+            with pytest.raises(
+                vfs.FormatError, match=r"data \[20, 8, 8\] cannot be shown: its numbers are 12 of 16 bits"
+            ):
                 vfs.open(path)
             with pytest.warns(vfs.IncompleteWarning, match="12 of 16 bits"):
                 assert list(vfs.open_group(path)) == ["flat"]
@@ -176,7 +187,14 @@ def test_the_tree_of_the_file_is_the_tree_of_arrays(tmp_path: Path) -> None:
         file.create_dataset("entry/none", shape=(0, 5), dtype="i2")
     group = vfs.open_group(tmp_path / "set.nxs")
     assert group.name == "set"
-    assert set(group) == {"entry/data/image", "entry/again/image", "entry/x/line", "entry/scalar", "entry/never", "entry/none"}
+    assert set(group) == {
+        "entry/data/image",
+        "entry/again/image",
+        "entry/x/line",
+        "entry/scalar",
+        "entry/never",
+        "entry/none",
+    }
     same(group["entry/data/image"][...], image)
     assert group.main.dims == ("frame", "row", "column")
     assert group.main.attrs["units"] == "counts"
@@ -234,7 +252,9 @@ def dectris(folder: Path, frames: np.ndarray, per_file: int, **options: Any) -> 
     return folder / "scan_master.h5"
 
 
-@pytest.mark.parametrize("options", [{}, {"chunks": (1, 16, 12), **hdf5plugin.Bitshuffle(cname="lz4")}, {"chunks": (1, 8, 5)}])
+@pytest.mark.parametrize(
+    "options", [{}, {"chunks": (1, 16, 12), **hdf5plugin.Bitshuffle(cname="lz4")}, {"chunks": (1, 8, 5)}]
+)
 def test_dectris_masters_are_one_array(tmp_path: Path, options: dict[str, Any]) -> None:
     frames = frames_of((11, 16, 12), "u4") % 1000
     path = dectris(tmp_path, frames, 4, **options)
@@ -275,7 +295,9 @@ def test_links_stay_in_the_folder_unless_told(tmp_path: Path) -> None:
         file["own"] = image[:2]
         file["other"] = h5py.ExternalLink("../outside/secret.h5", "/data")
         file["gone"] = h5py.ExternalLink("missing.h5", "/data")
-    with pytest.warns(vfs.IncompleteWarning, match=r"gone links to missing\.h5, which is missing; .*other .*outside the folder"):
+    with pytest.warns(
+        vfs.IncompleteWarning, match=r"gone links to missing\.h5, which is missing; .*other .*outside the folder"
+    ):
         group = vfs.open_group(inside / "set.h5")
     assert list(group) == ["own"]
     assert "outside the folder" in group.main.attrs["root"]["left_out"]["other"]
@@ -319,7 +341,9 @@ def test_refused(tmp_path: Path) -> None:
 
 def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     with h5py.File(folder / "set.h5", "w") as file:
-        file.create_dataset("entry/data", data=frames_of((3, 16, 16), "u2"), chunks=(1, 8, 8), compression="gzip", shuffle=True)
+        file.create_dataset(
+            "entry/data", data=frames_of((3, 16, 16), "u2"), chunks=(1, 8, 8), compression="gzip", shuffle=True
+        )
         file["entry/line"] = np.arange(20.0)
         file["entry/line"].attrs["units"] = "m"
         file.attrs["creator"] = "test"
@@ -328,7 +352,9 @@ def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 def _filtered(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     few = (frames_of((2, 8, 8), "u1") % 9).astype("u2")
-    return written(folder, **{name.replace(" ", "_"): (few, {"chunks": (1, 8, 8), **options}) for name, options in FILTERS.items()}), {"format": "hdf5"}
+    return written(
+        folder, **{name.replace(" ", "_"): (few, {"chunks": (1, 8, 8), **options}) for name, options in FILTERS.items()}
+    ), {"format": "hdf5"}
 
 
 def _text(folder: Path) -> tuple[Path, Mapping[str, Any]]:
@@ -347,7 +373,9 @@ def _newer(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     """Newer structures: other indices of chunks, dense links and attributes, checksums over all of them."""
     with h5py.File(folder / "set.h5", "w", libver="latest") as file:
         file.create_dataset("fixed", data=frames_of((6, 4), "u2"), chunks=(1, 4))
-        file.create_dataset("growing", data=frames_of((6, 4), "u2"), chunks=(1, 4), maxshape=(None, 4), compression="gzip")
+        file.create_dataset(
+            "growing", data=frames_of((6, 4), "u2"), chunks=(1, 4), maxshape=(None, 4), compression="gzip"
+        )
         file.create_dataset("tree", data=frames_of((6, 4), "u2"), chunks=(1, 4), maxshape=(None, None))
         for n in range(12):
             file["fixed"].attrs[f"number {n}"] = n

@@ -42,7 +42,8 @@ def test_a_master_without_its_data_does_not_open_as_its_flat_field(master: Path)
     assert list(group) == ["entry/instrument/flatfield"]
     assert group.attrs["vfs"]["incomplete"] == {"files_missing": 3}
     assert [Path(file).name for file in group.absent[0].files] == [f"scan_data_00000{n}.h5" for n in (1, 2, 3)]
-    assert set(group.tree.faces()) == {".zarr", ".v2.zarr", ".entry.instrument.flatfield.npy"}  # scan_master.npy would be the flat field
+    # scan_master.npy would be the flat field
+    assert set(group.tree.faces()) == {".zarr", ".v2.zarr", ".entry.instrument.flatfield.npy"}
     assert list(pickle.loads(pickle.dumps(group))) == list(group)
     with pytest.warns(vfs.IncompleteWarning):
         array = vfs.open(master, allow_incomplete=True)
@@ -59,7 +60,10 @@ def test_a_master_without_some_of_its_data(master: Path, numbers: tuple[int, ...
         twin[4 * number - 4 : 4 * number] = 0
     gone(master, *numbers)
     for opened in (vfs.open, vfs.open_group):
-        with pytest.raises(vfs.MissingSourceError, match=rf"data_00000{numbers[0]}.* which is missing.*frames are missing; allow_incomplete"):
+        with pytest.raises(
+            vfs.MissingSourceError,
+            match=rf"data_00000{numbers[0]}.* which is missing.*frames are missing; allow_incomplete",
+        ):
             opened(master)
     with pytest.warns(vfs.IncompleteWarning, match="frames are missing"):
         array = vfs.open(master, allow_incomplete=True)
@@ -71,7 +75,10 @@ def test_a_master_of_which_only_the_last_file_is_there(master: Path) -> None:
     gone(master, 1, 2)
     with pytest.warns(vfs.IncompleteWarning, match="scan_data_000001"):
         group = vfs.open_group(master)
-    assert "how many frames its missing pieces hold is not known" in group.attrs["vfs"]["root"]["left_out"]["entry/data/data"]
+    assert (
+        "how many frames its missing pieces hold is not known"
+        in group.attrs["vfs"]["root"]["left_out"]["entry/data/data"]
+    )
     same(group["entry/data/data_000003"][...], frames_of((11, 6, 5), "u2")[8:])
 
 
@@ -99,11 +106,14 @@ def _raw(folder: Path) -> None:
     plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plan.set_external(b"part.h5", 0, 48)
     with h5py.File(folder / "set.h5", "a") as file:
-        h5py.h5d.create(file.create_group("entry").id, b"data", h5py.h5t.STD_U16LE, h5py.h5s.create_simple((4, 6)), plan)
+        h5py.h5d.create(
+            file.create_group("entry").id, b"data", h5py.h5t.STD_U16LE, h5py.h5s.create_simple((4, 6)), plan
+        )
 
 
 WAYS = [(link, what) for link in (_linked, _virtual, _raw) for what in ("missing", "outside")]
-WAYS += [(link, what) for link in (_linked, _virtual) for what in ("garbled", "without it")]  # raw files may hold anything
+# Raw files may hold anything
+WAYS += [(link, what) for link in (_linked, _virtual) for what in ("garbled", "without it")]
 
 
 @pytest.mark.parametrize(("link", "what"), WAYS)

@@ -33,8 +33,13 @@ def test_hyperspy(tmp_path: Path) -> None:
         group["data"] = np.zeros((5, 7))
         group["other"] = np.zeros((5, 7))
         for k, (name, scale, offset, units, navigate) in enumerate(axes):
-            group.create_group(f"axis-{k}").attrs.update({"name": name, "scale": scale, "offset": offset, "units": units, "navigate": navigate})
-    calibration = {"scan": {"scale": 2.0, "offset": 1.0, "unit": "nm"}, "Energy": {"scale": 0.01, "offset": -0.2, "unit": "keV"}}
+            group.create_group(f"axis-{k}").attrs.update(
+                {"name": name, "scale": scale, "offset": offset, "units": units, "navigate": navigate}
+            )
+    calibration = {
+        "scan": {"scale": 2.0, "offset": 1.0, "unit": "nm"},
+        "Energy": {"scale": 0.01, "offset": -0.2, "unit": "keV"},
+    }
     assert shown(path, "Experiments/one/data") == (("scan", "Energy"), 1, calibration)
     assert shown(path, "Experiments/one/other") == (("y", "x"), 0, None)
     with h5py.File(path, "a") as file:  # an uneven axis, and names that say nothing
@@ -42,7 +47,11 @@ def test_hyperspy(tmp_path: Path) -> None:
         del attrs["scale"], attrs["offset"]
         attrs["name"] = "<undefined>"
         attrs["units"] = "t.Undefined"
-    assert shown(path, "Experiments/one/data") == (("y", "x"), 1, {"y": {"scale": 2.0, "offset": 1.0, "unit": "nm"}, "x": {"unit": ""}})
+    assert shown(path, "Experiments/one/data") == (
+        ("y", "x"),
+        1,
+        {"y": {"scale": 2.0, "offset": 1.0, "unit": "nm"}, "x": {"unit": ""}},
+    )
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -53,24 +62,39 @@ def test_emd(tmp_path: Path, first: int) -> None:
         group.attrs["emd_group_type"] = 1
         group.create_dataset("data", data=np.zeros((3, 4, 2)), chunks=(1, 4, 2))
         group.create_dataset(f"dim{first}", data=np.array([0.5, 0.75]))
-        group.create_dataset(f"dim{first + 1}", data=np.array([1.0, 2, 3, 4]), chunks=(3,), compression="gzip", shuffle=True)
+        group.create_dataset(
+            f"dim{first + 1}", data=np.array([1.0, 2, 3, 4]), chunks=(3,), compression="gzip", shuffle=True
+        )
         group.create_dataset(f"dim{first + 2}", data=np.array([b"HAADF", b"BF"]))
         for k, (name, units) in enumerate([(b"R_x", b"[n_m]"), ("R_y", "[1/n_m]"), ("detector", "[]")]):
             group[f"dim{first + k}"].attrs.update({"name": name, "units": units})
     dims, _, known = shown(path, "data/cube/data")
     assert dims == ("R_x", "R_y", "detector")
-    assert known == {"R_x": {"scale": 0.25, "offset": 0.5, "unit": "nm"}, "R_y": {"scale": 1.0, "offset": 1.0, "unit": "1/nm"}, "detector": {"unit": ""}}
+    assert known == {
+        "R_x": {"scale": 0.25, "offset": 0.5, "unit": "nm"},
+        "R_y": {"scale": 1.0, "offset": 1.0, "unit": "1/nm"},
+        "detector": {"unit": ""},
+    }
 
 
 def test_velox(tmp_path: Path) -> None:
     path = tmp_path / "set.emd"
-    said = {"BinaryResult": {"PixelSize": {"width": "2e-9", "height": "3e-9"}, "Offset": {"x": "-1e-8", "y": "1"}, "PixelUnitX": "m", "PixelUnitY": "m"}}
+    said = {
+        "BinaryResult": {
+            "PixelSize": {"width": "2e-9", "height": "3e-9"},
+            "Offset": {"x": "-1e-8", "y": "1"},
+            "PixelUnitX": "m",
+            "PixelUnitY": "m",
+        }
+    }
     text = json.dumps(said).encode().ljust(600, b"\0")
     with h5py.File(path, "w") as file:
         for name, words in (("good", text), ("bad", b"{" * 600)):
             group = file.create_group(f"Data/Image/{name}")
             group.create_dataset("Data", data=np.zeros((6, 8, 2), "u2"), chunks=(6, 8, 1))
-            group.create_dataset("Metadata", data=np.stack([np.frombuffer(words, "u1")] * 2, axis=1), chunks=(600, 1), compression="gzip")
+            group.create_dataset(
+                "Metadata", data=np.stack([np.frombuffer(words, "u1")] * 2, axis=1), chunks=(600, 1), compression="gzip"
+            )
     assert shown(path, "Data/Image/good/Data") == (
         ("y", "x", "frame"),
         1,
@@ -83,7 +107,15 @@ def test_nexus(tmp_path: Path) -> None:
     path = tmp_path / "set.nxs"
     with h5py.File(path, "w") as file:
         group = file.create_group("entry/new")
-        group.attrs.update({"NX_class": "NXdata", "signal": "counts", "axes": ["angle", "time", "."], "angle_indices": 0, "time_indices": [1]})
+        group.attrs.update(
+            {
+                "NX_class": "NXdata",
+                "signal": "counts",
+                "axes": ["angle", "time", "."],
+                "angle_indices": 0,
+                "time_indices": [1],
+            }
+        )
         group.attrs["interpretation"] = "spectrum"
         group["counts"] = np.zeros((4, 3, 5), "i4")
         group["angle"] = np.array([1, 3, 5, 7], ">i2")
@@ -111,7 +143,16 @@ def test_axes_of_a_group_share_a_name_only_with_their_length(tmp_path: Path, zar
     xarray = pytest.importorskip("xarray")
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
-        for name, shape in {"a": (7, 4, 5), "b": (4, 5), "c": (5, 4), "d": (9,), "e": (5,), "f": (7, 2, 4, 5), "g": (4, 4), "h": ()}.items():
+        for name, shape in {
+            "a": (7, 4, 5),
+            "b": (4, 5),
+            "c": (5, 4),
+            "d": (9,),
+            "e": (5,),
+            "f": (7, 2, 4, 5),
+            "g": (4, 4),
+            "h": (),
+        }.items():
             file[f"one/{name}"] = np.zeros(shape)
             file[f"two/{name}"] = np.zeros(shape)
         file["two/x"] = np.zeros((6, 3))
@@ -129,7 +170,9 @@ def test_axes_of_a_group_share_a_name_only_with_their_length(tmp_path: Path, zar
     assert group["two/d"].dims == ("x_9_",)
     for name in ("one", "two"):
         opened = xarray.open_zarr(group.store(zarr_format), group=name, chunks=None, zarr_format=zarr_format)
-        assert {key: opened[key].shape for key in opened.variables} == {path[4:]: group[path].shape for path in group if path.startswith(name)}
+        assert {key: opened[key].shape for key in opened.variables} == {
+            path[4:]: group[path].shape for path in group if path.startswith(name)
+        }
 
 
 def test_a_vector_that_cannot_be_read_leaves_the_rest(tmp_path: Path) -> None:
@@ -146,16 +189,23 @@ def test_a_vector_that_cannot_be_read_leaves_the_rest(tmp_path: Path) -> None:
 
 
 REAL = {
-    "py4dstem_size2x3x4x5/*:datacube_root/datacube/data": {"Rx": (0.126796875, 0, "nm"), "Qy": (0.044251566616, 0, "A^-1")},
+    "py4dstem_size2x3x4x5/*:datacube_root/datacube/data": {
+        "Rx": (0.126796875, 0, "nm"),
+        "Qy": (0.044251566616, 0, "A^-1"),
+    },
     "py4dstem_mac_origin/*:datacube_root/datacube/data": {"Rx": (2.5, 0, "A"), "Qx": (0.0125, -0.2, "A^-1")},
-    "hspy_example2_v3.1.hspy/*:Experiments/test_diffraction_pattern/data": {"y": (0.17443285882, 131.871241271, "1/nm")},
+    "hspy_example2_v3.1.hspy/*:Experiments/test_diffraction_pattern/data": {
+        "y": (0.17443285882, 131.871241271, "1/nm")
+    },
     "hspy_example1_v1.0.hdf5/*:Experiments/NIO EELS OK SHELL/data": {"Energy": (3.1, 520.13, "eV")},
     "ncem_Acquisition_18.emd/*:data/single/data": {"Y": (0.0122465253, 0, "nm")},
     "emd_Si100_3D.emd/*:4DSTEM_simulation/data/realslices/virtual_detector_depth0000/realslice": {
         "R_x": (0.25, 0, "nm"),
         "bin_outer_angle": (1e-3, 5e-4, "mrad"),
     },
-    "velox_Test SI 16x16 215 kx.emd/*:Data/Image/3997ddbe7d8c448e97ed660387f5ac44/Data": {"x": (3.599249255961469e-09, -3.9591741815576157e-08, "m")},
+    "velox_Test SI 16x16 215 kx.emd/*:Data/Image/3997ddbe7d8c448e97ed660387f5ac44/Data": {
+        "x": (3.599249255961469e-09, -3.9591741815576157e-08, "m")
+    },
     "nexusformat_chopper/*:entry/data/data": {"time_of_flight": (2, 1901, "microseconds")},
     "nexus_saved_multi_signal.nxs/*:entry2/unnamed__1/data": {"energy": (0.01, 0.1, ""), "yaxis": (2, 20, "")},
 }

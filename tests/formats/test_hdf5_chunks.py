@@ -43,11 +43,15 @@ def test_every_kind_of_index_says_where_chunks_are(tmp_path: Path, version: str)
     path = tmp_path / "set.h5"
     with h5py.File(path, "w", libver=version) as file:
         for n, (shape, chunk, limits, compression) in enumerate(cases()):
-            data = file.create_dataset(f"{n}/data", shape, "i4", chunks=chunk, maxshape=limits, compression=compression, fillvalue=-1)
+            data = file.create_dataset(
+                f"{n}/data", shape, "i4", chunks=chunk, maxshape=limits, compression=compression, fillvalue=-1
+            )
             part = rng.choice((1.0, 0.5, 0.1))
             for at in np.ndindex(*(-(-length // k) for length, k in zip(shape, chunk, strict=True))):
                 if rng.random() < part:
-                    data[tuple(slice(a * k, (a + 1) * k) for a, k in zip(at, chunk, strict=True))] = rng.randrange(1 << 30)
+                    data[tuple(slice(a * k, (a + 1) * k) for a, k in zip(at, chunk, strict=True))] = rng.randrange(
+                        1 << 30
+                    )
     with h5py.File(path) as file:
         twins = {f"{name}/data": file[name]["data"][...] for name in file}
     group = vfs.open_group(path)
@@ -60,11 +64,15 @@ def test_an_index_that_names_what_cannot_be_is_an_error(tmp_path: Path) -> None:
     """A chunk outside of the shape was left away without a word."""
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
-        file.create_dataset("data", data=frames_of((0x6661, 4), "u2"), chunks=(0x6660, 4), maxshape=(None, 4), compression="gzip")
+        file.create_dataset(
+            "data", data=frames_of((0x6661, 4), "u2"), chunks=(0x6660, 4), maxshape=(None, 4), compression="gzip"
+        )
     whole = path.read_bytes()
     assert whole.count((0x6661).to_bytes(8, "little")) == 1  # of the shape: the limit is another number
     path.write_bytes(whole.replace((0x6661).to_bytes(8, "little"), (0x6660).to_bytes(8, "little")))
-    with pytest.raises(vfs.FormatError, match=r"data: its index (names a chunk at \[26208, 0\]|of chunks has more entries)") as caught:
+    with pytest.raises(
+        vfs.FormatError, match=r"data: its index (names a chunk at \[26208, 0\]|of chunks has more entries)"
+    ) as caught:
         vfs.open(path)
     assert str(path) in one_line(caught.value)
 
@@ -90,7 +98,9 @@ def test_chunks_at_edges_that_went_through_no_filter(tmp_path: Path, unfiltered_
             if name == "data":
                 assert unfiltered_edges(plan) >= 0
             space = h5py.h5s.create_simple(twin.shape, (7, limit))
-            h5py.h5d.create(file.id, name.encode(), h5py.h5t.STD_U16BE, space, plan).write(h5py.h5s.ALL, h5py.h5s.ALL, twin)
+            h5py.h5d.create(file.id, name.encode(), h5py.h5t.STD_U16BE, space, plan).write(
+                h5py.h5s.ALL, h5py.h5s.ALL, twin
+            )
     for name in ("data", "usual"):
         check_boxes(path, twin, path=name, count=10)
 

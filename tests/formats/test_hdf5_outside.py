@@ -56,7 +56,16 @@ def nothing(layout: Layout, source: Callable[[int], Any]) -> None:
     pass
 
 
-MAPPINGS = [some_frames, every_other, every_other_of_the_source, a_corner, side_by_side, a_frame_of_each, rows_and_columns_with_gaps, nothing]
+MAPPINGS = [
+    some_frames,
+    every_other,
+    every_other_of_the_source,
+    a_corner,
+    side_by_side,
+    a_frame_of_each,
+    rows_and_columns_with_gaps,
+    nothing,
+]
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
     "chunked": {"chunks": (2, 4, 3)},
@@ -67,7 +76,9 @@ STORED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_virtual_data_sets_that_take_parts(tmp_path: Path, mapping: Callable[[Layout, Callable[[int], Any]], None], stored: str) -> None:
+def test_virtual_data_sets_that_take_parts(
+    tmp_path: Path, mapping: Callable[[Layout, Callable[[int], Any]], None], stored: str
+) -> None:
     for k in range(2):
         written(tmp_path, f"part{k}.h5", data=(frames_of(WHOLE, "i4", seed=k), STORED[stored]))
     layout = h5py.VirtualLayout((6, 6, 8), "i4")
@@ -86,7 +97,11 @@ def test_parts_of_a_source_as_fewer_axes(tmp_path: Path, stored: str) -> None:
     chunks = {"chunks": (2, 2, 4, 3)} if stored != "contiguous" else {}
     written(tmp_path, "part.h5", data=(data, {**STORED[stored], **chunks}))
     source = h5py.VirtualSource(tmp_path / "part.h5", "data", data.shape)
-    frame, line, wide = h5py.VirtualLayout((6, 8), "u2"), h5py.VirtualLayout((2, 8), "u2"), h5py.VirtualLayout((1, 2, 5, 1, 6, 8), "u2")
+    frame, line, wide = (
+        h5py.VirtualLayout((6, 8), "u2"),
+        h5py.VirtualLayout((2, 8), "u2"),
+        h5py.VirtualLayout((1, 2, 5, 1, 6, 8), "u2"),
+    )
     frame[...] = source[1, 3]
     line[1] = source[2, 4, 5]
     wide[0, 1, :, 0] = source[2]
@@ -103,7 +118,13 @@ def test_parts_of_a_source_as_fewer_axes(tmp_path: Path, stored: str) -> None:
 def test_virtual_data_sets_of_virtual_data_sets_and_open_ends(tmp_path: Path) -> None:
     for k in range(3):
         with h5py.File(tmp_path / f"part{k}.h5", "w") as file:
-            file.create_dataset("data", data=frames_of((2, 4, 5), "u2", seed=k), chunks=(1, 4, 5), maxshape=(None, 4, 5), compression="gzip")
+            file.create_dataset(
+                "data",
+                data=frames_of((2, 4, 5), "u2", seed=k),
+                chunks=(1, 4, 5),
+                maxshape=(None, 4, 5),
+                compression="gzip",
+            )
     inner = h5py.VirtualLayout((4, 4, 5), "u2")
     for k in range(2):
         inner[2 * k : 2 * k + 2] = h5py.VirtualSource(f"part{k}.h5", "data", (2, 4, 5))
@@ -138,7 +159,9 @@ def test_virtual_data_sets_that_cannot_be_shown(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "part.h5", "a") as file:
         file.create_dataset("never", shape=(4, 6), dtype="i4", fillvalue=3)
     source = h5py.VirtualSource("part.h5", "data", (4, 6))
-    sets = {name: h5py.VirtualLayout((4, 6), "i4") for name in ("own", "column", "shape", "type", "gone", "fill", "twice")}
+    sets = {
+        name: h5py.VirtualLayout((4, 6), "i4") for name in ("own", "column", "shape", "type", "gone", "fill", "twice")
+    }
     sets["own"][...] = source
     sets["column"] = h5py.VirtualLayout((4,), "i4")
     sets["column"][...] = source[:, 3]

@@ -1,9 +1,11 @@
-"""Headers of every format, drawn: what a writer was told is what a reader finds, and a changed header is data or one line.
+"""Headers of every format, drawn: what a writer was told is what a reader finds, and a changed
+header is data or one line.
 
-Each kind of set is a function that draws what its headers can say (shapes, types, byte orders, versions, places, and fields that only
-go into the attributes), has the conformance rows' writer put it into files, and says what must come out. The first test opens the files
-and compares everything; the second one changes some of their bytes first, and counts the memory. `VFS_HYPOTHESIS=many` draws 50 times
-as many.
+Each kind of set is a function that draws what its headers can say (shapes, types, byte orders,
+versions, places, and fields that only go into the attributes), has the conformance rows' writer put
+it into files, and says what must come out. The first test opens the files and compares everything;
+the second one changes some of their bytes first, and counts the memory. `VFS_HYPOTHESIS=many` draws
+50 times as many.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Case:
 
     Attributes:
         paths, options: to open it with; twin: what its main array must hold.
-        attrs: what its attributes must hold, among other things; a mapping stands for a mapping that holds these entries.
+        attrs: what its attributes must hold, among other things; a mapping stands for a mapping
+            that holds these entries.
         others: path of a companion -> what it must hold.
         head: bytes of a file that are worth changing.
     """
@@ -85,7 +88,9 @@ def number(code: str) -> st.SearchStrategy[Any]:
 
 
 def patched(draw: Draw, path: Path, order: str, places: Mapping[str, tuple[int, str]]) -> dict[str, Any]:
-    """Write drawn numbers over fields of a header that do not say where anything is: name -> (first byte, struct code). Returns what they are."""
+    """Write drawn numbers over fields of a header that do not say where anything is: name -> (first
+    byte, struct code). Returns what they are.
+    """
     said: dict[str, Any] = {}
     data = bytearray(path.read_bytes())
     for name, (at, code) in places.items():
@@ -113,15 +118,29 @@ def npy(draw: Draw, folder: Path) -> Case:
 
 
 def mib(draw: Draw, folder: Path) -> Case:
-    kind, depth = draw(st.sampled_from([("U08", 6), ("U16", 12), ("U32", 24), ("R64", 1), ("R64", 6), ("R64", 12), ("R64", 24)]))
+    kind, depth = draw(
+        st.sampled_from([("U08", 6), ("U16", 12), ("U32", 24), ("R64", 1), ("R64", 6), ("R64", 12), ("R64", 24)])
+    )
     shape = (draw(size(5)), draw(size(6)), 64 * draw(size(2)))
     n = shape[0]
-    twin = frames_of(shape, {"U08": "u1", "U16": "u2", "U32": "u4"}.get(kind) or {1: "u1", 6: "u1", 12: "u2", 24: "u4"}[depth]) & ((1 << depth) - 1)
+    twin = frames_of(
+        shape, {"U08": "u1", "U16": "u2", "U32": "u4"}.get(kind) or {1: "u1", 6: "u1", 12: "u2", 24: "u4"}[depth]
+    ) & ((1 << depth) - 1)
     first, per_file = draw(st.integers(0, 900_000)), draw(st.one_of(st.none(), size(n)))
     header = draw(st.integers(384, 900)) if kind != "R64" else draw(st.sampled_from([384, 768]))
     exposure = draw(st.integers(1, 10**12))
     scan = draw(st.sampled_from([None, (1, n), (n, 1)]))
-    path = write_mib(folder, twin, kind=kind, depth=depth, first_sequence=first, frames_per_file=per_file, header_bytes=header, exposure_ns=exposure, scan=scan)
+    path = write_mib(
+        folder,
+        twin,
+        kind=kind,
+        depth=depth,
+        first_sequence=first,
+        frames_per_file=per_file,
+        header_bytes=header,
+        exposure_ns=exposure,
+        scan=scan,
+    )
     return Case(path, twin if scan is None else twin.reshape(*scan, *shape[1:]), head=600)
 
 
@@ -152,7 +171,10 @@ def tiff(draw: Draw, folder: Path) -> Case:
 
 
 def ome_tiff(draw: Draw, folder: Path) -> Case:
-    image = pixels([draw(size(3)) for _ in range(3)] + [draw(size(20)), draw(size(20))], draw(st.sampled_from(["u1", "u2", "i4", "f4", "f8", "c8"])))
+    image = pixels(
+        [draw(size(3)) for _ in range(3)] + [draw(size(20)), draw(size(20))],
+        draw(st.sampled_from(["u1", "u2", "i4", "f4", "f8", "c8"])),
+    )
     path = write_ome_tiff(
         folder,
         image,
@@ -170,12 +192,24 @@ def blo(draw: Draw, folder: Path) -> Case:
     preview = frames_of(twin.shape[:2], "u1")
     note = draw(st.text("abc: 7\r\n", max_size=60)).strip()
     path = write_blo(folder, twin, big_endian=big, stored=stored, preview=preview, note=note)
-    places = {"flags": (16, "I"), "dp_rotation": (22, "H"), "scan_rotation": (28, "H"), "sx": (30, "d"), "sy": (38, "d")}
+    places = {
+        "flags": (16, "I"),
+        "dp_rotation": (22, "H"),
+        "scan_rotation": (28, "H"),
+        "sx": (30, "d"),
+        "sy": (38, "d"),
+    }
     places |= {"beam_energy": (46, "I"), "sdp": (50, "H"), "camera_length": (52, "I"), "acquisition_time": (56, "d")}
     said = patched(draw, path, ">" if big else "<", places)
     twin.reshape(count, *twin.shape[2:])[stored:] = 0
-    scale = {"scan_y": said["sy"], "scan_x": said["sx"]} | ({"y": 100 / said["sdp"], "x": 100 / said["sdp"]} if said["sdp"] else {})
-    attrs = {"header": said, "stored_frames": stored, "calibration": {name: {"scale": step} for name, step in scale.items()}}
+    scale = {"scan_y": said["sy"], "scan_x": said["sx"]} | (
+        {"y": 100 / said["sdp"], "x": 100 / said["sdp"]} if said["sdp"] else {}
+    )
+    attrs = {
+        "header": said,
+        "stored_frames": stored,
+        "calibration": {name: {"scale": step} for name, step in scale.items()},
+    }
     numbers = np.where(np.arange(count) < stored, np.arange(count), 0).astype("u4").reshape(twin.shape[:2])
     return Case(path, twin, attrs=attrs, others={"virtual_bright_field": preview, "frame_number": numbers}, head=300)
 
@@ -204,10 +238,18 @@ def dm(draw: Draw, folder: Path) -> Case:
     def shown(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: shown(inner) for key, inner in value.items()}
-        return value.rstrip("\0") if isinstance(value, str) else list(value) if isinstance(value, tuple) else value.tolist()
+        return (
+            value.rstrip("\0")
+            if isinstance(value, str)
+            else list(value)
+            if isinstance(value, tuple)
+            else value.tolist()
+        )
 
     dims = (*{1: (), 2: (), 3: ("frame",)}[len(shape)], *(("y", "x") if len(shape) > 1 else ("x",)))
-    calibration = {dim: {"scale": 0.5 * (n + 1), "offset": -(n + 1.0), "unit": units[n]} for n, dim in enumerate(dims[::-1])}
+    calibration = {
+        dim: {"scale": 0.5 * (n + 1), "offset": -(n + 1.0), "unit": units[n]} for n, dim in enumerate(dims[::-1])
+    }
     attrs = {"version": version, "tags": shown(tags), "calibration": calibration}
     return Case(path, twin, attrs=attrs, head=2500)
 
@@ -217,8 +259,20 @@ def empad(draw: Draw, folder: Path) -> Case:
     nav = (draw(size(3)), draw(size(2))) if xml in ("acquire", "search", "pix") else (draw(size(4)),)
     twin = pixels((*nav, 128, 128), "f4")
     footer = draw(number("f"))
-    path = write_empad(folder, twin, xml=xml, footer=footer, raw=f"series_x{nav[0]}.raw" if xml in ("name", None) else draw(st.sampled_from([None, "b.raw"])))
-    return Case(path, twin, attrs={"stored_frames": math.prod(nav)}, others={"footer": np.full((*nav, 2, 128), footer, "f4")}, head=500)
+    path = write_empad(
+        folder,
+        twin,
+        xml=xml,
+        footer=footer,
+        raw=f"series_x{nav[0]}.raw" if xml in ("name", None) else draw(st.sampled_from([None, "b.raw"])),
+    )
+    return Case(
+        path,
+        twin,
+        attrs={"stored_frames": math.prod(nav)},
+        others={"footer": np.full((*nav, 2, 128), footer, "f4")},
+        head=500,
+    )
 
 
 def frms6(draw: Draw, folder: Path) -> Case:
@@ -226,19 +280,49 @@ def frms6(draw: Draw, folder: Path) -> Case:
     twin = pixels((math.prod(scan), 2 * draw(size(5)), draw(size(9))), "u2")
     dark = draw(st.sampled_from([None, pixels((2, *twin.shape[1:]), "u2")]))
     path = write_frms6(
-        folder, twin, binning=binning, frames_per_file=draw(st.one_of(st.none(), size(len(twin)))), dark=dark, counted=draw(st.booleans()), scan=scan
+        folder,
+        twin,
+        binning=binning,
+        frames_per_file=draw(st.one_of(st.none(), size(len(twin)))),
+        dark=dark,
+        counted=draw(st.booleans()),
+        scan=scan,
     )
     attrs = {"binning": binning, "hdr": {"stemimagesize": f"{scan[0]}x{scan[1]}"}, "stored_frames": len(twin)}
-    return Case(path, twin.reshape(*scan, *twin.shape[1:]), attrs=attrs, others={} if dark is None else {"dark": dark}, head=1100)
+    return Case(
+        path,
+        twin.reshape(*scan, *twin.shape[1:]),
+        attrs=attrs,
+        others={} if dark is None else {"dark": dark},
+        head=1100,
+    )
 
 
 def hdf5(draw: Draw, folder: Path) -> Case:
     h5py = pytest.importorskip("h5py")
-    twin = pixels(draw(st.lists(size(7), min_size=1, max_size=4)), draw(dtype(["u1", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8"])))
+    twin = pixels(
+        draw(st.lists(size(7), min_size=1, max_size=4)),
+        draw(dtype(["u1", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8"])),
+    )
     chunks = tuple(draw(size(n)) for n in twin.shape)
-    how = draw(st.sampled_from([{}, {"chunks": chunks}, {"chunks": chunks, "compression": "gzip"}, {"chunks": chunks, "shuffle": True, "fletcher32": True}]))
+    how = draw(
+        st.sampled_from(
+            [
+                {},
+                {"chunks": chunks},
+                {"chunks": chunks, "compression": "gzip"},
+                {"chunks": chunks, "shuffle": True, "fletcher32": True},
+            ]
+        )
+    )
     word = st.text("abcXYZ_0", min_size=1, max_size=5)
-    said = draw(st.dictionaries(word, st.one_of(st.integers(-(1 << 40), 1 << 40), number("d"), st.text("abc µ", min_size=1, max_size=9)), max_size=3))
+    said = draw(
+        st.dictionaries(
+            word,
+            st.one_of(st.integers(-(1 << 40), 1 << 40), number("d"), st.text("abc µ", min_size=1, max_size=9)),
+            max_size=3,
+        )
+    )
     name = "/".join(draw(st.lists(word, min_size=1, max_size=3)))
     path = folder / "set.h5"
     with h5py.File(
@@ -261,7 +345,11 @@ def k2is(draw: Draw, folder: Path) -> Case:
     number = draw(st.integers(0, (1 << 32) - 8))
     path = write_k2is(folder, frames, first=first, last=last, first_id=number)
     cut = (1 if any(first) else 0) + (1 if any(last) else 0)
-    return Case(path, frames[cut:], {}, {"frames": n - cut, "frame_id": number + any(first)}, head=64) if n > cut else k2is(draw, folder)
+    return (
+        Case(path, frames[cut:], {}, {"frames": n - cut, "frame_id": number + any(first)}, head=64)
+        if n > cut
+        else k2is(draw, folder)
+    )
 
 
 def mrc(draw: Draw, folder: Path) -> Case:
@@ -270,10 +358,30 @@ def mrc(draw: Draw, folder: Path) -> Case:
     sections = pixels(shape, {0: "i1", 1: "i2", 2: "f4", 3: "i2", 4: "c8", 6: "u2", 12: "f2", 101: "u1"}[mode])
     sections = sections & 15 if mode == 101 else sections
     order, ispg = draw(st.sampled_from("<>")), draw(st.sampled_from([0, 1]))
-    name = draw(st.sampled_from(["set.mrc", "set.map", "set.mrcs"] + (["set.mrc.gz", "set.mrc.bz2"] if mode != 101 else [])))
+    name = draw(
+        st.sampled_from(["set.mrc", "set.map", "set.mrcs"] + (["set.mrc.gz", "set.mrc.bz2"] if mode != 101 else []))
+    )
     fei = draw(st.booleans())
-    path = write_mrc(folder, sections, mode, order=order, ispg=ispg, extended=draw(st.sampled_from([0, 80, 512])), fei=fei, mark=draw(st.booleans()), name=name)
-    places = {"nstart": (16, "3i"), "angles": (52, "3f"), "min": (76, "f"), "max": (80, "f"), "mean": (84, "f"), "origin": (196, "3f"), "rms": (216, "f")}
+    path = write_mrc(
+        folder,
+        sections,
+        mode,
+        order=order,
+        ispg=ispg,
+        extended=draw(st.sampled_from([0, 80, 512])),
+        fei=fei,
+        mark=draw(st.booleans()),
+        name=name,
+    )
+    places = {
+        "nstart": (16, "3i"),
+        "angles": (52, "3f"),
+        "min": (76, "f"),
+        "max": (80, "f"),
+        "mean": (84, "f"),
+        "origin": (196, "3f"),
+        "rms": (216, "f"),
+    }
     said = {} if name.endswith(("z", "2")) else patched(draw, path, order, places)
     twin = sections[0] if len(sections) == 1 and ispg == 0 else sections
     scale = {"x": 2.0, "y": 3.0} | ({"z": 4.0} if ispg and not name.startswith("set.mrcs") else {})
@@ -284,20 +392,47 @@ def mrc(draw: Draw, folder: Path) -> Case:
         "calibration": {dim: {"scale": n, "unit": "Å"} for dim, n in scale.items()},
     }
     tilts = 0.1 * np.arange(len(sections)) if twin is sections else np.array(0.0)
-    return Case(path, twin, attrs=attrs, others={"alpha_tilt": tilts} if fei and not name.endswith(("z", "2")) else {}, head=1100)
+    return Case(
+        path,
+        twin,
+        attrs=attrs,
+        others={"alpha_tilt": tilts} if fei and not name.endswith(("z", "2")) else {},
+        head=1100,
+    )
 
 
 def seq(draw: Draw, folder: Path) -> Case:
     version = draw(st.sampled_from([3, 4, 5]))
     twin = pixels((draw(size(6)), draw(size()), draw(size())), draw(st.sampled_from(["u1", "u2", "u4"])))
     nbytes = twin[0].nbytes
-    path = write_seq(folder, twin, version=version, record=draw(st.sampled_from([None, nbytes, nbytes + 8, nbytes + 31])), allocated=draw(number("I")))
-    places = {"bit_depth_real": (560, "I"), "origin": (576, "I"), "frame_rate": (584, "d"), "description_format": (592, "i"), "flags": (604, "I")}
-    places |= {"time_offset_us": (612, "i"), "reference_time_s": (624, "i"), "reference_time_ms": (628, "H"), "reference_time_us": (630, "H")}
+    path = write_seq(
+        folder,
+        twin,
+        version=version,
+        record=draw(st.sampled_from([None, nbytes, nbytes + 8, nbytes + 31])),
+        allocated=draw(number("I")),
+    )
+    places = {
+        "bit_depth_real": (560, "I"),
+        "origin": (576, "I"),
+        "frame_rate": (584, "d"),
+        "description_format": (592, "i"),
+        "flags": (604, "I"),
+    }
+    places |= {
+        "time_offset_us": (612, "i"),
+        "reference_time_s": (624, "i"),
+        "reference_time_ms": (628, "H"),
+        "reference_time_us": (630, "H"),
+    }
     said = patched(draw, path, "<", places)
     rate = said["frame_rate"]
     calibration = {"calibration": {"frame": {"scale": 1 / rate, "unit": "s"}}} if 0 < rate < 1e12 else {}
-    return Case(path, twin, attrs={"header": {**said, "description": "made for a test"}, "stored_frames": len(twin), **calibration})
+    return Case(
+        path,
+        twin,
+        attrs={"header": {**said, "description": "made for a test"}, "stored_frames": len(twin), **calibration},
+    )
 
 
 def ser(draw: Draw, folder: Path) -> Case:
@@ -307,7 +442,12 @@ def ser(draw: Draw, folder: Path) -> Case:
     total = math.prod(nav)
     valid, version = draw(st.integers(1, total)), draw(st.sampled_from([0x0210, 0x0220, 0x0221]))
     path = write_ser(folder, twin, sig_ndim=sig_ndim, version=version, valid=valid, short_tables=draw(st.booleans()))
-    attrs: dict[str, Any] = {"version": version, "total_elements": total, "valid_elements": valid, "rows_flipped": sig_ndim == 2}
+    attrs: dict[str, Any] = {
+        "version": version,
+        "total_elements": total,
+        "valid_elements": valid,
+        "rows_flipped": sig_ndim == 2,
+    }
     flat = twin.reshape(total, *twin.shape[len(nav) :])
     flat[valid:] = 0
     if len(nav) == 1:
@@ -327,7 +467,13 @@ def tvips(draw: Draw, folder: Path) -> Case:
     start, scan = draw(st.integers(0, 2)), draw(st.sampled_from([None, (2, 2), (3, 2), (2, 3)]))
     scan = scan if scan and start + math.prod(scan) <= n and version == 2 and gap >= 76 else None
     path = write_tvips(
-        folder, twin, version=version, header_bytes=gap, frames_per_file=draw(st.one_of(st.none(), size(n))), scan=scan, scan_start=start if scan else 0
+        folder,
+        twin,
+        version=version,
+        header_bytes=gap,
+        frames_per_file=draw(st.one_of(st.none(), size(n))),
+        scan=scan,
+        scan_start=start if scan else 0,
     )
     names = ("x_offset", "y_offset", "x_binning", "y_binning", "pixel_size", "high_tension", "magnification")
     said = patched(draw, path, "<", {name: (20 + 4 * k, "i") for k, name in enumerate(names)})
@@ -336,21 +482,37 @@ def tvips(draw: Draw, folder: Path) -> Case:
         rows = (n - start) // scan[1]
         twin = twin[start : start + rows * scan[1]].reshape(rows, scan[1], *twin.shape[1:])
         seconds = seconds[start : start + rows * scan[1]].reshape(rows, scan[1])
-    return Case(path, twin, attrs={"header": said, "stored_frames": n, "scan_start": start if scan else 0}, others={"timestamp_seconds": seconds}, head=500)
+    return Case(
+        path,
+        twin,
+        attrs={"header": said, "stored_frames": n, "scan_start": start if scan else 0},
+        others={"timestamp_seconds": seconds},
+        head=500,
+    )
 
 
 def description(draw: Draw, folder: Path) -> Case:
     case = raw(draw, folder)
     header, footer, first = (case.options[name] for name in ("frame_header", "frame_footer", "file_header"))
-    document = {"vfs": 1, "dtype": case.options["dtype"], "shape": case.twin.shape, "files": [path.name for path in case.paths]}
+    document = {
+        "vfs": 1,
+        "dtype": case.options["dtype"],
+        "shape": case.twin.shape,
+        "files": [path.name for path in case.paths],
+    }
     per_file = -(-len(case.twin) // len(case.paths))
     counts = [max(0, min(per_file, len(case.twin) - k * per_file)) for k in range(len(case.paths))]
     path = folder / "a.vfs.json"
-    path.write_text(json.dumps({**document, "frames": {"header": header, "footer": footer, "first": first, "per_file": counts}}))
+    path.write_text(
+        json.dumps({**document, "frames": {"header": header, "footer": footer, "first": first, "per_file": counts}})
+    )
     return Case(path, case.twin, head=300)
 
 
-KINDS = {f.__name__: f for f in (raw, npy, mib, tiff, ome_tiff, blo, dm, empad, frms6, hdf5, k2is, mrc, seq, ser, tvips, description)}
+KINDS = {
+    f.__name__: f
+    for f in (raw, npy, mib, tiff, ome_tiff, blo, dm, empad, frms6, hdf5, k2is, mrc, seq, ser, tvips, description)
+}
 COSTS = {"k2is": 10, "empad": 2, "mib": 2}  # a set of these is as dear as so many of the others
 EXAMPLES = settings().max_examples // 5
 
@@ -377,7 +539,9 @@ def test_what_a_header_says_is_what_is_shown(kind: str) -> None:
     def check(data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:
             case = KINDS[kind](data.draw, Path(folder))
-            group = vfs.open_group(case.paths, format=kind, backend=data.draw(st.sampled_from(BACKENDS)), **case.options)
+            group = vfs.open_group(
+                case.paths, format=kind, backend=data.draw(st.sampled_from(BACKENDS)), **case.options
+            )
             same(group.main[...], case.twin)
             holds(group.main.attrs, case.attrs)
             for path, twin in case.others.items():
@@ -387,7 +551,8 @@ def test_what_a_header_says_is_what_is_shown(kind: str) -> None:
 
 
 INTEGERS = st.one_of(
-    st.sampled_from([0, 1, 2, 255, 256, 65535, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1]), st.integers(0, (1 << 64) - 1)
+    st.sampled_from([0, 1, 2, 255, 256, 65535, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1]),
+    st.integers(0, (1 << 64) - 1),
 )
 PIECES = st.one_of(
     st.builds(
@@ -399,7 +564,11 @@ PIECES = st.one_of(
     st.binary(min_size=1, max_size=8),
     st.sampled_from([b"-1", b"0", b"9999999999", b"1e99", b"nan", b"<", b">", b'"', b",", b"="]),
 )
-EDITS = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(["over", "over", "over", "in", "out", "end"]), PIECES), min_size=1, max_size=4)
+EDITS = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(["over", "over", "over", "in", "out", "end"]), PIECES),
+    min_size=1,
+    max_size=4,
+)
 
 
 def edited(data: bytes, edits: Sequence[tuple[float, str, bytes]], head: int) -> bytes:

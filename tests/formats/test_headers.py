@@ -1,4 +1,6 @@
-"""Help for reading headers: what is found and in which order, what is refused, and that no header takes memory for what is not there."""
+"""Help for reading headers: what is found and in which order, what is refused, and that no header
+takes memory for what is not there.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,38 @@ from numpy.lib import format as npy
 import vfs
 from vfs.boundary import look_at, within
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
-from vfs.formats.headers import expand, fields, natural, npy_header, numbered, parse_xml, read_at, read_first, read_side_file, shape_option
+from vfs.formats.headers import (
+    expand,
+    fields,
+    natural,
+    npy_header,
+    numbered,
+    parse_xml,
+    read_at,
+    read_first,
+    read_side_file,
+    shape_option,
+)
 from vfs.model.stored import nav_dims
 from vfs.testing.writers import write_npy
 
 
 def test_numbers_in_names_count_as_numbers() -> None:
     names = ["frame_2", "frame_10", "frame_1", "Frame_1", "frame_01", "frame", "10", "9", "a1b2", "a1b10", "a²", ""]
-    assert sorted(names, key=natural) == ["", "9", "10", "Frame_1", "a1b2", "a1b10", "a²", "frame", "frame_01", "frame_1", "frame_2", "frame_10"]
+    assert sorted(names, key=natural) == [
+        "",
+        "9",
+        "10",
+        "Frame_1",
+        "a1b2",
+        "a1b10",
+        "a²",
+        "frame",
+        "frame_01",
+        "frame_1",
+        "frame_2",
+        "frame_10",
+    ]
 
 
 @given(st.lists(st.text("ab01９٣_.", max_size=6)))
@@ -52,7 +78,10 @@ def test_bytes_at(tmp_path_factory: pytest.TempPathFactory, size: int, offset: i
     if len(there) == size:
         assert read_at(str(path), size, offset) == there
     else:
-        with pytest.raises(TruncatedSourceError, match=rf"hundred.bin: expected {size} bytes of header at byte {offset}, found {len(there)}"):
+        with pytest.raises(
+            TruncatedSourceError,
+            match=rf"hundred.bin: expected {size} bytes of header at byte {offset}, found {len(there)}",
+        ):
             read_at(str(path), size, offset)
 
 
@@ -115,7 +144,16 @@ def test_names_of_navigation_axes() -> None:
 @pytest.mark.parametrize(
     ("given", "shape"),
     [
-        *(("256,256", (256, 256)), ("2x3", (2, 3)), ("(2, 3)", (2, 3)), ("(2,)", (2,)), ("7", (7,)), (7, (7,)), ([2, 3], (2, 3)), ((1,), (1,))),
+        *(
+            ("256,256", (256, 256)),
+            ("2x3", (2, 3)),
+            ("(2, 3)", (2, 3)),
+            ("(2,)", (2,)),
+            ("7", (7,)),
+            (7, (7,)),
+            ([2, 3], (2, 3)),
+            ((1,), (1,)),
+        ),
         *((np.int64(4), (4,)), (np.array([2, 3]), (2, 3))),
     ],
 )
@@ -126,7 +164,9 @@ def test_shapes(given: Any, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["", "a", "1,,2", "1;2", "0", "-1,2", "1.5", 0, -1, 1.5, None, [], [1, None], [0.5], True, "9" * 5000, [[1, 2]]], ids=lambda g: repr(g)[:20]
+    "given",
+    ["", "a", "1,,2", "1;2", "0", "-1,2", "1.5", 0, -1, 1.5, None, [], [1, None], [0.5], True, "9" * 5000, [[1, 2]]],
+    ids=lambda g: repr(g)[:20],
 )
 def test_shapes_that_are_none(given: Any) -> None:
     with pytest.raises(OptionError, match="nav_shape="):
@@ -156,7 +196,16 @@ def test_numbered_series_with_signs_in_their_names(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"<a>", b"<a/><b/>", b"\0\0", b'<?xml version="1.0" encoding="nonsense"?><a/>', b"<a>\xff</a>", b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>']
+    "text",
+    [
+        b"",
+        b"<a>",
+        b"<a/><b/>",
+        b"\0\0",
+        b'<?xml version="1.0" encoding="nonsense"?><a/>',
+        b"<a>\xff</a>",
+        b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
+    ],
 )
 def test_xml_that_is_none(text: bytes) -> None:
     with pytest.raises(FormatError, match=r"side.xml: "):
@@ -178,7 +227,26 @@ def test_xml_and_fields() -> None:
     assert fields(record) == {"name": "ab", "size": [3, 4], "gain": 1.5}
 
 
-@pytest.mark.parametrize("dtype", ["<u2", ">u2", "|u1", "|b1", "|i1", "<f4", ">c8", "<c16", "<f2", ">i8", "|S3", "<M8[ns]", "<U2", "<f16", [("a", "<u2")]])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "<u2",
+        ">u2",
+        "|u1",
+        "|b1",
+        "|i1",
+        "<f4",
+        ">c8",
+        "<c16",
+        "<f2",
+        ">i8",
+        "|S3",
+        "<M8[ns]",
+        "<U2",
+        "<f16",
+        [("a", "<u2")],
+    ],
+)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (1, 0, 4), (2,) * 12, (1,) * 32])
 def test_npy_headers_are_what_numpy_says(dtype: Any, shape: tuple[int, ...]) -> None:
     for fortran in (False, True):
@@ -260,13 +328,18 @@ def test_a_file_that_names_its_set_is_opened_once(tmp_path: Path) -> None:
     opened: list[str] = []
     real = os.open
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "open", lambda name, *how, **more: opened.append(os.path.basename(name)) or real(name, *how, **more))
+        patch.setattr(
+            os, "open", lambda name, *how, **more: opened.append(os.path.basename(name)) or real(name, *how, **more)
+        )
         vfs.open(path)
     assert opened.count(path.name) == 1
 
 
-def test_a_npy_header_is_read_again_where_python_itself_stumbled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = b"{'fortran_order': False, 'descr': '>u2', 'shape': (2, 3)}".ljust(117) + b"\n"  # not as numpy writes it: numpy has to look at it
+def test_a_npy_header_is_read_again_where_python_itself_stumbled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not as numpy writes it: numpy has to look at it
+    text = b"{'fortran_order': False, 'descr': '>u2', 'shape': (2, 3)}".ljust(117) + b"\n"
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + bytes(12))
     real, calls = npy.read_array_header_1_0, []
 

@@ -1,4 +1,6 @@
-"""K2 IS: what is peculiar to it. Sectors that begin and end anywhere, the shutter flag, the checks of every block, boxes of 12-bit pixels."""
+"""K2 IS: what is peculiar to it. Sectors that begin and end anywhere, the shutter flag, the checks
+of every block, boxes of 12-bit pixels.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +81,11 @@ def test_whole_frames_and_boxes(tmp_path: Path) -> None:
         for y, x in ((929, 255), (0, 0), (1859, 2047), (930, 256)):
             assert array[1, y, x] == frames[1, y, x]
         same(array[0, 3:7, ::5], frames[0, 3:7, ::5])
-        same(array[:, 900:1000, 16:1040], frames[:, 900:1000, 16:1040])  # whole blocks, rows of the output that are not as wide as the frame
+        # Whole blocks, rows of the output that are not as wide as the frame
+        same(array[:, 900:1000, 16:1040], frames[:, 900:1000, 16:1040])
         same(array[:, 5:1800:7, 17:1040], frames[:, 5:1800:7, 17:1040])
-        same(array[1, 11:20, 5:301], frames[1, 11:20, 5:301])  # whole blocks at odd places of the output, fewer than a band has
+        # Whole blocks at odd places of the output, fewer than a band has
+        same(array[1, 11:20, 5:301], frames[1, 11:20, 5:301])
     same(vfs.open(path, dtype="f4")[0, :40], frames[0, :40].astype("f4"))
 
 
@@ -126,11 +130,17 @@ def test_any_file_names_the_set(tmp_path: Path) -> None:
         ((32, 0, 0, 0, 0, 0, 0, 0), (0, 0, 32, 0, 0, 0, 0, 0), slice(1, 3)),
     ],
 )
-def test_sectors_begin_and_end_anywhere(tmp_path: Path, first: tuple[int, ...], last: tuple[int, ...], kept: slice) -> None:
+def test_sectors_begin_and_end_anywhere(
+    tmp_path: Path, first: tuple[int, ...], last: tuple[int, ...], kept: slice
+) -> None:
     frames = camera(4)
     path = write_k2is(tmp_path, frames, first=first, last=last)
     short = last.index(max(last)) + 1
-    array = warned(path, f"set_{short}.bin: ends before other sectors do: 1 frame is left out", crop=CROP) if any(last) else vfs.open(path, crop=CROP)
+    array = (
+        warned(path, f"set_{short}.bin: ends before other sectors do: 1 frame is left out", crop=CROP)
+        if any(last)
+        else vfs.open(path, crop=CROP)
+    )
     same(array[...], cropped(frames)[kept])
     assert array.attrs["frame_id"] == 700 + kept.start
 
@@ -147,7 +157,11 @@ def test_a_scan_starts_a_frame_before_the_flag(tmp_path: Path, flag: int, start:
     twin = np.zeros((4, *cropped(frames).shape[1:]), "u2")
     found = cropped(frames)[start : start + 4]
     twin[: len(found)] = found
-    with contextlib.nullcontext() if len(found) == 4 else pytest.warns(vfs.IncompleteWarning, match="2 frames are stored from its start on: 2 are missing"):
+    with (
+        contextlib.nullcontext()
+        if len(found) == 4
+        else pytest.warns(vfs.IncompleteWarning, match="2 frames are stored from its start on: 2 are missing")
+    ):
         array = vfs.open(path, crop=CROP)
     assert array.dims == ("scan_y", "scan_x", "y", "x")
     same(array[...], twin.reshape(2, 2, *twin.shape[1:]))
@@ -168,7 +182,14 @@ def test_a_scan_that_never_started_says_so_and_a_series_does_not_ask(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "word"), [(0, b"\0", "sync word"), (22, b"\1\1", "1860"), (36, b"\1", "22,360"), (28, b"\0\1", "place"), (27, b"\1", "frame")]
+    ("at", "value", "word"),
+    [
+        (0, b"\0", "sync word"),
+        (22, b"\1\1", "1860"),
+        (36, b"\1", "22,360"),
+        (28, b"\0\1", "place"),
+        (27, b"\1", "frame"),
+    ],
 )
 def test_a_damaged_block_is_an_error_wherever_it_is_needed(tmp_path: Path, at: int, value: bytes, word: str) -> None:
     frames = camera(3)
@@ -236,7 +257,8 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
     refuses(path, "set_4.bin", "expected a file of K2 IS blocks")
     (tmp_path / "set_4.bin").write_bytes(b"")
     refuses(path, "set_4.bin")
-    shutil.copy(tmp_path / "set_3.bin", tmp_path / "set_4.bin")  # a copy of another sector cannot be told from the right one
+    # A copy of another sector cannot be told from the right one
+    shutil.copy(tmp_path / "set_3.bin", tmp_path / "set_4.bin")
     path.write_bytes(path.read_bytes()[:40])
     refuses(path, "set_.gtg", "truncated")
     path.write_bytes(b"text")
@@ -252,7 +274,9 @@ def test_missing_sectors(tmp_path: Path, lost: tuple[int, ...]) -> None:
         (tmp_path / f"set_{k}.bin").unlink()
     twin[..., :8] *= 1 not in lost
     twin[..., 8:] *= 2 not in lost
-    words = f"expected eight sectors, set_{lost[0]}.bin " + (f"and set_{lost[1]}.bin are missing" if len(lost) > 1 else "is missing")
+    words = f"expected eight sectors, set_{lost[0]}.bin " + (
+        f"and set_{lost[1]}.bin are missing" if len(lost) > 1 else "is missing"
+    )
     array = incomplete(path, "set_.gtg: ", words, kind=vfs.MissingSourceError, **options)
     assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": len(lost)}
     for backend in BACKENDS:
@@ -268,14 +292,23 @@ def test_missing_sectors(tmp_path: Path, lost: tuple[int, ...]) -> None:
 def test_sectors_that_are_cut(tmp_path: Path) -> None:
     path, twin, options = row(tmp_path)
     os.truncate(tmp_path / "set_5.bin", 2 * FRAME - 100)
-    array = warned(path, "set_5.bin: ends within a block: 22,260 bytes", "set_5.bin: ends before other sectors do: 2 frames are left out", **options)
+    array = warned(
+        path,
+        "set_5.bin: ends within a block: 22,260 bytes",
+        "set_5.bin: ends before other sectors do: 2 frames are left out",
+        **options,
+    )
     same(array[...], twin[:1])
     assert array.group.attrs["vfs"]["incomplete"] == {"bytes_left_over": 22260, "frames_left_out": 2}
 
 
 def test_a_scan_that_was_stopped(tmp_path: Path) -> None:
     frames = camera(3)
-    array = warned(write_k2is(tmp_path, frames, scan=(2, 2)), "says a scan of 2 × 2, 3 frames are stored from its start on: 1 is missing", crop=CROP)
+    array = warned(
+        write_k2is(tmp_path, frames, scan=(2, 2)),
+        "says a scan of 2 × 2, 3 frames are stored from its start on: 1 is missing",
+        crop=CROP,
+    )
     assert array.valid.tolist() == [[True, True], [True, False]]
 
 

@@ -1,4 +1,6 @@
-"""MIB: what is peculiar to it. Every kind of pixels against numpy, the order of files, scans, time stamps, and garbled headers."""
+"""MIB: what is peculiar to it. Every kind of pixels against numpy, the order of files, scans, time
+stamps, and garbled headers.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,27 @@ from hypothesis import strategies as st
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import incomplete, warned
-from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError, VfsError
+from vfs.errors import (
+    DecodeError,
+    FormatError,
+    MissingSourceError,
+    OptionError,
+    SourceError,
+    TruncatedSourceError,
+    VfsError,
+)
 from vfs.formats import detect
 from vfs.formats.mib.decoders import RawDecoder, StampDecoder
 from vfs.model.region import Region
 from vfs.testing.writers import write_mib
 
 BACKENDS = ["mmap", "buffered"]
-KINDS: list[tuple[str, int | None, bool]] = [("U08", None, False), ("U16", None, False), ("U32", None, False), ("u16", None, True)]
+KINDS: list[tuple[str, int | None, bool]] = [
+    ("U08", None, False),
+    ("U16", None, False),
+    ("U32", None, False),
+    ("u16", None, True),
+]
 KINDS += [("R64", depth, quad) for depth in (1, 6, 12, 24) for quad in (False, True)]
 BITS = {1: 1, 6: 8, 12: 16, 24: 24}  # what the lanes of a word can hold (12 bits arrive in 16)
 
@@ -34,7 +49,11 @@ def make(n: int, kind: str = "U16", depth: int | None = None, quad: bool = False
     """Frames [n, y, x] of that kind, small and not square."""
     y, x = (6, 128) if not quad else (6, 256) if depth == 1 else (6, 32)
     bits = BITS[depth] if depth else int(kind[1:])
-    dtype = {"U08": "u1", "U16": "u2", "U32": "u4"}[kind.upper()] if not depth else {1: "u1", 6: "u1", 12: "u2", 24: "u4"}[depth]
+    dtype = (
+        {"U08": "u1", "U16": "u2", "U32": "u4"}[kind.upper()]
+        if not depth
+        else {1: "u1", 6: "u1", 12: "u2", 24: "u4"}[depth]
+    )
     return np.random.default_rng(seed).integers(0, 1 << bits, (n, y, x), dtype=np.uint64).astype(dtype)
 
 
@@ -72,9 +91,8 @@ def test_real_files_equal_the_oracle(oracle: dict[str, Any]) -> None:
 
 
 def test_real_scan_shapes_and_stamps(oracle: dict[str, Any]) -> None:
-    group = vfs.open_group(
-        SHARED / "mib/nav4x2_002_merlin_test_roi_sig256x128_nav4x2_hot_pixel_52x_39y/002_merlin_test_roi_sig256x128_nav4x2_hot_pixel_52x_39y.mib"
-    )
+    name = "002_merlin_test_roi_sig256x128_nav4x2_hot_pixel_52x_39y"
+    group = vfs.open_group(SHARED / "mib" / f"nav4x2_{name}/{name}.mib")
     assert group.main.shape == (2, 4, 128, 256)
     assert group.main.dims == ("scan_y", "scan_x", "y", "x")
     stamps = group["timestamp"][...].astype("M8[ns]")
@@ -83,7 +101,9 @@ def test_real_scan_shapes_and_stamps(oracle: dict[str, Any]) -> None:
     assert group["exposure"][...].tolist() == [[0.001] * 4] * 2
     # frames per trigger 1: no scan shape is known
     assert vfs.open(SHARED / "mib/nav4x2_001_4x2_6bit/001_4x2_6bit.hdr").shape == (8, 256, 256)
-    assert vfs.open(SHARED / "mib/merlin_Single_9_Frame_CounterDepth_6_Rows_256/Single_9_Frame_CounterDepth_6_Rows_256.hdr").shape == (9, 256, 256)
+    assert vfs.open(
+        SHARED / "mib/merlin_Single_9_Frame_CounterDepth_6_Rows_256/Single_9_Frame_CounterDepth_6_Rows_256.hdr"
+    ).shape == (9, 256, 256)
 
 
 # pixels
@@ -94,7 +114,9 @@ def test_real_scan_shapes_and_stamps(oracle: dict[str, Any]) -> None:
 @pytest.mark.parametrize("per_file", [None, 1, 3])
 @settings(max_examples=15)
 @given(data=st.data())
-def test_boxes(kind: str, depth: int | None, quad: bool, per_file: int | None, backend: str, tmp_path: Path, data: st.DataObject) -> None:
+def test_boxes(
+    kind: str, depth: int | None, quad: bool, per_file: int | None, backend: str, tmp_path: Path, data: st.DataObject
+) -> None:
     frames = make(7, kind, depth, quad)
     path = tmp_path / "scan.hdr"
     if not path.exists():
@@ -114,7 +136,9 @@ def test_boxes(kind: str, depth: int | None, quad: bool, per_file: int | None, b
 @pytest.mark.parametrize(("kind", "depth", "quad"), KINDS)
 @pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
 def test_scans(kind: str, depth: int | None, quad: bool, backend: str, tmp_path: Path) -> None:
-    """nav_shape larger and smaller, sync_offset both ways, roi, a missing file in the middle: all are one map of frames."""
+    """nav_shape larger and smaller, sync_offset both ways, roi, a missing file in the middle: all
+    are one map of frames.
+    """
     frames = make(11, kind, depth, quad)
     path = write_mib(tmp_path, frames, kind=kind, depth=depth, quad=quad, frames_per_file=2, missing=[2])
     frames[4:6] = 0
@@ -123,7 +147,10 @@ def test_scans(kind: str, depth: int | None, quad: bool, backend: str, tmp_path:
             array = vfs.open(path, nav_shape=nav, sync_offset=offset, backend=backend, allow_incomplete=True)
             equal(array, scanned(frames, nav, offset))
     mask = np.random.default_rng(1).random((3, 4)) < 0.5
-    equal(vfs.open(path, nav_shape=(3, 4), roi=mask, sync_offset=-1, backend=backend, allow_incomplete=True), scanned(frames, (3, 4), -1)[mask])
+    equal(
+        vfs.open(path, nav_shape=(3, 4), roi=mask, sync_offset=-1, backend=backend, allow_incomplete=True),
+        scanned(frames, (3, 4), -1)[mask],
+    )
     equal(vfs.open(path, roi=[9, 0, 5, 5], backend=backend, allow_incomplete=True), frames[[9, 0, 5, 5]])
 
 
@@ -136,7 +163,9 @@ def test_flip_y(kind: str, depth: int | None, quad: bool, tmp_path: Path) -> Non
     np.testing.assert_array_equal(array[1:, 1:4, 3:70:3], frames[1:, ::-1][:, 1:4, 3:70:3])
 
 
-@pytest.mark.parametrize(("layout", "shape"), [("  2x2G", (10, 18)), ("  1x1G", (3, 7)), ("   4x1", (2, 1024)), ("   Nx1", (5, 6))])
+@pytest.mark.parametrize(
+    ("layout", "shape"), [("  2x2G", (10, 18)), ("  1x1G", (3, 7)), ("   4x1", (2, 1024)), ("   Nx1", (5, 6))]
+)
 def test_integer_pixels_of_any_layout_and_gaps(layout: str, shape: tuple[int, int], tmp_path: Path) -> None:
     frames = np.random.default_rng(0).integers(0, 4096, (4, *shape), np.uint16)
     array = vfs.open(write_mib(tmp_path, frames, layout=layout, quad="2" in layout))
@@ -148,7 +177,9 @@ def test_integer_pixels_of_any_layout_and_gaps(layout: str, shape: tuple[int, in
 @pytest.mark.parametrize("depth", [None, 12])
 def test_header_sizes(size: int, depth: int | None, tmp_path: Path) -> None:
     frames = make(5, depth=depth)
-    path = write_mib(tmp_path, frames, kind="R64" if depth else "U16", depth=depth, header_bytes=size, frames_per_file=2)
+    path = write_mib(
+        tmp_path, frames, kind="R64" if depth else "U16", depth=depth, header_bytes=size, frames_per_file=2
+    )
     group = vfs.open_group(path)
     equal(group.main, frames)
     assert group["exposure"][...].tolist() == [0.000555] * 5
@@ -180,7 +211,16 @@ def test_files_come_by_sequence_number_not_by_name(tmp_path: Path) -> None:
     assert array.attrs["sequence_number"] == 48
     some = frames[:7].copy()  # a glob names exactly what it finds: x7 (frames 0 and 1) and x1 (3 to 6)
     some[2] = 0
-    equal(incomplete(str(tmp_path / "x?.mib"), "x7.mib", "before x1.mib begins", "frame 2 of 7 is missing", kind=TruncatedSourceError), some)
+    equal(
+        incomplete(
+            str(tmp_path / "x?.mib"),
+            "x7.mib",
+            "before x1.mib begins",
+            "frame 2 of 7 is missing",
+            kind=TruncatedSourceError,
+        ),
+        some,
+    )
 
 
 def counts(array: vfs.VirtualArray) -> dict[str, int]:
@@ -192,7 +232,9 @@ def counts(array: vfs.VirtualArray) -> dict[str, int]:
 def test_lost_files_are_named(tmp_path: Path) -> None:
     frames = make(15)
     path = write_mib(tmp_path, frames, frames_per_file=3, missing=[1, 3])
-    array = incomplete(path, "scan002.mib and scan004.mib are missing, with frames 3 to 5, 9 to 11 of 15", kind=MissingSourceError)
+    array = incomplete(
+        path, "scan002.mib and scan004.mib are missing, with frames 3 to 5, 9 to 11 of 15", kind=MissingSourceError
+    )
     frames[3:6] = frames[9:12] = 0
     equal(array, frames)
     assert array.valid.tolist() == [n // 3 not in (1, 3) for n in range(15)]
@@ -207,7 +249,13 @@ def test_the_first_file_is_lost(tmp_path: Path) -> None:
     """Where fewer than the .hdr says are stored, names and numbers tell how many are missing in front."""
     frames = make(12)
     path = write_mib(tmp_path, frames, frames_per_file=3, scan=(3, 4), missing=[0])
-    array = incomplete(path, "says 12 frames", "scan002.mib begins with number 4", "the first 3 are missing, scan001.mib is missing", kind=MissingSourceError)
+    array = incomplete(
+        path,
+        "says 12 frames",
+        "scan002.mib begins with number 4",
+        "the first 3 are missing, scan001.mib is missing",
+        kind=MissingSourceError,
+    )
     frames[:3] = 0
     equal(array, frames.reshape(3, 4, *frames.shape[1:]))
     assert counts(array) == {"files_missing": 1, "frames_missing": 3}
@@ -236,19 +284,29 @@ def test_cut_files(tmp_path: Path) -> None:
     path = write_mib(tmp_path, frames, frames_per_file=3)
     record = 384 + frames[0].nbytes
     os.truncate(tmp_path / "scan002.mib", 2 * record + 100)
-    array = warned(path, "scan002.mib: ends within a frame: 100 bytes are left out", "scan.hdr: says 6 frames, 5 are stored: the last one is missing")
+    array = warned(
+        path,
+        "scan002.mib: ends within a frame: 100 bytes are left out",
+        "scan.hdr: says 6 frames, 5 are stored: the last one is missing",
+    )
     equal(array, frames[:5])
     assert counts(array) == {"bytes_left_over": 100, "frames_missing": 1}
     os.truncate(tmp_path / "scan001.mib", 3 * record - 1)
     expected = frames[:5].copy()
     expected[2] = 0
-    array = incomplete(path, "scan001.mib: ends too early, before scan002.mib begins: frame 2 of 6 is missing", kind=TruncatedSourceError)
+    array = incomplete(
+        path,
+        "scan001.mib: ends too early, before scan002.mib begins: frame 2 of 6 is missing",
+        kind=TruncatedSourceError,
+    )
     equal(array, expected)
     assert "as 1 other does" in array.group.absent[1].said
     expected[:3] = 0
     for size in (500, 200):  # no whole frame, but its number says that there were some: what follows stays where it is
         os.truncate(tmp_path / "scan001.mib", size)
-        equal(incomplete(path, "scan001.mib: ends too early", "frames 0 to 2 of 6", kind=TruncatedSourceError), expected)
+        equal(
+            incomplete(path, "scan001.mib: ends too early", "frames 0 to 2 of 6", kind=TruncatedSourceError), expected
+        )
 
 
 def test_a_hdr_that_is_cut(tmp_path: Path) -> None:
@@ -307,7 +365,9 @@ def test_links_stay_in_their_folder(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
 def test_only_headers_are_read_to_open(tmp_path: Path) -> None:
-    """One open, stat and read a file, and nothing else: 8,192 files open in little more than the time that this takes."""
+    """One open, stat and read a file, and nothing else: 8,192 files open in little more than the
+    time that this takes.
+    """
     path = write_mib(tmp_path, make(130), frames_per_file=1)
     asked: dict[str, int] = {}
 
@@ -332,21 +392,37 @@ def test_only_headers_are_read_to_open(tmp_path: Path) -> None:
         for k in range(31, 131):
             (tmp_path / f"scan{k:03d}.mib").unlink(missing_ok=True)
     more = {name: counts[0][name] - counts[1].get(name, 0) for name in counts[0]}
-    assert {name: count for name, count in more.items() if count} == {"open": 100, "fstat": 100, "pread": 100, "close": 100}
+    assert {name: count for name, count in more.items() if count} == {
+        "open": 100,
+        "fstat": 100,
+        "pread": 100,
+        "close": 100,
+    }
 
 
 @pytest.mark.parametrize("kind", ["U16", "R64"])
 def test_each_header_is_taken_by_its_own_words(kind: str, tmp_path: Path) -> None:
-    """Headers that have the words of the one before at their places are not parsed; whatever else one may look like is seen."""
+    """Headers that have the words of the one before at their places are not parsed; whatever else
+    one may look like is seen.
+    """
     frames = make(9, kind, 12 if kind == "R64" else None)
-    path = write_mib(tmp_path, frames, kind=kind, frames_per_file=1, first_sequence=999_996, hdr=False)  # a digit more from the fifth on
+    # A digit more from the fifth on
+    path = write_mib(tmp_path, frames, kind=kind, frames_per_file=1, first_sequence=999_996, hdr=False)
     array = vfs.open(path)
     equal(array, frames)
     assert array.attrs["sequence_number"] == 999_996
-    changes = [({"f1": "99x998"}, "expected a frame header"), ({"f1": " 99998"}, "expected a frame header"), ({"f0": "MQ2"}, "expected a frame header")]
+    changes = [
+        ({"f1": "99x998"}, "expected a frame header"),
+        ({"f1": " 99998"}, "expected a frame header"),
+        ({"f0": "MQ2"}, "expected a frame header"),
+    ]
     changes += [({field: word}, "belong together") for field, word in (("f2", "00640"), ("f4", "0064"), ("f6", "U32"))]
     if kind == "R64":
-        changes += [({"f-2": "6"}, "6 bits"), ({"f-2": "ab"}, "need a counter depth"), ({"f9": "2023\0" + "0" * 21}, "need a counter depth")]
+        changes += [
+            ({"f-2": "6"}, "6 bits"),
+            ({"f-2": "ab"}, "need a counter depth"),
+            ({"f9": "2023\0" + "0" * 21}, "need a counter depth"),
+        ]
     for fields, message in changes:
         kept = (tmp_path / "scan003.mib").read_bytes()
         rewrite(tmp_path / "scan003.mib", **fields)
@@ -374,7 +450,9 @@ def test_each_header_is_taken_by_its_own_words(kind: str, tmp_path: Path) -> Non
         ((0, 0), 3, 6, (2, 3)),
     ],
 )
-def test_scan_shape_of_the_hdr(scan: tuple[int, int] | None, per_trigger: int, n: int, nav: tuple[int, ...], tmp_path: Path) -> None:
+def test_scan_shape_of_the_hdr(
+    scan: tuple[int, int] | None, per_trigger: int, n: int, nav: tuple[int, ...], tmp_path: Path
+) -> None:
     frames = make(n)
     path = write_mib(tmp_path, frames, scan=scan, per_trigger=per_trigger)
     array = vfs.open(path) if math.prod(nav) == n else warned(path, "says")
@@ -389,7 +467,10 @@ def test_interrupted_lines_are_blank_at_the_end(tmp_path: Path) -> None:
     frames = make(12)
     path = write_mib(tmp_path, frames, per_trigger=4)
     os.truncate(tmp_path / "scan.mib", 7 * (384 + frames[0].nbytes) + 5)
-    equal(warned(path, "5 bytes are left out", "says 12 frames, 7 are stored: the last 5 are missing"), scanned(frames[:7], (3, 4)))
+    equal(
+        warned(path, "5 bytes are left out", "says 12 frames, 7 are stored: the last 5 are missing"),
+        scanned(frames[:7], (3, 4)),
+    )
 
 
 def test_attributes(tmp_path: Path) -> None:
@@ -422,24 +503,39 @@ def test_time_stamps_and_exposures(extended: bool, backend: str, tmp_path: Path)
     np.testing.assert_array_equal(stamps[...], [[0, *times[:4]], times[4:]])
     np.testing.assert_array_equal(group["exposure"][...], [[0, *seconds[:4]], seconds[4:]])
     assert stamps[1, -1] == times[-1]
-    np.testing.assert_array_equal(vfs.open_group(path, backend=backend, roi=[8, 0], allow_incomplete=True)["timestamp"][...], times[[8, 0]])
+    np.testing.assert_array_equal(
+        vfs.open_group(path, backend=backend, roi=[8, 0], allow_incomplete=True)["timestamp"][...], times[[8, 0]]
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["1970-01-01T00:00:00Z", "2000-02-29T23:59:59.9Z", "1999-12-31T12:00:00.000000001Z", "2100-03-01T00:00:00.123456Z", "2024-12-31T23:59:59Z"]
+    "text",
+    [
+        "1970-01-01T00:00:00Z",
+        "2000-02-29T23:59:59.9Z",
+        "1999-12-31T12:00:00.000000001Z",
+        "2100-03-01T00:00:00.123456Z",
+        "2024-12-31T23:59:59Z",
+    ],
 )
 def test_times_are_those_of_numpy(text: str) -> None:
     out = np.zeros(1, np.int64)
     header = f"MQ1,1,00384,01,4,4,U16,1x1,01,,,MQ1A,{text},1ns,12,".encode().ljust(384, b"\0")
-    StampDecoder(("f",), 384, False).decode(np.array([[0, 0, 384, 0, 1, 0, 1, 0]]), np.frombuffer(header, np.uint8), 0, out)
+    StampDecoder(("f",), 384, False).decode(
+        np.array([[0, 0, 384, 0, 1, 0, 1, 0]]), np.frombuffer(header, np.uint8), 0, out
+    )
     assert out.view("M8[ns]")[0] == np.datetime64(text.rstrip("Z"), "ns")
 
 
-@pytest.mark.parametrize(("word", "seconds"), [("0.000555", 0.000555), ("1.000000E-3", 0.001), ("12", 12), ("5.5e+1", 55), (" 0.25", 0.25)])
+@pytest.mark.parametrize(
+    ("word", "seconds"), [("0.000555", 0.000555), ("1.000000E-3", 0.001), ("12", 12), ("5.5e+1", 55), (" 0.25", 0.25)]
+)
 def test_exposures_of_older_headers(word: str, seconds: float) -> None:
     out = np.zeros(1)
     header = f"MQ1,1,00384,01,4,4,U16,1x1,01,2020-01-01 00:00:00.0,{word},0".encode().ljust(384, b"\0")
-    StampDecoder(("f",), 384, True).decode(np.array([[0, 0, 384, 0, 1, 0, 1, 0]]), np.frombuffer(header, np.uint8), 0, out)
+    StampDecoder(("f",), 384, True).decode(
+        np.array([[0, 0, 384, 0, 1, 0, 1, 0]]), np.frombuffer(header, np.uint8), 0, out
+    )
     assert out[0] == pytest.approx(seconds, rel=1e-15)
 
 
@@ -451,7 +547,9 @@ def test_a_garbled_time_is_an_error_that_names_the_place(tmp_path: Path) -> None
         file.write(b"\0" * 384)
     group = vfs.open_group(path)
     equal(group.main, make(3))  # the pixels do not depend on it
-    with pytest.raises(DecodeError, match=rf"scan\.mib: the frame header at byte {where:,} has no field that is a time.*timestamp"):
+    with pytest.raises(
+        DecodeError, match=rf"scan\.mib: the frame header at byte {where:,} has no field that is a time.*timestamp"
+    ):
         group["timestamp"][...]
     with pytest.raises(DecodeError, match="an exposure"):
         group["exposure"][2]
@@ -536,7 +634,10 @@ def test_truncated_files(keep: int, tmp_path: Path) -> None:
 def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     path = write_mib(tmp_path, make(4), frames_per_file=2, hdr=False)
     write_mib(tmp_path, make(2, "U32"), prefix="scan003", kind="U32", first_sequence=5, hdr=False)
-    with pytest.raises(FormatError, match=r"scan003\.mib: holds .*U32.*U16.*series=false|scan00[12]\.mib: holds .*U16.*U32.*series=false"):
+    with pytest.raises(
+        FormatError,
+        match=r"scan003\.mib: holds .*U32.*U16.*series=false|scan00[12]\.mib: holds .*U16.*U32.*series=false",
+    ):
         vfs.open(path)
     equal(vfs.open(path, series=False), make(4)[:2])
     raw = write_mib(tmp_path, make(2, "R64", 12), kind="R64", prefix="raw001", hdr=False)
@@ -548,7 +649,10 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
 def test_frames_that_two_files_hold(tmp_path: Path) -> None:
     one = write_mib(tmp_path, make(4), prefix="scan1", hdr=False)
     write_mib(tmp_path, make(4), prefix="scan2", first_sequence=4, hdr=False)
-    with pytest.raises(FormatError, match=r"scan2\.mib: its first frame is number 4, .*scan1\.mib has the numbers 1 to 4; .*series=false"):
+    with pytest.raises(
+        FormatError,
+        match=r"scan2\.mib: its first frame is number 4, .*scan1\.mib has the numbers 1 to 4; .*series=false",
+    ):
         vfs.open(one)
     with pytest.raises(FormatError, match="first frame is number 1"):
         vfs.open([one, one])
@@ -562,7 +666,10 @@ def test_a_sequence_number_out_of_the_world(tmp_path: Path) -> None:
     rewrite(tmp_path / "scan003.mib", f1="0900000")  # frames may be missing
     array = incomplete(path, "scan003.mib")
     assert array.shape == (900_000, 6, 128)
-    np.testing.assert_array_equal(array[:5], np.concatenate([make(4)[:2], np.zeros((1, 6, 128), np.uint16), make(4)[3:], np.zeros((1, 6, 128), np.uint16)]))
+    np.testing.assert_array_equal(
+        array[:5],
+        np.concatenate([make(4)[:2], np.zeros((1, 6, 128), np.uint16), make(4)[3:], np.zeros((1, 6, 128), np.uint16)]),
+    )
     np.testing.assert_array_equal(array[-1], make(4)[2])
 
 
@@ -572,7 +679,11 @@ def test_hdr_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"scan\.hdr: expected a Merlin header file"):
         vfs.open(tmp_path / "scan.mib")
     equal(vfs.open(tmp_path / "scan.mib", series=False), make(4))
-    for line, message in [("ScanX:\t99999999999", "ScanX says '99999999999'"), ("ScanX:\tfour", "'four'"), ("ScanX:\t999999999", "too many")]:
+    for line, message in [
+        ("ScanX:\t99999999999", "ScanX says '99999999999'"),
+        ("ScanX:\tfour", "'four'"),
+        ("ScanX:\t999999999", "too many"),
+    ]:
         path.write_text(f"HDR,\t\nScanY:\t999999999\n{line}\nEnd\t")
         with pytest.raises(FormatError, match=message) as caught:
             vfs.open(path)
@@ -639,15 +750,26 @@ def test_a_file_that_shrank_is_an_error(tmp_path: Path) -> None:
 @settings(max_examples=300)
 @given(
     edits=st.lists(
-        st.tuples(st.integers(0, 420), st.one_of(st.binary(min_size=1, max_size=3), st.sampled_from([b",", b"9", b"0", b"R64", b"24,", b"\0"]))), max_size=6
+        st.tuples(
+            st.integers(0, 420),
+            st.one_of(st.binary(min_size=1, max_size=3), st.sampled_from([b",", b"9", b"0", b"R64", b"24,", b"\0"])),
+        ),
+        max_size=6,
     ),
     kind=st.sampled_from(KINDS),
     cut=st.one_of(st.none(), st.integers(0, 4000)),
 )
 @example(edits=[], kind=("R64", 24, True), cut=0)
-def test_mutated_headers_give_data_or_one_line(edits: list[tuple[int, bytes]], kind: tuple[str, int | None, bool], cut: int | None, tmp_path: Path) -> None:
+def test_mutated_headers_give_data_or_one_line(
+    edits: list[tuple[int, bytes]], kind: tuple[str, int | None, bool], cut: int | None, tmp_path: Path
+) -> None:
     path = tmp_path / "m001.mib"
-    mutate(write_mib(tmp_path, make(2, *kind), kind=kind[0], depth=kind[1], quad=kind[2], prefix="m001", hdr=False), path, edits, cut)
+    mutate(
+        write_mib(tmp_path, make(2, *kind), kind=kind[0], depth=kind[1], quad=kind[2], prefix="m001", hdr=False),
+        path,
+        edits,
+        cut,
+    )
 
 
 def mutate(source: Path, path: Path, edits: list[tuple[int, bytes]], cut: int | None) -> str:
@@ -674,13 +796,19 @@ def mutate(source: Path, path: Path, edits: list[tuple[int, bytes]], cut: int | 
 def test_thousand_mutations(tmp_path: Path) -> None:
     """More of the same in less time: whole bytes anywhere in the file, often in the fields that matter."""
     rng = random.Random(int(os.environ.get("VFS_FUZZ_SEED", "0")))
-    sources = [write_mib(tmp_path, make(2, *kind), kind=kind[0], depth=kind[1], quad=kind[2], prefix=f"s{k}x", hdr=False) for k, kind in enumerate(KINDS)]
+    sources = [
+        write_mib(tmp_path, make(2, *kind), kind=kind[0], depth=kind[1], quad=kind[2], prefix=f"s{k}x", hdr=False)
+        for k, kind in enumerate(KINDS)
+    ]
     (tmp_path / "m").mkdir()
     outcomes: dict[str, int] = {}
     for _ in range(int(os.environ.get("VFS_FUZZ", "1000"))):
         source = rng.choice(sources)
         edits = [
-            (rng.choice([rng.randrange(60), rng.randrange(420), rng.randrange(4000)]), bytes(rng.choices(b"0123456789,.-xRUG \0\xff", k=rng.randint(1, 4))))
+            (
+                rng.choice([rng.randrange(60), rng.randrange(420), rng.randrange(4000)]),
+                bytes(rng.choices(b"0123456789,.-xRUG \0\xff", k=rng.randint(1, 4))),
+            )
             for _ in range(3)
         ]
         cut = rng.choice([None, None, rng.randrange(4000)])
@@ -702,7 +830,11 @@ def test_detected_by_content(tmp_path: Path) -> None:
 
 def test_what_a_stopped_scan_lacks_counts_once_in_any_scan_shape(tmp_path: Path) -> None:
     path = write_mib(tmp_path, np.ones((8, 4, 4), np.uint16), scan=(3, 4))  # it was stopped
-    for nav, counts in (((12,), {"frames_missing": 4}), ((2, 4), {"frames_missing": 4}), ((7,), {"frames_missing": 4, "frames_left_out": 1})):
+    for nav, counts in (
+        ((12,), {"frames_missing": 4}),
+        ((2, 4), {"frames_missing": 4}),
+        ((7,), {"frames_missing": 4, "frames_left_out": 1}),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", vfs.IncompleteWarning)
             assert vfs.open(path, nav_shape=nav).group.attrs["vfs"].get("incomplete", {}) == counts

@@ -53,7 +53,10 @@ def test_modes(tmp_path: Path, mode: int, order: str) -> None:
     array = vfs.open(path)
     assert array.dims == ("frame", "y", "x")
     assert array.attrs["labels"] == ["a label"]
-    assert array.attrs["calibration"] == {"x": {"scale": 2.0, "offset": 0.0, "unit": "Å"}, "y": {"scale": 3.0, "offset": 0.0, "unit": "Å"}}
+    assert array.attrs["calibration"] == {
+        "x": {"scale": 2.0, "offset": 0.0, "unit": "Å"},
+        "y": {"scale": 3.0, "offset": 0.0, "unit": "Å"},
+    }
 
 
 def test_bytes_of_mode_0_are_signed_unless_told(tmp_path: Path) -> None:
@@ -132,7 +135,10 @@ def test_a_packed_file_that_claims_more_than_memory_holds(tmp_path: Path) -> Non
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 30), before[1]))
     try:
-        with pytest.raises(vfs.DecodeError, match="8,589,934,592 bytes after unpacking, which memory does not hold; unpack the file first") as caught:
+        with pytest.raises(
+            vfs.DecodeError,
+            match="8,589,934,592 bytes after unpacking, which memory does not hold; unpack the file first",
+        ) as caught:
             array[0, 0, 0]
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
@@ -161,7 +167,8 @@ def test_movies_know_their_scan(tmp_path: Path) -> None:
 
 def test_a_packed_movie_knows_its_scan(tmp_path: Path) -> None:
     twin = frames_of((6, 4, 5), "u2")
-    path = write_mrc(tmp_path, twin, 6, name="run_movie.mrc.gz").rename(tmp_path / "run_movie.mrc")  # its content says that it is packed
+    # Its content says that it is packed
+    path = write_mrc(tmp_path, twin, 6, name="run_movie.mrc.gz").rename(tmp_path / "run_movie.mrc")
     (tmp_path / "run_info.txt").write_text("Scan - Size X = 3\nScan - Size Y = 2\n")
     same(vfs.open(path, format="mrc")[...], twin.reshape(2, 3, 4, 5))
 
@@ -174,7 +181,9 @@ def test_sections_that_are_not_there(tmp_path: Path, mode: int) -> None:
     path.write_bytes(whole + b"more")
     same(opens_incomplete(path, "what is behind them is left out", counts={"bytes_left_over": 4}).main[...], twin)
     path.write_bytes(whole[: -1 - (len(whole) - 1024) // 4])
-    group = opens_incomplete(path, "4 sections of 6 × 5", "it looks truncated", counts={"frames_missing": 2}, kind=vfs.TruncatedSourceError)
+    group = opens_incomplete(
+        path, "4 sections of 6 × 5", "it looks truncated", counts={"frames_missing": 2}, kind=vfs.TruncatedSourceError
+    )
     twin[2:] = 0
     same(group.main[...], twin)
     assert group.main.valid.tolist() == [True, True, False, False]

@@ -1,4 +1,6 @@
-"""Files that follow on each other by a number in their names: what is missing, what is none of that, and where the others stand."""
+"""Files that follow on each other by a number in their names: what is missing, what is none of
+that, and where the others stand.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ GRID = [(z, t) for z in range(3) for t in range(4)]
         (names("{:06}", *range(20), *range(60, 80)), names("{:06}", *range(20, 60)), [*range(20), *range(60, 80)]),
         (names("a1_{:03}_b2.npy", 1, 2, 4), ["a1_003_b2.npy"], [0, 1, 3]),
         (names("z{}_t{:02}.tif", *GRID[:5], *GRID[6:]), ["z1_t01.tif"], [*range(5), *range(6, 12)]),
-        (names("z{}_t{:02}.tif", *GRID[:8], *((3, t) for t in range(4))), names("z2_t{:02}.tif", *range(4)), [*range(8), *range(12, 16)]),
+        (
+            names("z{}_t{:02}.tif", *GRID[:8], *((3, t) for t in range(4))),
+            names("z2_t{:02}.tif", *range(4)),
+            [*range(8), *range(12, 16)],
+        ),
         (names("img_{}_{}.tif", (1, 1345), (2, 1401), (4, 1522)), [], [0, 1, 3]),
         (names("scan_1.{:03}.mrc", 1, 2, 4), ["scan_1.003.mrc"], [0, 1, 3]),
     ],
@@ -47,7 +53,8 @@ def test_holes(tmp_path: Path, files: Sequence[str], missing: Sequence[str], pla
     for name in missing:
         (tmp_path / name).touch()
     if missing:
-        assert joined([str(tmp_path / name) for name in files], [3] * len(files)).absent == ()  # it was left out on purpose
+        # It was left out on purpose
+        assert joined([str(tmp_path / name) for name in files], [3] * len(files)).absent == ()
 
 
 @pytest.mark.parametrize(
@@ -96,4 +103,7 @@ def test_many_are_named_in_short() -> None:
     gone = joined(names("/nowhere/{}.tif", *(n for n in range(10_000) if n % 5 != 3), 10_001), np.ones(8001)).absent[0]
     assert gone.counts["files_missing"] == 2001
     assert len(gone.files) == 1000
-    assert gone.said == "/nowhere/3.tif, 8.tif, 13.tif, …: missing, 2,001 files between 0.tif and 10001.tif (frames 3, 8, 13, …)"
+    assert (
+        gone.said
+        == "/nowhere/3.tif, 8.tif, 13.tif, …: missing, 2,001 files between 0.tif and 10001.tif (frames 3, 8, 13, …)"
+    )

@@ -1,4 +1,6 @@
-"""OME-TIFF: the oracle, planes in every order and file, sets with something missing, and documents that are not what they should be."""
+"""OME-TIFF: the oracle, planes in every order and file, sets with something missing, and documents
+that are not what they should be.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def _real() -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("name", "array", "file"), _real() or [pytest.param("", "", 0, marks=pytest.mark.skip("no real files here"))])
+@pytest.mark.parametrize(
+    ("name", "array", "file"), _real() or [pytest.param("", "", 0, marks=pytest.mark.skip("no real files here"))]
+)
 def test_real_files(oracle: dict[str, Any], name: str, array: str, file: int, backend: str) -> None:
     """A set opens by any of its files, also where only the first one describes it."""
     entry = oracle[name]
@@ -128,10 +132,19 @@ def test_the_document_decides_where_pages_leave_it_open(tmp_path: Path) -> None:
     """Pages without SampleFormat may be signed: the document says so. Pages with one are believed."""
     twin = frames_of((1, 2, 1, 5, 6), "i2")
     path = write_ome_tiff(tmp_path, twin)
-    path.write_bytes(path.read_bytes().replace((339).to_bytes(2, "little") + b"\3\0\1\0\0\0\2\0", (32000).to_bytes(2, "little") + b"\3\0\1\0\0\0\2\0"))
+    path.write_bytes(
+        path.read_bytes().replace(
+            (339).to_bytes(2, "little") + b"\3\0\1\0\0\0\2\0", (32000).to_bytes(2, "little") + b"\3\0\1\0\0\0\2\0"
+        )
+    )
     same(vfs.open(path)[...], twin)
     assert vfs.open(path, format="tiff").dtype == np.uint16
-    same(vfs.open(_single(tmp_path, twin[0, :, 0], '<TiffData IFD="0" PlaneCount="2"/>', sizes=_sizes(twin), kind="uint16"))[...], twin)
+    same(
+        vfs.open(
+            _single(tmp_path, twin[0, :, 0], '<TiffData IFD="0" PlaneCount="2"/>', sizes=_sizes(twin), kind="uint16")
+        )[...],
+        twin,
+    )
 
 
 def _sizes(image: np.ndarray) -> dict[str, int]:
@@ -139,7 +152,14 @@ def _sizes(image: np.ndarray) -> dict[str, int]:
 
 
 def _single(
-    folder: Path, pages: Any, runs: str, *, sizes: dict[str, int] | None = None, kind: str = "uint16", name: str = "one.ome.tif", **options: Any
+    folder: Path,
+    pages: Any,
+    runs: str,
+    *,
+    sizes: dict[str, int] | None = None,
+    kind: str = "uint16",
+    name: str = "one.ome.tif",
+    **options: Any,
 ) -> Path:
     """One file with these pages and TiffData elements."""
     xml = ome_xml(sizes or SIZES, kind, runs, **options)
@@ -189,12 +209,22 @@ def test_attributes(tmp_path: Path) -> None:
     attrs = group.main.attrs
     assert attrs["name"] == "cells"
     steps = {"x": (0.5, "µm"), "y": (0.25, "nm"), "z": (2.0, "µm"), "t": (3.0, "ms")}
-    assert attrs["calibration"] == {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in steps.items()}
+    assert attrs["calibration"] == {
+        axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in steps.items()
+    }
     assert attrs["channels"][2] == {"id": "Channel:0:2", "name": "dye 2", "samples_per_pixel": 1}
     (image,) = group.attrs["ome"]["multiscales"]
     assert [axis["name"] for axis in image["axes"]] == ["t", "c", "z", "y", "x"]
-    assert [axis.get("unit") for axis in image["axes"]] == ["millisecond", None, "micrometer", "nanometer", "micrometer"]
-    assert image["datasets"] == [{"path": "data", "coordinateTransformations": [{"type": "scale", "scale": [3.0, 1.0, 2.0, 0.25, 0.5]}]}]
+    assert [axis.get("unit") for axis in image["axes"]] == [
+        "millisecond",
+        None,
+        "micrometer",
+        "nanometer",
+        "micrometer",
+    ]
+    assert image["datasets"] == [
+        {"path": "data", "coordinateTransformations": [{"type": "scale", "scale": [3.0, 1.0, 2.0, 0.25, 0.5]}]}
+    ]
 
 
 def test_smaller_versions(tmp_path: Path) -> None:
@@ -202,7 +232,13 @@ def test_smaller_versions(tmp_path: Path) -> None:
     runs = '<TiffData IFD="0" PlaneCount="3"/>'
     pages = list(twin[0, :, 0])
     xml = ome_xml(_sizes(twin), "uint16", runs)
-    path = write_tiff(tmp_path / "a.ome.tif", pages, description=xml, smaller=[[p[::2, ::2], p[::4, ::4]] for p in pages], tile=(16, 16))
+    path = write_tiff(
+        tmp_path / "a.ome.tif",
+        pages,
+        description=xml,
+        smaller=[[p[::2, ::2], p[::4, ::4]] for p in pages],
+        tile=(16, 16),
+    )
     group = vfs.open_group(path)
     assert set(group) == {"data", "level_1/data", "level_2/data"}
     for name, step in (("data", 1), ("level_1/data", 2), ("level_2/data", 4)):
@@ -217,7 +253,11 @@ def test_positions_are_images(tmp_path: Path) -> None:
     twins = [frames_of((1, 2, 1, 6, 5), "u2", seed) for seed in range(3)]
     images = ""
     for k in range(3):
-        one = ome_xml(_sizes(twins[k]), "uint16", f'<TiffData IFD="0" PlaneCount="2"><UUID FileName="pos{k}.ome.tif">urn:uuid:{k}</UUID></TiffData>')
+        one = ome_xml(
+            _sizes(twins[k]),
+            "uint16",
+            f'<TiffData IFD="0" PlaneCount="2"><UUID FileName="pos{k}.ome.tif">urn:uuid:{k}</UUID></TiffData>',
+        )
         images += one[one.index("<Image") : one.index("</OME>")]
     for k, twin in enumerate(twins):
         xml = f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="urn:uuid:{k}">{images}</OME>'
@@ -229,7 +269,9 @@ def test_positions_are_images(tmp_path: Path) -> None:
             same(group[f"image_{j}/data"][...], twin)
     (tmp_path / "pos1.ome.tif").unlink()
     lost = {"files_missing": 1, "frames_missing": math.prod(twins[1].shape[:3])}
-    group = opens_incomplete(tmp_path / "pos2.ome.tif", "names pos1.ome.tif: missing, 1 of 3 files", counts=lost, kind=vfs.MissingSourceError)
+    group = opens_incomplete(
+        tmp_path / "pos2.ome.tif", "names pos1.ome.tif: missing, 1 of 3 files", counts=lost, kind=vfs.MissingSourceError
+    )
     same(group["image_2/data"][...], twins[2])
     assert group["image_1/data"].attrs["files_missing"] == ["pos1.ome.tif"]
     same(group["image_1/data"][...], np.zeros_like(twins[1]))
@@ -245,7 +287,13 @@ def test_a_missing_file(tmp_path: Path, how: dict[str, Any], backend: str) -> No
     twin = frames_of((4, 1, 2, 9, 7), "u2")
     path = write_ome_tiff(tmp_path, twin, files=4, **how)
     (tmp_path / "set_2.ome.tif").unlink()
-    words, counts = "names set_2.ome.tif: missing, 1 of 4 files with 2 planes", {"files_missing": 1, "frames_missing": 2}
+    words, counts = (
+        "names set_2.ome.tif: missing, 1 of 4 files with 2 planes",
+        {
+            "files_missing": 1,
+            "frames_missing": 2,
+        },
+    )
     group = opens_incomplete(path, words, counts=counts, kind=vfs.MissingSourceError, backend=backend)
     assert group.main.attrs["files_missing"] == ["set_2.ome.tif"]
     assert as_json(group)["missing"] == [str(tmp_path / "set_2.ome.tif")]
@@ -263,7 +311,9 @@ def test_all_pixels_missing(tmp_path: Path) -> None:
     path = write_ome_tiff(tmp_path, frames_of((2, 3, 1, 9, 7, 3), "f4"), files=2, describe="companion")
     for file in tmp_path.glob("*.tif"):
         file.unlink()
-    array = opens_incomplete(path, "2 of 2 files", counts={"files_missing": 2, "frames_missing": 6}, kind=vfs.MissingSourceError).main
+    array = opens_incomplete(
+        path, "2 of 2 files", counts={"files_missing": 2, "frames_missing": 6}, kind=vfs.MissingSourceError
+    ).main
     assert (array.shape, array.dtype, array.dims) == ((2, 3, 1, 9, 7, 3), np.float32, ("t", "c", "z", "y", "x", "s"))
     assert not array[...].any()
     assert not array.valid.any()
@@ -272,10 +322,16 @@ def test_all_pixels_missing(tmp_path: Path) -> None:
 def test_pages_that_a_file_does_not_have(tmp_path: Path) -> None:
     pages = frames_of((2, 9, 7), "u2")
     path = _single(tmp_path, pages, '<TiffData IFD="0" PlaneCount="4"/>')
-    stopped = opens_incomplete(path, "the last 22 are blank, 2 of a page that its file does not have", counts={"frames_missing": 22}).main
+    stopped = opens_incomplete(
+        path, "the last 22 are blank, 2 of a page that its file does not have", counts={"frames_missing": 22}
+    ).main
     assert stopped.attrs["pages_missing"] == 2
     same(stopped[0, 0, :2], pages)
-    path = _single(tmp_path, pages, '<TiffData IFD="0" PlaneCount="1"/><TiffData IFD="7" FirstZ="1"/><TiffData IFD="1" FirstZ="2"/>')
+    path = _single(
+        tmp_path,
+        pages,
+        '<TiffData IFD="0" PlaneCount="1"/><TiffData IFD="7" FirstZ="1"/><TiffData IFD="1" FirstZ="2"/>',
+    )
     array = opens_incomplete(path, "1 of a page", counts={"frames_missing": 22}, kind=vfs.TruncatedSourceError).main
     same(array[0, 0, :3], np.stack([pages[0], np.zeros_like(pages[0]), pages[1]]))
 
@@ -322,7 +378,10 @@ def test_the_describing_file_is_missing(tmp_path: Path) -> None:
 
 def test_describing_files_that_point_to_each_other(tmp_path: Path) -> None:
     for name, other in (("a", "b"), ("b", "a")):
-        xml = f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><BinaryOnly MetadataFile="{other}.ome.tif" UUID="x"/></OME>'
+        xml = (
+            f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><BinaryOnly MetadataFile="{other}.ome.tif"'
+            ' UUID="x"/></OME>'
+        )
         write_tiff(tmp_path / f"{name}.ome.tif", [frames_of((4, 4), "u1")], description=xml)
     refuses(tmp_path / "a.ome.tif", "b.ome.tif", kind=vfs.FormatError)
 
@@ -338,7 +397,10 @@ def test_names_that_lead_out_of_the_folder(tmp_path: Path, name: str) -> None:
     _single(tmp_path, pages, "<TiffData/>", name="secret.ome.tif")
     run = f'<TiffData IFD="0"><UUID FileName="{name}">urn:uuid:7</UUID></TiffData>'
     refuses(_single(folder, pages, run), "outside", kind=vfs.OutsideError)
-    xml = f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><BinaryOnly MetadataFile="{name}" UUID="x"/></OME>'
+    xml = (
+        f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><BinaryOnly MetadataFile="{name}"'
+        ' UUID="x"/></OME>'
+    )
     refuses(write_tiff(folder / "b.ome.tif", pages, description=xml), "outside", kind=vfs.OutsideError)
 
 
@@ -352,7 +414,11 @@ def test_names_that_stay_in_the_folder(tmp_path: Path) -> None:
         same(vfs.open(tmp_path / "a.companion.ome")[...].reshape(24, 9, 7), pages)
 
 
-BOMB = '<!DOCTYPE OME [<!ENTITY a "aaaaaaaaaa">' + "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in itertools.pairwise("abcdefghij")) + "]>"
+BOMB = (
+    '<!DOCTYPE OME [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in itertools.pairwise("abcdefghij"))
+    + "]>"
+)
 
 
 @pytest.mark.parametrize(
@@ -378,7 +444,15 @@ BOMB = '<!DOCTYPE OME [<!ENTITY a "aaaaaaaaaa">' + "".join(f'<!ENTITY {b} "{f"&{
         (ome_xml(SIZES, "uint16", "<TiffData/>", order="XYZ"), "DimensionOrder"),
         (ome_xml(SIZES | {"X": 6}, "uint16", "<TiffData/>"), "(9, 6)"),
         (ome_xml(SIZES, "uint16", "<TiffData><UUID>urn:uuid:none</UUID></TiffData>", uuid="urn:uuid:x"), ""),
-        (ome_xml(SIZES, "rainbow", "<TiffData><UUID FileName='x.tif'>u</UUID></TiffData><TiffData><UUID FileName='y.tif'>v</UUID></TiffData>"), "rainbow"),
+        (
+            ome_xml(
+                SIZES,
+                "rainbow",
+                "<TiffData><UUID FileName='x.tif'>u</UUID></TiffData><TiffData><UUID"
+                " FileName='y.tif'>v</UUID></TiffData>",
+            ),
+            "rainbow",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*the last 21 are blank:vfs.IncompleteWarning")
@@ -410,7 +484,12 @@ def test_companion_without_names(tmp_path: Path) -> None:
 def test_companions_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     twin = frames_of((2, 1, 2, 9, 7), "u2")
     path = write_ome_tiff(tmp_path, twin, files=2, describe="companion")
-    text = path.read_text().replace("<OME ", "<OME\n  ").replace("cells", "Zellen in µm").replace("UTF-8", encoding.removesuffix("-sig").upper())
+    text = (
+        path.read_text()
+        .replace("<OME ", "<OME\n  ")
+        .replace("cells", "Zellen in µm")
+        .replace("UTF-8", encoding.removesuffix("-sig").upper())
+    )
     path.write_bytes(text.encode(encoding))
     assert detect(str(path)).name == "ome_tiff"
     array = vfs.open(path)
@@ -449,7 +528,12 @@ def test_a_tiff_without_a_document(tmp_path: Path) -> None:
     path = write_tiff(tmp_path / "a.ome.tif", [frames_of((4, 4), "u1")])
     assert detect(str(path)).name == "tiff"
     refuses(path, "format='tiff'", format="ome_tiff", kind=vfs.FormatError)
-    write_tiff(path, [frames_of((4, 4), "u1")], tags={259: (SHORT, [55555], 0)}, description=ome_xml(SIZES, "uint8", "<TiffData/>"))
+    write_tiff(
+        path,
+        [frames_of((4, 4), "u1")],
+        tags={259: (SHORT, [55555], 0)},
+        description=ome_xml(SIZES, "uint8", "<TiffData/>"),
+    )
     refuses(path, "55555", kind=vfs.FormatError)
 
 

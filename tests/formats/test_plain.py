@@ -41,7 +41,9 @@ def test_real_files(oracle: dict[str, Any], backend: str) -> None:
 def test_npy_of_every_order_and_byte_order(tmp_path: Path, order: str, dtype: str) -> None:
     twin = np.asarray(frames_of((3, 4, 5, 6), "u1").astype(dtype), order=order)  # type: ignore[call-overload]
     check_boxes(write_npy(tmp_path, twin), twin, count=15)
-    stack = [write_npy(tmp_path, np.asarray(twin[::-1] if k else twin, order=order), name=f"s{k}.npy") for k in range(2)]  # type: ignore[call-overload]
+    stack = [
+        write_npy(tmp_path, np.asarray(twin[::-1] if k else twin, order=order), name=f"s{k}.npy") for k in range(2)
+    ]  # type: ignore[call-overload]
     check_boxes(stack, np.stack([twin, twin[::-1]]), count=15)
 
 
@@ -54,12 +56,17 @@ def test_npy_of_every_version(tmp_path: Path, version: tuple[int, int]) -> None:
 def test_npy_refuses_what_is_no_array_of_numbers(tmp_path: Path) -> None:
     refuses(write_npy(tmp_path, np.zeros(3, [("a", "i4"), ("b", "f8")])), "expected numbers")
     refuses(write_npy(tmp_path, np.array(["a", "b"])), "expected numbers")
-    first, second = write_npy(tmp_path, np.zeros((2, 3)), name="a.npy"), write_npy(tmp_path, np.zeros((2, 4)), name="b.npy")
+    first, second = (
+        write_npy(tmp_path, np.zeros((2, 3)), name="a.npy"),
+        write_npy(tmp_path, np.zeros((2, 4)), name="b.npy"),
+    )
     refuses([first, second], "b.npy", "must be alike")
     huge = bytearray(write_npy(tmp_path, np.zeros((2, 3)), name="h.npy").read_bytes())
     (tmp_path / "h.npy").write_bytes(huge.replace(b"(2, 3)", b"(1<<60,)"[:6]))
     refuses(tmp_path / "h.npy", "h.npy")
-    (tmp_path / "h.npy").write_bytes(huge.replace(b"'shape': (2, 3), }" + b" " * 20, b"'shape': (1152921504606846976, 3), }  "))
+    (tmp_path / "h.npy").write_bytes(
+        huge.replace(b"'shape': (2, 3), }" + b" " * 20, b"'shape': (1152921504606846976, 3), }  ")
+    )
     refuses(tmp_path / "h.npy", "truncated")
 
 
@@ -77,7 +84,12 @@ def test_npy_files_that_are_missing_or_cut(tmp_path: Path, order: Any) -> None:
     cut[1].write_bytes(cut[1].read_bytes()[:-50])  # a frame has 40 bytes
     blank = twin.copy()
     blank[1, 1 if order == "C" else 0 :] = 0
-    group = opens_incomplete(cut, "a1.npy: the header says", counts={"frames_missing": 2 if order == "C" else 1}, kind=vfs.TruncatedSourceError)
+    group = opens_incomplete(
+        cut,
+        "a1.npy: the header says",
+        counts={"frames_missing": 2 if order == "C" else 1},
+        kind=vfs.TruncatedSourceError,
+    )
     same(group.main[...], blank)
     assert group.main.valid.sum() == (10 if order == "C" else 3)
     cut[1].write_bytes(cut[1].read_bytes()[:130])
@@ -120,17 +132,34 @@ WHOLE = STORED.tobytes()
 @pytest.mark.parametrize(
     ("contents", "options", "words", "left"),
     [
-        ((WHOLE[:5000], WHOLE[5000:11000], WHOLE[11000:]), {}, ("part0.bin", "leaves 392 bytes over, as do 2 other files; running_on=True would fit"), 28),
+        (
+            (WHOLE[:5000], WHOLE[5000:11000], WHOLE[11000:]),
+            {},
+            ("part0.bin", "leaves 392 bytes over, as do 2 other files; running_on=True would fit"),
+            28,
+        ),
         ((b"h" * 100 + WHOLE,), {}, ("part0.bin", "leaves 100 bytes over; file_header=100 or"), 30),
-        ((b"".join(b"head" + frame.tobytes() for frame in STORED),), {"frame_header": 3}, ("leaves 30 bytes over", "frame_header=4 would fit"), 30),
+        (
+            (b"".join(b"head" + frame.tobytes() for frame in STORED),),
+            {"frame_header": 3},
+            ("leaves 30 bytes over", "frame_header=4 would fit"),
+            30,
+        ),
         ((WHOLE[:5120], WHOLE[5120:-100]), {}, ("part1.bin", "leaves 412 bytes over; perhaps it was cut"), 29),
         ((WHOLE[:5119], WHOLE[5120:]), {}, ("part0.bin", "leaves 511 bytes over"), 29),
-        ((WHOLE[:5000], WHOLE[5000:-10]), {"running_on": True}, ("part1.bin", "leaves 502 bytes over; perhaps it was cut"), 29),
+        (
+            (WHOLE[:5000], WHOLE[5000:-10]),
+            {"running_on": True},
+            ("part1.bin", "leaves 502 bytes over; perhaps it was cut"),
+            29,
+        ),
         ((WHOLE[:5120], b"", WHOLE[5120:]), {}, ("part1.bin", "holds 0 bytes, no frame"), 30),
         ((WHOLE,), {"file_header": len(WHOLE) - 1000}, ("part0.bin", "leaves 488 bytes over"), 1),
     ],
 )
-def test_raw_bytes_that_belong_to_no_frame(tmp_path: Path, contents: tuple[bytes, ...], options: dict[str, Any], words: tuple[str, ...], left: int) -> None:
+def test_raw_bytes_that_belong_to_no_frame(
+    tmp_path: Path, contents: tuple[bytes, ...], options: dict[str, Any], words: tuple[str, ...], left: int
+) -> None:
     """Thirty frames over three files showed 29, of which 19 were garbage."""
     paths = [tmp_path / f"part{k}.bin" for k in range(len(contents))]
     for path, content in zip(paths, contents, strict=True):
@@ -145,9 +174,18 @@ def test_raw_bytes_that_belong_to_no_frame(tmp_path: Path, contents: tuple[bytes
 def test_raw_shapes_that_are_not_stored(tmp_path: Path) -> None:
     paths = write_raw(tmp_path, STORED)
     options: dict[str, Any] = {"format": "raw", "dtype": "u2"}
-    array = incomplete(paths, "part0.bin", "shape 5,7,16,16 holds 35 frames, 30 are stored", kind=vfs.OptionError, shape="5,7,16,16", **options)
+    array = incomplete(
+        paths,
+        "part0.bin",
+        "shape 5,7,16,16 holds 35 frames, 30 are stored",
+        kind=vfs.OptionError,
+        shape="5,7,16,16",
+        **options,
+    )
     assert array.valid.sum() == 30
-    incomplete(paths, "shape 5,5,16,16 holds 25 frames, 30 are stored", kind=vfs.OptionError, shape="5,5,16,16", **options)
+    incomplete(
+        paths, "shape 5,5,16,16 holds 25 frames, 30 are stored", kind=vfs.OptionError, shape="5,5,16,16", **options
+    )
     same(vfs.open(paths, shape="5,6,16,16", **options)[...], STORED.reshape(5, 6, 16, 16))
 
 
@@ -162,12 +200,25 @@ def test_raw_needs_no_footer_behind_the_last_frame(tmp_path: Path, cut: int) -> 
 def test_raw_files_that_are_missing_by_their_numbers(tmp_path: Path) -> None:
     paths = write_raw(tmp_path, STORED, files=5)
     paths[3].unlink()
-    array = incomplete(str(tmp_path / "part*.bin"), "part3.bin: missing", kind=vfs.MissingSourceError, format="raw", dtype="u2", sig_shape="16,16")
+    array = incomplete(
+        str(tmp_path / "part*.bin"),
+        "part3.bin: missing",
+        kind=vfs.MissingSourceError,
+        format="raw",
+        dtype="u2",
+        sig_shape="16,16",
+    )
     same(array[...], np.concatenate([STORED[:18], np.zeros_like(STORED[:6]), STORED[24:]]))
     assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 6}
     assert not array.valid[18:24].any()
     joined = incomplete(
-        str(tmp_path / "part*.bin"), "part3.bin: missing", kind=vfs.MissingSourceError, format="raw", dtype="u2", sig_shape="16,16", running_on=True
+        str(tmp_path / "part*.bin"),
+        "part3.bin: missing",
+        kind=vfs.MissingSourceError,
+        format="raw",
+        dtype="u2",
+        sig_shape="16,16",
+        running_on=True,
     )
     same(joined[...], np.concatenate([STORED[:18], STORED[24:]]))
 

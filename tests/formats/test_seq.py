@@ -1,4 +1,6 @@
-"""SEQ: what is peculiar to it. Versions, frame counts by size, time stamps, refusals by name, Direct Electron's files and halves."""
+"""SEQ: what is peculiar to it. Versions, frame counts by size, time stamps, refusals by name,
+Direct Electron's files and halves.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ import zarr
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, opens_incomplete, refuses, same
+from tests.formats.frame_checks import (
+    check_arranged,
+    check_boxes,
+    check_truncated,
+    frames_of,
+    opens_incomplete,
+    refuses,
+    same,
+)
 from vfs.cli import app
 from vfs.engine.array import ArrayReader
 from vfs.testing.backends import CountingBackend
@@ -32,24 +42,39 @@ def _reference(path: Path, image: np.ndarray) -> None:
     path.write_bytes(struct.pack("<4i", width, height, 32766, 2).ljust(1024, b"\0") + image.astype("<f4").tobytes())
 
 
-def _camera(path: Path, offset: tuple[int, int] = (0, 0), size: tuple[int, int] = (8, 8), binning: int = 1, kind: int = 8, rate: float = 800.0) -> None:
+def _camera(
+    path: Path,
+    offset: tuple[int, int] = (0, 0),
+    size: tuple[int, int] = (8, 8),
+    binning: int = 1,
+    kind: int = 8,
+    rate: float = 800.0,
+) -> None:
     """The .metadata file: offset and size (y, x) in sensor pixels."""
-    record = struct.pack("<12id2i", 224, 1, kind, 208, 208, 16, size[1], size[0], offset[1], offset[0], binning, 12, rate, 0, 0)
+    record = struct.pack(
+        "<12id2i", 224, 1, kind, 208, 208, 16, size[1], size[0], offset[1], offset[0], binning, 12, rate, 0, 0
+    )
     path.write_bytes(struct.pack("<4i", 1, 256, 1, 224).ljust(256, b"\0") + record.ljust(224, b"\0"))
 
 
 def _config(path: Path, maps: str = "", info: str = "") -> None:
-    path.write_text(f'<?xml version="1.0"?><Configuration><BadPixels>{maps}</BadPixels><FileInfo>{info}</FileInfo></Configuration>')
+    path.write_text(
+        f'<?xml version="1.0"?><Configuration><BadPixels>{maps}</BadPixels><FileInfo>{info}</FileInfo></Configuration>'
+    )
 
 
 def _halves(folder: Path, frames: np.ndarray, segment: int) -> list[Path]:
-    """Frames [n, y, x] as a Celeritas camera writes them; n a multiple of `segment`. The lower halves have a record more."""
+    """Frames [n, y, x] as a Celeritas camera writes them; n a multiple of `segment`. The lower
+    halves have a record more.
+    """
     rows = frames.shape[1] // 2
     top, bottom = frames[:, :rows][:, ::-1], frames[:, rows:]
     bottom = np.concatenate([bottom, np.full_like(bottom[:segment], 9)])
     paths = []
     for name, part in (("test_Top_14-13-42.780.seq", top), ("test_Bottom_14-13-42.822.seq", bottom)):
-        paths.append(write_seq(folder, np.ascontiguousarray(part).reshape(-1, segment * rows, frames.shape[2]), name=name))
+        paths.append(
+            write_seq(folder, np.ascontiguousarray(part).reshape(-1, segment * rows, frames.shape[2]), name=name)
+        )
     return paths
 
 
@@ -57,7 +82,10 @@ def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     path = row(folder)[0]
     _reference(folder / "scan.seq.dark.mrc", np.ones((5, 6), "f4"))
     _camera(folder / "scan.seq.metadata")
-    _config(folder / "scan.seq.Config.Metadata.xml", '<BadPixelMap Rows="10" Columns="12"><Defect Row="3"/><Defect Columns="2-4" Row="1"/></BadPixelMap>')
+    _config(
+        folder / "scan.seq.Config.Metadata.xml",
+        '<BadPixelMap Rows="10" Columns="12"><Defect Row="3"/><Defect Columns="2-4" Row="1"/></BadPixelMap>',
+    )
     return path, {"format": "seq"}
 
 
@@ -122,12 +150,22 @@ def test_files_of_which_one_is_cut_or_missing(tmp_path: Path) -> None:
     paths[3].write_bytes(whole[:-3])
     lost = {"frames_missing": 1, "bytes_left_over": (len(whole) - 8192) // 2 - 3}
     same(opens_incomplete(paths, "part3.seq: expected records of", counts=lost).main[...], twin[:7])
-    same(opens_incomplete(paths[::-1], "part3.seq: expected records of", counts=lost, kind=vfs.TruncatedSourceError).main[:1], twin[6:7])
+    same(
+        opens_incomplete(
+            paths[::-1], "part3.seq: expected records of", counts=lost, kind=vfs.TruncatedSourceError
+        ).main[:1],
+        twin[6:7],
+    )
     paths[3].write_bytes(whole)
     paths[2].unlink()
     blank = twin.copy()
     blank[4:6] = 0
-    group = opens_incomplete([*paths[:2], paths[3]], "part2.seq: missing", counts={"files_missing": 1, "frames_missing": 2}, kind=vfs.MissingSourceError)
+    group = opens_incomplete(
+        [*paths[:2], paths[3]],
+        "part2.seq: missing",
+        counts={"files_missing": 1, "frames_missing": 2},
+        kind=vfs.MissingSourceError,
+    )
     same(group.main[...], blank)
     assert group.main.valid.tolist() == [True] * 4 + [False] * 2 + [True] * 2
     same(group["timestamp_milliseconds"][...], np.array([0, 1, 0, 1, 0, 0, 0, 1], "u2"))
@@ -149,7 +187,10 @@ def test_side_files(tmp_path: Path) -> None:
     _reference(tmp_path / "scan.seq.dark.mrc", dark)
     _reference(tmp_path / "scan.seq.gain.mrc", gain)
     _camera(tmp_path / "scan.seq.metadata", offset=(2, 3))
-    maps = '<BadPixelMap Rows="10" Columns="12"><Defect Row="4"/><Defect Columns="3-4"/><Defect Column="8" Row="6"/><Defect Row="0"/></BadPixelMap>'
+    maps = (
+        '<BadPixelMap Rows="10" Columns="12"><Defect Row="4"/><Defect Columns="3-4"/><Defect Column="8"'
+        ' Row="6"/><Defect Row="0"/></BadPixelMap>'
+    )
     small = '<BadPixelMap Rows="9" Columns="11"><Defect Row="5"/></BadPixelMap>'
     binned = '<BadPixelMap Rows="50" Columns="50" Binning="2"><Defect Row="5"/></BadPixelMap>'
     _config(tmp_path / "scan.seq.Config.Metadata.xml", small + maps + binned)
@@ -165,14 +206,32 @@ def test_side_files(tmp_path: Path) -> None:
     assert "frame" not in group.main.calibration  # a scan of other lines has no steps that anybody measured
     corrected = vfs.open(path, dark="dark", gain="gain", dead="bad_pixels")[1]
     np.testing.assert_allclose(corrected[~mask], ((twin[1] - dark) * gain)[~mask], rtol=1e-5)
-    assert app.main(["export", str(path), str(tmp_path / "out.zarr"), "--dark", "dark", "--gain", "gain", "--dead", "bad_pixels"]) == 0
+    assert (
+        app.main(
+            [
+                "export",
+                str(path),
+                str(tmp_path / "out.zarr"),
+                "--dark",
+                "dark",
+                "--gain",
+                "gain",
+                "--dead",
+                "bad_pixels",
+            ]
+        )
+        == 0
+    )
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[1], corrected)
 
 
 def test_binned_map_of_bad_pixels(tmp_path: Path) -> None:
     path = write_seq(tmp_path, frames_of((2, 5, 6), "u2"))
     _camera(tmp_path / "scan.seq.metadata", offset=(4, 6), binning=2)
-    both = '<BadPixelMap Rows="20" Columns="24"/><BadPixelMap Rows="10" Columns="12" Binning="2"><Defect Row="3" Column="4"/></BadPixelMap>'
+    both = (
+        '<BadPixelMap Rows="20" Columns="24"/><BadPixelMap Rows="10" Columns="12" Binning="2"><Defect Row="3"'
+        ' Column="4"/></BadPixelMap>'
+    )
     _config(tmp_path / "scan.seq.Config.Metadata.xml", both)
     mask = np.zeros((5, 6), bool)
     mask[1, 1] = True
@@ -192,7 +251,10 @@ def test_side_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert set(left_out) == {f"scan.seq.{name}" for name in ("dark.mrc", "gain.mrc", "metadata", "Config.Metadata.xml")}
     assert "6 × 5" in left_out["scan.seq.dark.mrc"]
     assert "truncated" in left_out["scan.seq.gain.mrc"]
-    _config(tmp_path / "scan.seq.Config.Metadata.xml", '<BadPixelMap Rows="10" Columns="10"><Defect Rows="7-x"/></BadPixelMap>')
+    _config(
+        tmp_path / "scan.seq.Config.Metadata.xml",
+        '<BadPixelMap Rows="10" Columns="10"><Defect Rows="7-x"/></BadPixelMap>',
+    )
     assert "where in the sensor" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
     _camera(tmp_path / "scan.seq.metadata")
     assert "7-x" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
@@ -206,7 +268,13 @@ def test_half_images_without_the_other_half(tmp_path: Path) -> None:
     twin = frames_of((6, 4, 5), "u2")
     paths = _halves(tmp_path, twin, 3)
     record = paths[1].stat().st_size - paths[0].stat().st_size
-    group = opens_incomplete(paths, "has 2 records of half images", "_Bottom_14-13-42.822.seq 3", counts={"bytes_left_over": record}, segment=3)
+    group = opens_incomplete(
+        paths,
+        "has 2 records of half images",
+        "_Bottom_14-13-42.822.seq 3",
+        counts={"bytes_left_over": record},
+        segment=3,
+    )
     same(group.main[...], twin)
 
 

@@ -1,4 +1,6 @@
-"""SER and EMI: what is peculiar to them. Offsets of both widths, spectra, stopped scans, rows that are turned over, several signals."""
+"""SER and EMI: what is peculiar to them. Offsets of both widths, spectra, stopped scans, rows that
+are turned over, several signals.
+"""
 
 from __future__ import annotations
 
@@ -69,13 +71,21 @@ def test_one_image_has_no_scan(tmp_path: Path) -> None:
 @pytest.mark.parametrize("short", [False, True])
 def test_stopped_scans_keep_their_shape_and_stopped_series_do_not(tmp_path: Path, short: bool) -> None:
     twin = frames_of((3, 4, 5, 6), "u2")
-    group = opens_incomplete(write_ser(tmp_path, twin, valid=7, short_tables=short), "12 elements were allocated, 7 are stored", counts={"frames_missing": 5})
+    group = opens_incomplete(
+        write_ser(tmp_path, twin, valid=7, short_tables=short),
+        "12 elements were allocated, 7 are stored",
+        counts={"frames_missing": 5},
+    )
     want = twin.copy().reshape(12, 5, 6)
     want[7:] = 0
     same(group.main[...], want.reshape(twin.shape))
     assert group.main.valid.sum() == 7
     assert group["timestamp"][...].reshape(-1).tolist() == [1_600_000_000 + k for k in range(7)] + [0] * 5
-    series = opens_incomplete(write_ser(tmp_path, twin[0], valid=3, short_tables=short, name="series"), "stopped", counts={"frames_missing": 1})
+    series = opens_incomplete(
+        write_ser(tmp_path, twin[0], valid=3, short_tables=short, name="series"),
+        "stopped",
+        counts={"frames_missing": 1},
+    )
     same(series.main[...], twin[0, :3])
 
 
@@ -137,7 +147,9 @@ def test_elements_of_several_kinds_are_no_array(tmp_path: Path) -> None:
     refuses(path, "element 1", "another dtype or shape")
 
 
-@pytest.mark.filterwarnings("ignore:.*(200 elements were allocated, 5|10 elements were allocated, 1) are stored:vfs.IncompleteWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*(200 elements were allocated, 5|10 elements were allocated, 1) are stored:vfs.IncompleteWarning"
+)
 def test_real_files(oracle: dict[str, Any]) -> None:
     seen = 0
     for name, entry in oracle.items():

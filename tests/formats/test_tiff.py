@@ -1,4 +1,6 @@
-"""TIFF: the oracle, every way of storing pixels against numpy, series, sequences, and files that are not what they say."""
+"""TIFF: the oracle, every way of storing pixels against numpy, series, sequences, and files that
+are not what they say.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,18 @@ def _real() -> list[tuple[str, str]]:
 
     sets = json.loads(oracle.read_text())["datasets"]
     return [
-        (name, array) for name, e in sets.items() if e["format"] in ("tiff", "tiff_sequence") for array in e["arrays"] if array.startswith(("series", "stack"))
+        (name, array)
+        for name, e in sets.items()
+        if e["format"] in ("tiff", "tiff_sequence")
+        for array in e["arrays"]
+        if array.startswith(("series", "stack"))
     ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("name", "array"), _real() or [pytest.param("", "", marks=pytest.mark.skip("no real files here"))])
+@pytest.mark.parametrize(
+    ("name", "array"), _real() or [pytest.param("", "", marks=pytest.mark.skip("no real files here"))]
+)
 def test_real_files(oracle: dict[str, Any], name: str, array: str, backend: str) -> None:
     entry = oracle[name]
     group = vfs.open_group([str(SHARED / file) for file in entry["files"]], backend=backend)
@@ -64,7 +72,14 @@ def test_real_files(oracle: dict[str, Any], name: str, array: str, backend: str)
     assert [list(group[f"level_{k}/data"].shape) for k in range(1, len(levels))] == levels[1:]
 
 
-STORED: list[dict[str, Any]] = [{}, {"strip": 4}, {"strip": 4, "gap": 5}, {"strip": 4, "shuffled": True}, {"tile": (16, 16)}, {"tile": (32, 16), "gap": 1}]
+STORED: list[dict[str, Any]] = [
+    {},
+    {"strip": 4},
+    {"strip": 4, "gap": 5},
+    {"strip": 4, "shuffled": True},
+    {"tile": (16, 16)},
+    {"tile": (32, 16), "gap": 1},
+]
 
 
 @pytest.mark.parametrize("how", STORED, ids=lambda how: "-".join(map(str, how)) or "whole")
@@ -79,7 +94,10 @@ def test_uncompressed(tmp_path: Path, samples: str, order: Any, big: bool, how: 
         assert np.array_equal(tifffile.imread(path), twin)  # the writer is right
         check_boxes(path, twin, count=10)
     array = vfs.open(path)
-    assert array.dims == {"": ("frame", "y", "x"), "chunky": ("frame", "y", "x", "s"), "planar": ("frame", "s", "y", "x")}[samples]
+    assert (
+        array.dims
+        == {"": ("frame", "y", "x"), "chunky": ("frame", "y", "x", "s"), "planar": ("frame", "s", "y", "x")}[samples]
+    )
     assert array.decodes_whole is False
     check_arranged(path, twin)
 
@@ -132,7 +150,15 @@ COMPRESSED: list[dict[str, Any]] = [
 def test_compressed(tmp_path: Path, how: dict[str, Any], tile: tuple[int, int] | None) -> None:
     options = dict(how)
     stack = (frames_of((3, 20, 37), "u1") // 8).astype(options.pop("dtype", "u2"))
-    tifffile.imwrite(tmp_path / "a.tif", stack, photometric="minisblack", metadata=None, tile=tile, rowsperstrip=None if tile else 8, **options)
+    tifffile.imwrite(
+        tmp_path / "a.tif",
+        stack,
+        photometric="minisblack",
+        metadata=None,
+        tile=tile,
+        rowsperstrip=None if tile else 8,
+        **options,
+    )
     twin = tifffile.imread(tmp_path / "a.tif")
     assert np.array_equal(twin, stack) is (how["compression"] != "jpeg")
     check_boxes(tmp_path / "a.tif", twin, count=15)
@@ -149,14 +175,18 @@ def test_compressed_colours(tmp_path: Path, planar: str) -> None:
     twin = frames_of(shape, "u2")
     for how in ({"compression": "lzw", "predictor": 2}, {"compression": "zlib"}):
         for tile in (None, (16, 16)):
-            tifffile.imwrite(tmp_path / "a.tif", twin, photometric="rgb", planarconfig=planar, metadata=None, tile=tile, **how)
+            tifffile.imwrite(
+                tmp_path / "a.tif", twin, photometric="rgb", planarconfig=planar, metadata=None, tile=tile, **how
+            )
             check_boxes(tmp_path / "a.tif", twin, count=10)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f4", "f8"])
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("how", [{}, {"strip": 5}, {"tile": (16, 16)}, {"planar": True}], ids=str)
-def test_deflate_is_inflated_to_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, order: Any, how: dict[str, Any]) -> None:
+def test_deflate_is_inflated_to_where_it_belongs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, order: Any, how: dict[str, Any]
+) -> None:
     """Without a copy; the same as what tifffile makes of the segments, which is not asked."""
     shape = (3, 3, 12, 21) if "planar" in how else (3, 12, 21)
     twin = frames_of(shape, dtype)
@@ -180,7 +210,9 @@ def test_deflate_is_inflated_to_where_it_belongs(tmp_path: Path, monkeypatch: py
         lambda data: b"nothing" + data[:20],
     ],
 )
-def test_deflate_that_does_not_inflate_to_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
+def test_deflate_that_does_not_inflate_to_a_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Any
+) -> None:
     """What tifffile says of it, and nothing else."""
     path = write_tiff(tmp_path / "a.tif", [frames_of((12, 21), "u2")], compression=8, encode=broken)
 
@@ -282,7 +314,9 @@ def test_a_large_stack_opens_without_a_page_object_each(tmp_path: Path, monkeypa
 
 
 def test_directories_in_any_form(tmp_path: Path) -> None:
-    """Pages whose directories differ in length or order of bytes are told apart from those that differ only in places."""
+    """Pages whose directories differ in length or order of bytes are told apart from those that
+    differ only in places.
+    """
     twin = frames_of((4, 6, 5), "u2")
     first = write_tiff(tmp_path / "a.tif", list(twin[:2]), description="only the first page has one")
     second = write_tiff(tmp_path / "b.tif", list(twin[2:]), tags={305: (2, b"vfs\0", 0)})
@@ -316,7 +350,12 @@ def test_smaller_versions(tmp_path: Path) -> None:
     check_boxes(path, twin[:, ::2, ::2], "level_1/data", count=5)
     check_boxes(path, twin[:, ::4, ::4], "level_2/data", count=5)
     flat = write_tiff(tmp_path / "b.tif", [twin[0], twin[0, ::2, ::2], twin[0, ::4, ::4], twin[0, 1:9, 3:9]])
-    assert set(vfs.open_group(flat)) == {"series_0/data", "series_0/level_1/data", "series_0/level_2/data", "series_1/data"}
+    assert set(vfs.open_group(flat)) == {
+        "series_0/data",
+        "series_0/level_1/data",
+        "series_0/level_2/data",
+        "series_1/data",
+    }
 
 
 def test_a_page_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
@@ -335,11 +374,16 @@ def test_a_page_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
 def test_imagej(tmp_path: Path, order: str) -> None:
     twin = frames_of((2, 3, 4, 9, 8), "u2")
     path = tmp_path / "a.tif"
-    tifffile.imwrite(path, twin, imagej=True, metadata={"axes": "TZCYX", "unit": "um"}, resolution=(4, 2), byteorder=order)
+    tifffile.imwrite(
+        path, twin, imagej=True, metadata={"axes": "TZCYX", "unit": "um"}, resolution=(4, 2), byteorder=order
+    )
     array = vfs.open(path)
     assert (array.dims, array.dataset.nav_ndim) == (("t", "z", "c", "y", "x"), 3)
     assert array.attrs["metadata_of"] == "imagej"
-    assert array.attrs["calibration"] == {"x": {"scale": 0.25, "offset": 0.0, "unit": "µm"}, "y": {"scale": 0.5, "offset": 0.0, "unit": "µm"}}
+    assert array.attrs["calibration"] == {
+        "x": {"scale": 0.25, "offset": 0.0, "unit": "µm"},
+        "y": {"scale": 0.5, "offset": 0.0, "unit": "µm"},
+    }
     assert "unit=um" in array.attrs["description"]
     check_boxes(path, twin, count=10)
     assert vfs.open(path, plain=True).shape == (24, 9, 8)
@@ -349,7 +393,10 @@ def test_imagej_without_directories(tmp_path: Path) -> None:
     """ImageJ writes stacks beyond 4 GiB with one directory: the planes follow on each other."""
     twin = frames_of((6, 9, 8), "u2")
     one = write_tiff(
-        tmp_path / "a.tif", [twin.reshape(54, 8)], description="ImageJ=1.53\nimages=6\nslices=6\n", tags={257: (LONG, [9], 0), 278: (LONG, [9], 0)}
+        tmp_path / "a.tif",
+        [twin.reshape(54, 8)],
+        description="ImageJ=1.53\nimages=6\nslices=6\n",
+        tags={257: (LONG, [9], 0), 278: (LONG, [9], 0)},
     )
     check_boxes(one, twin, count=10)
     assert vfs.open(one).dims == ("z", "y", "x")
@@ -360,7 +407,12 @@ def test_imagej_without_directories(tmp_path: Path) -> None:
 
 def test_written_by_tifffile(tmp_path: Path) -> None:
     twin = frames_of((2, 3, 9, 8), "f4")
-    for name, options in (("a", {"metadata": {"axes": "QTYX"}}), ("b", {"contiguous": True}), ("c", {"compression": "zlib"}), ("d", {"truncate": True})):
+    for name, options in (
+        ("a", {"metadata": {"axes": "QTYX"}}),
+        ("b", {"contiguous": True}),
+        ("c", {"compression": "zlib"}),
+        ("d", {"truncate": True}),
+    ):
         tifffile.imwrite(tmp_path / f"{name}.tif", twin, photometric="minisblack", **options)
         check_boxes(tmp_path / f"{name}.tif", twin, count=5)
     assert vfs.open(tmp_path / "a.tif").dims == ("frame", "t", "y", "x")
@@ -385,7 +437,9 @@ _FLAT, _THICK = (16, 16), (16, 16, 16)
         ((3, 1, 1, 9, 1), _THICK),
     ],
 )
-def test_tiles_longer_than_an_axis_of_one_pixel(tmp_path: Path, shape: tuple[int, ...], more: dict[str, Any], tile: tuple[int, ...]) -> None:
+def test_tiles_longer_than_an_axis_of_one_pixel(
+    tmp_path: Path, shape: tuple[int, ...], more: dict[str, Any], tile: tuple[int, ...]
+) -> None:
     twin = frames_of(shape, "u2")
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, twin, tile=tile, photometric="minisblack", **more)
@@ -398,8 +452,12 @@ def test_tiles_longer_than_an_axis_of_one_pixel(tmp_path: Path, shape: tuple[int
 @pytest.mark.parametrize("behind", [{"imagej": True}, {"metadata": None}, {"metadata": None, "compression": "zlib"}])
 @pytest.mark.parametrize("before", [{}, {"tile": (16, 16)}, {"compression": "zlib"}, {"contiguous": False}])
 @pytest.mark.parametrize("shape", [(7, 9), (4, 7, 9)])
-def test_pages_appended_by_others_than_tifffile(tmp_path: Path, shape: tuple[int, ...], before: dict[str, Any], behind: dict[str, Any]) -> None:
-    """tifffile gives up on its own description then: it says nothing of the pages behind, and is no sign of a truncated file."""
+def test_pages_appended_by_others_than_tifffile(
+    tmp_path: Path, shape: tuple[int, ...], before: dict[str, Any], behind: dict[str, Any]
+) -> None:
+    """tifffile gives up on its own description then: it says nothing of the pages behind, and is no
+    sign of a truncated file.
+    """
     twin, other = frames_of(shape, "u2"), frames_of((2, 5, 6), "u1")
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, twin, photometric="minisblack", **before)
@@ -488,17 +546,36 @@ def test_sequences_of_unlike_files(tmp_path: Path) -> None:
     array = vfs.open(parts, concatenate=True)
     assert array.dims == ("frame", "y", "x")
     same(array[...], twin)
-    refuses([parts[0], write_tiff(tmp_path / "c.tif", [frames_of((6, 6), "u2")] * 3)], "c.tif", "alike", kind=vfs.FormatError)
-    refuses([parts[0], write_tiff(tmp_path / "d.tif", [frames_of((6, 5), "i2")] * 3)], "d.tif", "alike", kind=vfs.FormatError)
+    refuses(
+        [parts[0], write_tiff(tmp_path / "c.tif", [frames_of((6, 6), "u2")] * 3)],
+        "c.tif",
+        "alike",
+        kind=vfs.FormatError,
+    )
+    refuses(
+        [parts[0], write_tiff(tmp_path / "d.tif", [frames_of((6, 5), "i2")] * 3)],
+        "d.tif",
+        "alike",
+        kind=vfs.FormatError,
+    )
     two = [write_tiff(tmp_path / f"{k}.tif", [twin[0], frames_of((3, 3), "u1")]) for k in "ef"]
-    assert {name: array.shape for name, array in vfs.open_group(two).items()} == {"series_0/data": (2, 6, 5), "series_1/data": (2, 3, 3)}
+    assert {name: array.shape for name, array in vfs.open_group(two).items()} == {
+        "series_0/data": (2, 6, 5),
+        "series_1/data": (2, 3, 3),
+    }
 
 
 def test_compressed_sequences(tmp_path: Path) -> None:
     twin = frames_of((4, 20, 18), "u2")
-    paths = [write_tiff(tmp_path / f"{k}.tif", [page], compression=8, encode=zlib.compress, tile=(16, 16), order="<>"[k % 2]) for k, page in enumerate(twin)]
+    paths = [
+        write_tiff(tmp_path / f"{k}.tif", [page], compression=8, encode=zlib.compress, tile=(16, 16), order="<>"[k % 2])
+        for k, page in enumerate(twin)
+    ]
     refuses(paths, "alike", kind=vfs.FormatError)
-    paths = [write_tiff(tmp_path / f"{k}.tif", [page], compression=8, encode=zlib.compress, tile=(16, 16)) for k, page in enumerate(twin)]
+    paths = [
+        write_tiff(tmp_path / f"{k}.tif", [page], compression=8, encode=zlib.compress, tile=(16, 16))
+        for k, page in enumerate(twin)
+    ]
     check_boxes(paths, twin)
 
 
@@ -582,7 +659,9 @@ def test_directories_in_a_circle(tmp_path: Path) -> None:
 
 
 def test_directories_that_overlap(tmp_path: Path) -> None:
-    """Directories that share their bytes, each of a thousand entries and 12 bytes further on, are refused as soon as they claim more than the file has."""
+    """Directories that share their bytes, each of a thousand entries and 12 bytes further on, are
+    refused as soon as they claim more than the file has.
+    """
     data = bytearray(b"II*\0" + struct.pack("<I", 8) + bytes(20_000))
     for k in range(500):
         struct.pack_into("<H", data, 8 + 12 * k, 1000)
@@ -649,10 +728,17 @@ def test_detected_by_content(tmp_path: Path) -> None:
     assert detect(str(path)).name == "tiff"  # a truncated one is still a TIFF, and opening says what is wrong
 
 
-def test_nothing_on_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_on_the_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG):
         path = write_tiff(
-            tmp_path / "a.tif", [frames_of((4, 6), "u1")], strip=2, description="ImageJ=1.53\nimages=9\nslices=9\n", compression=8, encode=zlib.compress
+            tmp_path / "a.tif",
+            [frames_of((4, 6), "u1")],
+            strip=2,
+            description="ImageJ=1.53\nimages=9\nslices=9\n",
+            compression=8,
+            encode=zlib.compress,
         )
         refuses(path)
         vfs.open(path, plain=True)[...]

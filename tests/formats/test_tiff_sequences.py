@@ -1,4 +1,6 @@
-"""Files of one page each that say what the first one says: they are compared with it, and open and read as if each was taken apart."""
+"""Files of one page each that say what the first one says: they are compared with it, and open and
+read as if each was taken apart.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,16 @@ def test_alike(tmp_path: Path, added: list[str], how: dict[str, Any]) -> None:
 
 
 def test_others_between_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: list[str]) -> None:
-    how: list[dict[str, Any]] = [{}, {}, {"description": "x"}, {"tags": {305: (2, b"abcde\0", 0)}}, {"gap": 8}, {"big": True}, {}, {"description": "y"}]
+    how: list[dict[str, Any]] = [
+        {},
+        {},
+        {"description": "x"},
+        {"tags": {305: (2, b"abcde\0", 0)}},
+        {"gap": 8},
+        {"big": True},
+        {},
+        {"description": "y"},
+    ]
     paths = [write_tiff(tmp_path / f"{k}.tif", [PAGES[k % 5]], **one) for k, one in enumerate(how)]
     paths.append(write_tiff(tmp_path / "two.tif", list(PAGES[:2])))
     array = vfs.open(paths[:-1], format="tiff")
@@ -80,7 +91,10 @@ def test_others_between_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ad
 
 def test_a_text_that_says_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: list[str]) -> None:
     """The words of a file may say that it has further dimensions: it is compared with the first one in full."""
-    paths = [write_tiff(tmp_path / f"{k}.tif", [page], description='{"shape": [6, 7]}' if k < 2 else '{"shape": [2, 21]}') for k, page in enumerate(PAGES[:3])]
+    paths = [
+        write_tiff(tmp_path / f"{k}.tif", [page], description='{"shape": [6, 7]}' if k < 2 else '{"shape": [2, 21]}')
+        for k, page in enumerate(PAGES[:3])
+    ]
     compared, apart = both(monkeypatch, paths)
     assert added == ["0.tif", "2.tif", "0.tif", "1.tif", "2.tif"]
     assert compared == apart
@@ -97,9 +111,13 @@ def test_a_set_without_two_alike(tmp_path: Path, added: list[str], monkeypatch: 
     assert len(tried) == tiff._TRIES
 
 
-@pytest.mark.parametrize("how", [{"description": "words"}, {"big": True, "strip": 3, "order": ">"}], ids=["classic", "big"])
+@pytest.mark.parametrize(
+    "how", [{"description": "words"}, {"big": True, "strip": 3, "order": ">"}], ids=["classic", "big"]
+)
 def test_any_change_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
-    """Every byte that says something changed, and the file cut at any place: the same error, or the same elements, as without comparing."""
+    """Every byte that says something changed, and the file cut at any place: the same error, or the
+    same elements, as without comparing.
+    """
     paths = [write_tiff(tmp_path / f"{k}.tif", [page], **how) for k, page in enumerate(PAGES[:3])]
     good = paths[1].read_bytes()
     wrong = 0
@@ -121,13 +139,17 @@ def test_any_change_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how
 @pytest.mark.parametrize("how", [{}, {"tile": (16, 16)}, {"compression": 8, "encode": zlib.compress}])
 @pytest.mark.parametrize("pages", [1, 2])
 @pytest.mark.parametrize("concatenate", [False, True])
-def test_a_file_that_is_missing_is_blank_at_its_place(tmp_path: Path, how: dict[str, Any], pages: int, concatenate: bool) -> None:
+def test_a_file_that_is_missing_is_blank_at_its_place(
+    tmp_path: Path, how: dict[str, Any], pages: int, concatenate: bool
+) -> None:
     every = np.concatenate([PAGES, PAGES + 1])[: 5 * pages].reshape(5, pages, 6, 7)
     for k in (0, 1, 3, 4):
         write_tiff(tmp_path / f"img_{k:03}.tif", list(every[k]), **how)
     counts = {"files_missing": 1, "frames_missing": pages}
     options = {"concatenate": concatenate, "format": "tiff"}
-    group = opens_incomplete(str(tmp_path / "img_*.tif"), "img_002.tif: missing", counts=counts, kind=vfs.MissingSourceError, **options)
+    group = opens_incomplete(
+        str(tmp_path / "img_*.tif"), "img_002.tif: missing", counts=counts, kind=vfs.MissingSourceError, **options
+    )
     assert [path for one in group.absent for path in one.files] == [str(tmp_path / "img_002.tif")]
     every[2] = 0
     want = every.reshape(group.main.shape)
@@ -138,7 +160,11 @@ def test_a_file_that_is_missing_is_blank_at_its_place(tmp_path: Path, how: dict[
 
 def test_files_of_several_lengths_of_which_one_is_missing(tmp_path: Path) -> None:
     paths = [write_tiff(tmp_path / f"{k}.tif", list(PAGES[:n])) for k, n in ((1, 2), (2, 3), (4, 2))]
-    with pytest.raises(vfs.MissingSourceError, match=r"3\.tif: missing.*lets the files that are there follow on each other"):
+    with pytest.raises(
+        vfs.MissingSourceError, match=r"3\.tif: missing.*lets the files that are there follow on each other"
+    ):
         vfs.open(paths, concatenate=True)
-    group = opens_incomplete(paths, "3.tif: missing", counts={"files_missing": 1}, concatenate=True, allow_incomplete=True)
+    group = opens_incomplete(
+        paths, "3.tif: missing", counts={"files_missing": 1}, concatenate=True, allow_incomplete=True
+    )
     np.testing.assert_array_equal(group.main[...], PAGES[[0, 1, 0, 1, 2, 0, 1]])

@@ -12,7 +12,16 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, check_truncated, frames_of, incomplete, refuses, same, warned
+from tests.formats.frame_checks import (
+    check_arranged,
+    check_boxes,
+    check_truncated,
+    frames_of,
+    incomplete,
+    refuses,
+    same,
+    warned,
+)
 from vfs.testing.frame_writers import write_tvips
 
 
@@ -54,7 +63,11 @@ def test_arranged(tmp_path: Path) -> None:
     twin = frames_of((10, 3, 4), "u2")
     path = write_tvips(tmp_path, twin, frames_per_file=4)
     check_arranged(path, twin)
-    for paths in (tmp_path / "scan_001.tvips", [tmp_path / f"scan_{k:03}.tvips" for k in (2, 0, 1)], str(tmp_path / "*.tvips")):
+    for paths in (
+        tmp_path / "scan_001.tvips",
+        [tmp_path / f"scan_{k:03}.tvips" for k in (2, 0, 1)],
+        str(tmp_path / "*.tvips"),
+    ):
         same(vfs.open(paths)[...], twin)
 
 
@@ -134,7 +147,10 @@ def test_truncated(tmp_path: Path) -> None:
     same(warned(path, "scan_001.tvips", "found 0 and 0")[...], twin[:3])
 
 
-@pytest.mark.parametrize(("cut", "words"), [(1, "scan_000.tvips: expected whole records"), (132, "before scan_001.tvips begins: frame 2 is missing")])
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [(1, "scan_000.tvips: expected whole records"), (132, "before scan_001.tvips begins: frame 2 is missing")],
+)
 def test_a_file_in_the_middle_that_is_cut(tmp_path: Path, cut: int, words: str) -> None:
     twin = frames_of((6, 3, 4), "u2")
     path = write_tvips(tmp_path, twin, frames_per_file=3)
@@ -152,7 +168,11 @@ def test_missing_files(tmp_path: Path) -> None:
     held = (tmp_path / "scan_001.tvips").read_bytes()
     (tmp_path / "scan_001.tvips").unlink()
     twin[2:4] = 0
-    array = incomplete(path, "scan_001.tvips is missing, with frames 2 to 3; the series goes on to scan_002", kind=vfs.MissingSourceError)
+    array = incomplete(
+        path,
+        "scan_001.tvips is missing, with frames 2 to 3; the series goes on to scan_002",
+        kind=vfs.MissingSourceError,
+    )
     same(array[...], twin)
     assert array.valid.tolist() == [True, True, False, False, True, True]
     assert array.group.attrs["vfs"]["incomplete"] == {"files_missing": 1, "frames_missing": 2}

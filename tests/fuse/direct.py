@@ -15,7 +15,9 @@ from vfs.hierarchy.faces import MountSource
 
 
 class Direct:
-    """The operations of a mount of a folder, without the mount. Counts what came to the interpreter: `slow`, and by operation in `behind`."""
+    """The operations of a mount of a folder, without the mount. Counts what came to the
+    interpreter: `slow`, and by operation in `behind`.
+    """
 
     def __init__(self, folder: MountSource) -> None:
         module = library()
@@ -68,7 +70,9 @@ class Direct:
         """
         buffer = ctypes.create_string_buffer(size + 64)
         ctypes.memset(buffer, 0xA5, size + 64)
-        got = self._check(self.call["read"](b"/" + os.fsencode(path), ctypes.addressof(buffer), size, offset, ctypes.pointer(info)))
+        got = self._check(
+            self.call["read"](b"/" + os.fsencode(path), ctypes.addressof(buffer), size, offset, ctypes.pointer(info))
+        )
         assert bytes(buffer[size:]) == b"\xa5" * 64  # nothing beyond what was asked for
         return bytes(buffer[:got])
 
@@ -78,7 +82,9 @@ class Direct:
         self._check(self.call["getattr"](b"/" + os.fsencode(path), ctypes.pointer(found), None))
         return bytes(found)
 
-    def list(self, path: str, offset: int = 0, most: int = 1 << 30, flags: int = 1) -> list[tuple[bytes, int, int, int, int]]:
+    def list(
+        self, path: str, offset: int = 0, most: int = 1 << 30, flags: int = 1
+    ) -> list[tuple[bytes, int, int, int, int]]:
         """(name, inode number, mode, size, offset of the next) of the entries of a folder."""
         found: list[tuple[bytes, int, int, int, int]] = []
 
@@ -127,7 +133,10 @@ def same_as_the_tree(direct: Direct, seed: int = 0, most: int = 40) -> None:
         assert len(whole) == node.size
         info = direct.open(path)
         ranges = [(0, node.size), (0, node.size + 10), (node.size - 1, 5), (node.size, 5), (node.size + 7, 5)]
-        ranges += [(int(a), int(n)) for a, n in zip(rng.integers(0, node.size + 1, 12), rng.integers(1, 20_000, 12), strict=True)]
+        ranges += [
+            (int(a), int(n))
+            for a, n in zip(rng.integers(0, node.size + 1, 12), rng.integers(1, 20_000, 12), strict=True)
+        ]
         ranges += [(int(a) * 4096, 8192) for a in rng.integers(0, node.size // 4096 + 1, 4)]
         for start, size in ranges:
             assert direct.read(path, info, size, start) == whole[start : start + size], (path, start, size)

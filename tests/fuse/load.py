@@ -1,7 +1,9 @@
-"""Load: processes that read a mount at random for as long as is asked, every byte compared, while the server is watched.
+"""Load: processes that read a mount at random for as long as is asked, every byte compared, while
+the server is watched.
 
-A set of frames with headers between them, in several files, is mounted by `vfs mount`: as many chunk files as are asked for, of one frame each, and
-the .npy face. Its elements are a function of their place, so that a reader can compute what it must get. The server's memory, threads and
+A set of frames with headers between them, in several files, is mounted by `vfs mount`: as many
+chunk files as are asked for, of one frame each, and the .npy face. Its elements are a function of
+their place, so that a reader can compute what it must get. The server's memory, threads and
 descriptors are looked at every second; after half of the time none of it may grow.
 
     scripts/load [--seconds N] [--processes N] [--chunks N] [--cache BYTES]
@@ -63,7 +65,12 @@ def read(point: str, name: str, chunks: int, seconds: float, seed: int) -> dict[
     while time.monotonic() < end:
         if rng.random() < 0.7:
             k = rng.randrange(chunks)
-            path, at, size, first = f"{point}/{name}.{rng.choice(['zarr/data/c', 'v2.zarr/data'])}/{k}/0/0", 0, SIZE, k * SIZE
+            path, at, size, first = (
+                f"{point}/{name}.{rng.choice(['zarr/data/c', 'v2.zarr/data'])}/{k}/0/0",
+                0,
+                SIZE,
+                k * SIZE,
+            )
         else:
             size = rng.choice([100, 4096, 100_000, 1 << 20])
             first = rng.randrange(chunks * SIZE - size)
@@ -72,7 +79,8 @@ def read(point: str, name: str, chunks: int, seconds: float, seed: int) -> dict[
             fd = os.open(path, os.O_RDONLY)
             try:
                 if rng.random() < 0.5:
-                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # what the kernel has of it: the server is to be asked
+                    # What the kernel has of it: the server is to be asked
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
                 got = os.pread(fd, size, at)
             finally:
                 os.close(fd)
@@ -99,10 +107,14 @@ class Seen:
     def of(cls, pid: int) -> Seen:
         status = Path(f"/proc/{pid}/status").read_text()
         number = {key: int(value) for key, value in re.findall(r"^(RssAnon|VmRSS|Threads):\s+(\d+)", status, re.M)}
-        return cls(number["RssAnon"] << 10, number["VmRSS"] << 10, number["Threads"], len(os.listdir(f"/proc/{pid}/fd")))
+        return cls(
+            number["RssAnon"] << 10, number["VmRSS"] << 10, number["Threads"], len(os.listdir(f"/proc/{pid}/fd"))
+        )
 
 
-def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, go_on: Callable[[], None] = lambda: None) -> dict[str, object]:
+def load(
+    folder: Path, seconds: float, processes: int, chunks: int, cache: int, go_on: Callable[[], None] = lambda: None
+) -> dict[str, object]:
     """Put a mount under load. Returns figures, and what was wrong under "problems".
 
     Args:
@@ -114,8 +126,30 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, 
     runtime.mkdir(mode=0o700)
     write(data, chunks)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XDG_RUNTIME_DIR": str(runtime)}
-    options = ["--format", "raw", "-o", "dtype=>u2", "-o", f"sig_shape={FRAME[0]},{FRAME[1]}", "-o", f"frame_header={HEADER}"]
-    command = [sys.executable, "-P", "-m", "vfs", "mount", *options, "--chunks", "1,16,32", "--cache-size", str(cache), f"{data}/part*.raw", str(point)]
+    options = [
+        "--format",
+        "raw",
+        "-o",
+        "dtype=>u2",
+        "-o",
+        f"sig_shape={FRAME[0]},{FRAME[1]}",
+        "-o",
+        f"frame_header={HEADER}",
+    ]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "vfs",
+        "mount",
+        *options,
+        "--chunks",
+        "1,16,32",
+        "--cache-size",
+        str(cache),
+        f"{data}/part*.raw",
+        str(point),
+    ]
     log = (folder / "log").open("w+")
     server = subprocess.Popen(command, stderr=log, env=environment)
     readers: list[subprocess.Popen[str]] = []
@@ -133,7 +167,12 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, 
         for seed in range(processes):
             arguments = [str(point), name, str(chunks), str(seconds), str(seed)]
             command = [sys.executable, "-c", code, *arguments]
-            readers.append(subprocess.Popen(command, stdin=waits, stdout=subprocess.PIPE, text=True, env=environment, process_group=0))  # Ctrl-C is for us
+            # Ctrl-C is for us
+            readers.append(
+                subprocess.Popen(
+                    command, stdin=waits, stdout=subprocess.PIPE, text=True, env=environment, process_group=0
+                )
+            )
         os.close(waits)
         for reader in readers:  # all at once: a server that some of them have not come to yet would seem to grow
             assert reader.stdout is not None
@@ -162,7 +201,8 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, 
     peak = max(one.anonymous for one in seen)
     threads, descriptors = max(one.threads for one in rest), max(one.descriptors for one in rest)
     limit = cache + 2 * SIZE * threads + SLACK
-    growth = rest[-1].anonymous - before["anonymous"] if seconds >= LONG else 0  # of less the cache fills, and threads begin, all the time
+    # Of less the cache fills, and threads begin, all the time
+    growth = rest[-1].anonymous - before["anonymous"] if seconds >= LONG else 0
     checks = {
         f"{total['wrong']} reads were not what they should be": total["wrong"] > 0,
         f"{total['errors']} reads failed": total["errors"] > 0,
@@ -170,9 +210,13 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, 
         f"the server ended with status {status}": status != 0,
         f"{peak >> 20} MiB of memory, the limit is {limit >> 20} MiB": peak > limit,
         f"memory grew by {growth >> 20} MiB": growth > GROWTH,
-        f"threads grew from {before['threads']} to {rest[-1].threads}": seconds >= LONG and rest[-1].threads > before["threads"] + 2,
+        f"threads grew from {before['threads']} to {rest[-1].threads}": (
+            seconds >= LONG and rest[-1].threads > before["threads"] + 2
+        ),
         f"{threads} threads": threads > 32,
-        f"descriptors grew from {before['descriptors']} to {rest[-1].descriptors}": seconds >= LONG and rest[-1].descriptors > before["descriptors"] + 2,
+        f"descriptors grew from {before['descriptors']} to {rest[-1].descriptors}": (
+            seconds >= LONG and rest[-1].descriptors > before["descriptors"] + 2
+        ),
         f"{descriptors} descriptors": descriptors > 2 * FILES + 64,
     }
     return {
@@ -181,7 +225,12 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, 
         "chunks": chunks,
         "reads": total["reads"],
         "MiB": total["bytes"] >> 20,
-        "memory, MiB": {"idle": idle.anonymous >> 20, "most of the first half": before["anonymous"] >> 20, "end": rest[-1].anonymous >> 20, "most": peak >> 20},
+        "memory, MiB": {
+            "idle": idle.anonymous >> 20,
+            "most of the first half": before["anonymous"] >> 20,
+            "end": rest[-1].anonymous >> 20,
+            "most": peak >> 20,
+        },
         "limit, MiB": limit >> 20,
         "resident with files, MiB": max(one.resident for one in seen) >> 20,
         "threads": {"idle": idle.threads, "end": rest[-1].threads, "most": threads},
@@ -192,7 +241,9 @@ def load(folder: Path, seconds: float, processes: int, chunks: int, cache: int, 
 
 def main() -> int:
     """Returns the exit status: 1 where something was wrong."""
-    parser = argparse.ArgumentParser(description="Puts a mount under load: processes that read at random, every byte compared.")
+    parser = argparse.ArgumentParser(
+        description="Puts a mount under load: processes that read at random, every byte compared."
+    )
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--processes", type=int, default=32)
     parser.add_argument("--chunks", type=int, default=100_000)
@@ -200,7 +251,9 @@ def main() -> int:
     given = parser.parse_args()
     signals: list[int] = []
 
-    def go_on() -> None:  # asked where nothing is half done: an exception of a handler could strike before we know of what was just started
+    # Asked where nothing is half done: an exception of a handler could strike before we know of
+    # what was just started
+    def go_on() -> None:
         if signals:
             raise SystemExit(128 + signals[0])
 

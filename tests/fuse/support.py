@@ -81,7 +81,14 @@ class Scan:
         frames = rng.integers(0, 1 << 16, (60, 64, 48)).astype(dtype)
         self.files = write_raw(folder, frames, files=4, **HEADERS)
         self.twin = np.ascontiguousarray(frames.reshape(SHAPE).astype(np.dtype(dtype).newbyteorder("<")))
-        self.options: dict[str, Any] = {"format": "raw", "dtype": dtype, "sig_shape": "64,48", "nav_shape": SHAPE[:2], "chunks": (2, 3, 64, 48), **HEADERS}
+        self.options: dict[str, Any] = {
+            "format": "raw",
+            "dtype": dtype,
+            "sig_shape": "64,48",
+            "nav_shape": SHAPE[:2],
+            "chunks": (2, 3, 64, 48),
+            **HEADERS,
+        }
 
     def mount(self, point: Path, **more: Any) -> Mount:
         return vfs.mount([self.files], point, **{**self.options, **more})
@@ -90,7 +97,16 @@ class Scan:
         """Write a description beside the files, by which the set is found in a tree under the names it has alone."""
         options = {**{name: value for name, value in self.options.items() if name != "format"}, "chunks": chunks}
         made = self.files[0].parent / "part0.vfs.json"
-        made.write_text(json.dumps({"vfs": 1, "format": self.options["format"], "files": [file.name for file in self.files], "options": options}))
+        made.write_text(
+            json.dumps(
+                {
+                    "vfs": 1,
+                    "format": self.options["format"],
+                    "files": [file.name for file in self.files],
+                    "options": options,
+                }
+            )
+        )
         return made
 
 

@@ -1,4 +1,6 @@
-"""Mounting where it is most often tried: as a user who is not root, and in containers. In namespaces of their own, so that nobody else sees them."""
+"""Mounting where it is most often tried: as a user who is not root, and in containers. In
+namespaces of their own, so that nobody else sees them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from tests.fuse.support import run
 WORLD = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("unshare") or run(*WORLD, "true").returncode != 0, reason="takes root, unshare(1) and the right to use it"
+    os.geteuid() != 0 or not shutil.which("unshare") or run(*WORLD, "true").returncode != 0,
+    reason="takes root, unshare(1) and the right to use it",
 )
 
 CAPABILITIES = [
@@ -40,9 +43,17 @@ DEVICE = """
 """
 
 
-def in_a_world_of_its_own(script: str, *arguments: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a shell script in mount and process namespaces: what it mounts, nobody else sees, and all that it starts ends with it."""
-    env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"} | {"PYTHON": sys.executable, "LC_ALL": "C"} | (environment or {})
+def in_a_world_of_its_own(
+    script: str, *arguments: object, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in mount and process namespaces: what it mounts, nobody else sees, and all
+    that it starts ends with it.
+    """
+    env = (
+        {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+        | {"PYTHON": sys.executable, "LC_ALL": "C"}
+        | (environment or {})
+    )
     return run(*WORLD, "bash", "-euc", textwrap.dedent(script), "bash", *map(str, arguments), env=env, timeout=150)
 
 
@@ -52,7 +63,9 @@ def closed(path: str | os.PathLike[str]) -> Path | None:
 
 
 def compiled_for(folder: Path) -> None:
-    """Put what is compiled already where a user who may not write into the package has it, if that is where we think. Else it is compiled again."""
+    """Put what is compiled already where a user who may not write into the package has it, if that
+    is where we think. Else it is compiled again.
+    """
     with suppress(ImportError, AttributeError, OSError):
         from numba.core.caching import _CacheLocator as Locator
 
@@ -86,8 +99,9 @@ def test_as_a_user_who_is_not_root(nobody: Path, lib: str) -> None:
     script = f"""
         folder=$1; python=$2; closed=$3; cd "$folder"
         {VFS}{DEVICE}
-        if [ -n "$closed" ]; then  # Python is installed in a closed folder: here is one that is open, with nothing else in it
-            mkdir -p "way/${{python#"$closed"/}}"; mount --bind "$python" "way/${{python#"$closed"/}}"; mount --rbind way "$closed"
+        if [ -n "$closed" ]; then  # Python is in a closed folder: here is one that is open, with nothing else in it
+            way="way/${{python#"$closed"/}}"
+            mkdir -p "$way"; mount --bind "$python" "$way"; mount --rbind way "$closed"
         fi
         device fuse; mount --bind fuse /dev/fuse
         echo >fuse.conf; chmod 644 fuse.conf; touch /etc/fuse.conf; mount --bind fuse.conf /etc/fuse.conf
@@ -123,7 +137,9 @@ def test_as_a_user_who_is_not_root(nobody: Path, lib: str) -> None:
         "0",
     ], done.stderr
     refused = [line for line in done.stderr.splitlines() if "not permitted" in line]
-    assert refused == ["vfs: --allow-other: not permitted: /etc/fuse.conf has no line user_allow_other; root can add it"]
+    assert refused == [
+        "vfs: --allow-other: not permitted: /etc/fuse.conf has no line user_allow_other; root can add it"
+    ]
 
 
 ALL = """
@@ -157,9 +173,14 @@ def test_unmount_all(small: Path, tmp_path: Path) -> None:
     points = [tmp_path / f"m{k}" for k in range(3)]
     for point in points:
         point.mkdir()
-    done = in_a_world_of_its_own('exec "$PYTHON" -c "$@"', ALL, small, *points, environment={"TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": ""})
+    done = in_a_world_of_its_own(
+        'exec "$PYTHON" -c "$@"', ALL, small, *points, environment={"TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": ""}
+    )
     mounts = "".join(f"mount {small} 0\n" for _ in points)
-    assert done.stdout == f"unmount --all 0\n{mounts}unmount --all 2\nTrue\nunmount --all 0\nnothing is mounted\nmounts 0\n", done.stderr
+    assert (
+        done.stdout
+        == f"unmount --all 0\n{mounts}unmount --all 2\nTrue\nunmount --all 0\nnothing is mounted\nmounts 0\n"
+    ), done.stderr
     assert re.search(rf"^vfs: {points[1]}: in use by sleep \(pid \d+\); close", done.stderr, re.MULTILINE)
 
 
@@ -201,19 +222,38 @@ def container(tmp_path: Path, small: Path, script: str) -> subprocess.CompletedP
     root.mkdir()
     cache.mkdir()
     compiled_for(cache)
-    needed = sorted({os.path.realpath(name) for name in (sys.base_prefix, sys.prefix, *filter(None, sys.path)) if os.path.isdir(name)} | {sys.prefix})
-    folders = [name for name in needed if not name.startswith(("/usr/", "/lib/")) and not any(name.startswith(other + "/") for other in needed)]
+    needed = sorted(
+        {
+            os.path.realpath(name)
+            for name in (sys.base_prefix, sys.prefix, *filter(None, sys.path))
+            if os.path.isdir(name)
+        }
+        | {sys.prefix}
+    )
+    folders = [
+        name
+        for name in needed
+        if not name.startswith(("/usr/", "/lib/")) and not any(name.startswith(other + "/") for other in needed)
+    ]
     modules = os.pathsep.join(filter(None, sys.path))
     return in_a_world_of_its_own(
-        ROOT + script, root, *folders, environment={"SMALL": str(small), "PYTHONPATH": modules, "CACHE": str(cache), "INSIDE": VFS + MOUNTS}
+        ROOT + script,
+        root,
+        *folders,
+        environment={"SMALL": str(small), "PYTHONPATH": modules, "CACHE": str(cache), "INSIDE": VFS + MOUNTS},
     )
 
 
 @pytest.mark.parametrize("fusermount", [True, False])
-def test_in_a_container_of_root_with_the_device_and_the_right_to_mount(tmp_path: Path, small: Path, fusermount: bool) -> None:
+def test_in_a_container_of_root_with_the_device_and_the_right_to_mount(
+    tmp_path: Path, small: Path, fusermount: bool
+) -> None:
     """As with --device /dev/fuse --cap-add SYS_ADMIN."""
     capabilities = ",".join(f"+{name}" for name in [*CAPABILITIES, "sys_admin"])
-    hide = 'for name in fusermount fusermount3; do [ ! -e "/usr/bin/$name" ] || mount --bind /dev/null "$root/usr/bin/$name"; done'
+    hide = (
+        'for name in fusermount fusermount3; do [ ! -e "/usr/bin/$name" ] || mount --bind /dev/null'
+        ' "$root/usr/bin/$name"; done'
+    )
     script = f"""
         {"" if fusermount else hide}
         touch "$root/dev/fuse"; mount --bind "$root/devices/fuse" "$root/dev/fuse"
@@ -226,7 +266,18 @@ def test_in_a_container_of_root_with_the_device_and_the_right_to_mount(tmp_path:
 @pytest.mark.timeout(400)  # everything may have to be compiled for that user
 def test_in_a_container_of_a_user_who_is_not_root(tmp_path: Path, small: Path) -> None:
     """As in rootless Podman with --device /dev/fuse: the user is root in there, and may mount in there."""
-    as_nobody = ("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "unshare", "--user", "--map-root-user", "--mount")
+    as_nobody = (
+        "setpriv",
+        "--reuid",
+        "nobody",
+        "--regid",
+        "nogroup",
+        "--clear-groups",
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+    )
     if run(*as_nobody, "true").returncode != 0:
         pytest.skip("users may not make namespaces here")
     script = f"""
@@ -242,19 +293,35 @@ def test_in_a_container_of_a_user_who_is_not_root(tmp_path: Path, small: Path) -
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("", "vfs: no /dev/fuse (No such file or directory): load the kernel module: modprobe fuse (as root); a container needs "),
         (
-            'touch "$root/dev/fuse"; mount --bind "$root/devices/fuse" "$root/dev/fuse"; mount -o bind,remount,nodev "$root/dev/fuse"',
-            "vfs: not permitted to open /dev/fuse: Permission denied; it should have mode 0666 for all users; a container needs ",
+            "",
+            (
+                "vfs: no /dev/fuse (No such file or directory): load the kernel module: modprobe fuse (as root); a"
+                " container needs "
+            ),
         ),
-        ('touch "$root/dev/fuse"; mount --bind "$root/devices/fuse" "$root/dev/fuse"', "vfs: /home/mnt: cannot mount: "),
+        (
+            (
+                'touch "$root/dev/fuse"; mount --bind "$root/devices/fuse" "$root/dev/fuse"; mount -o'
+                ' bind,remount,nodev "$root/dev/fuse"'
+            ),
+            (
+                "vfs: not permitted to open /dev/fuse: Permission denied; it should have mode 0666 for all users; a"
+                " container needs "
+            ),
+        ),
+        (
+            'touch "$root/dev/fuse"; mount --bind "$root/devices/fuse" "$root/dev/fuse"',
+            "vfs: /home/mnt: cannot mount: ",
+        ),
     ],
 )
 def test_what_a_container_lacks_is_said(tmp_path: Path, small: Path, given: str, says: str) -> None:
     capabilities = ",".join(f"+{name}" for name in CAPABILITIES)
     script = f"""
         {given}
-        exec chroot "$root" setpriv --bounding-set "-all,{capabilities}" --inh-caps -all "$PYTHON" -P -m vfs mount /home/small.npy /home/mnt
+        exec chroot "$root" setpriv --bounding-set "-all,{capabilities}" --inh-caps -all \\
+            "$PYTHON" -P -m vfs mount /home/small.npy /home/mnt
     """
     done = container(tmp_path, small, script)
     assert done.returncode == 2

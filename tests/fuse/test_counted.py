@@ -17,7 +17,9 @@ from vfs.testing.counted import counted
 from vfs.testing.suites import Row
 
 ASKING = 600
-"""Bytes: requests of the kernel for a file are read by the server, too, 64 bytes each; a frame of most rows has 4 KiB."""
+"""Bytes: requests of the kernel for a file are read by the server, too, 64 bytes each; a frame of
+most rows has 4 KiB.
+"""
 
 
 def described(row: Row, folder: Path, name: str) -> Path:
@@ -28,7 +30,16 @@ def described(row: Row, folder: Path, name: str) -> Path:
     if row.format == "description":
         return Path(paths).rename(made)
     files = [paths] if isinstance(paths, str | os.PathLike) else paths
-    made.write_text(json.dumps({"vfs": 1, "format": row.format, "files": [os.path.relpath(path, folder) for path in files], "options": dict(options)}))
+    made.write_text(
+        json.dumps(
+            {
+                "vfs": 1,
+                "format": row.format,
+                "files": [os.path.relpath(path, folder) for path in files],
+                "options": dict(options),
+            }
+        )
+    )
     return made
 
 
@@ -50,11 +61,16 @@ def chunks_of(array: Path) -> list[Path]:
 def excess(rows: Sequence[Row], folder: Path, point: Path) -> dict[Row, str]:
     """Rows of which more is read through a mount than they state, and what.
 
-    Of every row the first reading counts: its files are not open, and nothing is kept. Another set like it is read before, which loads kernels.
+    Of every row the first reading counts: its files are not open, and nothing is kept. Another set
+        like it is read before, which loads kernels.
     """
     folder.mkdir()
     kinds = ("before", "npy", "chunks")
-    sets = {f"{kind}{n}": described(row, folder / f"{kind}{n}", f"{kind}{n}") for n, row in enumerate(rows) for kind in kinds}
+    sets = {
+        f"{kind}{n}": described(row, folder / f"{kind}{n}", f"{kind}{n}")
+        for n, row in enumerate(rows)
+        for kind in kinds
+    }
     wrong = {}
     with vfs.mount([[path] for path in sets.values()], point) as mount:
         server = server_of(mount).pid
@@ -70,7 +86,9 @@ def excess(rows: Sequence[Row], folder: Path, point: Path) -> dict[Row, str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="NOTHING THAT IS READ IS COUNTED: this kernel has no /proc/self/io")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/io"), reason="NOTHING THAT IS READ IS COUNTED: this kernel has no /proc/self/io"
+)
 def test_no_more_is_read_than_stated(tmp_path: Path, point: Path) -> None:
     wrong = excess(ROWS, tmp_path / "once", point)
     if wrong:  # a server also looks at who reads, now and then: hardly twice at the same row

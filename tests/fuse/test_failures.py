@@ -28,15 +28,22 @@ def clock() -> Clock:
 
 def fail(to: Failures, times: int, file: str = "/data/scan2.raw") -> None:
     for k in range(times):
-        what = f"data[{k}:{k + 5}, 0:64]: {file}: expected bytes {k * 4096:,} to {k * 4096 + 4096:,}, the file has 17; it looks truncated"
+        what = (
+            f"data[{k}:{k + 5}, 0:64]: {file}: expected bytes {k * 4096:,} to {k * 4096 + 4096:,}, the file has 17; it"
+            " looks truncated"
+        )
         to.add(what, f"a.npy: read of 4,096 bytes at {k * 4096:,} failed: {what}")
 
 
-def test_the_first_lines_are_written_as_they_are_and_the_others_counted(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_lines_are_written_as_they_are_and_the_others_counted(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     to = Failures(log, clock)
     fail(to, 1000)
     assert len(caplog.messages) == FIRST
-    assert caplog.messages[3].endswith("data[3:8, 0:64]: /data/scan2.raw: expected bytes 12,288 to 16,384, the file has 17; it looks truncated")
+    assert caplog.messages[3].endswith(
+        "data[3:8, 0:64]: /data/scan2.raw: expected bytes 12,288 to 16,384, the file has 17; it looks truncated"
+    )
     assert all("scan2.raw: expected bytes" in line for line in caplog.messages)
     assert caplog.messages[-1].endswith("(more of the kind are counted, for 60 seconds)")
     clock.now = WINDOW
@@ -47,7 +54,9 @@ def test_the_first_lines_are_written_as_they_are_and_the_others_counted(clock: C
     assert len(caplog.messages) == 2 * FIRST
     to.close()
     assert len(caplog.messages) == 2 * FIRST + 1
-    assert caplog.messages[-1].startswith("data[# #]: /data/scan2.raw: expected bytes # to # the file has #; it looks truncated (and 991 more")
+    assert caplog.messages[-1].startswith(
+        "data[# #]: /data/scan2.raw: expected bytes # to # the file has #; it looks truncated (and 991 more"
+    )
     to.close()
     assert len(caplog.messages) == 2 * FIRST + 1
 
@@ -72,7 +81,9 @@ def test_memory_is_bounded(clock: Clock, caplog: pytest.LogCaptureFixture, monke
     assert [line for line in caplog.messages if "and 40 more" in line]  # said when it is forgotten
 
 
-def test_a_damaged_file_that_is_copied_does_not_fill_the_log(scan: Scan, point: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_that_is_copied_does_not_fill_the_log(
+    scan: Scan, point: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     bad = scan.files[2]
     bad_bytes = bad.stat().st_size
     with scan.mount(point, chunks=(1, 1, 64, 48)):

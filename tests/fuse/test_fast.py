@@ -1,4 +1,5 @@
-"""Reads that native code answers: the same bytes as through the tree, from many threads, while pieces come and go and sources fail.
+"""Reads that native code answers: the same bytes as through the tree, from many threads, while
+pieces come and go and sources fail.
 
 Most of it is one process: `tests.fuse.direct` calls the function that libfuse gets, as libfuse does.
 """
@@ -90,7 +91,9 @@ def test_short_frames_with_and_without_headers(tmp_path: Path, opened: Any, dtyp
         folder = tmp_path / str(header)
         folder.mkdir()
         files = write_raw(folder, frames, files=3, frame_header=header)
-        same_as_the_tree(opened(files, format="raw", stored_dtype=dtype, sig_shape=sig, frame_header=header, chunks=(700, *sig)))
+        same_as_the_tree(
+            opened(files, format="raw", stored_dtype=dtype, sig_shape=sig, frame_header=header, chunks=(700, *sig))
+        )
 
 
 def test_frames_that_run_across_files(tmp_path: Path, opened: Any) -> None:
@@ -106,7 +109,9 @@ def test_frames_that_run_across_files(tmp_path: Path, opened: Any) -> None:
 @pytest.mark.parametrize(("kind", "depth"), [("U16", None), ("R64", 12), ("R64", 6)])
 @pytest.mark.parametrize("more", [{}, {"dtype": "f4"}, {"chunks": "scan"}], ids=str)
 def test_decoded(tmp_path: Path, opened: Any, kind: str, depth: int | None, more: dict[str, Any]) -> None:
-    path = write_mib(tmp_path, (FRAMES & 63).astype("u1") if depth == 6 else FRAMES.astype("u2"), kind=kind, depth=depth)
+    path = write_mib(
+        tmp_path, (FRAMES & 63).astype("u1") if depth == 6 else FRAMES.astype("u2"), kind=kind, depth=depth
+    )
     same_as_the_tree(opened(path, **{"nav_shape": (6, 10), "chunks": (2, 5, 64, 48), **more}))
 
 
@@ -131,7 +136,9 @@ def test_what_lies_in_the_files_comes_to_the_interpreter_once_a_file(tmp_path: P
     assert counted[2] > 2 * len(twin) - 4 * 8192
 
 
-def test_decoded_pieces_are_made_once_and_the_next_one_ahead(tmp_path: Path, opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoded_pieces_are_made_once_and_the_next_one_ahead(
+    tmp_path: Path, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frames = np.random.default_rng(1).integers(0, 1 << 12, (64, 256, 256)).astype("u2")
     direct = opened(write_mib(tmp_path, frames, kind="R64", depth=12), nav_shape=(64,), chunks=(8, 256, 256))
     made: list[tuple[str, bool]] = []
@@ -147,10 +154,12 @@ def test_decoded_pieces_are_made_once_and_the_next_one_ahead(tmp_path: Path, ope
     got = b""
     for at in range(0, size, 1 << 17):
         got += direct.read("scan.npy", info, 1 << 17, at)
-        assert eventually(lambda: not direct.native_server.ahead.making)  # on a busy machine the reader would be faster than who works ahead of it
+        # On a busy machine the reader would be faster than who works ahead of it
+        assert eventually(lambda: not direct.native_server.ahead.making)
     assert got[128:] == frames.tobytes()
     assert [whole for _, whole in made] == [True] * 4
-    assert sum(name.startswith("vfs-ahead") for name, _ in made) >= 2  # the first piece, perhaps the second, were asked for before
+    # The first piece, perhaps the second, were asked for before
+    assert sum(name.startswith("vfs-ahead") for name, _ in made) >= 2
     assert direct.slow <= 8
     direct.slow = 0
     assert b"".join(direct.read("scan.npy", info, 1 << 17, at) for at in range(0, size, 1 << 17)) == got
@@ -162,15 +171,21 @@ def test_random_short_reads_are_decoded_by_themselves(tmp_path: Path, opened: An
     direct = opened(write_mib(tmp_path, frames, kind="R64", depth=12), nav_shape=(64,))
     info = direct.open("scan.npy")
     for page in (7, 1000, 500, 1900):
-        assert direct.read("scan.npy", info, 4096, 128 + 4096 * page) == frames.tobytes()[4096 * page : 4096 * (page + 1)]
+        assert (
+            direct.read("scan.npy", info, 4096, 128 + 4096 * page) == frames.tobytes()[4096 * page : 4096 * (page + 1)]
+        )
     assert direct.folder.split("scan.npy")[0].array.cache.held == 0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("kind", ["R64", "raw"])
-def test_many_threads_while_pieces_and_files_come_and_go(tmp_path: Path, opened: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_threads_while_pieces_and_files_come_and_go(
+    tmp_path: Path, opened: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frames = np.random.default_rng(2).integers(0, 1 << 12, (240, 64, 64)).astype("u2")
     if kind == "R64":
-        direct = opened(write_mib(tmp_path, frames, kind=kind, depth=12, frames_per_file=20), nav_shape=(240,), chunks=(4, 64, 64))
+        direct = opened(
+            write_mib(tmp_path, frames, kind=kind, depth=12, frames_per_file=20), nav_shape=(240,), chunks=(4, 64, 64)
+        )
     else:
         monkeypatch.setattr(registry, "limit", lambda: 8)  # four files at a time
         files = write_raw(tmp_path, frames, files=12, frame_header=64)
@@ -242,7 +257,9 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
 
 
 @pytest.mark.parametrize("fault", ["truncated", "overwritten", "touched", "deleted", "replaced", "a folder"])
-def test_a_source_that_changes_is_eio_until_the_file_is_back(scan: Scan, opened: Any, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_source_that_changes_is_eio_until_the_file_is_back(
+    scan: Scan, opened: Any, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
     direct = opened(scan.files, **scan.options)
     bad = scan.files[1]
     kept, times = bad.read_bytes(), (bad.stat().st_atime_ns, bad.stat().st_mtime_ns)
@@ -282,7 +299,8 @@ def test_a_source_that_changes_is_eio_until_the_file_is_back(scan: Scan, opened:
     bad.write_bytes(kept)
     os.utime(bad, ns=times)
     assert direct.read("part0.npy", info, len(twin), 128) == twin
-    assert [direct.open("part0.npy").keep_cache for _ in range(2)] == [0, 1]  # once for what the kernel may have of the time between
+    # Once for what the kernel may have of the time between
+    assert [direct.open("part0.npy").keep_cache for _ in range(2)] == [0, 1]
 
 
 def moved_and_back(path: Path) -> None:
@@ -318,7 +336,9 @@ def test_a_touched_source_is_read_on(scan: Scan, opened: Any, touch: Callable[[P
 
 @pytest.mark.parametrize("cache", [{}, {"cache_size": 1000}], ids=["", "no room"])
 @pytest.mark.parametrize("options", [{}, {"dark": np.zeros((64, 48))}], ids=["in the files", "decoded"])
-def test_overwritten_with_the_time_that_it_had(scan: Scan, point: Path, lib: str, options: dict[str, Any], cache: dict[str, int]) -> None:
+def test_overwritten_with_the_time_that_it_had(
+    scan: Scan, point: Path, lib: str, options: dict[str, Any], cache: dict[str, int]
+) -> None:
     """The .npy face showed old pages, the chunks old pages and pieces, and Python new pixels."""
     array = vfs.open(scan.files, **scan.options, **options)
     kept = [path.read_bytes() for path in scan.files]
@@ -392,19 +412,41 @@ def test_through_a_mount_by_many(tmp_path: Path, point: Path, lib: str, kind: st
 
 def test_zarr_faces_share_their_pieces(tmp_path: Path, opened: Any) -> None:
     direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
-    assert direct.native_server.open("scan.zarr/data/c/3/0/0") == direct.native_server.open("scan.v2.zarr/data/3/0/0") != 0
+    assert (
+        direct.native_server.open("scan.zarr/data/c/3/0/0") == direct.native_server.open("scan.v2.zarr/data/3/0/0") != 0
+    )
     assert direct.native_server.open("scan.zarr/zarr.json") == 0
     assert isinstance(direct.folder.faces["scan.zarr"], ZarrFace)
 
 
-@pytest.mark.parametrize("options", [{}, {"chunks": (3, 3, 20, 48)}, {"nav_shape": None, "chunks": (1, 64, 48)}], ids=str)
-def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(scan: Scan, opened: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"chunks": (3, 3, 20, 48)}, {"nav_shape": None, "chunks": (1, 64, 48)}], ids=str
+)
+def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
+    scan: Scan, opened: Any, options: dict[str, Any]
+) -> None:
     direct = opened(scan.files, **{**scan.options, **options})
     if not direct.view.three:
         pytest.skip("the pointers of this test are those of libfuse 3")
     paths = list(every_path(direct.folder))
-    wrong = ["x", "part0.zarr/data/c/", "part0.zarr/data/c//0", "part0.zarr/data/c/00", "part0.zarr/data/c/-1", "part0.zarr/data/c/99999999999999999999"]
-    wrong += ["part0.zarr/data/c/0/0/0/0/0", "part0.npy/0", "part0.zarr/data/c/0x", "part0.v2.zarr/data/0/99", "part0.v2.zarr/data/0/0/0/0/0", "0", "0/0", "/0"]
+    wrong = [
+        "x",
+        "part0.zarr/data/c/",
+        "part0.zarr/data/c//0",
+        "part0.zarr/data/c/00",
+        "part0.zarr/data/c/-1",
+        "part0.zarr/data/c/99999999999999999999",
+    ]
+    wrong += [
+        "part0.zarr/data/c/0/0/0/0/0",
+        "part0.npy/0",
+        "part0.zarr/data/c/0x",
+        "part0.v2.zarr/data/0/99",
+        "part0.v2.zarr/data/0/0/0/0/0",
+        "0",
+        "0/0",
+        "/0",
+    ]
     for _ in range(2):  # the second time nearly all of it without the interpreter
         direct.behind = dict.fromkeys(direct.behind, 0)
         for path in paths:
@@ -419,7 +461,11 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(scan: Scan,
                 assert [entry[0].decode() for entry in listed] == names
                 assert [entry[4] for entry in listed] == list(range(1, len(names) + 1))
                 above = path.rpartition("/")[0]
-                numbers = [inode(path), inode(above), *(inode(f"{path}/{name}" if path else name) for name in names[2:])]
+                numbers = [
+                    inode(path),
+                    inode(above),
+                    *(inode(f"{path}/{name}" if path else name) for name in names[2:]),
+                ]
                 assert [entry[1] for entry in listed] == numbers
                 nodes = [direct.folder.node(f"{path}/{name}" if path else name) for name in names[2:]]
                 assert [entry[3] for entry in listed[2:]] == [found.size for found in nodes if found]
@@ -442,7 +488,8 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(scan: Scan,
     chunks = math.prod(direct.folder.split("part0.npy")[0].array.grid.counts)  # type: ignore[union-attr]
     assert len(paths) > 2 * chunks > 20
     assert direct.behind["getattr"] < 30 + len(wrong)
-    assert direct.behind["open"] < 3 * chunks + 30 + len(wrong) + len(paths) - 2 * chunks  # the faults, documents and folders
+    # The faults, documents and folders
+    assert direct.behind["open"] < 3 * chunks + 30 + len(wrong) + len(paths) - 2 * chunks
 
 
 def test_a_folder_of_very_many_is_listed_from_any_place_on(tmp_path: Path, opened: Any) -> None:
@@ -467,7 +514,11 @@ def test_who_takes_the_entries_of_a_folder_may_use_any_memory(tmp_path: Path, op
     direct.stat(f"{path}/0")
     expected = direct.list(path)
     library = ctypes.CDLL(None)
-    library.malloc.restype, library.malloc.argtypes, library.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+    library.malloc.restype, library.malloc.argtypes, library.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
     found, taken = [], []
 
     def fill(buffer: int, name: bytes, attributes: Any, at: int, flags: int) -> int:
@@ -485,14 +536,19 @@ def test_who_takes_the_entries_of_a_folder_may_use_any_memory(tmp_path: Path, op
     assert direct.behind["readdir"] == 0
 
 
-def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(tmp_path: Path, point: Path, small: Path, lib: str) -> None:
+def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(
+    tmp_path: Path, point: Path, small: Path, lib: str
+) -> None:
     code = """
         import sys, vfs
         from vfs.fuse import serve
         from vfs.hierarchy.face_folder import FaceFolder
-        serve(FaceFolder([vfs.open_group(sys.argv[2], backend="buffered").tree]), sys.argv[1], ready=lambda: print("ready", flush=True), direct_io=True)
+        shown = FaceFolder([vfs.open_group(sys.argv[2], backend="buffered").tree])
+        serve(shown, sys.argv[1], ready=lambda: print("ready", flush=True), direct_io=True)
     """
-    server = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), point, small], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), point, small], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert server.stdout
         assert server.stdout.readline() == "ready\n"

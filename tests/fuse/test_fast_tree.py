@@ -1,4 +1,5 @@
-"""Sets in a tree of folders, answered by native code: the same bytes as by themselves, and never those of another state, or of another set.
+"""Sets in a tree of folders, answered by native code: the same bytes as by themselves, and never
+those of another state, or of another set.
 
 All of it is one process (see `tests.fuse.direct`); `tests/fuse/test_tree_mount.py` has the same through mounts.
 """
@@ -179,7 +180,9 @@ def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, tre
     assert eventually(back)
 
 
-def test_a_set_that_was_only_closed_is_taken_up_again(tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_that_was_only_closed_is_taken_up_again(
+    tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(forest_module, "OPEN", 2)
     values = [put(tmp_path / f"s{k}.npy", np.full((30, 700), k, "<u2")) for k in range(6)]
     direct = trees(tmp_path)
@@ -214,8 +217,12 @@ def test_what_was_open_is_remembered_for_very_many(tmp_path: Path, trees: Any, m
     assert direct.read("s0.npy", direct.open("s0.npy"), 8, 128) == bytes(8)
 
 
-def test_readers_while_sets_are_replaced_and_closed(tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is read is one of the sets that were there, as a whole, or an error; and all that was dropped is freed."""
+def test_readers_while_sets_are_replaced_and_closed(
+    tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is read is one of the sets that were there, as a whole, or an error; and all that
+    was dropped is freed.
+    """
     monkeypatch.setattr(forest_module, "OPEN", 3)
     for k in range(8):
         put(tmp_path / f"s{k}.npy", np.full((4, 50, 100), k, "<u2"))
@@ -228,7 +235,11 @@ def test_readers_while_sets_are_replaced_and_closed(tmp_path: Path, trees: Any, 
         rng = np.random.default_rng(seed)
         while not done.is_set():
             k = int(rng.integers(8))
-            path, start, size = (f"s{k}.npy", 128, 40_000) if rng.random() < 0.5 else (f"s{k}.zarr/data/c/{rng.integers(4)}/0/0", 0, 10_000)
+            path, start, size = (
+                (f"s{k}.npy", 128, 40_000)
+                if rng.random() < 0.5
+                else (f"s{k}.zarr/data/c/{rng.integers(4)}/0/0", 0, 10_000)
+            )
             try:
                 info = direct.open(path)
                 got = [direct.read(path, info, size, start) for _ in range(3)]
@@ -257,12 +268,22 @@ def test_readers_while_sets_are_replaced_and_closed(tmp_path: Path, trees: Any, 
     direct.native_server.retired.collect()
     assert len(direct.native_server.retired) == 0
     assert set(direct.native_server.sources.numbers.values()) <= set(direct.native_server.sources.sources)
-    assert np.count_nonzero(direct.native_server.sources.places) == len(direct.native_server.sources.sources) <= 2 * 3 * 2
-    assert np.count_nonzero(direct.native_server.names.places) == sum(entry is not None for entry in direct.native_server.names.known.values()) <= 3 * 5
+    assert (
+        np.count_nonzero(direct.native_server.sources.places) == len(direct.native_server.sources.sources) <= 2 * 3 * 2
+    )
+    assert (
+        np.count_nonzero(direct.native_server.names.places)
+        == sum(entry is not None for entry in direct.native_server.names.known.values())
+        <= 3 * 5
+    )
 
 
-def test_a_folder_is_listed_while_one_in_it_goes_away(tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its names are asked for one after the other; one that was read from is an error when it is gone, but not of the whole list."""
+def test_a_folder_is_listed_while_one_in_it_goes_away(
+    tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its names are asked for one after the other; one that was read from is an error when it is
+    gone, but not of the whole list.
+    """
     (tmp_path / "sub").mkdir()
     (tmp_path / "top").mkdir()
     put(tmp_path / "sub/a.npy", np.arange(9))

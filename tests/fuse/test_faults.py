@@ -37,7 +37,9 @@ def read_error(path: Path, offset: int = 0, size: int = 4096) -> int:
 
 
 @pytest.mark.parametrize("fault", ["truncated", "emptied", "removed", "a folder", "replaced"])
-def test_a_source_that_fails_is_eio_at_read_and_only_there(scan: Scan, point: Path, capfd: pytest.CaptureFixture[str], fault: str, lib: str) -> None:
+def test_a_source_that_fails_is_eio_at_read_and_only_there(
+    scan: Scan, point: Path, capfd: pytest.CaptureFixture[str], fault: str, lib: str
+) -> None:
     bad = scan.files[2]  # frames 30 to 44: rows 3 and 4 of the scan, half of the latter
     kept, times = bad.read_bytes(), (bad.stat().st_atime_ns, bad.stat().st_mtime_ns)
     twin = scan.twin
@@ -58,7 +60,8 @@ def test_a_source_that_fails_is_eio_at_read_and_only_there(scan: Scan, point: Pa
             assert (point / f"part0.zarr/data/c/{row}/1/0/0").read_bytes() == twin[row, 5:].tobytes()
         assert (point / "part0.zarr/data/c/4/1/0/0").read_bytes() == twin[4, 5:].tobytes()
         with open(point / "part0.npy", "rb", buffering=0) as file:
-            pages = (128 + 30 * frame) // 4096 * 4096  # the kernel reads whole pages: the last one before the bad frames has some of theirs
+            # The kernel reads whole pages: the last one before the bad frames has some of theirs
+            pages = (128 + 30 * frame) // 4096 * 4096
             assert os.pread(file.fileno(), pages - 128, 128) == twin.tobytes()[: pages - 128]
             assert os.pread(file.fileno(), 10 * frame, 128 + 50 * frame) == twin.tobytes()[50 * frame :]
         assert "data" in os.listdir(point / "part0.zarr")
@@ -87,7 +90,8 @@ def test_a_source_that_fails_while_it_is_being_read_is_never_other_data(scan: Sc
     bad, frame = scan.files[2], 64 * 48 * 2
     size = bad.stat().st_size
     with scan.mount(point, chunks=(1, 5, 64, 48)):
-        assert (point / "part0.zarr/data/c/3/0/0/0").read_bytes() == scan.twin[3, :5].tobytes()  # the server has it open now
+        # The server has it open now
+        assert (point / "part0.zarr/data/c/3/0/0/0").read_bytes() == scan.twin[3, :5].tobytes()
         if fault == "truncated":
             os.truncate(bad, size // 2)
         elif fault == "overwritten":
@@ -135,7 +139,9 @@ def _vanishing(files: list[Path], options: dict[str, Any], flag: Path) -> Callab
     return lambda: folder
 
 
-def test_log_lines_are_one_line_whatever_a_file_is_called(tmp_path: Path, point: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_are_one_line_whatever_a_file_is_called(
+    tmp_path: Path, point: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "a\n\x1b[31mb.npy"
     np.save(path, np.arange(100_000.0))
     with vfs.mount(path, point, chunks=(50_000,)):
@@ -195,7 +201,9 @@ class Failing:
         (memoryview(bytes(101)), "expected 100 bytes, got 101"),
     ],
 )
-def test_whatever_goes_wrong_in_a_read_is_eio_and_a_log_line(answer: Any, said: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_whatever_goes_wrong_in_a_read_is_eio_and_a_log_line(
+    answer: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
 
     view = FuseView(Failing(answer), library(), False)
     opened = SimpleNamespace(contents=SimpleNamespace(fh=0))

@@ -1,4 +1,6 @@
-"""Nothing is written, and nobody gets in who should not: by the kernel's answers, with another user, with hostile names."""
+"""Nothing is written, and nobody gets in who should not: by the kernel's answers, with another
+user, with hostile names.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,18 @@ def test_every_system_call_that_writes_is_refused(scan: Scan, point: Path, lib: 
         calls: dict[str, Callable[[], int]] = {
             **{
                 f"open {flags:o}": lambda flags=flags: call("open", file, flags, mode)
-                for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC)
+                for flags in (
+                    os.O_WRONLY,
+                    os.O_RDWR,
+                    os.O_WRONLY | os.O_APPEND,
+                    os.O_RDWR | os.O_TRUNC,
+                    os.O_RDONLY | os.O_TRUNC,
+                )
             },
-            **{f"create {flags:o}": lambda flags=flags: call("open", new, flags | os.O_CREAT, mode) for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR)},
+            **{
+                f"create {flags:o}": lambda flags=flags: call("open", new, flags | os.O_CREAT, mode)
+                for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR)
+            },
             "create in a folder": lambda: call("openat", at, b"new", os.O_CREAT | os.O_WRONLY, mode),
             "creat": lambda: call("creat", new, mode),
             "creat over": lambda: call("creat", chunk, mode),
@@ -79,7 +90,9 @@ def test_every_system_call_that_writes_is_refused(scan: Scan, point: Path, lib: 
             "removexattr": lambda: call("removexattr", file, b"user.x"),
             "fremovexattr": lambda: call("fremovexattr", fd, b"user.x"),
         }
-        assert {name: errno.errorcode.get(act(), "worked") for name, act in calls.items()} == dict.fromkeys(calls, "EROFS")
+        assert {name: errno.errorcode.get(act(), "worked") for name, act in calls.items()} == dict.fromkeys(
+            calls, "EROFS"
+        )
         # what needs a descriptor to write through finds none: there is only one to read
         others = {
             "write": lambda: call("write", fd, b"x", 1),
@@ -117,17 +130,29 @@ def test_only_who_mounted_gets_in(public: Path) -> None:
     with vfs.mount(public / "a.npy", public / "mnt"):
         assert os.listdir(public / "mnt")
         for path, allowed in ((public / "beside", True), (public / "mnt", False), (public / "mnt" / "a.zarr", False)):
-            done = run("ls", path, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"})
+            done = run(
+                "ls", path, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"}
+            )
             assert (done.returncode == 0) is allowed, done.stderr
             assert allowed or "Permission denied" in done.stderr
-        done = run("cat", public / "mnt" / "a.npy", user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"})
+        done = run(
+            "cat",
+            public / "mnt" / "a.npy",
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd="/",
+            env={**os.environ, "LC_ALL": "C"},
+        )
         assert done.returncode
         assert "Permission denied" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, too")
 @pytest.mark.parametrize("tree", [False, True])
-def test_others_who_are_let_in_may_read_what_is_for_all_to_read(public: Path, tree: bool, lib: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_others_who_are_let_in_may_read_what_is_for_all_to_read(
+    public: Path, tree: bool, lib: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A set with one file that is not for everybody stays with who mounted, all of it."""
     data = public / "data"
     (data / "set").mkdir(parents=True)
@@ -139,12 +164,22 @@ def test_others_who_are_let_in_may_read_what_is_for_all_to_read(public: Path, tr
     for k in range(3):
         np.save(data / f"set/a{k}.npy", np.arange(6).reshape(2, 3))
         (data / f"set/a{k}.npy").chmod(0o600 if k == 2 else 0o644)
-    what = data if tree else [data / "open.npy", data / "mine.npy", data / "group.npy", [data / f"set/a{k}.npy" for k in range(3)]]
+    what = (
+        data
+        if tree
+        else [data / "open.npy", data / "mine.npy", data / "group.npy", [data / f"set/a{k}.npy" for k in range(3)]]
+    )
     point = public / "mnt"
 
     def as_nobody(*command: str | Path) -> tuple[int, str]:
-        done = run(*command, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"}, text=False)
-        return done.returncode, hashlib.sha256(done.stdout).hexdigest() if done.returncode == 0 else done.stderr.decode().rpartition(": ")[2].strip()
+        done = run(
+            *command, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"}, text=False
+        )
+        return done.returncode, (
+            hashlib.sha256(done.stdout).hexdigest()
+            if done.returncode == 0
+            else done.stderr.decode().rpartition(": ")[2].strip()
+        )
 
     with vfs.mount(what, point, tree=tree, allow_other=True):
         seen = set()
@@ -154,12 +189,18 @@ def test_others_who_are_let_in_may_read_what_is_for_all_to_read(public: Path, tr
             private = name in {"mine", "group", "a2" if tree else "a0"}
             assert path.stat().st_mode & 0o777 == (0o400 if private else 0o444), path
             said = as_nobody("cat", path)
-            assert said == ((1, "Permission denied") if private else (0, hashlib.sha256(path.read_bytes()).hexdigest())), path
+            assert said == (
+                (1, "Permission denied") if private else (0, hashlib.sha256(path.read_bytes()).hexdigest())
+            ), path
         assert seen == {"open", "mine", "group", "a0", *(["a1", "a2"] if tree else [])}
         assert as_nobody("ls", point)[0] == 0
         assert as_nobody("ls", point / "open.zarr/data")[0] == 0
         assert as_nobody("ls", point / "mine.zarr") == (2, "Permission denied")
-    lines = [line for line in capfd.readouterr().err.splitlines() if "its data are shown only to those who may read that file" in line]
+    lines = [
+        line
+        for line in capfd.readouterr().err.splitlines()
+        if "its data are shown only to those who may read that file" in line
+    ]
     assert [next(name for name in ("mine.npy", "group.npy", "a2.npy") if name in line) for line in lines] == (
         [] if tree else ["mine.npy", "group.npy", "a2.npy"]
     )
@@ -178,7 +219,9 @@ def test_everybody_reads_what_he_could_read_from_the_files(public: Path, tree: b
     data, point, member = public / "data", public / "mnt", 12_345
     (data / "private").mkdir(parents=True)
     data.chmod(0o755)
-    paths = {name: data / f"{name}.npy" for name in ("open", "group", "list", "late")} | {"secret": data / "private/secret.npy"}
+    paths = {name: data / f"{name}.npy" for name in ("open", "group", "list", "late")} | {
+        "secret": data / "private/secret.npy"
+    }
     for path in paths.values():
         np.save(path, np.arange(100).reshape(2, 50))
         path.chmod(0o644)
@@ -186,8 +229,11 @@ def test_everybody_reads_what_he_could_read_from_the_files(public: Path, tree: b
     os.chown(paths["group"], 0, member)
     paths["group"].chmod(0o640)
     paths["list"].chmod(0o640)
-    entries = [(1, 6, -1), (2, 4, NOBODY), (4, 0, -1), (16, 4, -1), (32, 0, -1)]  # acl(5): the owner, the user NOBODY, the group, mask, others
-    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, bits, who & 0xFFFFFFFF) for tag, bits, who in entries)
+    # acl(5): the owner, the user NOBODY, the group, mask, others
+    entries = [(1, 6, -1), (2, 4, NOBODY), (4, 0, -1), (16, 4, -1), (32, 0, -1)]
+    acl = struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", tag, bits, who & 0xFFFFFFFF) for tag, bits, who in entries
+    )
     try:
         os.setxattr(paths["list"], "system.posix_acl_access", acl)
     except OSError:
@@ -224,14 +270,34 @@ def test_everybody_reads_what_he_could_read_from_the_files(public: Path, tree: b
         assert np.load(f"{at['late']}.npy").shape == (2, 50)
 
 
-HOSTILE = [b"new\nline", b"\x1b[31mred", b"not utf-8 \xff\xfe", b"..x", b"-rf", b" ", b"a\\b", b"\xe2\x80\xaetxt", b"\xc2\x9b31m", b"x" * 240, b"tab\there"]
+HOSTILE = [
+    b"new\nline",
+    b"\x1b[31mred",
+    b"not utf-8 \xff\xfe",
+    b"..x",
+    b"-rf",
+    b" ",
+    b"a\\b",
+    b"\xe2\x80\xaetxt",
+    b"\xc2\x9b31m",
+    b"x" * 240,
+    b"tab\there",
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_said_of_hostile_names_is_safe_on_a_terminal(tmp_path: Path, name: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_of_hostile_names_is_safe_on_a_terminal(
+    tmp_path: Path, name: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = os.fsdecode(bytes(tmp_path) + b"/" + name + b".npy")
     np.save(path, np.arange(6).reshape(2, 3))
-    for command in (["info", path], ["info", "-v", path], ["info", path + ".none"], ["export", path, path], ["mount", path, path]):
+    for command in (
+        ["info", path],
+        ["info", "-v", path],
+        ["info", path + ".none"],
+        ["export", path, path],
+        ["mount", path, path],
+    ):
         main(command)
         out, err = capfd.readouterr()
         for line in (out + err).split("\n"):
@@ -260,12 +326,28 @@ def test_no_file_that_others_could_read_is_left_in_the_temporary_folder(tmp_path
         from vfs.cli.app import main
         os.umask(0)
         with vfs.mount(sys.argv[1], sys.argv[2]):
-            found = [os.path.join(at, name) for top in sys.argv[3:] for at, folders, files in os.walk(top) for name in folders + files]
-            print([name for name in found if os.stat(name).st_mode & 0o077 and "numba" not in name and "__pycache__" not in name])
+            walked = [each for top in sys.argv[3:] for each in os.walk(top)]
+            found = [os.path.join(at, name) for at, folders, files in walked for name in folders + files]
+            compiled = ("numba", "__pycache__")
+            print([path for path in found if os.stat(path).st_mode & 0o077 and not any(x in path for x in compiled)])
     """
     import textwrap
 
-    environment = {**os.environ, "TMPDIR": str(temporary), "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "a.npy"), str(point), str(temporary), str(home)]
+    environment = {
+        **os.environ,
+        "TMPDIR": str(temporary),
+        "HOME": str(home),
+        "XDG_RUNTIME_DIR": str(home),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [
+        sys.executable,
+        "-c",
+        textwrap.dedent(code),
+        str(tmp_path / "a.npy"),
+        str(point),
+        str(temporary),
+        str(home),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
     assert done.stdout == "[]\n", done.stderr

@@ -40,10 +40,17 @@ def test_signals_unmount_cleanly(small: Path, point: Path, number: signal.Signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_at_any_moment_of_starting_up_leaves_nothing_behind(small: Path, point: Path, number: signal.Signals) -> None:
-    started = "import sys, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); from vfs.cli.app import main; sys.exit(main())"
+def test_a_signal_at_any_moment_of_starting_up_leaves_nothing_behind(
+    small: Path, point: Path, number: signal.Signals
+) -> None:
+    started = (
+        "import sys, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); from vfs.cli.app import"
+        " main; sys.exit(main())"
+    )
     for delay in (0, 0.15, 0.35, 0.55, 0.8, 1.2):
-        with subprocess.Popen([sys.executable, "-c", started, "mount", small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", started, "mount", small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
             assert process.stdout
             process.stdout.readline()  # before that, Python itself may lose a SIGINT
             time.sleep(delay)
@@ -74,7 +81,10 @@ def test_unmount_by_another_name(small: Path, point: Path, tmp_path: Path, monke
 def test_a_mount_in_use_says_by_whom(small: Path, point: Path, tmp_path: Path) -> None:
     holders = {
         "open": "import sys, time; f = open(sys.argv[1] + '/small.npy', 'rb')",
-        "mapped": "import sys, mmap, os; fd = os.open(sys.argv[1] + '/small.npy', 0); m = mmap.mmap(fd, 0, access=mmap.ACCESS_READ); os.close(fd)",
+        "mapped": (
+            "import sys, mmap, os; fd = os.open(sys.argv[1] + '/small.npy', 0); m = mmap.mmap(fd, 0,"
+            " access=mmap.ACCESS_READ); os.close(fd)"
+        ),
         "folder": "import sys, os; os.chdir(sys.argv[1] + '/small.zarr')",
     }
     with Foreground(point, small) as server:
@@ -92,9 +102,12 @@ def test_a_mount_in_use_says_by_whom(small: Path, point: Path, tmp_path: Path) -
 def holder(code: str, point: Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Another Python process that has run something and waits; it prints an error number for what it evaluates then."""
     waits = (
-        f"{textwrap.dedent(code)}\nprint(1, flush=True)\ntry: print(eval(sys.stdin.readline()), flush=True)\nexcept OSError as e: print(e.errno, flush=True)"
+        f"{textwrap.dedent(code)}\nprint(1, flush=True)\ntry: print(eval(sys.stdin.readline()), flush=True)\nexcept"
+        " OSError as e: print(e.errno, flush=True)"
     )
-    with subprocess.Popen([sys.executable, "-c", waits, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as held:
+    with subprocess.Popen(
+        [sys.executable, "-c", waits, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
+    ) as held:
         assert held.stdout
         assert held.stdout.readline() == "1\n"
         try:
@@ -103,7 +116,10 @@ def holder(code: str, point: Path, **options: Any) -> Iterator[subprocess.Popen[
             held.communicate(timeout=30)
 
 
-READ = "import sys, threading; t = threading.Thread(target=lambda: open(sys.argv[1] + '/small.zarr/zarr.json').read()); t.start(); t.join()"
+READ = (
+    "import sys, threading; t = threading.Thread(target=lambda: open(sys.argv[1] + '/small.zarr/zarr.json').read());"
+    " t.start(); t.join()"
+)
 """Opens nothing but a document, in a thread that ends."""
 
 
@@ -111,7 +127,11 @@ def test_a_mount_ends_when_its_readers_have_ended_or_by_force(small: Path, point
     with vfs.mount(small, point), holder(READ, point) as held:
         for lazy in (False, True):
             with pytest.raises(
-                MountError, match=rf"\(pid {held.pid}\) read there and may go on, where zarr would .*; end that first, or: vfs unmount --force"
+                MountError,
+                match=(
+                    rf"\(pid {held.pid}\) read there and may go on, where zarr would .*; end that first, or: vfs"
+                    r" unmount --force"
+                ),
             ) as caught:
                 unmount(point, lazy=lazy)
             assert caught.value.errno == errno.EBUSY
@@ -127,14 +147,20 @@ def test_a_mount_ends_when_its_readers_have_ended_or_by_force(small: Path, point
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_what_a_signal_ends_is_an_error_to_those_who_read_on(small: Path, point: Path, number: signal.Signals, lib: str) -> None:
+def test_what_a_signal_ends_is_an_error_to_those_who_read_on(
+    small: Path, point: Path, number: signal.Signals, lib: str
+) -> None:
     with Foreground(point, small) as server, holder(READ, point) as held:
         server.process.send_signal(number)
         status, out, err = server.rest()
         said, _ = held.communicate("open(sys.argv[1] + '/small.npy')\n", timeout=30)
         assert said.strip() == str(errno.ENOTCONN)
         assert (status, out) == (0, "ended")
-        assert re.fullmatch(rf"{point}: ended; \S+ \(pid {held.pid}\) read there and may go on: .* errors, not zeros, until `vfs unmount {point}`", err)
+        assert re.fullmatch(
+            rf"{point}: ended; \S+ \(pid {held.pid}\) read there and may go on: .* errors, not zeros, until `vfs"
+            rf" unmount {point}`",
+            err,
+        )
     assert [one.state for one in mounts() if one.point == str(point)] == ["dead"]
     unmount(point)
     assert os.listdir(point) == []
@@ -143,7 +169,9 @@ def test_what_a_signal_ends_is_an_error_to_those_who_read_on(small: Path, point:
 
 def test_a_mount_ended_by_the_death_of_its_parent_is_an_error_to_readers(small: Path, point: Path) -> None:
     code = textwrap.dedent(MOUNTING) + "time.sleep(100)"
-    with subprocess.Popen([sys.executable, "-c", code, small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
         assert parent.stdout
         parent.stdout.readline()
         with holder(READ, point):
@@ -161,17 +189,24 @@ def not_connected(point: Path) -> bool:
 
 
 def test_ending_while_in_use_detaches_and_says_so(small: Path, point: Path, tmp_path: Path, lib: str) -> None:
-    with Foreground(point, small) as server, holder("import sys, os; os.chdir(sys.argv[1])", point, cwd=tmp_path) as held:
+    with (
+        Foreground(point, small) as server,
+        holder("import sys, os; os.chdir(sys.argv[1])", point, cwd=tmp_path) as held,
+    ):
         server.process.send_signal(signal.SIGTERM)
         status, out, err = server.rest()
         said, _ = held.communicate("open('small.npy')\n", timeout=30)
     assert (status, out) == (0, "ended")
-    assert re.fullmatch(rf"{point}: unmounted while in use by \S+ \(pid {held.pid}\); what they have open there fails from now on", err)
+    assert re.fullmatch(
+        rf"{point}: unmounted while in use by \S+ \(pid {held.pid}\); what they have open there fails from now on", err
+    )
     assert mounted(str(point)) is None
     assert said.strip() == str(errno.ENOTCONN)
 
 
-def test_a_dead_mount_stays_an_error_and_is_cleared_by_the_next(small: Path, point: Path, caplog: pytest.LogCaptureFixture, lib: str) -> None:
+def test_a_dead_mount_stays_an_error_and_is_cleared_by_the_next(
+    small: Path, point: Path, caplog: pytest.LogCaptureFixture, lib: str
+) -> None:
     with Foreground(point, small) as server:
         os.stat(point / "small.npy")
         server.process.kill()
@@ -206,7 +241,12 @@ def test_readers_of_a_killed_server_get_errors_not_hangs(scan: Scan, point: Path
             print(error.errno)
     """
     with scan.mount(point) as mount:
-        readers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), point / "part0.npy"], stdout=subprocess.PIPE, text=True) for _ in range(8)]
+        readers = [
+            subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent(code), point / "part0.npy"], stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(8)
+        ]
         for reader in readers:
             assert reader.stdout
             reader.stdout.readline()
@@ -236,25 +276,43 @@ def test_the_handle(small: Path, point: Path) -> None:
     again.unmount()
 
 
-def test_a_mount_unmounted_by_somebody_else_closes_quietly(small: Path, point: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_mount_unmounted_by_somebody_else_closes_quietly(
+    small: Path, point: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with vfs.mount(small, point):
         unmount(point)
     assert capfd.readouterr().err == ""
 
 
 def test_importing_is_light() -> None:
-    assert python("import sys, vfs; print([m for m in ('numpy', 'mfusepy', 'fuse', 'ctypes') if m in sys.modules])") == "[]\n"
+    assert (
+        python("import sys, vfs; print([m for m in ('numpy', 'mfusepy', 'fuse', 'ctypes') if m in sys.modules])")
+        == "[]\n"
+    )
     assert python("import sys, vfs.fuse; print([m for m in ('mfusepy', 'fuse', 'zarr') if m in sys.modules])") == "[]\n"
 
 
 @pytest.mark.parametrize(
-    ("given", "used"), [({}, "buffered"), ({"backend": "auto"}, "buffered"), ({"backend": "mmap"}, "mmap"), ({"backend": "buffered"}, "buffered")]
+    ("given", "used"),
+    [
+        ({}, "buffered"),
+        ({"backend": "auto"}, "buffered"),
+        ({"backend": "mmap"}, "mmap"),
+        ({"backend": "buffered"}, "buffered"),
+    ],
 )
-def test_a_mount_reads_with_pread_unless_told_otherwise(small: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], used: str) -> None:
+def test_a_mount_reads_with_pread_unless_told_otherwise(
+    small: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], used: str
+) -> None:
     made: list[Any] = []
     monkeypatch.setattr(Mount, "start", lambda make_folder, point, **how: made.append(make_folder))
     vfs.mount(small, "/nowhere", **given)
-    names = {type(array.backend).__name__ for face in made[0]().faces.values() if hasattr(face, "arrays") for array in face.arrays.values()}
+    names = {
+        type(array.backend).__name__
+        for face in made[0]().faces.values()
+        if hasattr(face, "arrays")
+        for array in face.arrays.values()
+    }
     assert names == {"BufferedBackend" if used == "buffered" else "MmapBackend"}
 
 
@@ -290,7 +348,9 @@ def test_nothing_answers_where_nothing_is_mounted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_server_ends_when_its_parent_dies(small: Path, point: Path, number: signal.Signals) -> None:
     code = textwrap.dedent(MOUNTING) + "time.sleep(100)"
-    with subprocess.Popen([sys.executable, "-c", code, small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, small, point], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
         assert parent.stdout
         assert parent.stdout.readline() == "mounted True\n"
         parent.send_signal(number)
@@ -334,7 +394,8 @@ def test_a_mount_that_nobody_closes_ends_with_its_process(small: Path, point: Pa
     assert mounted(str(point)) is None
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where it interrupts subprocess.Popen itself
+# Where it interrupts subprocess.Popen itself
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_while_starting_or_closing_leaves_nothing(small: Path, point: Path) -> None:
     def mount_for_ever() -> None:
         while True:
@@ -347,7 +408,9 @@ def test_an_interrupt_while_starting_or_closing_leaves_nothing(small: Path, poin
         assert eventually(lambda: mounted(str(point)) is None)
 
 
-def test_a_server_that_does_not_end_is_killed_and_leaves_nothing(small: Path, point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_end_is_killed_and_leaves_nothing(
+    small: Path, point: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "PATIENCE", 0.2)
     mount = vfs.mount(small, point)
     server = server_of(mount)

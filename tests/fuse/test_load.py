@@ -1,4 +1,6 @@
-"""A mount under load: `scripts/load`, for as long as `VFS_LOAD` says (.ci/run: a minute on the first Python), else for moments."""
+"""A mount under load: `scripts/load`, for as long as `VFS_LOAD` says (.ci/run: a minute on the
+first Python), else for moments.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,32 @@ def test_under_load_every_byte_is_right_and_nothing_grows(tmp_path: Path) -> Non
 
 def test_what_is_compared_with_is_what_is_written(tmp_path: Path) -> None:
     write(tmp_path, 40)
-    assert (tmp_path / "part01.raw").read_bytes()[64 : 64 + SIZE] == values(2 * SIZE // 2, 3 * SIZE // 2).astype(">u2").tobytes()
+    assert (tmp_path / "part01.raw").read_bytes()[64 : 64 + SIZE] == values(2 * SIZE // 2, 3 * SIZE // 2).astype(
+        ">u2"
+    ).tobytes()
     assert len(set(values(0, 5000).tolist())) > 4000
 
 
-@pytest.mark.parametrize(("number", "moment"), [(signal.SIGTERM, "mounted"), (signal.SIGINT, "reading"), (signal.SIGHUP, "writing")])
+@pytest.mark.parametrize(
+    ("number", "moment"), [(signal.SIGTERM, "mounted"), (signal.SIGINT, "reading"), (signal.SIGHUP, "writing")]
+)
 def test_ended_by_a_signal_it_leaves_nothing(tmp_path: Path, number: signal.Signals, moment: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "tests.fuse.load", "--seconds", "60", "--processes", "2", "--chunks", "2000"]
-    with subprocess.Popen(command, env=environment, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=environment, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert eventually(lambda: bool(list(tmp_path.glob("*/data/*.raw"))), 60)
             if moment != "writing":
                 assert eventually(lambda: str(tmp_path) in mounts(), 60)
             if moment == "reading":
-                assert eventually(lambda: any('"reads": 0,' not in path.read_text() for path in tmp_path.glob("*/runtime/vfs/*/status.json")), 60)
+                assert eventually(
+                    lambda: any(
+                        '"reads": 0,' not in path.read_text() for path in tmp_path.glob("*/runtime/vfs/*/status.json")
+                    ),
+                    60,
+                )
             process.send_signal(number)
             said = process.communicate(timeout=60)[1]
         finally:

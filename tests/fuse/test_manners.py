@@ -1,4 +1,6 @@
-"""What a person who mounts sees: the foreground, the background, who is told what, and how it ends. Through the command line, in processes of their own."""
+"""What a person who mounts sees: the foreground, the background, who is told what, and how it ends.
+Through the command line, in processes of their own.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def cli(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(autouse=True)
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The runtime folder of this test's mounts; those of others, who have theirs in the usual places, are not looked for."""
+    """The runtime folder of this test's mounts; those of others, who have theirs in the usual
+    places, are not looked for.
+    """
     path, temporary = tmp_path / "runtime", tmp_path / "temporary"
     path.mkdir(mode=0o700)
     temporary.mkdir()
@@ -73,7 +77,9 @@ class Mounting:
     """`vfs mount` in the foreground, its stderr a pipe."""
 
     def __init__(self, *arguments: object, **options: Any) -> None:
-        self.process = subprocess.Popen([*VFS, "mount", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        self.process = subprocess.Popen(
+            [*VFS, "mount", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        )
         assert self.process.stderr
         self.first = self.process.stderr.readline()
 
@@ -121,8 +127,24 @@ def test_the_foreground_says_how_to_end_it_and_then_what_it_did(small: Path, poi
 
 
 def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan, point: Path) -> None:
-    files = [f"{scan.files[0].parent}/*", "--format", "raw", "--nav-shape", "6,10", "-o", "dtype=>u2", "--dtype", "f4", "--chunks", "2,3,64,48"]
-    files += [part for key in ("sig_shape", "file_header", "frame_header", "frame_footer") for part in ("-o", f"{key}={scan.options[key]}")]
+    files = [
+        f"{scan.files[0].parent}/*",
+        "--format",
+        "raw",
+        "--nav-shape",
+        "6,10",
+        "-o",
+        "dtype=>u2",
+        "--dtype",
+        "f4",
+        "--chunks",
+        "2,3,64,48",
+    ]
+    files += [
+        part
+        for key in ("sig_shape", "file_header", "frame_header", "frame_footer")
+        for part in ("-o", f"{key}={scan.options[key]}")
+    ]
     with Mounting(*files, point) as server:
         (point / "part0.npy").read_bytes()
         time.sleep(1.5)
@@ -152,9 +174,11 @@ def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan
         os.truncate(scan.files[3], 100)
         with pytest.raises(OSError, match="Input/output"):
             (point / "part0.zarr/data/c/2/3/0/0").read_bytes()
-        assert eventually(lambda: says("") and bool(re.search(r"[1-9]\d* errors?\b", shown))), shown  # the kernel may ask twice
+        # The kernel may ask twice
+        assert eventually(lambda: says("") and bool(re.search(r"[1-9]\d* errors?\b", shown))), shown
         line = next(line for line in shown.replace("\r\n", "\n").split("\n") if "failed" in line)
-        assert line.rpartition("\r")[2].startswith("vfs: part0.zarr/data/c/2/3/0/0: read of")  # it begins where the status line was
+        # It begins where the status line was
+        assert line.rpartition("\r")[2].startswith("vfs: part0.zarr/data/c/2/3/0/0: read of")
         os.write(terminal, b"\x03")  # Ctrl-C
         assert eventually(lambda: says(", in 0:"))
     except BaseException:
@@ -181,7 +205,11 @@ def test_a_job_in_the_background_of_a_terminal_does_not_write_over_it(small: Pat
     """
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve("/bin/bash", ["bash", "-c", script, "bash", small, point, tmp_path / "got"], {**os.environ, "PYTHON": sys.executable})
+        os.execve(
+            "/bin/bash",
+            ["bash", "-c", script, "bash", small, point, tmp_path / "got"],
+            {**os.environ, "PYTHON": sys.executable},
+        )
     shown = ""
     while "all" not in shown:
         shown += os.read(terminal, 1 << 16).decode()
@@ -227,7 +255,11 @@ def test_a_service_manager_is_told(small: Path, point: Path, tmp_path: Path) -> 
 def test_the_background(small: Path, point: Path, runtime: Path, tmp_path: Path, lib: str) -> None:
     done = cli("mount", small.name, point.name, "--background", cwd=tmp_path)  # returns though its output is a pipe
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"vfs: 1 data set at {point.name}; `vfs unmount {point.name}` ends it, `vfs mounts` shows what it has served\n"
+    assert (
+        done.stderr
+        == f"vfs: 1 data set at {point.name}; `vfs unmount {point.name}` ends it, `vfs mounts` shows what it has"
+        " served\n"
+    )
     assert np.load(point / "small.npy").sum() == np.arange(24).sum()
     (folder,) = (runtime / "vfs").iterdir()
     assert {path.name for path in folder.iterdir()} == {"pid", "status.json", "readers", "log"}
@@ -248,15 +280,32 @@ def test_the_background(small: Path, point: Path, runtime: Path, tmp_path: Path,
 
 @pytest.mark.parametrize("without", ["2>&-", "<&- >&- 2>&-", "2>/dev/full"])
 def test_the_background_without_streams_to_say_so(small: Path, point: Path, runtime: Path, without: str) -> None:
-    done = run("sh", "-c", f'"$@" --background {without}', "sh", sys.executable, "-P", "-m", "vfs", "mount", str(small), str(point))
+    done = run(
+        "sh",
+        "-c",
+        f'"$@" --background {without}',
+        "sh",
+        sys.executable,
+        "-P",
+        "-m",
+        "vfs",
+        "mount",
+        str(small),
+        str(point),
+    )
     assert done.returncode == 0  # not an error that leaves a mount behind
     assert np.load(point / "small.npy").sum() == np.arange(24).sum()
     unmount(point)
 
 
-def test_what_goes_wrong_before_it_is_ready_is_said_at_once(small: Path, point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_goes_wrong_before_it_is_ready_is_said_at_once(
+    small: Path, point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (point / "thing").touch()
-    for what, says in ((small, "expected an empty folder to mount on, it holds thing"), (tmp_path / "none.npy", "no such file")):
+    for what, says in (
+        (small, "expected an empty folder to mount on, it holds thing"),
+        (tmp_path / "none.npy", "no such file"),
+    ):
         assert main(["mount", str(what), str(point), "--background"]) == 2
         said = capsys.readouterr()
         assert (said.out, said.err.count("\n")) == ("", 1)
@@ -265,7 +314,9 @@ def test_what_goes_wrong_before_it_is_ready_is_said_at_once(small: Path, point: 
 
 def test_interrupted_before_it_is_ready_nothing_is_mounted(small: Path, point: Path) -> None:
     for delay in (0.5, 0.8, 1.0, 1.2, 1.5):
-        process = subprocess.Popen([*VFS, "mount", str(small), str(point), "--background"], stderr=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            [*VFS, "mount", str(small), str(point), "--background"], stderr=subprocess.PIPE, start_new_session=True
+        )
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -298,7 +349,9 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
 # what is mounted
 
 
-def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, points_: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mounts_lists_all_of_them_whoever_serves_them(
+    small: Path, scan: Scan, points_: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     front, back, ours = points_
     with Mounting(small, front), scan.mount(ours, cache_size="1MiB", stored_dtype=">u2", dtype="f4"):
         assert cli("mount", small, back, "--background", "--cache-size", "3KiB").returncode == 0
@@ -310,7 +363,10 @@ def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, p
         os.truncate(scan.files[3], 100)
         with pytest.raises(OSError, match="Input/output"):
             (ours / "part0.zarr/data/c/2/3/0/0").read_bytes()
-        assert eventually(lambda: any(one["errors"] for one in listed()) and any(one["bytes"] == 320 for one in listed()))  # each tells once a second
+        # Each tells once a second
+        assert eventually(
+            lambda: any(one["errors"] for one in listed()) and any(one["bytes"] == 320 for one in listed())
+        )
         found = {one["mountpoint"]: one for one in listed()}
         assert set(found) == set(map(str, points_))
         assert {one["state"] for one in found.values()} == {"mounted"}
@@ -321,7 +377,8 @@ def test_mounts_lists_all_of_them_whoever_serves_them(small: Path, scan: Scan, p
         hits, misses = found[str(ours)]["hits"], found[str(ours)]["misses"]
         assert hits >= 1
         assert misses >= 2  # what failed was not there; the kernel may ask more than once
-        assert 0 <= found[str(ours)]["cached"] - 2 * 3 * 64 * 48 * 4 < 1 << 12  # the chunk, and what it takes to find it
+        # The chunk, and what it takes to find it
+        assert 0 <= found[str(ours)]["cached"] - 2 * 3 * 64 * 48 * 4 < 1 << 12
         assert [found[str(path)]["cache_size"] for path in points_] == [256 << 20, 3 << 10, 1 << 20]
         assert [bool(found[str(path)]["log"]) for path in points_] == [False, True, False]
         for one in found.values():
@@ -361,7 +418,8 @@ def test_only_entries_of_dead_servers_are_taken_over(small: Path, point: Path, r
     second = Entry(str(point))
     assert second.folder == first.folder + "-2"
     first.write({"mountpoint": str(point)})
-    assert [one.state for one in mounts() if one.folder] == ["detached"]  # it says that it serves, and is not in the table
+    # It says that it serves, and is not in the table
+    assert [one.state for one in mounts() if one.folder] == ["detached"]
     os.close(first._fd)  # as if it had died
     assert not alive(first.folder)
     third = Entry(str(point), log=True)
@@ -377,18 +435,27 @@ def test_only_entries_of_dead_servers_are_taken_over(small: Path, point: Path, r
     assert os.listdir(runtime / "vfs") == []
 
 
-def test_a_mount_that_is_written_down_nowhere_is_listed_all_the_same(small: Path, point: Path, runtime: Path, tmp_path: Path) -> None:
+def test_a_mount_that_is_written_down_nowhere_is_listed_all_the_same(
+    small: Path, point: Path, runtime: Path, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     with Mounting(small, point, env={**os.environ, "XDG_RUNTIME_DIR": str(elsewhere)}):
-        assert [(one.state, one.status, one.folder) for one in mounts() if one.point == str(point)] == [("unknown", None, None)]
+        assert [(one.state, one.status, one.folder) for one in mounts() if one.point == str(point)] == [
+            ("unknown", None, None)
+        ]
         assert f"{point} ? ? ? ? ? (nothing is known of it)" in " ".join(cli("mounts").stdout.split())
         unmount(point)
 
 
 def test_strange_files_in_the_runtime_folder_do_no_harm(small: Path, point: Path, runtime: Path) -> None:
     above = Path(home())
-    for name, content in (("a", b"\xff{"), ("b", b"[]"), ("c", b'{"mountpoint": 3}'), ("d", b'{"mountpoint": "/none"}')):
+    for name, content in (
+        ("a", b"\xff{"),
+        ("b", b"[]"),
+        ("c", b'{"mountpoint": 3}'),
+        ("d", b'{"mountpoint": "/none"}'),
+    ):
         (above / name).mkdir(mode=0o700)
         (above / name / "pid").touch(mode=0o600)
         (above / name / "status.json").write_bytes(content)
@@ -400,14 +467,22 @@ def test_strange_files_in_the_runtime_folder_do_no_harm(small: Path, point: Path
     assert sorted(os.listdir(above)) == ["e", "f", "g"]
 
 
-def test_a_folder_that_is_not_ours_alone_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Path, point: Path) -> None:
+def test_a_folder_that_is_not_ours_alone_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Path, point: Path
+) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     path = tmp_path / f"vfs-{os.geteuid()}"
     assert home() == str(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     path.chmod(0o750)
-    with pytest.raises(MountError, match=rf"{path}: expected a folder of yours alone: others may use it \(mode 0750\); remove it, or set XDG_RUNTIME_DIR"):
+    with pytest.raises(
+        MountError,
+        match=(
+            rf"{path}: expected a folder of yours alone: others may use it \(mode 0750\); remove it, or set"
+            r" XDG_RUNTIME_DIR"
+        ),
+    ):
         home()
     path.rmdir()
     path.symlink_to(tmp_path)
@@ -431,7 +506,9 @@ def test_a_folder_that_is_not_ours_alone_is_not_used(tmp_path: Path, monkeypatch
             assert server.rest()[0] == 0
 
 
-def test_a_runtime_folder_of_another_user_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path) -> None:
+def test_a_runtime_folder_of_another_user_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert home() == str(runtime / "vfs")
     runtime.chmod(0o777)
@@ -472,10 +549,15 @@ def test_the_status_is_never_seen_half_written(tmp_path: Path, runtime: Path) ->
 
 
 def test_a_mount_in_use_offers_lazy_which_lets_it_be_read_on(small: Path, point: Path, tmp_path: Path) -> None:
-    code = "import sys; f = open(sys.argv[1] + '/small.npy', 'rb', buffering=0); print(1, flush=True); sys.stdin.readline(); print(len(f.read()))"
+    code = (
+        "import sys; f = open(sys.argv[1] + '/small.npy', 'rb', buffering=0); print(1, flush=True);"
+        " sys.stdin.readline(); print(len(f.read()))"
+    )
     with (
         Mounting(small, point) as server,
-        subprocess.Popen([sys.executable, "-c", code, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as holder,
+        subprocess.Popen(
+            [sys.executable, "-c", code, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+        ) as holder,
     ):
         assert holder.stdout
         holder.stdout.readline()
@@ -486,11 +568,17 @@ def test_a_mount_in_use_offers_lazy_which_lets_it_be_read_on(small: Path, point:
         done = cli("unmount", "--force", point)
         assert (done.returncode, done.stdout) == (2, "")
         assert re.fullmatch(
-            rf"vfs: {point}: in use by \S+ \(pid {holder.pid}\); close what is open there and try again, or: vfs unmount --lazy --force {point}\n", done.stderr
+            rf"vfs: {point}: in use by \S+ \(pid {holder.pid}\); close what is open there and try again, or: vfs"
+            rf" unmount --lazy --force {point}\n",
+            done.stderr,
         )
         done = cli("unmount", "--lazy", "--force", point)
         assert (done.returncode, done.stdout) == (0, "")
-        assert re.fullmatch(rf"vfs: {point}: still in use by \S+ \(pid {holder.pid}\); it is served until they close what they have open\n", done.stderr)
+        assert re.fullmatch(
+            rf"vfs: {point}: still in use by \S+ \(pid {holder.pid}\); it is served until they close what they have"
+            r" open\n",
+            done.stderr,
+        )
         assert os.listdir(point) == []
         (one,) = listed()
         assert (one["state"], one["pid"]) == ("detached", server.process.pid)
@@ -516,7 +604,9 @@ def modes(path: Path) -> tuple[str, str]:
 
 
 def options_of(point: Path) -> str:
-    return next(line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {point} " in line).split()[-1]
+    return next(line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {point} " in line).split()[
+        -1
+    ]
 
 
 def test_only_the_mounting_user_is_let_in_unless_told_otherwise(small: Path, point: Path, lib: str) -> None:
@@ -533,13 +623,17 @@ def test_only_the_mounting_user_is_let_in_unless_told_otherwise(small: Path, poi
             assert modes(point) == ("-r--r--r--", "dr-xr-xr-x")
 
 
-def test_users_who_may_not_let_others_in_are_told_so(point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_who_may_not_let_others_in_are_told_so(
+    point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     config = tmp_path / "fuse.conf"
     monkeypatch.setattr(points, "CONFIG", str(config))
     assert prepare(point, 3, allow_other=True) == str(point)  # no such file: fusermount will say what it wants
     config.write_text("#user_allow_other\nmount_max = 10\n")
-    with pytest.raises(MountError, match=rf"^.*--allow-other: not permitted: {config} has no line user_allow_other; root can add it$"):
+    with pytest.raises(
+        MountError, match=rf"^.*--allow-other: not permitted: {config} has no line user_allow_other; root can add it$"
+    ):
         prepare(point, 3, allow_other=True)
     assert prepare(point, 3) == str(point)
     config.write_text("user_allow_other\n")
@@ -600,7 +694,9 @@ def test_workers_that_are_no_number(point: Path, workers: Any) -> None:
         (("--cache-size", "plenty"), "--cache-size='plenty': expected a number of bytes, also as \"512MiB\""),
     ],
 )
-def test_workers_and_cache_size_of_the_command_line(small: Path, point: Path, option: tuple[str, str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_workers_and_cache_size_of_the_command_line(
+    small: Path, point: Path, option: tuple[str, str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["mount", str(small), str(point), *option]) == 2
     assert capsys.readouterr().err == f"vfs: {says}\n"
 
@@ -622,7 +718,10 @@ def test_the_foreground_is_not_stopped_by_ctrl_z(small: Path, point: Path) -> No
     with Mounting(small, point) as server:
         server.process.send_signal(signal.SIGTSTP)
         assert server.process.stderr
-        assert re.match(rf"vfs: {point}: not stopped: .*`vfs mount --background` gives the terminal back$", server.process.stderr.readline())
+        assert re.match(
+            rf"vfs: {point}: not stopped: .*`vfs mount --background` gives the terminal back$",
+            server.process.stderr.readline(),
+        )
         assert run("md5sum", point / "small.npy").returncode == 0
         server.process.send_signal(signal.SIGINT)
         assert server.rest()[0] == 0

@@ -37,7 +37,9 @@ def refused(point: str | os.PathLike[str], small: Path) -> str:
 
 
 def test_bad_mount_points(small: Path, point: Path, tmp_path: Path) -> None:
-    assert refused(tmp_path / "none", small) == f"{tmp_path}/none: no such folder; make it first: mkdir -p {tmp_path}/none"
+    assert (
+        refused(tmp_path / "none", small) == f"{tmp_path}/none: no such folder; make it first: mkdir -p {tmp_path}/none"
+    )
     assert refused(small, small) == f"{small}: expected an empty folder to mount on, found a file"
     assert refused(small / "x", small) == f"{small}/x: expected an empty folder to mount on, found a file"
     with pytest.raises(OptionError, match=r"^'a..00b': expected the name"):
@@ -45,11 +47,16 @@ def test_bad_mount_points(small: Path, point: Path, tmp_path: Path) -> None:
     (point / "thing").touch()
     assert refused(point, small) == f"{point}: expected an empty folder to mount on, it holds thing"
     (point / "more").touch()
-    assert re.fullmatch(rf"{point}: expected an empty folder to mount on, it holds \S+ and 1 more", refused(point, small))
+    assert re.fullmatch(
+        rf"{point}: expected an empty folder to mount on, it holds \S+ and 1 more", refused(point, small)
+    )
     for path in point.iterdir():
         path.unlink()
     with vfs.mount(small, point):
-        assert refused(point, small) == f"{point}: something is mounted there already (fuse.vfs); to end that: vfs unmount {point}"
+        assert (
+            refused(point, small)
+            == f"{point}: something is mounted there already (fuse.vfs); to end that: vfs unmount {point}"
+        )
         assert "expected an empty folder to mount on, it holds" in refused(point / "small.zarr", small)
         assert np.load(point / "small.npy").size == 24
 
@@ -94,17 +101,27 @@ def test_another_package_called_fuse(small: Path, point: Path, tmp_path: Path, m
 
 def test_no_device(point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "DEVICE", str(tmp_path / "fuse"))
-    with pytest.raises(MountError, match=r"no .*/fuse \(No such file or directory\): load the kernel module: modprobe fuse .*; a container needs --device"):
+    with pytest.raises(
+        MountError,
+        match=(
+            r"no .*/fuse \(No such file or directory\): load the kernel module: modprobe fuse .*; a container needs"
+            r" --device"
+        ),
+    ):
         prepare(point, 3)
     real = os.open
     monkeypatch.setattr(
         os,
         "open",
         lambda name, *args, **more: (
-            (_ for _ in ()).throw(PermissionError(1, "Operation not permitted")) if name == points.DEVICE else real(name, *args, **more)
+            (_ for _ in ()).throw(PermissionError(1, "Operation not permitted"))
+            if name == points.DEVICE
+            else real(name, *args, **more)
         ),
     )
-    with pytest.raises(MountError, match=r"not permitted to open .*/fuse: Operation not permitted; .*a container needs --device") as caught:
+    with pytest.raises(
+        MountError, match=r"not permitted to open .*/fuse: Operation not permitted; .*a container needs --device"
+    ) as caught:
         prepare(point, 3)
     assert caught.value.errno == errno.EACCES
 
@@ -121,9 +138,13 @@ def test_users_without_fusermount_or_without_the_right_to_write(point: Path, mon
         prepare(point, 2)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes a right away, which only root with setpriv can")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes a right away, which only root with setpriv can"
+)
 def test_root_without_the_right_to_mount(small: Path, point: Path) -> None:
-    with Foreground(point, small, prefix=("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")) as server:
+    with Foreground(
+        point, small, prefix=("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
+    ) as server:
         said = server.first
         assert server.rest()[0] == 2
     assert said.startswith(f"{point}: cannot mount: ")
@@ -155,13 +176,21 @@ def test_users_of_something_that_is_not_there() -> None:
     assert users(Mounted(-5, "999:999", KIND), detached=False) == []
 
 
-def test_who_uses_the_next_mount_does_not_use_the_one_that_had_its_numbers(small: Path, point: Path, tmp_path: Path) -> None:
+def test_who_uses_the_next_mount_does_not_use_the_one_that_had_its_numbers(
+    small: Path, point: Path, tmp_path: Path
+) -> None:
     """A mount that ends while another begins, which gets its numbers."""
-    for holds in ("open(sys.argv[1] + '/small.npy')", "os.chdir(sys.argv[1])", "mmap.mmap(os.open(sys.argv[1] + '/small.npy', 0), 0, access=mmap.ACCESS_READ)"):
+    for holds in (
+        "open(sys.argv[1] + '/small.npy')",
+        "os.chdir(sys.argv[1])",
+        "mmap.mmap(os.open(sys.argv[1] + '/small.npy', 0), 0, access=mmap.ACCESS_READ)",
+    ):
         code = f"import sys, os, mmap; held = {holds}; print(1, flush=True); input()"
         with (
             vfs.mount(small, point),
-            subprocess.Popen([sys.executable, "-c", code, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as holder,
+            subprocess.Popen(
+                [sys.executable, "-c", code, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+            ) as holder,
         ):
             assert holder.stdout
             holder.stdout.readline()

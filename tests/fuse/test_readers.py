@@ -34,10 +34,11 @@ def test_a_process_is_met_once_by_any_of_its_threads_and_until_it_ends(tmp_path:
         met.meet(other.pid)
         met.look_again()
         met.meet(other.pid)
-        (ours, theirs) = (tmp_path / FILE).read_text().splitlines()
+        ours, theirs = (tmp_path / FILE).read_text().splitlines()
         assert ours.startswith(f"{os.getpid()} ")
         assert theirs.startswith(f"{other.pid} ")
-        assert met.living()[1:] == readers_of(str(tmp_path)) == [f"sleep (pid {other.pid})"]  # who asks knows of himself
+        # Who asks knows of himself
+        assert met.living()[1:] == readers_of(str(tmp_path)) == [f"sleep (pid {other.pid})"]
         other.kill()
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # a zombie reads nothing
         assert readers_of(str(tmp_path)) == []

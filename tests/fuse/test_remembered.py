@@ -34,7 +34,15 @@ SERVER = """
 @pytest.fixture
 def server(tmp_path: Path, point: Path) -> Iterator[subprocess.Popen[bytes]]:
     np.save(tmp_path / "scan.npy", np.arange(CHUNKS * 4, dtype=np.uint16).reshape(CHUNKS, 2, 2))
-    command = [sys.executable, "-c", textwrap.dedent(SERVER), "--chunks", "1,2,2", str(tmp_path / "scan.npy"), str(point)]
+    command = [
+        sys.executable,
+        "-c",
+        textwrap.dedent(SERVER),
+        "--chunks",
+        "1,2,2",
+        str(tmp_path / "scan.npy"),
+        str(point),
+    ]
     process = subprocess.Popen(command, env={**os.environ, "FUSE_LIBRARY_NAME": "fuse3"})
     try:
         assert eventually(lambda: mounted(str(point)) is not None or process.poll() is not None, 60)
@@ -70,7 +78,10 @@ def test_a_server_gets_the_memory_of_names_back(server: subprocess.Popen[bytes],
 
     idle = Seen.of(server.pid).anonymous
     for _ in range(2):  # the second time, names have to come again
-        assert python(inside, point / "scan.zarr" / "data", CHUNKS).splitlines() == ["[28, 0, 29, 0, 30, 0, 31, 0]", "8 ['c', 'zarr.json']"]
+        assert python(inside, point / "scan.zarr" / "data", CHUNKS).splitlines() == [
+            "[28, 0, 29, 0, 30, 0, 31, 0]",
+            "8 ['c', 'zarr.json']",
+        ]
     assert eventually(lambda: grown() < 9 << 20), grown()  # all 90,000 names take 16 MiB
 
 

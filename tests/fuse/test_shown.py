@@ -32,17 +32,38 @@ def test_the_three_faces_are_listed_with_sizes_modes_and_owner(scan: Scan, point
         listed = {str(p.relative_to(point)): p.stat() for p in point.rglob("*")}
         folders = {name for name, found in listed.items() if stat.S_ISDIR(found.st_mode)}
         chunks = [f"{a}/{b}/0/0" for a in range(3) for b in range(4)]
-        v2 = {f"part0.v2.zarr/{name}" for name in [".zgroup", ".zattrs", ".zmetadata", "data/.zarray", "data/.zattrs", *(f"data/{c}" for c in chunks)]}
+        v2 = {
+            f"part0.v2.zarr/{name}"
+            for name in [
+                ".zgroup",
+                ".zattrs",
+                ".zmetadata",
+                "data/.zarray",
+                "data/.zattrs",
+                *(f"data/{c}" for c in chunks),
+            ]
+        }
         v3 = {f"part0.zarr/{name}" for name in ["zarr.json", "data/zarr.json", *(f"data/c/{c}" for c in chunks)]}
         assert set(listed) - folders == v2 | v3 | {"part0.npy"}
-        assert {"part0.zarr", "part0.zarr/data", "part0.zarr/data/c", "part0.zarr/data/c/2", "part0.zarr/data/c/2/3", "part0.v2.zarr/data/0/0/0"} <= folders
+        assert {
+            "part0.zarr",
+            "part0.zarr/data",
+            "part0.zarr/data/c",
+            "part0.zarr/data/c/2",
+            "part0.zarr/data/c/2/3",
+            "part0.v2.zarr/data/0/0/0",
+        } <= folders
         for name, found in listed.items():
             assert stat.S_IMODE(found.st_mode) == (0o500 if name in folders else 0o400)
             assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
         assert listed["part0.zarr/data/c/2/3/0/0"].st_size == 2 * 3 * 64 * 48 * 2
         assert listed["part0.npy"].st_size == 128 + scan.twin.nbytes
         assert listed["part0.zarr/zarr.json"].st_size == len((point / "part0.zarr/zarr.json").read_bytes())
-        used = {line.rsplit("/", 1)[1].strip() for line in Path(f"/proc/{server_of(mount).pid}/maps").read_text().splitlines() if "libfuse" in line}
+        used = {
+            line.rsplit("/", 1)[1].strip()
+            for line in Path(f"/proc/{server_of(mount).pid}/maps").read_text().splitlines()
+            if "libfuse" in line
+        }
         assert all(name.startswith("libfuse3" if lib == "libfuse3" else "libfuse.so.2") for name in used)
         assert used
 
@@ -52,7 +73,9 @@ def test_inode_numbers_differ_and_are_the_same_in_every_mount_and_listing(scan: 
     for _ in range(2):
         with scan.mount(point):
             numbers = {str(p): p.stat().st_ino for p in [point, *point.rglob("*")]}
-            listed = {entry.path: entry.inode() for folder in [point, *point.rglob("*/")] for entry in os.scandir(folder)}
+            listed = {
+                entry.path: entry.inode() for folder in [point, *point.rglob("*/")] for entry in os.scandir(folder)
+            }
             assert listed == {name: number for name, number in numbers.items() if name != str(point)}
             seen.append(numbers)
     assert seen[0] == seen[1]
@@ -117,7 +140,9 @@ def test_several_sets_with_equal_names(tmp_path: Path, point: Path) -> None:
         arrays.append(np.full((3, 4), k, "<i4"))
         np.save(tmp_path / str(k) / "a.npy", arrays[-1])
     with vfs.mount([tmp_path / str(k) / "a.npy" for k in range(3)], point):
-        assert sorted(os.listdir(point)) == sorted(f"a{n}{face}" for n in ("", "-2", "-3") for face in (".zarr", ".v2.zarr", ".npy"))
+        assert sorted(os.listdir(point)) == sorted(
+            f"a{n}{face}" for n in ("", "-2", "-3") for face in (".zarr", ".v2.zarr", ".npy")
+        )
         for array, name in zip(arrays, ("a", "a-2", "a-3"), strict=True):
             np.testing.assert_array_equal(np.load(point / f"{name}.npy"), array)
 
@@ -127,11 +152,16 @@ def test_hostile_names_are_shown_as_they_are(tmp_path: Path, point: Path, lib: s
     for name in names:
         np.save(os.fsdecode(bytes(tmp_path) + b"/" + name + b".npy"), np.arange(6).reshape(2, 3))
     with vfs.mount([os.fsdecode(bytes(tmp_path) + b"/" + name + b".npy") for name in names], point):
-        assert set(os.listdir(bytes(point))) == {name + face for name in names for face in (b".zarr", b".v2.zarr", b".npy")}
+        assert set(os.listdir(bytes(point))) == {
+            name + face for name in names for face in (b".zarr", b".v2.zarr", b".npy")
+        }
         for name in names:
             with open(bytes(point) + b"/" + name + b".npy", "rb") as file:
                 assert np.load(file).tolist() == [[0, 1, 2], [3, 4, 5]]
-            assert json.loads(Path(os.fsdecode(bytes(point) + b"/" + name + b".zarr/zarr.json")).read_bytes())["node_type"] == "group"
+            assert (
+                json.loads(Path(os.fsdecode(bytes(point) + b"/" + name + b".zarr/zarr.json")).read_bytes())["node_type"]
+                == "group"
+            )
 
 
 def test_a_mount_point_with_an_awkward_name(tmp_path: Path, small: Path, lib: str) -> None:
@@ -169,7 +199,8 @@ def test_npy_mapped_by_another_process_is_the_whole_scattered_array(tmp_path: Pa
             """
             import sys, numpy as np
             a, b = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
-            print(type(a).__name__, a.dtype.str, a.shape, bool((a == b).all()), bool((a[3, ::2, 5:9, ::-1] == b[3, ::2, 5:9, ::-1]).all()))
+            part = np.s_[3, ::2, 5:9, ::-1]
+            print(type(a).__name__, a.dtype.str, a.shape, bool((a == b).all()), bool((a[part] == b[part]).all()))
             """,
             point / "part0.npy",
             tmp_path / "twin.npy",
@@ -188,11 +219,16 @@ def test_zarr_in_another_process_reads_both_hierarchies(scan: Scan, point: Path,
         import sys, numpy as np, zarr
         group = zarr.open_group(sys.argv[1], mode="r")
         a, b = group["data"], np.load(sys.argv[2])
-        print(a.metadata.zarr_format, a.dtype, a.shape, a.chunks, bool((a[:] == b).all()), bool((a[1:5, 2:9, 3, ::7] == b[1:5, 2:9, 3, ::7]).all()))
+        part = np.s_[1:5, 2:9, 3, ::7]
+        same = bool((a[:] == b).all()), bool((a[part] == b[part]).all())
+        print(a.metadata.zarr_format, a.dtype, a.shape, a.chunks, *same)
     """
     with scan.mount(point):
         for name, number in (("part0.zarr", 3), ("part0.v2.zarr", 2)):
-            assert python(code, point / name, tmp_path / "twin.npy").strip() == f"{number} uint16 {SHAPE} (2, 3, 64, 48) True True"
+            assert (
+                python(code, point / name, tmp_path / "twin.npy").strip()
+                == f"{number} uint16 {SHAPE} (2, 3, 64, 48) True True"
+            )
 
 
 def test_cat_dd_cmp_find_ls(scan: Scan, point: Path, tmp_path: Path, lib: str) -> None:
@@ -245,7 +281,10 @@ def test_sixteen_processes_read_at_random(scan: Scan, point: Path, tmp_path: Pat
     with scan.mount(point):
         readers = [
             subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(code), point, tmp_path / "twin.npy", str(k)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                [sys.executable, "-c", textwrap.dedent(code), point, tmp_path / "twin.npy", str(k)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             )
             for k in range(16)
         ]
@@ -335,7 +374,12 @@ def test_every_write_is_refused_as_read_only(scan: Scan, point: Path, lib: str) 
 
     before = content()
     with scan.mount(point):
-        file, folder, new, chunk = point / "part0.npy", point / "part0.zarr", point / "new", point / "part0.zarr/data/c/0/0/0/0"
+        file, folder, new, chunk = (
+            point / "part0.npy",
+            point / "part0.zarr",
+            point / "new",
+            point / "part0.zarr/data/c/0/0/0/0",
+        )
         writes: dict[str, Callable[[], object]] = {
             "open O_WRONLY": lambda: os.open(file, os.O_WRONLY),
             "open O_RDWR": lambda: os.open(chunk, os.O_RDWR),
@@ -366,10 +410,25 @@ def test_every_write_is_refused_as_read_only(scan: Scan, point: Path, lib: str) 
             except OSError as error:
                 got[name] = errno.errorcode[error.errno or 0]
         assert got == dict.fromkeys(writes, "EROFS")
-        for command in ("touch new", "touch part0.npy", "mkdir new", "rm -f part0.npy", "rm -rf part0.zarr", "mv part0.npy x", "ln part0.npy x", "ln -s a x"):
+        for command in (
+            "touch new",
+            "touch part0.npy",
+            "mkdir new",
+            "rm -f part0.npy",
+            "rm -rf part0.zarr",
+            "mv part0.npy x",
+            "ln part0.npy x",
+            "ln -s a x",
+        ):
             done = run("sh", "-c", command, cwd=point, env={**os.environ, "LC_ALL": "C"})
             assert (command, done.returncode != 0, "Read-only file system" in done.stderr) == (command, True, True)
-        for command in ("chmod 777 part0.npy", "truncate -s 0 part0.npy", "cp /etc/passwd new", "echo x >> part0.npy", "dd if=/dev/zero of=part0.npy count=1"):
+        for command in (
+            "chmod 777 part0.npy",
+            "truncate -s 0 part0.npy",
+            "cp /etc/passwd new",
+            "echo x >> part0.npy",
+            "dd if=/dev/zero of=part0.npy count=1",
+        ):
             done = run("sh", "-c", command, cwd=point, env={**os.environ, "LC_ALL": "C"})
             assert (command, done.returncode != 0, "ead-only file system" in done.stderr) == (command, True, True)
         np.testing.assert_array_equal(np.load(file), scan.twin)

@@ -36,7 +36,14 @@ def test_counters_of_many_threads_and_of_native_code_add_up() -> None:
         thread.join()
     assert counters.native_address == address == counters.table[NATIVE].ctypes.data
     assert address % 64 == 0
-    assert counters.totals() == {"requests": 80007, "reads": 40005, "bytes": 400_000 + (1 << 40), "hits": 3, "misses": 2, "errors": 40001}
+    assert counters.totals() == {
+        "requests": 80007,
+        "reads": 40005,
+        "bytes": 400_000 + (1 << 40),
+        "hits": 3,
+        "misses": 2,
+        "errors": 40001,
+    }
     assert set(FIELDS) < set(Status.__annotations__)
 
 

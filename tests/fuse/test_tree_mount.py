@@ -63,7 +63,9 @@ def source(tmp_path: Path) -> Path:
 @contextmanager
 def counted(source: Path, point: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
     """A mount whose server writes down what it opens."""
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(COUNTING), source, point, log], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(COUNTING), source, point, log], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
@@ -106,12 +108,19 @@ def test_a_folder_is_mirrored(source: Path, point: Path, lib: str) -> None:
         assert python(code, point / "a", point / "may/deep/b", point / "may/scan").split() == list(map(str, sums))
         found = run("find", point).stdout.splitlines()
         assert len(found) == len(set(found))
-        assert {os.path.relpath(path, point) for path in found} >= {"may/deep/b.zarr/data/c/0/0/0", "may/scan.v2.zarr/data/.zarray"}
+        assert {os.path.relpath(path, point) for path in found} >= {
+            "may/deep/b.zarr/data/c/0/0/0",
+            "may/scan.v2.zarr/data/.zarray",
+        }
         for entry in os.scandir(point):
             status = os.stat(entry.path)
             assert (entry.inode(), entry.is_dir()) == (status.st_ino, entry.name != "a.npy")
         assert os.stat(point / "a.npy").st_mtime_ns == os.stat(source / "a.npy").st_mtime_ns
-        for change in (lambda: (point / "x").mkdir(), lambda: (point / "may/x").touch(), lambda: os.remove(point / "a.npy")):
+        for change in (
+            lambda: (point / "x").mkdir(),
+            lambda: (point / "may/x").touch(),
+            lambda: os.remove(point / "a.npy"),
+        ):
             with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
                 change()
 
@@ -135,7 +144,9 @@ def test_changes_of_the_folder_are_noticed(source: Path, point: Path, lib: str) 
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (5, 6)])
-def test_a_changed_set_is_read_anew_and_whoever_has_it_open_gets_an_error(source: Path, point: Path, lib: str, shape: tuple[int, ...]) -> None:
+def test_a_changed_set_is_read_anew_and_whoever_has_it_open_gets_an_error(
+    source: Path, point: Path, lib: str, shape: tuple[int, ...]
+) -> None:
     path = save(source / "a.npy", np.zeros(1 << 20, "<u2"))
     os.utime(path, ns=(2 * 10**18, 2 * 10**18))
     with vfs.mount(source, point, tree=True):
@@ -217,7 +228,17 @@ def test_hostile_folders_do_no_harm(source: Path, point: Path, lib: str) -> None
     save(deep / "end.npy")
     with vfs.mount(source, point, tree=True, show_files=True):
         names = os.listdir(point)
-        assert {"bad.npy", "bad.tif", "bad.h5", "good.zarr", "good-2.npy", "good-2.zarr", "line\nbreak \x1b[31m.npy", "\udcff\udcfe.npy", "d"} <= set(names)
+        assert {
+            "bad.npy",
+            "bad.tif",
+            "bad.h5",
+            "good.zarr",
+            "good-2.npy",
+            "good-2.zarr",
+            "line\nbreak \x1b[31m.npy",
+            "\udcff\udcfe.npy",
+            "d",
+        } <= set(names)
         assert not {"pipe.npy", "loop", "self.npy", "etc", "passwd", "good.npy"} & set(names)
         assert (point / "bad.tif").read_bytes() == b"II*\0\xff\xff\xff\xff"
         assert listed(point / "good.zarr") == []
@@ -299,7 +320,10 @@ def test_readers_and_a_writer_at_once(source: Path, point: Path) -> None:
     """
     with vfs.mount(source, point, tree=True):
         thread.start()
-        readers = [threading.Thread(target=lambda: wrong.extend([] if python(code, point) == "True\n" else ["?"])) for _ in range(2)]
+        readers = [
+            threading.Thread(target=lambda: wrong.extend([] if python(code, point) == "True\n" else ["?"]))
+            for _ in range(2)
+        ]
         for reader in readers:
             reader.start()
         for each in (thread, *readers):
@@ -310,7 +334,19 @@ def test_readers_and_a_writer_at_once(source: Path, point: Path) -> None:
 def test_the_command_shows_a_folder_until_it_is_interrupted(source: Path, point: Path, tmp_path: Path) -> None:
     save(source / "a.npy")
     (source / "bad.npy").write_bytes(b"\x93NUMPY garbage")
-    command = [sys.executable, "-m", "vfs", "mount", "--tree", str(source), str(point), "--chunks", "frames", "--zarr-format", "3"]
+    command = [
+        sys.executable,
+        "-m",
+        "vfs",
+        "mount",
+        "--tree",
+        str(source),
+        str(point),
+        "--chunks",
+        "frames",
+        "--zarr-format",
+        "3",
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr
@@ -328,7 +364,9 @@ def test_the_command_shows_a_folder_until_it_is_interrupted(source: Path, point:
 
 
 @pytest.mark.parametrize("where", ["", "inside", "inside/deeper", "linked"])
-def test_a_mount_point_in_the_folder_that_is_shown_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str) -> None:
+def test_a_mount_point_in_the_folder_that_is_shown_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
     """The server would read its own mount: whoever looked there would wait for ever."""
     tree = tmp_path / "tree"
     (tree / "inside/deeper").mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Sources that fail while eight processes read them: what they get is exact or an error, the server lives, and what comes back can be read."""
+"""Sources that fail while eight processes read them: what they get is exact or an error, the server
+lives, and what comes back can be read.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ READER = """
 
 
 class Readers:
-    """Processes that read a mounted `Scan` and compare with its bytes, as a whole, or with those of other states of it."""
+    """Processes that read a mounted `Scan` and compare with its bytes, as a whole, or with those of
+    other states of it.
+    """
 
     def __init__(self, point: Path, *twins: Path, number: int = 8) -> None:
         self.started: list[subprocess.Popen[str]] = []
@@ -162,7 +166,9 @@ def put_back(bad: Path, content: bytes, time_ns: int) -> None:
 
 
 @pytest.mark.parametrize("fault", [truncate, overwrite, delete, replace, folder, pipe, link])
-def test_what_readers_get_is_exact_or_an_error(scan: Scan, point: Path, twin: Path, fault: Callable[[Path], None], capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_readers_get_is_exact_or_an_error(
+    scan: Scan, point: Path, twin: Path, fault: Callable[[Path], None], capfd: pytest.CaptureFixture[str]
+) -> None:
     bad = scan.files[2]
     content, changed = bad.read_bytes(), bad.stat().st_mtime_ns
     with scan.mount(point, chunks=(1, 5, 64, 48), cache_size=1 << 18) as mount, Readers(point, twin) as readers:
@@ -188,13 +194,25 @@ def test_what_readers_get_is_exact_or_an_error(scan: Scan, point: Path, twin: Pa
 
 @pytest.mark.parametrize(
     ("lib", "fault"),
-    [*(("libfuse3", fault) for fault in (truncate, empty, overwrite, delete, replace, folder, pipe, link)), ("libfuse2", delete), ("fusepy", replace)],
+    [
+        *(("libfuse3", fault) for fault in (truncate, empty, overwrite, delete, replace, folder, pipe, link)),
+        ("libfuse2", delete),
+        ("fusepy", replace),
+    ],
     indirect=["lib"],
 )
 def test_what_readers_of_a_tree_get_is_exact_or_an_error(
-    scan: Scan, point: Path, twin: Path, fault: Callable[[Path], None], lib: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    scan: Scan,
+    point: Path,
+    twin: Path,
+    fault: Callable[[Path], None],
+    lib: str,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    """There a set that changed is shown as it is then. It is not absent where its files are broken: tools take what is absent for blank."""
+    """There a set that changed is shown as it is then. It is not absent where its files are broken:
+    tools take what is absent for blank.
+    """
     description = scan.describe((1, 5, 64, 48))
     other = tmp_path / "other" / scan.files[0].parent.name
     shutil.copytree(scan.files[0].parent, other)
@@ -205,8 +223,12 @@ def test_what_readers_of_a_tree_get_is_exact_or_an_error(
         states.append(tmp_path / "then")
     bad = scan.files[2]
     kept, changed = bad.read_bytes(), bad.stat().st_mtime_ns
-    boxes = {f"{row}/{part}/0/0": scan.twin[row, 5 * part : 5 * part + 5].tobytes() for row in range(6) for part in range(2)}
-    want = {f"{face}/{name}": box for face in ("part0.zarr/data/c", "part0.v2.zarr/data") for name, box in boxes.items()}
+    boxes = {
+        f"{row}/{part}/0/0": scan.twin[row, 5 * part : 5 * part + 5].tobytes() for row in range(6) for part in range(2)
+    }
+    want = {
+        f"{face}/{name}": box for face in ("part0.zarr/data/c", "part0.v2.zarr/data") for name, box in boxes.items()
+    }
     with vfs.mount(bad.parent, point, tree=True, cache_size=1 << 18) as mount:
         assert {name: content(point / name) for name in want} == want
         with Readers(point, *states) as readers:
@@ -224,10 +246,23 @@ def test_what_readers_of_a_tree_get_is_exact_or_an_error(
     assert str(bad) in capfd.readouterr().err
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes rights away, which only root with setpriv can")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes rights away, which only root with setpriv can"
+)
 def test_a_source_that_becomes_unreadable(scan: Scan, point: Path) -> None:
     """Permissions bind root, too, where it may not override them."""
-    options = ["--format", "raw", "-o", "dtype=>u2", "-o", "sig_shape=64,48", "--nav-shape", "6,10", "--chunks", "1,5,64,48"]
+    options = [
+        "--format",
+        "raw",
+        "-o",
+        "dtype=>u2",
+        "-o",
+        "sig_shape=64,48",
+        "--nav-shape",
+        "6,10",
+        "--chunks",
+        "1,5,64,48",
+    ]
     for name, value in HEADERS.items():
         options += ["-o", f"{name}={value}"]
     rights = "-dac_override,-dac_read_search"
@@ -269,7 +304,10 @@ class Disk:
 def test_a_disk_error_in_the_middle_of_a_file(scan: Scan, point: Path, capfd: pytest.CaptureFixture[str]) -> None:
     options = {**scan.options, "chunks": (1, 1, 64, 48)}
     with Mount.start(Disk(scan.files, options, 1), point) as mount:  # type: ignore[arg-type]
-        got = {divmod(frame, 10): content(point / "part0.zarr/data/c" / "{}/{}/0/0".format(*divmod(frame, 10))) for frame in range(60)}
+        got = {
+            divmod(frame, 10): content(point / "part0.zarr/data/c" / "{}/{}/0/0".format(*divmod(frame, 10)))
+            for frame in range(60)
+        }
         wrong = [10 * row + column for (row, column), read in got.items() if read != scan.twin[row, column].tobytes()]
         assert {got[divmod(frame, 10)] for frame in wrong} == {errno.EIO}
         assert wrong == list(range(wrong[0], 30))  # the second half of the second file
@@ -311,7 +349,10 @@ def test_a_mount_of_what_another_mount_shows(tmp_path: Path, point: Path) -> Non
     outer.mkdir()
     path = write_raw(tmp_path, np.ones((16, 1024, 2048), "<u2"))[0]
     try:
-        with vfs.mount(path, point, format="raw", dtype="<u2", sig_shape="1024,2048") as inner, vfs.mount(point / "part0.npy", outer, chunks="frames") as mount:
+        with (
+            vfs.mount(path, point, format="raw", dtype="<u2", sig_shape="1024,2048") as inner,
+            vfs.mount(point / "part0.npy", outer, chunks="frames") as mount,
+        ):
             chunks = outer / "part0.zarr/data/c"
             assert content(chunks / "0/0/0") == np.ones((1024, 2048), "<u2").tobytes()
             server_of(inner).kill()
@@ -350,7 +391,12 @@ def test_a_mount_point_that_is_deleted(small: Path, point: Path) -> None:
 
 
 def test_a_mount_point_that_is_somebodys_folder(small: Path, point: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=point) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(1, flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=point,
+    ) as holder:
         assert holder.stdout
         holder.stdout.readline()
         with vfs.mount(small, point):
@@ -362,7 +408,9 @@ def test_a_mount_point_that_is_somebodys_folder(small: Path, point: Path) -> Non
 def cli_mount(point: Path, *arguments: object, prefix: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
     """`vfs mount` in the foreground, once it is ready."""
     command = [*prefix, sys.executable, "-P", "-m", "vfs", "mount", *map(str, arguments), str(point)]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    server = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
     try:
         assert server.stderr
         said = ""
@@ -394,7 +442,13 @@ def test_five_thousand_files_under_a_limit_of_1024_descriptors(tmp_path: Path, p
         name = next(name for name in os.listdir(point) if name.endswith(".npy"))
         readers = [
             subprocess.Popen(
-                [sys.executable, "-c", "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read()[128:])", point / name], stdout=subprocess.PIPE
+                [
+                    sys.executable,
+                    "-c",
+                    "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read()[128:])",
+                    point / name,
+                ],
+                stdout=subprocess.PIPE,
             )
             for _ in range(3)
         ]
@@ -403,18 +457,33 @@ def test_five_thousand_files_under_a_limit_of_1024_descriptors(tmp_path: Path, p
         chunks = point / name.replace(".npy", ".zarr") / "data" / "c"
         for k in range(0, 5000, 50):
             assert (chunks / f"{k}/0/0").read_bytes() == frames[k].tobytes()
-        assert 400 < descriptors(server.pid) <= 900  # half and a quarter of what there may be, and what the process needs otherwise
-        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (64, 1024))  # no new descriptor, wherever it was counted on
+        # Half and a quarter of what there may be, and what the process needs otherwise
+        assert 400 < descriptors(server.pid) <= 900
+        # No new descriptor, wherever it was counted on
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (64, 1024))
         for k in range(25, 5000, 50):
             assert (chunks / f"{k}/0/0").read_bytes() == frames[k].tobytes()
         assert descriptors(server.pid) < 64
 
 
 def test_where_memory_ends_requests_are_served_one_by_one(tmp_path: Path, point: Path) -> None:
-    """Four chunks of 32 MiB, read in pieces by eight processes, by a server that has memory for less than two of them."""
+    """Four chunks of 32 MiB, read in pieces by eight processes, by a server that has memory for
+    less than two of them.
+    """
     frames = np.random.default_rng(0).integers(0, 1 << 16, (4, 4096, 4096)).astype(">u2")
     path = write_raw(tmp_path, frames)[0]
-    options = ["--format", "raw", "-o", "dtype=>u2", "-o", "sig_shape=4096,4096", "--chunks", "1,4096,4096", "--cache-size", "128MiB"]
+    options = [
+        "--format",
+        "raw",
+        "-o",
+        "dtype=>u2",
+        "-o",
+        "sig_shape=4096,4096",
+        "--chunks",
+        "1,4096,4096",
+        "--cache-size",
+        "128MiB",
+    ]
     # threads reserve memory that they do not use, which counts for the limit: stacks, and pools of the allocator
     prefix = ("env", "MALLOC_ARENA_MAX=1", "prlimit", "--stack=1048576:", "--")
     with cli_mount(point, *options, path, prefix=prefix) as server:
@@ -441,7 +510,10 @@ def test_where_memory_ends_requests_are_served_one_by_one(tmp_path: Path, point:
         folder = chunk.parents[2]
         readers = [
             subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(code), folder, tmp_path / "twin.npy", str(k)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                [sys.executable, "-c", textwrap.dedent(code), folder, tmp_path / "twin.npy", str(k)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             )
             for k in range(8)
         ]
@@ -453,7 +525,8 @@ def test_where_memory_ends_requests_are_served_one_by_one(tmp_path: Path, point:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_at_any_moment_of_starting_up(small: Path, point: Path, number: signal.Signals) -> None:
     """`VFS_LONG=1` tries 200 moments of each signal instead of 2."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # we are in the background of a shell: what we start would ignore it, too
+    # We are in the background of a shell: what we start would ignore it, too
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     rng = np.random.default_rng()
     command = [sys.executable, "-P", "-m", "vfs", "mount", str(small), str(point)]
@@ -477,6 +550,7 @@ def test_a_signal_at_any_moment_of_starting_up(small: Path, point: Path, number:
         found = (k, delay, usual, process.returncode, said)
         assert process.returncode in (0, 128 + number, -number), found
         assert eventually(lambda: mounted(str(point)) is None), found
-        assert "Traceback" not in said or (number == signal.SIGINT and "vfs/cli/" not in said), found  # of Python itself, which is starting
+        # Of Python itself, which is starting
+        assert "Traceback" not in said or (number == signal.SIGINT and "vfs/cli/" not in said), found
         if process.returncode == 0:
             assert "no errors, in " in said, found

@@ -80,7 +80,9 @@ r.read = read
         ("write(b'nonsense' * 100)", "ends without an answer"),
     ],
 )
-def test_whatever_goes_wrong_there_is_an_error_here(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: str, words: str) -> None:
+def test_whatever_goes_wrong_there_is_an_error_here(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: str, words: str
+) -> None:
     behaving(monkeypatch, body)
     for _ in range(2):
         with pytest.raises(vfs.FormatError) as caught:
@@ -147,10 +149,14 @@ def test_one_process_for_many_files_and_threads(desk: Any, path: str) -> None:
 
 
 def children(of: int) -> list[int]:
-    return [int(word) for task in Path(f"/proc/{of}/task").iterdir() for word in (task / "children").read_text().split()]
+    return [
+        int(word) for task in Path(f"/proc/{of}/task").iterdir() for word in (task / "children").read_text().split()
+    ]
 
 
-def test_nobody_waits_for_a_file_that_somebody_else_asked_for(desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nobody_waits_for_a_file_that_somebody_else_asked_for(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The fork that was asked for later must not keep the pipe of the first one open."""
     behaving(monkeypatch, "while not os.path.exists(path + '.go'): time.sleep(0.01)\nwrite(packed({'end': True}))")
     names = [str(tmp_path / name) for name in ("first", "second")]
@@ -184,7 +190,11 @@ def test_it_leaves_when_it_has_nothing_to_do(desk: Any, monkeypatch: pytest.Monk
 
 def test_it_does_not_leave_while_a_file_is_read(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(helper, "IDLE", 0.05)
-    behaving(monkeypatch, "time.sleep(0.5)\nassert ') Z' not in open(f'/proc/{os.getpgrp()}/stat').read()\nwrite(packed({'error': 'all the time'}))")
+    behaving(
+        monkeypatch,
+        "time.sleep(0.5)\nassert ') Z' not in open(f'/proc/{os.getpgrp()}/stat').read()\nwrite(packed({'error': 'all"
+        " the time'}))",
+    )
     with pytest.raises(vfs.FormatError, match="all the time"):
         vfs.open(path)
 
@@ -250,7 +260,11 @@ print(helper._shared.helper.process.pid, flush=True)
     for how in ("", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"):
         top = str(Path(__file__).parents[2])
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program + how], env={**os.environ, "PYTHONPATH": top}, capture_output=True, text=True, check=False
+            [sys.executable, "-W", "error", "-c", program + how],
+            env={**os.environ, "PYTHONPATH": top},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.stderr == ""
         for _ in range(1000):

@@ -1,4 +1,6 @@
-"""What libhdf5 may open: nothing by its name. Links, virtual data sets and raw files lead where `vfs.boundary` lets them, and never to a pipe."""
+"""What libhdf5 may open: nothing by its name. Links, virtual data sets and raw files lead where
+`vfs.boundary` lets them, and never to a pipe.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,16 @@ h5py = pytest.importorskip("h5py")
 UNLIMITED = h5py.h5s.UNLIMITED
 
 
-def growing(file: Any, name: str, *mapped: tuple[bytes, bytes, tuple[Any, ...], tuple[Any, ...]], length: int = 2, dtype: Any = None) -> None:
-    """A virtual data set (n, 3) that grows with its sources: (file, data set, selection in it, selection in the source), each (start, count, stride, block)."""
+def growing(
+    file: Any,
+    name: str,
+    *mapped: tuple[bytes, bytes, tuple[Any, ...], tuple[Any, ...]],
+    length: int = 2,
+    dtype: Any = None,
+) -> None:
+    """A virtual data set (n, 3) that grows with its sources: (file, data set, selection in it,
+    selection in the source), each (start, count, stride, block).
+    """
     plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     space = h5py.h5s.create_simple((length, 3), (UNLIMITED, 3))
     for source, path, here, there in mapped:
@@ -61,7 +71,9 @@ def test_a_pipe_is_never_waited_for(tmp_path: Path, absolute: bool) -> None:
     left = group.attrs["vfs"]["root"]["left_out"]
     assert list(group) == ["data"]
     for entry in ("link", "soft", "group/soft", "growing"):
-        assert left[entry].endswith("pipe, which cannot be opened (expected a file, found something else (a folder or a device))"), entry
+        assert left[entry].endswith(
+            "pipe, which cannot be opened (expected a file, found something else (a folder or a device))"
+        ), entry
     assert set(left) == {"link", "soft", "group/soft", "group/softer", "growing", "words", "text"}
 
 
@@ -89,7 +101,13 @@ def test_a_path_through_links_ends_outside(tmp_path: Path) -> None:
     assert set(left) == {"twice", "through", "linked", "growing True", "growing False"}
     assert all("outside the folder" in why for why in left.values()), left
     assert "secret" not in str(left).replace("secret.h5", "")
-    assert set(vfs.open_group(inside / "set.h5", follow_outside=True)) >= {"twice/data", "through", "linked", "growing True", "growing False"}
+    assert set(vfs.open_group(inside / "set.h5", follow_outside=True)) >= {
+        "twice/data",
+        "through",
+        "linked",
+        "growing True",
+        "growing False",
+    }
 
 
 def two_files(folder: Path) -> None:
@@ -122,7 +140,9 @@ def test_a_file_that_is_removed_while_it_is_opened(tmp_path: Path, monkeypatch: 
         return asked(path, *args)
 
     monkeypatch.setattr(helper, "_asked", swapped)
-    with pytest.raises(vfs.SourceChangedError, match=r"set\.h5: replaced or removed while it was being opened; open it again"):
+    with pytest.raises(
+        vfs.SourceChangedError, match=r"set\.h5: replaced or removed while it was being opened; open it again"
+    ):
         vfs.open(tmp_path / "set.h5")
 
 
@@ -142,7 +162,9 @@ def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, monkeypatch:
         return answer
 
     monkeypatch.setattr(helper, "_asked", swapped)
-    with pytest.raises(vfs.SourceChangedError, match=r"part\.h5: changed while the set was being opened; open it again"):
+    with pytest.raises(
+        vfs.SourceChangedError, match=r"part\.h5: changed while the set was being opened; open it again"
+    ):
         vfs.open(tmp_path / "set.h5")
 
 
@@ -150,7 +172,9 @@ def test_virtual_data_sets_are_as_long_as_their_sources(tmp_path: Path) -> None:
     """libhdf5 would open the sources to say so."""
     for k, n in enumerate((5, 3, 4, 0)):
         with h5py.File(tmp_path / f"part{k}.h5", "w") as file:
-            file.create_dataset("data", data=np.arange(3 * n, dtype="i4").reshape(n, 3) + 100 * k, chunks=(2, 3), maxshape=(None, 3))
+            file.create_dataset(
+                "data", data=np.arange(3 * n, dtype="i4").reshape(n, 3) + 100 * k, chunks=(2, 3), maxshape=(None, 3)
+            )
     even, odd, series = (0, UNLIMITED, 2, 1), (1, UNLIMITED, 2, 1), (0, UNLIMITED, 2, 2)
     with h5py.File(tmp_path / "set.h5", "w", libver="latest") as file:
         growing(file, "all", (b"part0.h5", b"data", ALL, ALL), length=1)
@@ -164,7 +188,9 @@ def test_virtual_data_sets_are_as_long_as_their_sources(tmp_path: Path) -> None:
         twins = {name: file[name][...] for name in file}
     group = vfs.open_group(tmp_path / "set.h5")
     left = group.attrs["vfs"]["root"].get("left_out", {})
-    assert {name: group[name].shape for name in group} == {name: twin.shape for name, twin in twins.items() if name not in left}, left
+    assert {name: group[name].shape for name in group} == {
+        name: twin.shape for name, twin in twins.items() if name not in left
+    }, left
     assert set(left) <= {"series"}  # its last source is too short for its place
     for name in group:
         assert np.array_equal(group[name][...], twins[name]), name
@@ -172,7 +198,9 @@ def test_virtual_data_sets_are_as_long_as_their_sources(tmp_path: Path) -> None:
 
 def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # noqa: F811
     """A group that holds the next one twice, and so on, has 2^40 paths; 20,000 arrays of them took 20 s."""
-    monkeypatch.setattr(helper, "_ENTRY", f"import vfs.h5.reading as r; r.MOST_AGAIN, r.MOST_NAMES = 100, 400\n{helper._ENTRY}")
+    monkeypatch.setattr(
+        helper, "_ENTRY", f"import vfs.h5.reading as r; r.MOST_AGAIN, r.MOST_NAMES = 100, 400\n{helper._ENTRY}"
+    )
     with h5py.File(tmp_path / "set.h5", "w") as file:
         groups = [file.create_group(f"g{k:02d}") for k in range(40)]
         for one, following in pairwise(groups):
@@ -180,7 +208,9 @@ def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, t
         groups[-1]["data"] = np.arange(6).reshape(2, 3)
         file["again"] = file["g39"]
     group = vfs.open_group(tmp_path / "set.h5")
-    assert group.attrs["vfs"]["root"]["left_out"]["…"] == "more than 100 names of what is shown under other names already"
+    assert (
+        group.attrs["vfs"]["root"]["left_out"]["…"] == "more than 100 names of what is shown under other names already"
+    )
     first, again = f"g00{'/a' * 39}/data", "again/data"
     assert 2 < len(group) <= 101
     assert {first, again} <= set(group)

@@ -32,7 +32,9 @@ def expected(array: ArrayReader, position: tuple[int, ...]) -> bytes:
 
 @given(st.data())
 def test_every_chunk_is_that_of_the_engine(data: st.DataObject) -> None:
-    """Frames in files of any length with holes, headers and footers, scans that begin before or after them, chunks of any shape."""
+    """Frames in files of any length with holes, headers and footers, scans that begin before or
+    after them, chunks of any shape.
+    """
     draw = data.draw
     sig = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=2)))
     dtype = np.dtype(draw(st.sampled_from(["<u2", ">u2", "u1"])))
@@ -40,14 +42,26 @@ def test_every_chunk_is_that_of_the_engine(data: st.DataObject) -> None:
     header, footer, before = (draw(st.integers(0, 3)) for _ in range(3))
     holes = np.cumsum([draw(st.integers(0, 2)) for _ in counts])
     first = np.cumsum(counts) - counts + holes
-    layout = FrameLayout.of(sig, counts, word_bytes=dtype.itemsize, file_header=before, frame_header=header, frame_footer=footer, first=first)
+    layout = FrameLayout.of(
+        sig,
+        counts,
+        word_bytes=dtype.itemsize,
+        file_header=before,
+        frame_header=header,
+        frame_footer=footer,
+        first=first,
+    )
     rng = np.random.default_rng(0)
     files = [rng.integers(0, 255, before + n * layout.stride, np.uint8).tobytes() for n in counts]
     nav = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=2)))
     layout = layout.arranged(nav, draw(st.integers(-2, 3)))
     shape = nav + sig
-    dataset = StoredArray("data", memory_files(files), layout, PlainDecoder(dtype), shape, tuple("abcd"[: len(shape)]), len(nav), fill=7)
-    cut = tuple(draw(st.integers(1, n)) for n in nav) + (sig if draw(st.booleans()) else tuple(draw(st.integers(1, n)) for n in sig))
+    dataset = StoredArray(
+        "data", memory_files(files), layout, PlainDecoder(dtype), shape, tuple("abcd"[: len(shape)]), len(nav), fill=7
+    )
+    cut = tuple(draw(st.integers(1, n)) for n in nav) + (
+        sig if draw(st.booleans()) else tuple(draw(st.integers(1, n)) for n in sig)
+    )
     array = ArrayReader(dataset, MemoryBackend(files, copies=draw(st.booleans())), chunks=cut)
     chunks = Chunks(array)
     for _ in range(2):
@@ -59,7 +73,9 @@ def test_every_chunk_is_that_of_the_engine(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("cut", [(1, 6, 7), (2, 6, 7), (20, -1, -1)])
 @pytest.mark.parametrize("stored", ["<u2", ">u2"])
-def test_chunks_of_whole_frames_are_planned_once(stored: str, cut: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_whole_frames_are_planned_once(
+    stored: str, cut: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = np.random.default_rng(0).integers(0, 60_000, (40, 6, 7)).astype("<u2")
     array = in_memory(values, stored, header=6, chunks=cut)
     chunks = Chunks(array)
@@ -75,7 +91,9 @@ def indices(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:
     def part(n: int) -> st.SearchStrategy[Any]:
         ends = st.integers(0, n)
         steps = st.sampled_from([None, 1, 1, 2, -1])
-        return st.one_of(st.integers(-n, n - 1), st.just(slice(None)), st.slices(n), st.builds(slice, ends, ends, steps))
+        return st.one_of(
+            st.integers(-n, n - 1), st.just(slice(None)), st.slices(n), st.builds(slice, ends, ends, steps)
+        )
 
     lists = st.lists(st.integers(0, shape[0] - 1), min_size=1, max_size=4).map(lambda chosen: (np.array(chosen),))
     masks = st.lists(st.booleans(), min_size=shape[0], max_size=shape[0]).map(lambda mask: (np.array(mask),))
@@ -88,7 +106,9 @@ def test_a_view_is_the_chunk(data: st.DataObject) -> None:
     """As bytes, as elements and in its shape, whole or any part of it, once and again."""
     nav = data.draw(st.sampled_from([(13,), (3, 5), (1, 4)]))
     values = np.random.default_rng(0).integers(0, 60_000, (*nav, 3, 4)).astype("<u2")
-    cut = data.draw(st.sampled_from([c for c in [(4,), (1,), (1, 1), (1, 5), (2, 5), (1, 4), (1, 2)] if len(c) == len(nav)]))
+    cut = data.draw(
+        st.sampled_from([c for c in [(4,), (1,), (1, 1), (1, 5), (2, 5), (1, 4), (1, 2)] if len(c) == len(nav)])
+    )
     stored = data.draw(st.sampled_from(["<u2", ">u2"]))
     array = in_memory(values, stored, len(nav), 6, chunks=(*cut, 3, 4))
     chunks = Chunks(array)
@@ -99,7 +119,14 @@ def test_a_view_is_the_chunk(data: st.DataObject) -> None:
         assert (view is not None) == (whole and not (stored == "<u2" and cut in ((1,), (1, 1))))
         if view is None:
             continue
-        assert (view.dtype, view.shape, view.ndim, view.size, view.nbytes, len(view)) == (np.uint8, (twin.nbytes,), 1, twin.nbytes, twin.nbytes, twin.nbytes)
+        assert (view.dtype, view.shape, view.ndim, view.size, view.nbytes, len(view)) == (
+            np.uint8,
+            (twin.nbytes,),
+            1,
+            twin.nbytes,
+            twin.nbytes,
+            twin.nbytes,
+        )
         first, last = sorted(data.draw(st.tuples(*[st.integers(0, twin.nbytes)] * 2)))
         assert np.asarray(view).tobytes() == twin.tobytes()
         assert np.asarray(view[first:last]).tobytes() == twin.tobytes()[first:last]
@@ -120,10 +147,21 @@ def test_a_view_is_an_array_to_who_wants_one() -> None:
     shaped, twin = view.view("<u2").reshape((2, 2, 3)), Chunks(array).make((1, 0, 0))
     assert isinstance(shaped, ChunkView)
     for act in (
-        lambda a: a.astype("f4"), lambda a: a.copy(), lambda a: a.transpose((1, 0, 2)), lambda a: a.ravel(), lambda a: a.all(), lambda a: a == twin,
-        lambda a: a.reshape(3, 4), lambda a: a.reshape(-1, order="F"), lambda a: a.tolist(), lambda a: a.sum(), lambda a: np.asarray(a, "f8"), lambda a: a.T,
-        lambda a: np.add(a, 1), list,
-    ):  # fmt: skip
+        lambda a: a.astype("f4"),
+        lambda a: a.copy(),
+        lambda a: a.transpose((1, 0, 2)),
+        lambda a: a.ravel(),
+        lambda a: a.all(),
+        lambda a: a == twin,
+        lambda a: a.reshape(3, 4),
+        lambda a: a.reshape(-1, order="F"),
+        lambda a: a.tolist(),
+        lambda a: a.sum(),
+        lambda a: np.asarray(a, "f8"),
+        lambda a: a.T,
+        lambda a: np.add(a, 1),
+        list,
+    ):
         np.testing.assert_array_equal(act(shaped), act(twin), strict=True)  # type: ignore[no-untyped-call]
     with pytest.raises(ValueError, match="read-only"):
         shaped[0] = 1
@@ -185,7 +223,15 @@ def test_no_chunk_where_there_is_none() -> None:
 @pytest.mark.parametrize("cut", [1, 3])
 def test_what_cannot_be_read_says_so_as_always(tmp_path: Path, backend: str, cut: int) -> None:
     paths = write_raw(tmp_path, np.zeros((12, 64, 64), "<u2"), frame_header=16, files=2)
-    array = vfs.open(paths, format="raw", stored_dtype="<u2", sig_shape=(64, 64), frame_header=16, chunks=(cut, -1, -1), backend=backend)
+    array = vfs.open(
+        paths,
+        format="raw",
+        stored_dtype="<u2",
+        sig_shape=(64, 64),
+        frame_header=16,
+        chunks=(cut, -1, -1),
+        backend=backend,
+    )
     chunks = Chunks(array)
     held = chunks.get((0, 0, 0))
     with Path(paths[1]).open("r+b") as file:
@@ -221,7 +267,9 @@ class PoisonedLender(MemoryLender):
 
 @pytest.mark.parametrize("kind", ["planned", "in parts", "converted", "at the edge"])
 def test_no_chunk_shows_the_bytes_of_another(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight threads hold chunks for a while, as views of every kind, while the memory of others is used again and again."""
+    """Eight threads hold chunks for a while, as views of every kind, while the memory of others is
+    used again and again.
+    """
     monkeypatch.setattr(module, "lender", PoisonedLender(keep=3))
     frames = np.random.default_rng(0).integers(0, 60_000, (31, 128, 128)).astype("<u2")
     paths = write_raw(tmp_path, frames.astype(">u2"), frame_header=16, files=3)
@@ -230,7 +278,14 @@ def test_no_chunk_shows_the_bytes_of_another(tmp_path: Path, kind: str, monkeypa
         "converted": {"chunks": (4, -1, -1), "dtype": "f4"},
         "at the edge": {"chunks": (4, -1, 100)},
     }
-    array = vfs.open(paths, format="raw", stored_dtype=">u2", sig_shape=(128, 128), frame_header=16, **({"chunks": (4, -1, -1)} | options.get(kind, {})))
+    array = vfs.open(
+        paths,
+        format="raw",
+        stored_dtype=">u2",
+        sig_shape=(128, 128),
+        frame_header=16,
+        **({"chunks": (4, -1, -1)} | options.get(kind, {})),
+    )
     array.cache = ChunkCache(1 << 20)
     wanted = {position: expected(array, position) for position in np.ndindex(array.grid.counts)}
     assert array.chunk_bytes > 1 << 16

@@ -53,7 +53,11 @@ class Page(HTMLParser):
         assert {tag for tag, _ in self.tags} <= TAGS
         for tag, attrs in self.tags:
             assert not any(name.startswith("on") or name in ("href", "class", "id") for name in attrs), (tag, attrs)
-            assert all("url" not in (value or "") and "http" not in (value or "") for name, value in attrs.items() if name != "src")
+            assert all(
+                "url" not in (value or "") and "http" not in (value or "")
+                for name, value in attrs.items()
+                if name != "src"
+            )
             assert (attrs.get("src") or "data:image/png;base64,").startswith("data:image/png;base64,")
 
 
@@ -109,7 +113,11 @@ def test_names_from_files_stay_text(tmp_path: Path) -> None:
     said = {"vfs": 1, "dtype": "u1", "shape": [2, 3, 4], "dims": dims, "files": ["part0.bin"], "blocks": blocks}
     (folder / name).write_text(json.dumps(said))
     group = vfs.open_group(folder / name)
-    object.__setattr__(group.main.dataset, "attrs", {"calibration": {"'y'": {"scale": 2.0, "unit": HOSTILE}, '"x"': {"values": HOSTILE}}})
+    object.__setattr__(
+        group.main.dataset,
+        "attrs",
+        {"calibration": {"'y'": {"scale": 2.0, "unit": HOSTILE}, '"x"': {"values": HOSTILE}}},
+    )
     for shown in (page(group), page(group.main)):
         assert "<script>alert('1')</script>\"><img src=x onerror=alert(2)>" in shown.text
         assert "\x1b" not in shown.text

@@ -22,7 +22,14 @@ def test_dtypes_in_documents(dtype: np.dtype, tmp_path: Path) -> None:
     values = some(dtype, (2, 3), 0)
     face3, face2 = (tree_of(array_of(values, stored=dtype)).zarr(f) for f in FORMATS)
     meta3 = zarr.core.metadata.v3.ArrayV3Metadata.from_dict(json.loads(face3.documents["data/zarr.json"]))
-    assert np.dtype(meta3.data_type.to_native_dtype() if hasattr(meta3.data_type, "to_native_dtype") else meta3.data_type.to_numpy()) == values.dtype
+    assert (
+        np.dtype(
+            meta3.data_type.to_native_dtype()
+            if hasattr(meta3.data_type, "to_native_dtype")
+            else meta3.data_type.to_numpy()
+        )
+        == values.dtype
+    )
     assert np.dtype(json.loads(face2.documents["data/.zarray"])["dtype"]) == values.dtype
     assert json.loads(face2.documents["data/.zarray"])["dtype"][0] in "<|"
 
@@ -30,7 +37,8 @@ def test_dtypes_in_documents(dtype: np.dtype, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dtype", "fill", "written"),
     [
-        ("u2", 0, 0), ("u2", 7, 7), ("?", 0, False), ("f4", 0, 0.0), ("f4", math.nan, "NaN"), ("f8", math.inf, "Infinity"), ("f8", -math.inf, "-Infinity"),
+        ("u2", 0, 0), ("u2", 7, 7), ("?", 0, False), ("f4", 0, 0.0),
+        ("f4", math.nan, "NaN"), ("f8", math.inf, "Infinity"), ("f8", -math.inf, "-Infinity"),
         ("c8", 0, [0.0, 0.0]), ("c8", complex(math.nan, 1), ["NaN", 1.0]),
     ],
 )  # fmt: skip
@@ -44,11 +52,14 @@ def test_fill_values(dtype: str, fill: Any, written: Any) -> None:
 
 def test_metadata_that_json_cannot_hold() -> None:
     value: dict[Any, Any] = {
-        "nan": math.nan, "inf": [math.inf, -math.inf], "np": np.float32(1.5), "int": np.int64(3), "bool": np.True_, "array": np.array([[1, 2]]),
+        "nan": math.nan, "inf": [math.inf, -math.inf], "np": np.float32(1.5), "int": np.int64(3),
+        "bool": np.True_, "array": np.array([[1, 2]]),
         "nans": np.array([math.nan, 1]),
-        "bytes": b"\xff ok", "text": "\ud800 é 日", "tuple": (1, 2), "set": {3}, "complex": 1 + 2j, "path": Path("a"), "time": np.datetime64("2020-01-01"),
+        "bytes": b"\xff ok", "text": "\ud800 é 日", "tuple": (1, 2), "set": {3}, "complex": 1 + 2j,
+        "path": Path("a"), "time": np.datetime64("2020-01-01"),
         "none": None,
-        "long": np.longdouble(2.5), "big": 2**70, 5: "number", "sur\ud800": 1, "record": np.array([(1, 2.5)], [("a", "u1"), ("b", "f4")])[0],
+        "long": np.longdouble(2.5), "big": 2**70, 5: "number", "sur\ud800": 1,
+        "record": np.array([(1, 2.5)], [("a", "u1"), ("b", "f4")])[0],
         "nat": np.datetime64("NaT", "s"),
     }  # fmt: skip
     plain = plain_json(value)
@@ -56,10 +67,22 @@ def test_metadata_that_json_cannot_hold() -> None:
     assert json.loads(text) == plain
     assert plain["nan"] == "nan"
     assert plain["inf"] == ["inf", "-inf"]
-    assert (plain["np"], plain["int"], plain["bool"], plain["array"], plain["nans"]) == (1.5, 3, True, [[1, 2]], ["nan", 1.0])
+    assert (plain["np"], plain["int"], plain["bool"], plain["array"], plain["nans"]) == (
+        1.5,
+        3,
+        True,
+        [[1, 2]],
+        ["nan", 1.0],
+    )
     assert plain["bytes"] == "\ufffd ok"
     assert plain["text"] == "? é 日"
-    assert (plain["long"], plain["big"], plain["5"], plain["sur?"], plain["record"]) == (2.5, 2**70, "number", 1, [1, 2.5])
+    assert (plain["long"], plain["big"], plain["5"], plain["sur?"], plain["record"]) == (
+        2.5,
+        2**70,
+        "number",
+        1,
+        [1, 2.5],
+    )
     for zarr_format in FORMATS:
         face = tree_of(array_of(np.zeros((1, 1)), said={"attrs": value}), vfs=value).zarr(zarr_format)
         root = json.loads(face.documents["zarr.json" if zarr_format == 3 else ".zattrs"])
@@ -68,7 +91,9 @@ def test_metadata_that_json_cannot_hold() -> None:
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
 def test_documents_are_ascii(zarr_format: int, tmp_path: Path) -> None:
-    """zarr 2.13, Debian's, opens nothing where one of them is not: those of groups, of arrays, the consolidated ones, and what an export writes."""
+    """zarr 2.13, Debian's, opens nothing where one of them is not: those of groups, of arrays, the
+    consolidated ones, and what an export writes.
+    """
     said = {"units": "µs", "größe": ["日", {"\ud800": "\U0001f52c"}]}
     plain = {"units": "µs", "größe": ["日", {"?": "\U0001f52c"}]}
     tree = tree_of(array_of(np.arange(6).reshape(2, 3), "entry/däta", said={"attrs": said}), vfs=said)

@@ -32,7 +32,14 @@ from vfs.testing.backends import CountingBackend, MemoryBackend, memory_files
 from vfs.testing.writers import write_npy
 
 
-def array_of(values: np.ndarray, path: str = "data", *, companion: bool = False, said: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> ArrayReader:
+def array_of(
+    values: np.ndarray,
+    path: str = "data",
+    *,
+    companion: bool = False,
+    said: Mapping[str, Any] = MappingProxyType({}),
+    **more: Any,
+) -> ArrayReader:
     return in_memory(values, nav_ndim=min(1, values.ndim), said={"path": path, "companion": companion, **said}, **more)
 
 
@@ -95,7 +102,18 @@ def test_keys_nodes_and_bytes_agree(tree: Hierarchy, zarr_format: int) -> None:
 @pytest.mark.parametrize("zarr_format", FORMATS)
 def test_totals_of_folders(tree: Hierarchy, zarr_format: int) -> None:
     face = tree.zarr(zarr_format)
-    for folder in ("entry", "entry/data", "entry/data/c", "entry/data/c/1", "entry/data/1", "empty", "empty/middle", "entry/deep", "nothing", "entry/da"):
+    for folder in (
+        "entry",
+        "entry/data",
+        "entry/data/c",
+        "entry/data/c/1",
+        "entry/data/1",
+        "empty",
+        "empty/middle",
+        "entry/deep",
+        "nothing",
+        "entry/da",
+    ):
         below = [face.get(key) for key in every(face) if key.startswith(f"{folder}/")]
         assert face.total(folder) == sum(got.nbytes for got in below if got is not None), folder
 
@@ -104,8 +122,29 @@ def test_totals_of_folders(tree: Hierarchy, zarr_format: int) -> None:
 @pytest.mark.parametrize(
     "prefix",
     [
-        *("", "e", "entry", "entry/", "entry/data/c", "entry/data/c/", "entry/data/c/1", "entry/data/c/1/", "entry/data/c/1/0/0", "entry/data/c/1/0/0/"),
-        *("entry/data/1/", "entry/data/1", "entry/data/01/", "entry/data/c/x/", "entry/scalar", "entry/scalar/c", "entry/scalar/0", "empty/", "z"),
+        *(
+            "",
+            "e",
+            "entry",
+            "entry/",
+            "entry/data/c",
+            "entry/data/c/",
+            "entry/data/c/1",
+            "entry/data/c/1/",
+            "entry/data/c/1/0/0",
+            "entry/data/c/1/0/0/",
+        ),
+        *(
+            "entry/data/1/",
+            "entry/data/1",
+            "entry/data/01/",
+            "entry/data/c/x/",
+            "entry/scalar",
+            "entry/scalar/c",
+            "entry/scalar/0",
+            "empty/",
+            "z",
+        ),
         *("entry/data/c/9/", ".z", "timestamp/"),
     ],
 )
@@ -129,7 +168,9 @@ def test_children_from_anywhere_on(tree: Hierarchy, zarr_format: int) -> None:
 def test_a_folder_of_a_million_chunks_is_not_made_to_look_into_it() -> None:
     layout = FrameLayout.of((1,), [10**12], word_bytes=1)
     array = ArrayReader(
-        StoredArray("data", memory_files([b""]), layout, PlainDecoder(np.dtype("u1")), (10**12, 1), ("a", "b"), 1), MemoryBackend([b""]), chunks=(1, 1)
+        StoredArray("data", memory_files([b""]), layout, PlainDecoder(np.dtype("u1")), (10**12, 1), ("a", "b"), 1),
+        MemoryBackend([b""]),
+        chunks=(1, 1),
     )
     for zarr_format, folder in ((3, "data/c"), (2, "data")):
         face = tree_of(array).zarr(zarr_format)
@@ -142,12 +183,72 @@ def test_a_folder_of_a_million_chunks_is_not_made_to_look_into_it() -> None:
 
 
 HOSTILE = [
-    *("/", "//", "data/", "/data", "data//0", "nothing", "c", "data/c/", "data/c//0", "data/c/0/", "data/c/0/0/0/0", "data/c/00/0", "data/c/0/00"),
-    *("data/c/-1/0", "data/c/+1/0", "data/c/0x1/0", "data/c/1e0/0", "data/c/1.0/0", "data/c/1_0/0", "data/c/ 1/0", "data/c/1 /0", "data/c/1\n/0"),
-    *("data/c/٣/0", "data/c/²/0", "data/c/１/0", "data/c/3/0", "data/c/0/2", "data/c/9999999999999999999/0", "data/c/0\0/0", "é" * 100, "\ud800"),
-    *("data/c/" + "9" * 18 + "/0", "data/c/" + "9" * 5000 + "/0", "data/d/0/0", "data/C/0/0", "data/c/0/0/zarr.json", "data/zarr.json/0"),
-    *("../x", "data/../data/zarr.json", "data/./zarr.json", "data/c/../c/0/0", ".", "..", "data.0.0", "data/0.0", "data/c.0.0", "zarr.json/"),
-    *("/zarr.json", "data/.zarray/", "Data/zarr.json", "a" * 100_000, "/" * 1_000_000, "data/c" + "/0" * 500_000, "data/" * 200_000),
+    *(
+        "/",
+        "//",
+        "data/",
+        "/data",
+        "data//0",
+        "nothing",
+        "c",
+        "data/c/",
+        "data/c//0",
+        "data/c/0/",
+        "data/c/0/0/0/0",
+        "data/c/00/0",
+        "data/c/0/00",
+    ),
+    *(
+        "data/c/-1/0",
+        "data/c/+1/0",
+        "data/c/0x1/0",
+        "data/c/1e0/0",
+        "data/c/1.0/0",
+        "data/c/1_0/0",
+        "data/c/ 1/0",
+        "data/c/1 /0",
+        "data/c/1\n/0",
+    ),
+    *(
+        "data/c/٣/0",
+        "data/c/²/0",
+        "data/c/１/0",
+        "data/c/3/0",
+        "data/c/0/2",
+        "data/c/9999999999999999999/0",
+        "data/c/0\0/0",
+        "é" * 100,
+        "\ud800",
+    ),
+    *(
+        "data/c/" + "9" * 18 + "/0",
+        "data/c/" + "9" * 5000 + "/0",
+        "data/d/0/0",
+        "data/C/0/0",
+        "data/c/0/0/zarr.json",
+        "data/zarr.json/0",
+    ),
+    *(
+        "../x",
+        "data/../data/zarr.json",
+        "data/./zarr.json",
+        "data/c/../c/0/0",
+        ".",
+        "..",
+        "data.0.0",
+        "data/0.0",
+        "data/c.0.0",
+        "zarr.json/",
+    ),
+    *(
+        "/zarr.json",
+        "data/.zarray/",
+        "Data/zarr.json",
+        "a" * 100_000,
+        "/" * 1_000_000,
+        "data/c" + "/0" * 500_000,
+        "data/" * 200_000,
+    ),
 ]
 
 
@@ -177,7 +278,9 @@ def test_no_made_up_key_is_one_by_accident(key: str) -> None:
 
 @given(st.text(max_size=25))
 def test_numbers_are_spelled_in_one_way(part: str) -> None:
-    assert number(part) == (int(part) if part in {str(n) for n in range(1000)} else -1) or (len(part) > 3 and str(number(part)) == part)
+    assert number(part) == (int(part) if part in {str(n) for n in range(1000)} else -1) or (
+        len(part) > 3 and str(number(part)) == part
+    )
 
 
 def test_chunks_are_whole_padded_and_little_endian(tree: Hierarchy) -> None:
@@ -250,7 +353,9 @@ def test_no_source_is_touched_to_look_around(zarr_format: int) -> None:
     array, backend = failing(np.arange(120, dtype="<u2").reshape(10, 4, 3), True)
     backend.fails = lambda file, start, stop: True
     folder = FaceFolder([tree_of(array)])
-    assert all(folder.node(f"{name}/{key}".rstrip("/")) for name, face in folder.faces.items() for key in (walk(face) or [""]))
+    assert all(
+        folder.node(f"{name}/{key}".rstrip("/")) for name, face in folder.faces.items() for key in walk(face) or [""]
+    )
     key = "set.zarr/data/c/0/0/0" if zarr_format == 3 else "set.v2.zarr/data/0/0/0"
     for start, stop in ((0, None), (5, 10)):
         with pytest.raises(SourceError, match=r"file 0: bytes .* \[reading data\["):
@@ -294,7 +399,9 @@ def test_consolidated_documents_are_the_documents(tree: Hierarchy, zarr_format: 
     documents = {key: json.loads(content) for key, content in face.documents.items()}
     if zarr_format == 3:
         kept = documents["zarr.json"]["consolidated_metadata"]["metadata"]
-        assert {f"{path}/zarr.json": node for path, node in kept.items()} == {k: v for k, v in documents.items() if k != "zarr.json"}
+        assert {f"{path}/zarr.json": node for path, node in kept.items()} == {
+            k: v for k, v in documents.items() if k != "zarr.json"
+        }
         assert list(kept) == sorted(kept)
     else:
         assert documents[".zmetadata"]["metadata"] == {k: v for k, v in documents.items() if k != ".zmetadata"}
@@ -352,8 +459,20 @@ def test_main_is_the_largest_of_its_own_right() -> None:
 
 
 def test_faces_of_a_tree(tree: Hierarchy) -> None:
-    assert list(tree.faces()) == [".zarr", ".v2.zarr", ".npy", ".entry.deep.er.x.npy", ".empty.front.npy", ".empty.middle.npy"]
-    faces = tree_of(array_of(np.zeros((9, 9))), array_of(np.zeros((2, 2)), "a/b"), array_of(np.ones((2, 2)), "a.b"), array_of(np.ones((2, 2)), "a.b-2")).faces()
+    assert list(tree.faces()) == [
+        ".zarr",
+        ".v2.zarr",
+        ".npy",
+        ".entry.deep.er.x.npy",
+        ".empty.front.npy",
+        ".empty.middle.npy",
+    ]
+    faces = tree_of(
+        array_of(np.zeros((9, 9))),
+        array_of(np.zeros((2, 2)), "a/b"),
+        array_of(np.ones((2, 2)), "a.b"),
+        array_of(np.ones((2, 2)), "a.b-2"),
+    ).faces()
     assert list(faces)[2:] == [".npy", ".a.b.npy", ".a.b-2.npy", ".a.b-2-2.npy"]
 
 

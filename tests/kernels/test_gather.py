@@ -36,7 +36,8 @@ def test_any_step_equals_a_loop(dtype: str, data: st.DataObject) -> None:
     np.testing.assert_array_equal(out, twin)
 
 
-@pytest.mark.parametrize(("dtype", "to"), [("u1", "f4"), (">u2", "f4"), ("<i2", "f4"), (">i4", "f4"), ("<u4", "f8")])  # each is compiled
+# Each is compiled
+@pytest.mark.parametrize(("dtype", "to"), [("u1", "f4"), (">u2", "f4"), ("<i2", "f4"), (">i4", "f4"), ("<u4", "f8")])
 def test_floats_in_one_pass_are_what_numpy_makes_of_them(dtype: str, to: str) -> None:
     """Every place in a word, both directions; of 4 bytes also numbers that float32 has to round."""
     stored = np.dtype(dtype)
@@ -44,7 +45,9 @@ def test_floats_in_one_pass_are_what_numpy_makes_of_them(dtype: str, to: str) ->
     assert decoder.converts(np.dtype(to))
     rng = np.random.default_rng(3)
     low, high = np.iinfo(stored).min, np.iinfo(stored).max
-    values = np.concatenate([[low, high, 0, high // 2], rng.integers(low, high, 300, endpoint=True, dtype=stored.newbyteorder("="))]).astype(stored)
+    values = np.concatenate(
+        [[low, high, 0, high // 2], rng.integers(low, high, 300, endpoint=True, dtype=stored.newbyteorder("="))]
+    ).astype(stored)
     for lead in range(4):
         source = np.frombuffer(bytes(lead) + values.tobytes(), np.uint8)
         for step in (1, -1, 3):
@@ -61,6 +64,8 @@ def test_floats_in_one_pass_are_what_numpy_makes_of_them(dtype: str, to: str) ->
             np.testing.assert_array_equal(out, twin)
 
 
-@pytest.mark.parametrize(("stored", "to"), [("<u8", "f8"), ("<f4", "f8"), ("u2", "u4"), ("u2", "f2"), ("u2", "c8"), ("?", "f4")])
+@pytest.mark.parametrize(
+    ("stored", "to"), [("<u8", "f8"), ("<f4", "f8"), ("u2", "u4"), ("u2", "f2"), ("u2", "c8"), ("?", "f4")]
+)
 def test_what_is_not_converted_in_one_pass(stored: str, to: str) -> None:
     assert not PlainDecoder(np.dtype(stored)).converts(np.dtype(to))

@@ -58,7 +58,10 @@ def test_a_folder_that_others_can_write_to_is_not_run_from(tmp_path: Path) -> No
     ours.mkdir()
     ours.chmod(0o777)
     done = ran(_NOWHERE + _PLAN, tmp_path)
-    says = f"vfs.errors.DependencyError: no folder for compiled kernels: {ours}: others may use it (mode 0777); set NUMBA_CACHE_DIR to a folder of yours"
+    says = (
+        f"vfs.errors.DependencyError: no folder for compiled kernels: {ours}: others may use it (mode 0777); set"
+        " NUMBA_CACHE_DIR to a folder of yours"
+    )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, says)
 
 

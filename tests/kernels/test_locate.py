@@ -21,7 +21,9 @@ def layouts(draw: st.DrawFn) -> FrameLayout:
         at = start + draw(st.integers(1, 4 * stride))
         rows.append((start, at, draw(st.integers(0, 50)), file))
     stream = np.array(rows, np.int64).reshape(-1, 4)
-    layout = FrameLayout((draw(st.integers(1, 30)),), (6,), stream, stride, header, draw(st.integers(0, 30)), 1, 1, whole_frame((6,)))
+    layout = FrameLayout(
+        (draw(st.integers(1, 30)),), (6,), stream, stride, header, draw(st.integers(0, 30)), 1, 1, whole_frame((6,))
+    )
     layout = layout.arranged(layout.nav_shape, draw(st.integers(-5, 5)))
     chosen = st.lists(st.integers(0, layout.nav_shape[0] - 1), min_size=1, max_size=9)
     for positions in draw(st.lists(chosen, max_size=1)):

@@ -1,4 +1,6 @@
-"""Planning of frames that are made of pieces, and grouping of ranges: what the layouts' tests cannot see in the numbers."""
+"""Planning of frames that are made of pieces, and grouping of ranges: what the layouts' tests
+cannot see in the numbers.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, at_edges, by_file, in_lines, windows
+from vfs.kernels.ranges import (
+    COLUMNS,
+    COUNT,
+    DEST,
+    FILE,
+    LINES,
+    NEXT,
+    PITCH,
+    PLANE,
+    SKIP,
+    START,
+    STEP,
+    STOP,
+    at_edges,
+    by_file,
+    in_lines,
+    windows,
+)
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region
 
 
 def quad(h: int, w: int) -> np.ndarray:
-    """A frame of 2h rows of 2w elements: two sectors side by side above, one turned box below, stored interleaved row by row."""
+    """A frame of 2h rows of 2w elements: two sectors side by side above, one turned box below,
+    stored interleaved row by row.
+    """
     row = 4 * w
     return np.array(
-        [(h, 0, h, 2 * w, -row, -1, (h - 1) * row + 2 * w - 1, 0), (0, w, h, w, row, 1, 2 * w, 0), (0, 0, h, w, row, 1, 3 * w, 0)],
+        [
+            (h, 0, h, 2 * w, -row, -1, (h - 1) * row + 2 * w - 1, 0),
+            (0, w, h, w, row, 1, 2 * w, 0),
+            (0, 0, h, w, row, 1, 3 * w, 0),
+        ],
         np.int64,
     )
 
@@ -32,7 +57,11 @@ def places(rows: np.ndarray, word_bytes: int, word_pixels: int) -> dict[int, tup
             q = row[SKIP] + i
             at = int(row[DEST] + line * row[NEXT] + i * row[STEP])
             assert at not in found
-            found[at] = (int(row[FILE]), int(row[START] + line * row[PITCH] + q // word_pixels * word_bytes), int(q % word_pixels))
+            found[at] = (
+                int(row[FILE]),
+                int(row[START] + line * row[PITCH] + q // word_pixels * word_bytes),
+                int(q % word_pixels),
+            )
             assert found[at][1] + word_bytes <= row[STOP]
     return found
 
@@ -45,7 +74,9 @@ def test_interleaved_pieces_are_read_in_file_order(data: st.DataObject) -> None:
     first = np.cumsum(np.array(counts) + gaps) - counts
     size = 4 * h * w
     pieces = quad(h, w)[data.draw(st.permutations(range(3)))]
-    layout = FrameLayout.of((2 * h, 2 * w), counts, word_bytes=8, word_pixels=4, frame_header=5, first=first, pieces=pieces)
+    layout = FrameLayout.of(
+        (2 * h, 2 * w), counts, word_bytes=8, word_pixels=4, frame_header=5, first=first, pieces=pieces
+    )
     stored = np.full((layout.stored, size), -1)
     for file, (a, count) in enumerate(zip(first, counts, strict=True)):
         for k in range(count):
@@ -81,7 +112,9 @@ def test_equal_neighbours_join() -> None:
 @given(st.data())
 def test_pieces_in_any_order_give_rows_in_file_order(data: st.DataObject) -> None:
     """Boxes of lines that lie anywhere in a frame, also one over the other."""
-    lines = data.draw(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 90), st.integers(-9, 9)), min_size=1, max_size=9))
+    lines = data.draw(
+        st.lists(st.tuples(st.integers(1, 5), st.integers(0, 90), st.integers(-9, 9)), min_size=1, max_size=9)
+    )
     pieces, y = [], 0
     for count, first, step in lines:
         pieces.append((y, 0, count, 2, step, 1, first - min(0, step * (count - 1)), 0))
@@ -91,7 +124,11 @@ def test_pieces_in_any_order_give_rows_in_file_order(data: st.DataObject) -> Non
     region = Region((0, start, 0), (1, data.draw(st.integers(start + 1, y)), 1), (1, data.draw(st.integers(1, 3)), 1))
     rows, covered = layout.read_ranges(region)
     pixels = [(piece[6] + k * piece[4], piece[0] + k) for piece in pieces for k in range(piece[2])]
-    wanted = {(line - start) // region.step[1]: (0, at, 0) for at, line in pixels if line in range(start, region.stop[1], region.step[1])}
+    wanted = {
+        (line - start) // region.step[1]: (0, at, 0)
+        for at, line in pixels
+        if line in range(start, region.stop[1], region.step[1])
+    }
     assert covered == len(wanted)
     assert places(rows, 1, 1) == wanted
     assert (np.diff(rows[:, START]) >= 0).all()
@@ -99,8 +136,11 @@ def test_pieces_in_any_order_give_rows_in_file_order(data: st.DataObject) -> Non
 
 @pytest.mark.parametrize(("frames", "lines"), [(1, 300), (40, 300), (1000, 2), (1000, 1), (1, 1), (30, 128)])
 def test_tables_of_any_length(frames: int, lines: int) -> None:
-    """Room is made as it is needed: for the lines of a frame, for those of all frames, for those of frames that are cut by ends of files."""
-    sectors = np.array([(y, x, 1, 1, 6, 1, 6 * y + 4 - 4 * x, 0) for y in range(lines) for x in range(2)], np.int64)  # each line is a range
+    """Room is made as it is needed: for the lines of a frame, for those of all frames, for those of
+    frames that are cut by ends of files.
+    """
+    # Each line is a range
+    sectors = np.array([(y, x, 1, 1, 6, 1, 6 * y + 4 - 4 * x, 0) for y in range(lines) for x in range(2)], np.int64)
     size = 3 * lines
     whole = FrameLayout.of((lines, 2), [frames], word_bytes=1, word_pixels=2, payload=size, pieces=sectors)
     rows, covered = whole.read_ranges(Region.whole(whole.shape))
@@ -143,7 +183,9 @@ def test_rows_by_file_keep_their_order_within_a_file(rows: list[tuple[int, int]]
 def test_ranges_cut_at_edges_hold_the_same_elements(data: st.DataObject) -> None:
     """Words of 4 pixels in 8 bytes, in one or two files; tiles of any lengths."""
     n, width = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([4, 8, 12]))
-    layout = FrameLayout.of((3, width), [n, n], word_bytes=8, word_pixels=4, frame_header=data.draw(st.sampled_from([0, 8])))
+    layout = FrameLayout.of(
+        (3, width), [n, n], word_bytes=8, word_pixels=4, frame_header=data.draw(st.sampled_from([0, 8]))
+    )
     start = [data.draw(st.integers(0, m - 1)) for m in layout.shape]
     stop = [data.draw(st.integers(a + 1, m)) for a, m in zip(start, layout.shape, strict=True)]
     region = Region.box(start, stop)

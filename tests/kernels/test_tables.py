@@ -30,7 +30,12 @@ def test_what_many_threads_write_to_shares_no_cache_line() -> None:
 
 def test_a_source_places_frames_as_locate_does() -> None:
     word = tables.SourceWord
-    assert [word.STRIDE + k for k in (STRIDE, HEADER, STORED, OFFSET)] == [word.STRIDE, word.FRAME_HEADER, word.STORED, word.OFFSET]
+    assert [word.STRIDE + k for k in (STRIDE, HEADER, STORED, OFFSET)] == [
+        word.STRIDE,
+        word.FRAME_HEADER,
+        word.STORED,
+        word.OFFSET,
+    ]
 
 
 def test_a_struct_statx_says_what_stat_does(tmp_path: Path) -> None:

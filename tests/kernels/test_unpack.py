@@ -42,7 +42,9 @@ PLACES = 20_000
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[int, np.ndarray, int]:
-    """(depth, ranges, base); some ranges are short, some hold many whole words, in either direction, some several lines, which may lie interleaved."""
+    """(depth, ranges, base); some ranges are short, some hold many whole words, in either
+    direction, some several lines, which may lie interleaved.
+    """
     depth = draw(st.sampled_from([1, 6, 12, 24]))
     base = draw(st.integers(0, 20))
     rows: list[list[int]] = []

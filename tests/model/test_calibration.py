@@ -36,7 +36,10 @@ UNEVEN = {"frame": {"values": "energy", "unit": "eV"}}
         ({"x": {"scale": float("nan"), "unit": 5}}, {"x": {"scale": None, "offset": None, "unit": "5"}}),
         ({"x": {"scale": "wide"}}, {"x": {"scale": None, "offset": None, "unit": ""}}),
         ({"x": {"scale": 10**400}}, {"x": {"scale": None, "offset": None, "unit": ""}}),
-        ({"x": {"values": "energy", "unit": "eV"}}, {"x": {"scale": None, "offset": None, "unit": "eV", "values": "energy"}}),
+        (
+            {"x": {"values": "energy", "unit": "eV"}},
+            {"x": {"scale": None, "offset": None, "unit": "eV", "values": "energy"}},
+        ),
     ],
 )
 def test_every_axis_has_the_same_entries(said: Any, found: dict[str, Any]) -> None:
@@ -64,7 +67,9 @@ def test_every_axis_has_the_same_entries(said: Any, found: dict[str, Any]) -> No
         ({"x": PIXEL}, (9,), (9,), 1, {"x": PIXEL}),
     ],
 )
-def test_what_holds_after_frames_are_arranged(said: Any, before: tuple[int, ...], after: tuple[int, ...] | None, sync: int, left: Any) -> None:
+def test_what_holds_after_frames_are_arranged(
+    said: Any, before: tuple[int, ...], after: tuple[int, ...] | None, sync: int, left: Any
+) -> None:
     names = ("scan_y", "scan_x") if len(before) == 2 else ("frame",)
     assert arranged(said, names, before, after, sync) == left
 
@@ -80,5 +85,8 @@ def test_arrays_and_their_attributes_say_the_same(tmp_path: Path) -> None:
         assert array.calibration == {axis: whole.calibration[axis] for axis in ("y", "x")}
     for array in (whole, later, scan, chosen):
         for document in (array.store().get_sync("data/zarr.json"), array.store().get_sync("zarr.json")):
-            assert of_axes(json.loads(document.to_bytes())["attributes"]["vfs"]["calibration"], array.dims) == array.calibration
+            assert (
+                of_axes(json.loads(document.to_bytes())["attributes"]["vfs"]["calibration"], array.dims)
+                == array.calibration
+            )
     assert vfs.open(write_npy(tmp_path, np.zeros((4, 5)))).calibration == {}

@@ -1,4 +1,6 @@
-"""Chains of codecs: what numcodecs encoded decodes to the same, whatever the order, and never through more memory than the block may take."""
+"""Chains of codecs: what numcodecs encoded decodes to the same, whatever the order, and never
+through more memory than the block may take.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_chains_of_codecs(first: dict[str, Any] | None) -> None:
         chain = [*([first] if first else []), *more]
         stored: Any = TWIN
         for codec in chain:
-            stored = numcodecs.get_codec(codec).encode(np.ascontiguousarray(stored).reshape(-1) if isinstance(stored, np.ndarray) else stored)
+            stored = numcodecs.get_codec(codec).encode(
+                np.ascontiguousarray(stored).reshape(-1) if isinstance(stored, np.ndarray) else stored
+            )
         data = np.frombuffer(stored, np.uint8)
         got = CodecDecoder(TWIN.dtype, chain).decode_block(data, 0, TWIN.shape)
         assert np.array_equal(got, TWIN), json.dumps(chain)
@@ -49,16 +53,24 @@ def test_chains_of_codecs(first: dict[str, Any] | None) -> None:
 
 def test_bits() -> None:
     twin = np.arange(21).reshape(3, 7) % 3 == 0
-    for chain in ([{"id": "packbits"}], [{"id": "packbits"}, {"id": "zstd"}], [{"id": "packbits"}, {"id": "base64"}, {"id": "lz4"}]):
+    for chain in (
+        [{"id": "packbits"}],
+        [{"id": "packbits"}, {"id": "zstd"}],
+        [{"id": "packbits"}, {"id": "base64"}, {"id": "lz4"}],
+    ):
         stored: Any = twin
         for codec in chain:
             stored = numcodecs.get_codec(codec).encode(stored)
-        assert np.array_equal(CodecDecoder(twin.dtype, chain).decode_block(np.frombuffer(stored, np.uint8), 0, twin.shape), twin)
+        assert np.array_equal(
+            CodecDecoder(twin.dtype, chain).decode_block(np.frombuffer(stored, np.uint8), 0, twin.shape), twin
+        )
 
 
 def test_zstd_that_does_not_say_its_size() -> None:
     """Written as a stream: it is told by what comes after it."""
     frame = b"\x28\xb5\x2f\xfd\0\x48" + ((1 | 1 << 1 | 240 << 3).to_bytes(3, "little")) + b"\7"  # 240 times the byte 7
     data = np.frombuffer(frame, np.uint8)
-    got = CodecDecoder(np.dtype("<i4"), [{"id": "shuffle", "elementsize": 4}, {"id": "zstd"}]).decode_block(data, 0, TWIN.shape)
+    got = CodecDecoder(np.dtype("<i4"), [{"id": "shuffle", "elementsize": 4}, {"id": "zstd"}]).decode_block(
+        data, 0, TWIN.shape
+    )
     assert np.array_equal(got, np.full(TWIN.shape, 0x07070707))

@@ -29,7 +29,11 @@ from vfs.testing.backends import MemoryBackend, memory_files
 
 U2 = np.dtype(np.uint16)
 GARBAGE = b"\xee"  # what lies between the pixels
-DTYPES = [np.dtype(t).newbyteorder(o) for t in ["u1", "i1", "?", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8", "c8", "c16"] for o in "<>"]
+DTYPES = [
+    np.dtype(t).newbyteorder(o)
+    for t in ["u1", "i1", "?", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8", "c8", "c16"]
+    for o in "<>"
+]
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,9 @@ class TwelveBits:
     def decode(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         for row in rows:
             triples = data[row[START] - base : row[STOP] - base].reshape(-1, 3).astype(np.uint16)
-            pixels = np.stack([triples[:, 0] | (triples[:, 1] & 15) << 8, triples[:, 1] >> 4 | triples[:, 2] << 4], axis=1).reshape(-1)
+            pixels = np.stack(
+                [triples[:, 0] | (triples[:, 1] & 15) << 8, triples[:, 1] >> 4 | triples[:, 2] << 4], axis=1
+            ).reshape(-1)
             assert 0 <= row[SKIP] < 2
             assert row[COUNT] > 0
             assert pixels.size - 1 <= row[SKIP] + row[COUNT] <= pixels.size  # no word too many
@@ -115,7 +121,9 @@ def some(dtype: np.dtype, shape: tuple[int, ...], seed: int) -> np.ndarray:
     return (values + 1j * rng.integers(0, 120, shape) if dtype.kind == "c" else values).astype(dtype.newbyteorder("="))
 
 
-def partition(draw: st.DrawFn, low: tuple[int, ...], high: tuple[int, ...], cuts: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def partition(
+    draw: st.DrawFn, low: tuple[int, ...], high: tuple[int, ...], cuts: int
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Guillotine: a box cut in two, and these again, `cuts` times."""
     boxes = [(low, high)]
     for _ in range(cuts):
@@ -151,7 +159,9 @@ def piece_tables(draw: st.DrawFn, sig: tuple[int, ...], planes: int) -> tuple[np
                 strides[axis] = -pitch
             pitch *= shape[axis]
         grid = np.indices(shape)
-        where[tuple(slice(x, y) for x, y in zip(a, b, strict=True))] = begin + sum(g * s for g, s in zip(grid, strides, strict=True))
+        where[tuple(slice(x, y) for x, y in zip(a, b, strict=True))] = begin + sum(
+            g * s for g, s in zip(grid, strides, strict=True)
+        )
         rows += [[*a, *shape, *strides, begin + plane * size, plane] for plane in range(planes)]
         first += math.prod(shape)
     return np.array(rows, np.int64), where
@@ -181,7 +191,9 @@ def frame_cases(draw: st.DrawFn) -> Case:
     planes = 2 if kind == "planes" else 1
     word, per_word = decoder.word_bytes, decoder.word_pixels
     length = -(-size // per_word) * word * planes
-    pieces, where = draw(piece_tables(sig, planes)) if planes == 2 or draw(st.booleans()) else (None, np.arange(size).reshape(sig))
+    pieces, where = (
+        draw(piece_tables(sig, planes)) if planes == 2 or draw(st.booleans()) else (None, np.arange(size).reshape(sig))
+    )
     head, foot = draw(st.integers(0, 5)), draw(st.integers(0, 3))
     spread = draw(st.sampled_from(["whole", "running", "holes", "anywhere"] if planes == 1 else ["whole"]))
     fill = draw(st.sampled_from([0, 0, 1])) if planes == 1 else 0
@@ -232,14 +244,23 @@ def frame_cases(draw: st.DrawFn) -> Case:
         else:
             stream = b"".join(records)
             borders = sorted(
-                {b - (b % stride - head) % word if head < b % stride < head + length else b for b in draw(st.lists(st.integers(0, len(stream)), max_size=4))}
+                {
+                    b - (b % stride - head) % word if head < b % stride < head + length else b
+                    for b in draw(st.lists(st.integers(0, len(stream)), max_size=4))
+                }
             )
             parts = list(zip([0, *borders], [*borders, len(stream)], strict=True))
             file_head = draw(st.integers(0, 9))
             if spread == "running":
                 contents = [GARBAGE * file_head + stream[a:b] for a, b in parts]
                 layout = FrameLayout.running_on(
-                    sig, [len(c) for c in contents], word_bytes=word, word_pixels=per_word, file_header=file_head, frame_header=head, frame_footer=foot
+                    sig,
+                    [len(c) for c in contents],
+                    word_bytes=word,
+                    word_pixels=per_word,
+                    file_header=file_head,
+                    frame_header=head,
+                    frame_footer=foot,
                 )
                 assert layout.stored == n
                 if pieces is not None:
@@ -254,16 +275,22 @@ def frame_cases(draw: st.DrawFn) -> Case:
                 first_byte = np.arange(n)[:, None] * stride + head + np.arange(size) // per_word * word
                 there = present[first_byte]
                 table = np.array(rows, np.int64).reshape(-1, 4)
-                whole = FrameLayout.of(sig, [n], word_bytes=word, word_pixels=per_word, frame_header=head, frame_footer=foot, pieces=pieces)
+                whole = FrameLayout.of(
+                    sig, [n], word_bytes=word, word_pixels=per_word, frame_header=head, frame_footer=foot, pieces=pieces
+                )
                 layout = replace(whole, stream=table)
-    stored = np.where(there, elements, decoder.dtype.type(fill)).astype(decoder.dtype)[:, where.reshape(-1)].reshape(n, *sig)
+    stored = (
+        np.where(there, elements, decoder.dtype.type(fill)).astype(decoder.dtype)[:, where.reshape(-1)].reshape(n, *sig)
+    )
     stored_n = layout.stored
     assert stored_n <= n
     if stored_n < n:  # the last files are missing, and nobody knows of them
         assert not there[stored_n:].any()
         stored = stored[:stored_n]
     names = tuple("abc"[: len(sig)])
-    dataset = StoredArray("data", memory_files(contents), layout, decoder, layout.shape, ("frame", *names), 1, fill=fill)
+    dataset = StoredArray(
+        "data", memory_files(contents), layout, decoder, layout.shape, ("frame", *names), 1, fill=fill
+    )
     event(f"{kind}, {spread}, {'pieces' if pieces is not None else 'plain frames'}")
     shown, twin = draw(scans(dataset, stored))
     return Case(shown, contents, twin)
@@ -303,14 +330,20 @@ def scans(draw: st.DrawFn, dataset: StoredArray, stored: np.ndarray) -> tuple[St
 
 @st.composite
 def block_cases(draw: st.DrawFn, whole: bool | None = None) -> Case:
-    """Blocks that form no grid, in any file order, some missing, stored in their own shape or in a common larger one."""
+    """Blocks that form no grid, in any file order, some missing, stored in their own shape or in a
+    common larger one.
+    """
     nd = draw(st.integers(1, 5))
     shape = tuple(draw(st.integers(1, 9 if nd < 3 else 4)) for _ in range(nd))
     by_frame = nd > 1 and draw(st.booleans())  # every block within one position of the first axis: it can be arranged
     boxes = []
     for a, b in [((i,), (i + 1,)) for i in range(shape[0])] if by_frame else [((0,), (shape[0],))]:
         boxes += partition(draw, (*a, *(0,) * (nd - 1)), (*b, *shape[1:]), draw(st.integers(0, 6)))
-    pitch = tuple(np.max([np.subtract(b, a) for a, b in boxes], axis=0) + draw(st.integers(0, 1))) if draw(st.integers(0, 3)) == 0 else ()
+    pitch = (
+        tuple(np.max([np.subtract(b, a) for a, b in boxes], axis=0) + draw(st.integers(0, 1)))
+        if draw(st.integers(0, 3)) == 0
+        else ()
+    )
     whole = draw(st.booleans()) if whole is None else whole
     dtype = draw(st.sampled_from(DTYPES))
     fill = draw(st.sampled_from([0, 1]))
@@ -318,7 +351,11 @@ def block_cases(draw: st.DrawFn, whole: bool | None = None) -> Case:
     twin = np.full(shape, dtype.newbyteorder("=").type(fill))
     files = draw(st.integers(1, 3))
     contents = [GARBAGE * draw(st.integers(0, 5)) for _ in range(files)]
-    codec = draw(st.sampled_from([{"id": "zlib"}, {"id": "bitround", "keepbits": 23} if dtype == np.dtype("f4") else {"id": "gzip"}]))
+    codec = draw(
+        st.sampled_from(
+            [{"id": "zlib"}, {"id": "bitround", "keepbits": 23} if dtype == np.dtype("f4") else {"id": "gzip"}]
+        )
+    )
     decoder: Decoder | BlockDecoder = CodecDecoder(dtype, codec) if whole else PlainDecoder(dtype)
     origins, sizes, which, offsets, lengths = [], [], [], [], []
     for a, b in draw(st.permutations(boxes)):
@@ -354,7 +391,9 @@ def block_cases(draw: st.DrawFn, whole: bool | None = None) -> Case:
         check_overlap=True,
     )
     event(f"{nd} axes, {'whole' if whole else 'plain'} blocks{', common pitch' if pitch else ''}")
-    dataset = StoredArray("data", memory_files(contents), layout, decoder, shape, tuple("abcde"[:nd]), 1 if by_frame else 0, fill=fill)
+    dataset = StoredArray(
+        "data", memory_files(contents), layout, decoder, shape, tuple("abcde"[:nd]), 1 if by_frame else 0, fill=fill
+    )
     if by_frame:
         dataset, twin = draw(scans(dataset, twin))
     return Case(dataset, contents, twin)
@@ -437,7 +476,10 @@ def test_flat_reads_of_any_layout(case: Case, data: st.DataObject) -> None:
     array = case.memory()
     first = data.draw(st.integers(0, array.size))
     last = data.draw(st.integers(first, array.size))
-    same(Chunks(array).run(first * array.dtype.itemsize, last * array.dtype.itemsize).view(array.dtype), case.twin.reshape(-1)[first:last])
+    same(
+        Chunks(array).run(first * array.dtype.itemsize, last * array.dtype.itemsize).view(array.dtype),
+        case.twin.reshape(-1)[first:last],
+    )
 
 
 @given(block_cases(whole=True), st.data())
@@ -460,7 +502,11 @@ def test_planning_covers_every_element_once(case: Case, data: st.DataObject) -> 
             assert 0 <= row[START] < row[STOP]
             words = -(-(row[SKIP] + row[COUNT]) // decoder.word_pixels)
             assert row[STOP] - row[START] == words * decoder.word_bytes + (row[LINES] - 1) * row[PITCH]
-            assert row[PITCH] >= words * decoder.word_bytes if row[LINES] > 1 else (row[LINES], row[PITCH], row[NEXT]) == (1, 0, 0)
+            assert (
+                row[PITCH] >= words * decoder.word_bytes
+                if row[LINES] > 1
+                else (row[LINES], row[PITCH], row[NEXT]) == (1, 0, 0)
+            )
         assert touched.max(initial=0) <= 1
         assert touched.sum() == covered
     assert covered <= region.size
@@ -489,13 +535,17 @@ def table(*rows: tuple[int, ...]) -> np.ndarray:
 
 def places(row: np.ndarray) -> np.ndarray:
     """Where the elements of a range go, in stored order."""
-    where: np.ndarray = (row[DEST] + row[NEXT] * np.arange(max(1, row[LINES]))[:, None] + row[STEP] * np.arange(row[COUNT])).reshape(-1)
+    where: np.ndarray = (
+        row[DEST] + row[NEXT] * np.arange(max(1, row[LINES]))[:, None] + row[STEP] * np.arange(row[COUNT])
+    ).reshape(-1)
     return where
 
 
 def stored(row: np.ndarray, width: int) -> np.ndarray:
     """The first byte of each element of a range."""
-    where: np.ndarray = (row[START] + row[PITCH] * np.arange(max(1, row[LINES]))[:, None] + width * np.arange(row[COUNT])).reshape(-1)
+    where: np.ndarray = (
+        row[START] + row[PITCH] * np.arange(max(1, row[LINES]))[:, None] + width * np.arange(row[COUNT])
+    ).reshape(-1)
     return where
 
 
@@ -508,7 +558,9 @@ def lined(draw: st.DrawFn) -> tuple[int, np.ndarray]:
         start, pitch = draw(st.integers(0, 50)), count * width + draw(st.integers(0, 30))
         after = draw(st.sampled_from([-1, 1])) * (3 * count + draw(st.integers(0, 9)))
         stop = start + count * width + max(0, lines - 1) * pitch
-        rows.append((0, start, stop, 2000 * n + 1000, by, 0, count, 0, lines, *((pitch, after) if lines > 1 else (0, 0))))
+        rows.append(
+            (0, start, stop, 2000 * n + 1000, by, 0, count, 0, lines, *((pitch, after) if lines > 1 else (0, 0)))
+        )
     return width, table(*rows)
 
 
@@ -517,7 +569,15 @@ def test_lines_cut_apart_are_the_same_elements(made: tuple[int, np.ndarray], lim
     width, rows = made
     cut = ranges.in_lines(rows, limit)
     elements = [
-        sorted(zip(*(np.concatenate([of(row) for row in part]).tolist() for of in (places, lambda row: stored(row, width))), strict=True))
+        sorted(
+            zip(
+                *(
+                    np.concatenate([of(row) for row in part]).tolist()
+                    for of in (places, lambda row: stored(row, width))
+                ),
+                strict=True,
+            )
+        )
         for part in (cut, rows)
     ]
     assert elements[0] == elements[1]
@@ -565,9 +625,11 @@ def test_a_mirrored_or_cropped_frame_is_one_range() -> None:
     rows = volume.read_ranges(Region.box((0, 0, 0, 1), (1, 2, 3, 3)), 1)[0]
     assert rows.tolist() == [[0, 1, 23, 0, 1, 0, 2, 0, 6, 4, 2]]
     packed = FrameLayout.of((3, 4), [1], word_bytes=3, word_pixels=2)
-    rows = packed.read_ranges(Region.box((0, 0, 1), (1, 3, 3)))[0]  # every line begins with the second pixel of a word, but needs two words
+    # Every line begins with the second pixel of a word, but needs two words
+    rows = packed.read_ranges(Region.box((0, 0, 1), (1, 3, 3)))[0]
     assert rows.tolist() == [[0, 0, 18, 0, 1, 1, 2, 0, 3, 6, 2]]
-    odd = FrameLayout.of((3, 5), [1], word_bytes=3, word_pixels=2)  # five pixels a line: every other line begins with the second pixel of a word
+    # Five pixels a line: every other line begins with the second pixel of a word
+    odd = FrameLayout.of((3, 5), [1], word_bytes=3, word_pixels=2)
     assert odd.read_ranges(Region.box((0, 0, 1), (1, 3, 4)))[0][:, LINES].tolist() == [1, 1, 1]
     pieces = np.array([[0, 0, 3, 7, 8, 1, 2, 0]])  # the last word of a line is the first one of the next
     tight = FrameLayout.of((3, 7), [1], word_bytes=6, word_pixels=4, pieces=pieces, payload=48)
@@ -575,15 +637,23 @@ def test_a_mirrored_or_cropped_frame_is_one_range() -> None:
 
 
 def test_sectors_side_by_side_are_a_range_each() -> None:
-    """Two sectors whose lines lie interleaved, the second upside down: a range each, and cut apart together, in the order of the file."""
+    """Two sectors whose lines lie interleaved, the second upside down: a range each, and cut apart
+    together, in the order of the file.
+    """
     pieces = np.array([[0, 0, 4, 4, 8, 1, 0, 0], [4, 0, 4, 4, -8, -1, 31, 0]])
     layout = FrameLayout.of((8, 4), [1], word_bytes=8, word_pixels=4, pieces=pieces)
     rows = layout.read_ranges(Region.whole(layout.shape))[0]
     assert rows.tolist() == [[0, 0, 56, 0, 1, 0, 4, 0, 4, 16, 4], [0, 8, 64, 31, -1, 0, 4, 0, 4, 16, -4]]
     assert ranges.in_lines(rows, 64) is not None
-    assert ranges.in_lines(rows, 63)[:, [START, STOP, DEST, LINES]].tolist() == [[0, 24, 0, 2], [8, 32, 31, 2], [32, 56, 8, 2], [40, 64, 23, 2]]
+    assert ranges.in_lines(rows, 63)[:, [START, STOP, DEST, LINES]].tolist() == [
+        [0, 24, 0, 2],
+        [8, 32, 31, 2],
+        [32, 56, 8, 2],
+        [40, 64, 23, 2],
+    ]
     assert ranges.in_lines(rows, 0)[:, START].tolist() == list(range(0, 64, 8))
-    crop = layout.read_ranges(Region.box((0, 1, 0), (1, 6, 4)))[0]  # lines 1 to 3 of the first, 3 and 2 of the second: these begin two lines later
+    # Lines 1 to 3 of the first, 3 and 2 of the second: these begin two lines later
+    crop = layout.read_ranges(Region.box((0, 1, 0), (1, 6, 4)))[0]
     assert crop[:, [START, LINES]].tolist() == [[16, 3], [40, 2]]
     assert ranges.in_lines(crop, 0)[:, START].tolist() == [16, 32, 40, 48, 56]
 
@@ -625,9 +695,13 @@ def test_which_blocks_go_where_they_belong() -> None:
     """Two rows of blocks of 2 x 4 in an array of 4 x 8: only bands of whole width lie side by side in the output."""
     blocks = np.arange(32, dtype="u2").reshape(4, 8)
     content = b"".join(blocks[y : y + 2, x : x + 4].tobytes() for y in (0, 2) for x in (0, 4))
-    layout = BlockLayout.of((4, 8), [(0, 0), (0, 4), (2, 0), (2, 4)], [(2, 4)] * 4, [0] * 4, np.arange(4) * 16, [16] * 4, whole=True)
+    layout = BlockLayout.of(
+        (4, 8), [(0, 0), (0, 4), (2, 0), (2, 4)], [(2, 4)] * 4, [0] * 4, np.arange(4) * 16, [16] * 4, whole=True
+    )
     decoder = Straight(U2, ())
-    array = ArrayReader(StoredArray("data", memory_files([content]), layout, decoder, (4, 8), ("y", "x"), 0), MemoryBackend([content]))
+    array = ArrayReader(
+        StoredArray("data", memory_files([content]), layout, decoder, (4, 8), ("y", "x"), 0), MemoryBackend([content])
+    )
     for key, straight in (
         ((slice(0, 4), slice(0, 8)), []),
         ((slice(0, 4), slice(0, 4)), [0, 2]),
@@ -657,7 +731,13 @@ def test_a_tile_may_end_within_lines(case: Case, data: st.DataObject) -> None:
             same(wider.read(region), case.twin[region.slices].astype("c16"))
 
 
-@given(st.integers(1, 40), st.integers(0, 3), st.integers(1, 200), st.sampled_from([(1, 1), (2, 1), (3, 2), (8, 4), (8, 64)]), st.sampled_from([1, -1, 7]))
+@given(
+    st.integers(1, 40),
+    st.integers(0, 3),
+    st.integers(1, 200),
+    st.sampled_from([(1, 1), (2, 1), (3, 2), (8, 4), (8, 64)]),
+    st.sampled_from([1, -1, 7]),
+)
 def test_split_is_the_same_range(limit: int, skip: int, count: int, word: tuple[int, int], by: int) -> None:
     word_bytes, word_pixels = word
     skip = skip % word_pixels
@@ -678,7 +758,9 @@ def test_split_is_the_same_range(limit: int, skip: int, count: int, word: tuple[
     assert (parts[1:, SKIP] == 0).all()
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 300), st.integers(1, 60)), max_size=12), st.integers(1, 200))
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 300), st.integers(1, 60)), max_size=12), st.integers(1, 200)
+)
 def test_windows_hold_all_rows_in_order(found: list[tuple[int, int, int]], limit: int) -> None:
     rows = table(*[(f, a, a + n, 0, 1, 0, n, 0) for f, a, n in found])
     grouped = ranges.windows(rows, limit)
@@ -695,9 +777,19 @@ def test_windows_hold_all_rows_in_order(found: list[tuple[int, int, int]], limit
 
 
 def test_windows_are_as_long_as_they_may_be() -> None:
-    rows = table((0, 0, 10, 0, 1, 0, 10, 0), (0, 40, 50, 0, 1, 0, 10, 0), (0, 100, 110, 0, 1, 0, 10, 0), (1, 110, 120, 0, 1, 0, 10, 0))
+    rows = table(
+        (0, 0, 10, 0, 1, 0, 10, 0),
+        (0, 40, 50, 0, 1, 0, 10, 0),
+        (0, 100, 110, 0, 1, 0, 10, 0),
+        (1, 110, 120, 0, 1, 0, 10, 0),
+    )
     assert ranges.windows(rows, 50)[:, :5].tolist() == [[0, 0, 50, 0, 2], [0, 100, 110, 2, 3], [1, 110, 120, 3, 4]]
-    assert ranges.windows(rows, 49)[:, :5].tolist() == [[0, 0, 10, 0, 1], [0, 40, 50, 1, 2], [0, 100, 110, 2, 3], [1, 110, 120, 3, 4]]
+    assert ranges.windows(rows, 49)[:, :5].tolist() == [
+        [0, 0, 10, 0, 1],
+        [0, 40, 50, 1, 2],
+        [0, 100, 110, 2, 3],
+        [1, 110, 120, 3, 4],
+    ]
 
 
 def rows_of(layout: FrameLayout | BlockLayout, *cut: slice) -> list[list[int]]:
@@ -767,7 +859,8 @@ def test_a_file_that_ends_within_a_pixel() -> None:
         FrameLayout.running_on((4,), [7, 9], word_bytes=2)
     with pytest.raises(FormatError, match=r"b.bin: ends in the middle of a pixel"):
         FrameLayout.running_on((4,), [8, 3, 5], word_bytes=2, names=["a.bin", "b.bin", "c.bin"])
-    assert FrameLayout.running_on((4,), [11, 5], word_bytes=2, frame_header=3, frame_footer=5).stored == 1  # between pixels it may
+    # Between pixels it may
+    assert FrameLayout.running_on((4,), [11, 5], word_bytes=2, frame_header=3, frame_footer=5).stored == 1
 
 
 def test_a_last_footer_may_be_missing() -> None:
@@ -786,7 +879,9 @@ def boxes_of(*boxes: tuple[list[int], list[int]], shape: tuple[int, ...] = (10, 
 
 
 def test_blocks_that_overlap() -> None:
-    with pytest.raises(FormatError, match=r"blocks 0 and 2 overlap: at \[0, 0\] of shape \[5, 5\] and at \[4, 4\] of shape \[1, 1\]"):
+    with pytest.raises(
+        FormatError, match=r"blocks 0 and 2 overlap: at \[0, 0\] of shape \[5, 5\] and at \[4, 4\] of shape \[1, 1\]"
+    ):
         boxes_of(([0, 0], [5, 5]), ([5, 0], [5, 10]), ([4, 4], [1, 1]), check_overlap=True)
     boxes_of(([0, 0], [5, 5]), ([5, 0], [5, 10]), ([4, 5], [1, 5]), check_overlap=True)  # neighbours do not
 
@@ -800,7 +895,9 @@ def test_overlap_is_found_wherever_it_is(data: st.DataObject) -> None:
     extra = (a, tuple(data.draw(st.integers(x + 1, 8)) for x in a))
     gone = data.draw(st.booleans())
     if gone:  # everything the extra block meets is taken away
-        boxes = [(lo, hi) for lo, hi in boxes if any(h <= x or low >= y for low, h, x, y in zip(lo, hi, *extra, strict=True))]
+        boxes = [
+            (lo, hi) for lo, hi in boxes if any(h <= x or low >= y for low, h, x, y in zip(lo, hi, *extra, strict=True))
+        ]
     boxes.insert(data.draw(st.integers(0, len(boxes))), extra)
     told = [([*lo], [*np.subtract(hi, lo).tolist()]) for lo, hi in boxes]
     if gone:
@@ -812,7 +909,14 @@ def test_overlap_is_found_wherever_it_is(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     ("origin", "size"),
-    [([0, 8], [1, 3]), ([-1, 0], [2, 2]), ([0, 0], [0, 2]), ([0, 0], [1, -1]), ([2**62, 0], [2**62, 1]), ([10, 0], [1, 1])],
+    [
+        ([0, 8], [1, 3]),
+        ([-1, 0], [2, 2]),
+        ([0, 0], [0, 2]),
+        ([0, 0], [1, -1]),
+        ([2**62, 0], [2**62, 1]),
+        ([10, 0], [1, 1]),
+    ],
 )
 def test_blocks_that_do_not_fit(origin: list[int], size: list[int]) -> None:
     with pytest.raises(FormatError, match=r"block 1 .* does not fit"):
@@ -851,8 +955,25 @@ def test_a_block_stored_longer_than_it_is_can_be_arranged() -> None:
 
     frames = np.arange(12, dtype="u1").reshape(2, 2, 3)
     content = zlib.compress(frames.tobytes())
-    layout = BlockLayout.of((1, 2, 3), np.zeros((1, 3)), np.array([[1, 2, 3]]), np.zeros(1), np.zeros(1), np.array([len(content)]), whole=True, pitch=(2, 2, 3))
-    dataset = StoredArray("data", memory_files([content]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (1, 2, 3), tuple("tyx"), 1)
+    layout = BlockLayout.of(
+        (1, 2, 3),
+        np.zeros((1, 3)),
+        np.array([[1, 2, 3]]),
+        np.zeros(1),
+        np.zeros(1),
+        np.array([len(content)]),
+        whole=True,
+        pitch=(2, 2, 3),
+    )
+    dataset = StoredArray(
+        "data",
+        memory_files([content]),
+        layout,
+        CodecDecoder(np.dtype("u1"), {"id": "zlib"}),
+        (1, 2, 3),
+        tuple("tyx"),
+        1,
+    )
     for shown in (dataset, dataset.arranged((1, 1)), dataset.arranged(roi=np.array([0, 0]))):
         for frame in ArrayReader(shown, MemoryBackend([content])).read().reshape(-1, 2, 3):
             np.testing.assert_array_equal(frame, frames[0])
@@ -889,7 +1010,15 @@ def million() -> BlockLayout:
     order = np.random.default_rng(0).permutation(len(low))
     n = len(low)
     assert n > 1_000_000
-    return BlockLayout.of((depth, side * 4, side * 4), low[order], size[order], np.arange(n) % 7, np.arange(n) * 2048, word_bytes=2, check_overlap=True)
+    return BlockLayout.of(
+        (depth, side * 4, side * 4),
+        low[order],
+        size[order],
+        np.arange(n) % 7,
+        np.arange(n) * 2048,
+        word_bytes=2,
+        check_overlap=True,
+    )
 
 
 def test_a_million_blocks_are_searched_not_scanned(million: BlockLayout) -> None:
@@ -901,7 +1030,8 @@ def test_a_million_blocks_are_searched_not_scanned(million: BlockLayout) -> None
     ):
         seen, found = looks(million, region)
         assert 1 <= found <= 48
-        assert seen <= 700 + 128 * found, region  # five levels of sixteen, a few branches each; a scan would be a million
+        # Five levels of sixteen, a few branches each; a scan would be a million
+        assert seen <= 700 + 128 * found, region
 
 
 def test_a_million_blocks_plan_no_more_rows_than_needed(million: BlockLayout) -> None:
@@ -916,7 +1046,10 @@ def test_one_pixel_of_each_of_a_million_frames_is_planned_in_parts() -> None:
     content = np.zeros((1 << 20, 13), np.uint8)
     content[:, 6] = np.arange(1 << 20) % 251
     array = ArrayReader(
-        StoredArray("data", memory_files([b""]), layout, PlainDecoder(np.dtype("u1")), layout.shape, ("f", "y", "x"), 1), MemoryBackend([content])
+        StoredArray(
+            "data", memory_files([b""]), layout, PlainDecoder(np.dtype("u1")), layout.shape, ("f", "y", "x"), 1
+        ),
+        MemoryBackend([content]),
     )
     array[:10, 1, 1]
     tracemalloc.start()
@@ -934,7 +1067,9 @@ def test_looking_does_not_grow_with_what_there_is() -> None:
         y, x = np.divmod(np.arange(side * side), side)
         low = np.stack([y, x], axis=1) * 4
         n = len(low)
-        layout = BlockLayout.of((side * 4, side * 4), low, np.full((n, 2), 4), np.zeros(n, np.int64), np.arange(n) * 16, word_bytes=1)
+        layout = BlockLayout.of(
+            (side * 4, side * 4), low, np.full((n, 2), 4), np.zeros(n, np.int64), np.arange(n) * 16, word_bytes=1
+        )
         corners = [Region.box((4 * k, 4 * k), (4 * k + 4, 4 * k + 4)) for k in range(0, 32, 3)]
         costs.append(max(looks(layout, corner)[0] for corner in corners))
     assert costs[1] <= costs[0] + 3 * blocks.FAN
@@ -944,10 +1079,16 @@ def test_looking_does_not_grow_with_what_there_is() -> None:
 
 
 def test_a_block_that_does_not_decode_names_file_bytes_and_region() -> None:
-    layout = BlockLayout.of((4,), np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.array([3]), np.array([9]), whole=True)
-    dataset = StoredArray("data", memory_files([GARBAGE * 12]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (4,), ("x",), 0)
+    layout = BlockLayout.of(
+        (4,), np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.array([3]), np.array([9]), whole=True
+    )
+    dataset = StoredArray(
+        "data", memory_files([GARBAGE * 12]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (4,), ("x",), 0
+    )
     array = ArrayReader(dataset, MemoryBackend([GARBAGE * 12]))
-    with pytest.raises(DecodeError, match=r"memory:0: bytes 3 to 12: block 0: does not decode with .*zlib.*\[reading data\[1:3\]\]"):
+    with pytest.raises(
+        DecodeError, match=r"memory:0: bytes 3 to 12: block 0: does not decode with .*zlib.*\[reading data\[1:3\]\]"
+    ):
         array[1:3]
 
 
@@ -955,7 +1096,11 @@ def test_a_block_of_another_size_is_an_error() -> None:
     import zlib
 
     content = zlib.compress(b"12345")
-    layout = BlockLayout.of((4,), np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.zeros(1), np.array([len(content)]), whole=True)
-    dataset = StoredArray("data", memory_files([content]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (4,), ("x",), 0)
+    layout = BlockLayout.of(
+        (4,), np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.zeros(1), np.array([len(content)]), whole=True
+    )
+    dataset = StoredArray(
+        "data", memory_files([content]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (4,), ("x",), 0
+    )
     with pytest.raises(DecodeError, match="expected 4 bytes after decoding, found 5"):
         ArrayReader(dataset, MemoryBackend([content])).read()

@@ -13,8 +13,40 @@ from vfs.model.naming import check_paths, unusable
 
 h5py = pytest.importorskip("h5py")
 
-SHOWN = ["c", "0", "__unnamed__", "..a", "~", "a b", "c.d", "ä", "%2F", "#?*", "x.npy", "x.zarr", ".hidden", "g/c", "g/0", "q/c/c", "q/c/0", "q/0/c"]
-REFUSED = ["zarr.json", ".zattrs", ".zarray", ".zgroup", ".zmetadata", "a\\b", "..\\x", "...", "tab\t", "line\n", "\x7f", "x" * 256]
+SHOWN = [
+    "c",
+    "0",
+    "__unnamed__",
+    "..a",
+    "~",
+    "a b",
+    "c.d",
+    "ä",
+    "%2F",
+    "#?*",
+    "x.npy",
+    "x.zarr",
+    ".hidden",
+    "g/c",
+    "g/0",
+    "q/c/c",
+    "q/c/0",
+    "q/0/c",
+]
+REFUSED = [
+    "zarr.json",
+    ".zattrs",
+    ".zarray",
+    ".zgroup",
+    ".zmetadata",
+    "a\\b",
+    "..\\x",
+    "...",
+    "tab\t",
+    "line\n",
+    "\x7f",
+    "x" * 256,
+]
 
 
 @pytest.fixture
@@ -55,7 +87,13 @@ def test_unusable(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("paths", "words"), [(["data", "data/c"], "'data' is no group"), (["a\\b"], "backslashes"), (["a//b"], "of nothing"), ([""], "of nothing")]
+    ("paths", "words"),
+    [
+        (["data", "data/c"], "'data' is no group"),
+        (["a\\b"], "backslashes"),
+        (["a//b"], "of nothing"),
+        ([""], "of nothing"),
+    ],
 )
 def test_no_format_can_show_arrays_that_are_in_each_others_way(paths: list[str], words: str) -> None:
     check_paths(["data", "entry/data", "entry/c/0"])

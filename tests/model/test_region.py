@@ -28,7 +28,13 @@ def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
         kinds: list[st.SearchStrategy[Any]] = [slices]
         if n:
             inside = st.integers(-n, n - 1)
-            kinds += [inside, inside.map(np.int64), inside.map(np.int8), inside.map(np.array), st.integers(0, n - 1).map(np.uint64)]
+            kinds += [
+                inside,
+                inside.map(np.int64),
+                inside.map(np.int8),
+                inside.map(np.array),
+                st.integers(0, n - 1).map(np.uint64),
+            ]
         parts.append(draw(st.one_of(kinds)))
     given = draw(st.integers(0, len(shape)))
     form = draw(st.sampled_from(["front", "dots", "alone"]))
@@ -73,7 +79,8 @@ def test_a_step_reads_no_more_than_its_rows(data: st.DataObject) -> None:
     whole = numbers(shape)
     read = whole[select(key, shape).region.slices]
     wanted = np.asarray(whole[key])
-    assert set(np.unique(read // max(1, shape[-1]))) <= set(np.unique(wanted // max(1, shape[-1])))  # no row that nobody asked for
+    # No row that nobody asked for
+    assert set(np.unique(read // max(1, shape[-1]))) <= set(np.unique(wanted // max(1, shape[-1])))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +126,10 @@ def test_errors_are_index_errors() -> None:
 @given(st.data())
 def test_region_of_slices_is_numpy(data: st.DataObject) -> None:
     shape = data.draw(shapes)
-    cuts = [data.draw(st.builds(slice, bounds, bounds, st.integers(1, 4) | st.none())) for _ in range(data.draw(st.integers(0, len(shape))))]
+    cuts = [
+        data.draw(st.builds(slice, bounds, bounds, st.integers(1, 4) | st.none()))
+        for _ in range(data.draw(st.integers(0, len(shape))))
+    ]
     whole = numbers(shape)
     region = Region.of(cuts, shape)
     np.testing.assert_array_equal(whole[region.slices], whole[tuple(cuts)])
@@ -207,7 +217,9 @@ def test_halves_are_the_whole(data: st.DataObject) -> None:
     first, second = region.halves()
     axis = next(k for k, n in enumerate(region.shape) if n > 1)
     assert min(first.size, second.size) > 0
-    np.testing.assert_array_equal(np.concatenate([whole[first.slices], whole[second.slices]], axis), whole[region.slices])
+    np.testing.assert_array_equal(
+        np.concatenate([whole[first.slices], whole[second.slices]], axis), whole[region.slices]
+    )
 
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (4, 3), (2, 3, 4)])

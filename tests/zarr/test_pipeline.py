@@ -29,7 +29,16 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     paths = write_raw(tmp_path_factory.mktemp("pipe"), TWIN.reshape(20, 6, 7), frame_header=5, files=3)
     found = []
     for backend in ("mmap", "buffered"):
-        array = vfs.open(paths, format="raw", dtype="<u2", sig_shape=(6, 7), frame_header=5, nav_shape=(4, 5), chunks=(2, 2, 4, 3), backend=backend)
+        array = vfs.open(
+            paths,
+            format="raw",
+            dtype="<u2",
+            sig_shape=(6, 7),
+            frame_header=5,
+            nav_shape=(4, 5),
+            chunks=(2, 2, 4, 3),
+            backend=backend,
+        )
         with zarr.config.set({"codec_pipeline.path": NAME}):
             found += [zarr.open_array(array.store(v), path="data", mode="r") for v in (3, 2)]
         found.append(array.zarr())
@@ -65,7 +74,8 @@ def test_other_selections(arrays: list[Any], data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 9999)))
     rows = [rng.integers(0, n, rng.integers(1, 5)) for n in TWIN.shape]
     mixed = tuple(
-        r if rng.random() < 0.5 else slice(0, n, int(rng.integers(1, 3))) if rng.random() < 0.7 else int(r[0]) for r, n in zip(rows, TWIN.shape, strict=True)
+        r if rng.random() < 0.5 else slice(0, n, int(rng.integers(1, 3))) if rng.random() < 0.7 else int(r[0])
+        for r, n in zip(rows, TWIN.shape, strict=True)
     )
     mask = rng.random(TWIN.shape) < 0.05
     points = tuple(rng.integers(0, n, 6) for n in TWIN.shape)
@@ -79,7 +89,13 @@ def test_other_selections(arrays: list[Any], data: st.DataObject) -> None:
 
 def test_large_reads_are_shared_among_threads(tmp_path: Path) -> None:
     frames = np.random.default_rng(0).integers(0, 60000, (101, 256, 256)).astype(">u2")
-    array = vfs.open(write_raw(tmp_path, frames, frame_header=9, files=4), format="raw", dtype=">u2", sig_shape=(256, 256), frame_header=9)
+    array = vfs.open(
+        write_raw(tmp_path, frames, frame_header=9, files=4),
+        format="raw",
+        dtype=">u2",
+        sig_shape=(256, 256),
+        frame_header=9,
+    )
     z = array.zarr()
     assert (z[...] == frames).all()
     assert (z[3:98, 10:200:3, 7:] == frames[3:98, 10:200:3, 7:]).all()
@@ -87,7 +103,9 @@ def test_large_reads_are_shared_among_threads(tmp_path: Path) -> None:
 
 def test_a_failing_read_raises(tmp_path: Path) -> None:
     frames = np.zeros((40, 64, 64), "u2")
-    array = vfs.open(write_raw(tmp_path, frames, files=2), format="raw", dtype="u2", sig_shape=(64, 64), chunks=(1, -1, -1))
+    array = vfs.open(
+        write_raw(tmp_path, frames, files=2), format="raw", dtype="u2", sig_shape=(64, 64), chunks=(1, -1, -1)
+    )
     z = array.zarr()
     Path(array.files[1]).unlink()
     assert (z[3] == 0).all()
@@ -118,7 +136,23 @@ def test_other_stores_are_left_alone(tmp_path: Path) -> None:
         assert np.array_equal(z[::2, 1:3, 4], want[::2, 1:3, 4])
 
 
-ODD = (0, -1, np.int16(2), np.uint64(1), 4, -5, slice(None), slice(3, 1), slice(-2, 99), slice(0, 4, 2), slice(None, None, -1), slice(1.5), ..., None, True)
+ODD = (
+    0,
+    -1,
+    np.int16(2),
+    np.uint64(1),
+    4,
+    -5,
+    slice(None),
+    slice(3, 1),
+    slice(-2, 99),
+    slice(0, 4, 2),
+    slice(None, None, -1),
+    slice(1.5),
+    ...,
+    None,
+    True,
+)
 ODDER = (np.True_, 1.5, "x", [0, 2], np.array([1]), np.array(1), np.array(False), [True, False, True, False])
 
 
@@ -132,7 +166,9 @@ def outcome(act: Callable[[], Any]) -> tuple[Any, ...]:
 
 @given(key=st.lists(st.sampled_from(ODD + ODDER), max_size=6))
 def test_an_index_means_what_it_means_to_zarr(arrays: list[Any], key: list[Any]) -> None:
-    """Results with their type and shape, and errors with their words, are those of a zarr.Array that is none of ours."""
+    """Results with their type and shape, and errors with their words, are those of a zarr.Array
+    that is none of ours.
+    """
     reference = zarr.create_array(MemoryStore(), data=TWIN, chunks=(2, 2, 4, 3))
     asked = key[0] if len(key) == 1 else tuple(key)
     for z in arrays:
@@ -162,8 +198,15 @@ def test_chunks_of_a_batch_are_read_as_one_box(tmp_path: Path, monkeypatch: pyte
         z = zarr.open_array(array.store(), path="data", mode="r")
     reads = []
     read = ArrayReader.read
-    monkeypatch.setattr(ArrayReader, "read", lambda self, region=None, out=None: (reads.append(region), read(self, region, out))[1])
-    for key in ((slice(None),), (slice(1, 4), 3), (2, slice(1, 5), slice(None), 1), (slice(0, 3), slice(2, 4), slice(1, 6), slice(2, 7))):
+    monkeypatch.setattr(
+        ArrayReader, "read", lambda self, region=None, out=None: (reads.append(region), read(self, region, out))[1]
+    )
+    for key in (
+        (slice(None),),
+        (slice(1, 4), 3),
+        (2, slice(1, 5), slice(None), 1),
+        (slice(0, 3), slice(2, 4), slice(1, 6), slice(2, 7)),
+    ):
         reads.clear()
         assert np.array_equal(z[key], TWIN[key])
         assert len(reads) == 1, key

@@ -136,7 +136,12 @@ def twin(face: ZarrFace) -> MemoryStore:
     memory = MemoryStore()
     group = zarr.create_group(memory, zarr_format=face.zarr_format)
     for path, (_, shape, chunks) in ARRAYS.items():
-        keys: dict[str, Any] = {"filters": None, "compressors": None, "fill_value": 0, "config": {"write_empty_chunks": True}}
+        keys: dict[str, Any] = {
+            "filters": None,
+            "compressors": None,
+            "fill_value": 0,
+            "config": {"write_empty_chunks": True},
+        }
         if face.zarr_format == 2:
             keys |= {"order": "C", "chunk_key_encoding": {"name": "v2", "separator": "/"}}
         dtype = values(path).dtype.newbyteorder("<")
@@ -155,7 +160,17 @@ class Pair:
         self.twin = twin(store.face)
         self.keys = sorted(self.twin._store_dict)
         self.folders = sorted({""} | {key.rsplit("/", n)[0] for key in self.keys for n in range(1, key.count("/") + 1)})
-        chunks = ["data/c/3/0/0", "data/c/0/3/0", "data/c/0/0/-1", "data/c/00/0/0", "data/c/0/0/0/0", "data/c/0.0.0", "data/3/0/0", "many/12/0", "scalar/1"]
+        chunks = [
+            "data/c/3/0/0",
+            "data/c/0/3/0",
+            "data/c/0/0/-1",
+            "data/c/00/0/0",
+            "data/c/0/0/0/0",
+            "data/c/0.0.0",
+            "data/3/0/0",
+            "many/12/0",
+            "scalar/1",
+        ]
         names = [
             "nothing",
             ".zarray",
@@ -167,10 +182,16 @@ class Pair:
             "entry/deep/data/c/+1/0",
             "data/c/٣/0/0",
         ]
-        self.absent = [key for key in chunks + names + ["/zarr.json", "data/", "empty/c/0/0", "empty/0/0", "c", "datum"] if key not in self.keys]
+        self.absent = [
+            key
+            for key in chunks + names + ["/zarr.json", "data/", "empty/c/0/0", "empty/0/0", "c", "datum"]
+            if key not in self.keys
+        ]
 
 
-@pytest.fixture(scope="module", params=[(3, "mmap"), (2, "mmap"), (3, "buffered"), (2, "buffered")], ids=lambda p: f"v{p[0]}-{p[1]}")
+@pytest.fixture(
+    scope="module", params=[(3, "mmap"), (2, "mmap"), (3, "buffered"), (2, "buffered")], ids=lambda p: f"v{p[0]}-{p[1]}"
+)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(tree_store(tmp_path_factory.mktemp("tree"), *request.param))
 
@@ -206,7 +227,12 @@ def draw_request(pair: Pair, data: st.DataObject) -> tuple[str, ByteRequest | No
     key = data.draw(st.sampled_from(pair.keys + pair.absent))
     size = len(cut(pair, key, None) or b"")
     number = st.integers(0, 2 * size + 2) | st.sampled_from([0, 1, size - 1, size, size + 1, 2**70]).map(abs)
-    kinds = [st.none(), st.builds(RangeByteRequest, number, number), st.builds(OffsetByteRequest, number), st.builds(SuffixByteRequest, number)]
+    kinds = [
+        st.none(),
+        st.builds(RangeByteRequest, number, number),
+        st.builds(OffsetByteRequest, number),
+        st.builds(SuffixByteRequest, number),
+    ]
     return key, data.draw(st.one_of(kinds))
 
 
@@ -274,7 +300,9 @@ async def test_listing(pair: Pair) -> None:
         assert sorted(await collect(pair.store.list_dir(folder))) == expected, folder
         assert sorted(await collect(pair.store.list_dir(f"{folder}/"))) == expected, folder
         assert await pair.store.is_empty(folder) == await pair.twin.is_empty(folder), folder
-    assert pair.store.face.node("empty/c") is None, "an array without elements has no folder for its chunks, as if zarr had written it"
+    assert pair.store.face.node("empty/c") is None, (
+        "an array without elements has no folder for its chunks, as if zarr had written it"
+    )
 
 
 @given(data=st.data())
@@ -288,7 +316,10 @@ async def test_list_prefix(pair: Pair, data: st.DataObject) -> None:
 def test_zarr_reads_what_numpy_reads(pair: Pair, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(list(ARRAYS)))
     expected = values(path)
-    cuts = tuple(slice(*sorted((data.draw(st.integers(0, n)), data.draw(st.integers(0, n)))), data.draw(st.integers(1, 3))) for n in expected.shape)
+    cuts = tuple(
+        slice(*sorted((data.draw(st.integers(0, n)), data.draw(st.integers(0, n)))), data.draw(st.integers(1, 3)))
+        for n in expected.shape
+    )
     array = zarr.open_array(pair.store, path=path, mode="r")
     got = np.asarray(array[cuts])
     assert got.dtype == expected.dtype.newbyteorder("=")

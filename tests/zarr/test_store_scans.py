@@ -1,4 +1,6 @@
-"""Scans through the zarr store: what is handed out and by whom, failing sources, writing, identity, and zarr, dask and threads at work."""
+"""Scans through the zarr store: what is handed out and by whom, failing sources, writing, identity,
+and zarr, dask and threads at work.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def scan(tmp_path: Path, frames: np.ndarray) -> Callable[..., vfs.VirtualArray]:
     paths = write_raw(tmp_path, frames, frame_header=16, file_header=8, files=3)
 
     def opened(**options: Any) -> vfs.VirtualArray:
-        return vfs.open(paths, format="raw", stored_dtype="<u2", sig_shape=(64, 64), frame_header=16, file_header=8, **options)
+        return vfs.open(
+            paths, format="raw", stored_dtype="<u2", sig_shape=(64, 64), frame_header=16, file_header=8, **options
+        )
 
     return opened
 
@@ -53,7 +57,9 @@ def through(array: vfs.VirtualArray) -> zarr.Array[Any]:
 
 
 @pytest.mark.parametrize("zarr_format", [3, 2])
-def test_a_chunk_is_the_bytes_of_the_file(scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, zarr_format: int) -> None:
+def test_a_chunk_is_the_bytes_of_the_file(
+    scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, zarr_format: int
+) -> None:
     array = scan(chunks="frames")
     key = "data/c/5/0/0" if zarr_format == 3 else "data/5/0/0"
     buffer = array.store(zarr_format).get_sync(key)
@@ -70,7 +76,9 @@ def test_no_view_shows_the_bytes_of_another_read(scan: Callable[..., vfs.Virtual
         held = [store.get_sync(f"data/c/{n}/0/0") for n in range(6)]
         for n, buffer in enumerate(held):
             assert buffer is not None
-            np.testing.assert_array_equal(buffer.as_numpy_array().view("<u2").reshape(2, 64, 64), frames[2 * n : 2 * n + 2])
+            np.testing.assert_array_equal(
+                buffer.as_numpy_array().view("<u2").reshape(2, 64, 64), frames[2 * n : 2 * n + 2]
+            )
 
 
 @pytest.fixture
@@ -92,14 +100,20 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     [
         ({"chunks": "frames", "backend": "mmap"}, False),  # a view of the file
         ({"chunks": "frames", "backend": "buffered"}, True),
-        ({"chunks": (2, -1, -1), "backend": "mmap"}, False),  # two frames with a header between them, decoded when they are looked at
+        # Two frames with a header between them, decoded when they are looked at
+        ({"chunks": (2, -1, -1), "backend": "mmap"}, False),
         ({"chunks": (2, -1, 32), "backend": "mmap"}, True),
         ({"chunks": "frames", "backend": "mmap", "dtype": "f4"}, True),
         ({"chunks": "frames", "backend": "mmap", "dark": np.ones((64, 64), "u2")}, True),
     ],
 )
 def test_what_takes_long_goes_to_a_thread(
-    scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch, spy: list[str], options: dict[str, Any], threaded: bool
+    scan: Callable[..., vfs.VirtualArray],
+    frames: np.ndarray,
+    monkeypatch: pytest.MonkeyPatch,
+    spy: list[str],
+    options: dict[str, Any],
+    threaded: bool,
 ) -> None:
     small = scan(**options)
     expected = frames[:3].astype("f4") - 1 if "dark" in options else frames[:3]
@@ -114,28 +128,43 @@ def test_what_takes_long_goes_to_a_thread(
         np.testing.assert_array_equal(through(small)[2, :, :20], expected[2, :, :20])
         asked.append(len(spy))
     assert asked[0] == asked[1], "a chunk that is at hand is handed out at once"
-    assert not [key for key in spy if not key.startswith("data/c/")], "documents and absent names never wait for a thread"
+    assert not [key for key in spy if not key.startswith("data/c/")], (
+        "documents and absent names never wait for a thread"
+    )
 
 
 @pytest.mark.parametrize("kind", ["compressed", "read together"])
-def test_small_chunks_that_are_parts_of_large_work_go_to_a_thread(tmp_path: Path, frames: np.ndarray, spy: list[str], kind: str) -> None:
+def test_small_chunks_that_are_parts_of_large_work_go_to_a_thread(
+    tmp_path: Path, frames: np.ndarray, spy: list[str], kind: str
+) -> None:
     if kind == "compressed":
         packed = zlib.compress(frames.tobytes())
         (tmp_path / "blocks.bin").write_bytes(packed)
-        block = {"file": 0, "offset": 0, "nbytes": len(packed), "origin": [0, 0, 0], "shape": frames.shape, "codec": {"id": "zlib"}}
+        block = {
+            "file": 0,
+            "offset": 0,
+            "nbytes": len(packed),
+            "origin": [0, 0, 0],
+            "shape": frames.shape,
+            "codec": {"id": "zlib"},
+        }
         whole = {"vfs": 1, "dtype": "<u2", "shape": frames.shape, "files": ["blocks.bin"], "blocks": [block]}
         (tmp_path / "set.vfs.json").write_text(json.dumps(whole))
         array = vfs.open(tmp_path / "set.vfs.json", chunks=(1, 64, 64))
     else:
         frames = frames.byteswap().view(">u2")
-        array = vfs.open(write_raw(tmp_path, frames), format="raw", stored_dtype=">u2", sig_shape=(64, 64), chunks=(12, 1, 8))
+        array = vfs.open(
+            write_raw(tmp_path, frames), format="raw", stored_dtype=">u2", sig_shape=(64, 64), chunks=(12, 1, 8)
+        )
         assert array.groups.chunks != array.chunks
     np.testing.assert_array_equal(through(array)[:, 3], frames[:, 3])
     assert spy
 
 
 @pytest.mark.parametrize("zarr_format", [3, 2])
-async def test_a_billion_chunks(scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> None:
+async def test_a_billion_chunks(
+    scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch, zarr_format: int
+) -> None:
     """Sizes and names come from arithmetic: no source is touched, and what is not asked for is not made."""
     array = scan(nav_shape=(1_000_000, 1_000), chunks=(1, 1, -1, -1), allow_incomplete=True)
     monkeypatch.setattr(array.backend, "span", lambda *args: pytest.fail("a source was read"))
@@ -160,7 +189,9 @@ async def test_a_billion_chunks(scan: Callable[..., vfs.VirtualArray], frames: n
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
 @pytest.mark.parametrize("chunks", ["frames", (6, -1, -1)])
-def test_a_truncated_source_raises_through_zarr(scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, backend: str, chunks: Any) -> None:
+def test_a_truncated_source_raises_through_zarr(
+    scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, backend: str, chunks: Any
+) -> None:
     array = scan(backend=backend, chunks=chunks)
     z = through(array)
     os.truncate(array.files[1], 8 + 16 + 100)
@@ -174,7 +205,9 @@ def test_a_truncated_source_raises_through_zarr(scan: Callable[..., vfs.VirtualA
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
 @pytest.mark.parametrize("zarr_format", [3, 2])
-def test_a_missing_source_is_not_a_missing_chunk(scan: Callable[..., vfs.VirtualArray], backend: str, zarr_format: int) -> None:
+def test_a_missing_source_is_not_a_missing_chunk(
+    scan: Callable[..., vfs.VirtualArray], backend: str, zarr_format: int
+) -> None:
     """MissingSourceError is a FileNotFoundError; zarr, dask and xarray may not take it for "no such chunk"."""
     array = scan(backend=backend)
     store = array.store(zarr_format)
@@ -226,7 +259,12 @@ async def test_writing_raises_zarrs_own_error(scan: Callable[..., vfs.VirtualArr
     ):
         with pytest.raises(ValueError, match=READ_ONLY):
             await write()
-    for now in (lambda: store.set_sync("new", value), lambda: store.delete_sync("zarr.json"), lambda: store.with_read_only(False), store.with_read_only):
+    for now in (
+        lambda: store.set_sync("new", value),
+        lambda: store.delete_sync("zarr.json"),
+        lambda: store.with_read_only(False),
+        store.with_read_only,
+    ):
         with pytest.raises(ValueError, match=READ_ONLY):
             now()
     assert [Path(file).read_bytes() for file in array.files] == before
@@ -324,14 +362,20 @@ def test_pickling_into_a_fresh_process(scan: Callable[..., vfs.VirtualArray], fr
         "assert first == second and hash(first) == hash(second)\n"
         "sys.stdout.buffer.write(zarr.open_array(first, path='data', mode='r')[...].tobytes())\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(store) + pickle.dumps(store), capture_output=True, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(store) + pickle.dumps(store), capture_output=True, check=False
+    )
     assert found.returncode == 0, found.stderr.decode()
     assert found.stdout == frames[mask].astype("f8").tobytes()
 
 
 @pytest.mark.parametrize("change", ["truncated", "touched", "replaced", "gone"])
-def test_a_pickled_store_never_shows_other_data(scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, change: str) -> None:
-    """How many frames a raw file holds follows from its size: opened again after a change, the array would quietly be another one."""
+def test_a_pickled_store_never_shows_other_data(
+    scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, change: str
+) -> None:
+    """How many frames a raw file holds follows from its size: opened again after a change, the
+    array would quietly be another one.
+    """
     array = scan(nav_shape=(3, 4))
     pickled = [pickle.dumps(thing) for thing in (array, array.group, array.store(), through(array))]
     file = Path(array.files[1])
@@ -345,7 +389,12 @@ def test_a_pickled_store_never_shows_other_data(scan: Callable[..., vfs.VirtualA
             file.with_suffix(".new").replace(file)
         case "gone":
             file.unlink()
-    uses: list[Callable[[Any], object]] = [lambda array: array.shape, lambda group: group, lambda store: store.get_sync("zarr.json"), lambda z: z[0]]
+    uses: list[Callable[[Any], object]] = [
+        lambda array: array.shape,
+        lambda group: group,
+        lambda store: store.get_sync("zarr.json"),
+        lambda z: z[0],
+    ]
     for thing, use in zip(pickled, uses, strict=True):
         with pytest.raises(vfs.MissingSourceError if change == "gone" else vfs.SourceChangedError):
             use(pickle.loads(thing))
@@ -355,11 +404,16 @@ def test_a_pickled_store_never_shows_other_data(scan: Callable[..., vfs.VirtualA
 
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
-def test_many_threads_read_at_once(scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+def test_many_threads_read_at_once(
+    scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
     monkeypatch.setattr("vfs.zarr.store.WORTH_A_THREAD", 10_000)  # so that some chunks are made in threads
     small, large = scan(chunks="frames", backend=backend), scan(chunks=(5, 40, 64), backend=backend)
     arrays = [through(small), through(large)]
-    stores = [(small.store(), frames[7].tobytes(), "data/c/7/0/0"), (large.store(), frames[5:10, :40].tobytes(), "data/c/1/0/0")]
+    stores = [
+        (small.store(), frames[7].tobytes(), "data/c/7/0/0"),
+        (large.store(), frames[5:10, :40].tobytes(), "data/c/1/0/0"),
+    ]
 
     def work(n: int) -> None:
         a = n % 11
@@ -372,7 +426,9 @@ def test_many_threads_read_at_once(scan: Callable[..., vfs.VirtualArray], frames
         list(pool.map(work, range(300)))
 
 
-def test_the_fused_codec_pipeline_reads_synchronously(scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fused_codec_pipeline_reads_synchronously(
+    scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import zarr.core.codec_pipeline as pipelines
 
     if not hasattr(pipelines, "FusedCodecPipeline"):

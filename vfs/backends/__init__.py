@@ -36,7 +36,9 @@ class Backend(Protocol):
     margin: int
     window: int
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         """Return the bytes `start` to `stop` of a file.
 
         Args:
@@ -76,7 +78,9 @@ class Backend(Protocol):
 
 _WHY = {
     "mmap": "maps files: views of them without a copy, for one's own process",
-    "buffered": "reads with pread: a source that shrinks meanwhile is an error, where a map of it would kill the process",
+    "buffered": (
+        "reads with pread: a source that shrinks meanwhile is an error, where a map of it would kill the process"
+    ),
     "direct": "reads past the page cache, for data larger than memory on disks faster than copying",
 }
 

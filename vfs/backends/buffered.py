@@ -24,12 +24,16 @@ class BufferedBackend:
     in_place = True
     margin = 0
     window = 1 << 20
-    """Bytes: no more than what any processor of these years has of level 2 (1 or 2 MiB). Measured from 256 KiB to 4 MiB (`scripts/bench`)."""
+    """Bytes: no more than what any processor of these years has of level 2 (1 or 2 MiB). Measured
+    from 256 KiB to 4 MiB (`scripts/bench`).
+    """
 
     def __init__(self, files: Files) -> None:
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         opened = self.handles.get(file, start, stop)
         out = scratch if width else scratch[: stop - start]
         if width:

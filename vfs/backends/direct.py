@@ -69,9 +69,14 @@ class _Direct:
             self.fd = open_file(path, boundary)
             self.step = 1
             why = os.strerror(refused.errno or 0)
-            warnings.warn(f"{path}: direct I/O is refused here ({why}); reading through the page cache", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"{path}: direct I/O is refused here ({why}); reading through the page cache",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # modules may be gone by then: the interpreter is ending
+    # Modules may be gone by then: the interpreter is ending
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if self.fd >= 0:
             close(self.fd)
 
@@ -98,7 +103,9 @@ class DirectBackend:
     def __init__(self, files: Files) -> None:
         self.handles: Handles[_Direct] = Handles(files, _Direct)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         opened = self.handles.get(file, start, stop)
         step = opened.step
         skip = -scratch.ctypes.data % _SAFE
@@ -132,14 +139,20 @@ class DirectBackend:
             try:
                 reached = at + os.preadv(opened.fd, [memory[at - first : end - first].data], at)
             except OSError as error:
-                raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
+                raise SourceError(
+                    f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}"
+                ) from None
             if reached < stop:
                 reached = reached // step * step  # a read may end within a block: that block is read again
             if reached <= at:
                 size = os.fstat(opened.fd).st_size
                 if size < stop:
-                    raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
+                    raise TruncatedSourceError(
+                        f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks"
+                        " truncated"
+                    )
                 raise SourceError(
-                    f"{opened.path}: bytes {start:,} to {stop:,}: a direct read at byte {at:,} returned less than a block; try backend='buffered'"
+                    f"{opened.path}: bytes {start:,} to {stop:,}: a direct read at byte {at:,} returned less than a"
+                    " block; try backend='buffered'"
                 )
             at = reached

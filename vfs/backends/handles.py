@@ -78,7 +78,8 @@ class Descriptor:
         self.path = path
         self.fd = open_file(path, boundary)
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # modules may be gone by then: the interpreter is ending
+    # Modules may be gone by then: the interpreter is ending
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if self.fd >= 0:
             close(self.fd)
 
@@ -99,7 +100,9 @@ def fill(opened: Handle, start: int, out: np.ndarray) -> None:
             raise SourceError(f"{opened.path}: bytes {start:,} to {stop:,} cannot be read: {error.strerror}") from None
         if got == 0:
             size = os.fstat(opened.fd).st_size
-            raise TruncatedSourceError(f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated")
+            raise TruncatedSourceError(
+                f"{opened.path}: expected bytes {start:,} to {stop:,}, the file has {size:,}; it looks truncated"
+            )
         done += got
 
 
@@ -114,7 +117,8 @@ class Handles(Generic[T]):
         self.files = files
         self.make = make
         self.number = next(_numbers)
-        self._size, self._time, self._ctime = files.sizes.item, files.times.item, files.ctimes.item  # asked at each read
+        # Asked at each read
+        self._size, self._time, self._ctime = files.sizes.item, files.times.item, files.ctimes.item
         self._used = False
 
     def get(self, file: int, start: int, stop: int, part: int = 0) -> T:
@@ -141,7 +145,12 @@ class Handles(Generic[T]):
             found = self._opened(file, start, stop, part)
         now = os.fstat(found.fd)
         size = now.st_size
-        if now.st_ctime_ns == self._ctime(file) and now.st_mtime_ns == self._time(file) and stop <= size == self._size(file) and now.st_nlink:
+        if (
+            now.st_ctime_ns == self._ctime(file)
+            and now.st_mtime_ns == self._time(file)
+            and stop <= size == self._size(file)
+            and now.st_nlink
+        ):
             return found
         if now.st_nlink == 0 or self._another(file, now):  # it was deleted or replaced
             self.drop(file)
@@ -172,7 +181,8 @@ class Handles(Generic[T]):
             return TruncatedSourceError(f"{wanted}the file has {now.st_size:,}; it looks truncated")
         size = int(self.files.sizes[file])
         return SourceChangedError(
-            f"{wanted}but the file was changed after it was opened (it had {size:,} bytes, now {now.st_size:,}); open it again, or with accept_changes"
+            f"{wanted}but the file was changed after it was opened (it had {size:,} bytes, now {now.st_size:,}); open"
+            " it again, or with accept_changes"
         )
 
     def drop(self, file: int) -> None:

@@ -65,7 +65,8 @@ class _Mapping:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
         self.at, self.size = at, size
-        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (at, True)}  # True: read-only
+        # True: read-only
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (at, True)}
         self._unmap = _LIBC.munmap
 
     def __del__(self) -> None:
@@ -132,7 +133,9 @@ class MmapBackend:
     def __init__(self, files: Files) -> None:
         self.handles: Handles[_Window] = Handles(files, _Window)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         part = start // STEP
         window = self.handles.get(file, start, stop, part)  # a file that shrank must not be touched beyond its end
         base = part * STEP

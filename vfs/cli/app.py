@@ -54,12 +54,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="vfs",
-    help="Show an array that a detector scattered over many files as one zarr store and one mounted directory, "
-    "without converting anything. Start with `vfs demo`, then `vfs info FILE` and `vfs mount FILE FOLDER`. "
-    "`vfs COMMAND --help` says more of a command, `vfs docs` lists the manual.",
-    epilog="Exit status: 0 done (also a mount that a signal ended); 1 a bug, or nobody reads the output; 2 something "
-    "cannot be opened, read, mounted or understood, and one line says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, "
-    "SIGTERM.",
+    help=(
+        "Show an array that a detector scattered over many files as one zarr store and one mounted directory, "
+        "without converting anything. Start with `vfs demo`, then `vfs info FILE` and `vfs mount FILE FOLDER`. "
+        "`vfs COMMAND --help` says more of a command, `vfs docs` lists the manual."
+    ),
+    epilog=(
+        "Exit status: 0 done (also a mount that a signal ended); 1 a bug, or nobody reads the output; 2 something "
+        "cannot be opened, read, mounted or understood, and one line says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, "
+        "SIGTERM."
+    ),
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -79,7 +83,9 @@ def _command(short: str, *examples: str) -> Callable[[Callable[..., None]], Call
 
 
 @app.callback(invoke_without_command=True)
-def _root(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _root(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
     if version:
         from vfs import __version__
 
@@ -98,10 +104,17 @@ def _root(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 def info(
     datasets: Datasets,
     json_: Json = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more: all arrays, their metadata, and the files.")] = False,
-    describe: Annotated[bool, typer.Option("--describe", help="Print a description (*.vfs.json) instead: it opens as the same arrays.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Print more: all arrays, their metadata, and the files.")
+    ] = False,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="Print a description (*.vfs.json) instead: it opens as the same arrays.")
+    ] = False,
     explicit: Annotated[
-        bool, typer.Option("--explicit", help="With --describe: write down where every pixel is, so that it opens without the format.")
+        bool,
+        typer.Option(
+            "--explicit", help="With --describe: write down where every pixel is, so that it opens without the format."
+        ),
     ] = False,
     *,
     settings: Settings,
@@ -127,14 +140,18 @@ def info(
 def _print_json(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], version: int | None) -> None:
     from vfs.cli import report
 
-    entries = [report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]
+    entries = [
+        report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups
+    ]
     put(document(entries + [entry for folder in folders for entry in folder.sets.values()]))
     for folder in folders:
         for name, why in folder.broken.items():
             say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
 
 
-def _print_text(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], verbose: bool, version: int | None) -> None:
+def _print_text(
+    groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], verbose: bool, version: int | None
+) -> None:
     from vfs.cli import report
 
     if len(groups) > report.SEVERAL and not verbose and not version:
@@ -149,7 +166,9 @@ def _print_text(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], ve
 
 
 @_command("List the formats with their options.", "vfs formats", "vfs formats raw")
-def formats(name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this format.")] = None, json_: Json = False) -> None:
+def formats(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this format.")] = None, json_: Json = False
+) -> None:
     """List the formats: what each is, the endings of its files, where it is specified, and its options for -o."""
     from vfs.cli import report
     from vfs.formats import by_name
@@ -172,10 +191,16 @@ _command("List your mounts, and what each has served.")(mounting.mounts)
 _command("End a mount, or all of yours.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
 
 
-@_command("Write a data set as a real zarr store.", "vfs export scan.hdr scan.zarr", "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4")
+@_command(
+    "Write a data set as a real zarr store.",
+    "vfs export scan.hdr scan.zarr",
+    "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4",
+)
 @opens()
 def export(
-    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="As for info, but several files are one data set.")],
+    datasets: Annotated[
+        list[str], typer.Argument(metavar="DATASET", help="As for info, but several files are one data set.")
+    ],
     target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="A folder that is not there yet.")],
     *,
     settings: Settings,
@@ -196,19 +221,41 @@ def export(
     group = open_set(datasets, settings)
     warn_of_chunks([group])
     total = sum(array.nbytes for array in group.values())
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     with _cleaning(), Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(os.path.basename(target), total=total)
-        stored = write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done))
-    put(f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio {total / stored:,.1f}")
+        stored = write(
+            group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done)
+        )
+    put(
+        f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
+        f" {total / stored:,.1f}"
+    )
 
 
-@_command("Draw a frame in the terminal.", "vfs look scan.hdr", "vfs look scan.hdr 10,20", "vfs look many.h5 --array entry/data")
+@_command(
+    "Draw a frame in the terminal.",
+    "vfs look scan.hdr",
+    "vfs look scan.hdr 10,20",
+    "vfs look many.h5 --array entry/data",
+)
 @opens()
 def look(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for info.")],
-    position: Annotated[str | None, typer.Argument(metavar="POSITION", help="10,20, or one number that counts all frames. Without it, the middle.")] = None,
-    graphics: Annotated[str, typer.Option(metavar="WAY", help="How: auto (the best the terminal has), kitty, sixel, truecolor, 256, plain.")] = "auto",
+    position: Annotated[
+        str | None,
+        typer.Argument(metavar="POSITION", help="10,20, or one number that counts all frames. Without it, the middle."),
+    ] = None,
+    graphics: Annotated[
+        str,
+        typer.Option(metavar="WAY", help="How: auto (the best the terminal has), kitty, sixel, truecolor, 256, plain."),
+    ] = "auto",
     *,
     settings: Settings,
 ) -> None:
@@ -216,13 +263,20 @@ def look(
     from vfs.cli.look import looked
     from vfs.cli.screen import screen
 
-    refuse({"--chunks": settings.options.said().get("chunks"), "--zarr-format": settings.zarr_format}, "for look, which reads one frame")
+    refuse(
+        {"--chunks": settings.options.said().get("chunks"), "--zarr-format": settings.zarr_format},
+        "for look, which reads one frame",
+    )
     shown = screen(graphics)
     put("\n".join(looked(open_set([dataset], settings, main=True), position, shown)))
 
 
 @_command("Show what vfs does, on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
-def demo(keep: Annotated[str | None, typer.Option("--keep", metavar="DIR", help="A new folder: leave the files of the scan there.")] = None) -> None:
+def demo(
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="DIR", help="A new folder: leave the files of the scan there.")
+    ] = None,
+) -> None:
     """Write a small scan of several files, mount it, read it back through zarr, compare, and draw a frame.
 
     Leaves nothing behind, unless --keep is given.
@@ -242,7 +296,9 @@ def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name
         put("\n".join([line for row in rows for line in row] + ["`vfs docs TOPIC` prints one"]))
     elif topic not in pages:
         near = difflib.get_close_matches(topic, pages, 3)
-        raise OptionError(f"no page {topic!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(pages)}"))
+        raise OptionError(
+            f"no page {topic!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(pages)}")
+        )
     elif sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
@@ -255,15 +311,27 @@ def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name
 def _pages() -> dict[str, str]:
     """Read the pages of the manual, which are files of this package.
 
-    Returns: topic -> text in Markdown. The first paragraph, below the title, is one line that says what the page is about.
+    Returns: topic -> text in Markdown. The first paragraph, below the title, is one line that says
+        what the page is about.
     """
     from importlib.resources import files
 
     found = sorted(files("vfs").joinpath("docs").iterdir(), key=lambda page: page.name)
-    return {page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in found if page.name.endswith(".md")}
+    return {
+        page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in found if page.name.endswith(".md")
+    }
 
 
-def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, json_: bool, verbose: bool, describe: bool, explicit: bool) -> None:
+def _check_info(
+    settings: Settings,
+    datasets: int,
+    folders: Sequence[str],
+    *,
+    json_: bool,
+    verbose: bool,
+    describe: bool,
+    explicit: bool,
+) -> None:
     """Refuse options of `info` that have no effect together, or on a folder.
 
     Raises:
@@ -274,7 +342,10 @@ def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, js
     if describe and folders:
         raise folder_given(folders[0])
     if describe:
-        refuse({"--json": json_, "-v": verbose, "--zarr-format": settings.zarr_format}, "with --describe, which prints a description")
+        refuse(
+            {"--json": json_, "-v": verbose, "--zarr-format": settings.zarr_format},
+            "with --describe, which prints a description",
+        )
     if json_:
         refuse({"-v": verbose}, "with --json, which says everything")
     if not describe:
@@ -286,7 +357,9 @@ def _check_info(settings: Settings, datasets: int, folders: Sequence[str], *, js
         refuse(given, f"on {folders[0]}, a folder; name one data set of it")
 
 
-def _folders(paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]) -> list[FoundSets]:
+def _folders(
+    paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]
+) -> list[FoundSets]:
     """Look for the data sets in folders.
 
     Args:
@@ -388,7 +461,11 @@ def _usage(error: Any) -> str:
     if context is None:
         return f"{error.format_message().rstrip('.')} (see vfs --help)"
     said, command = error.format_message().rstrip("."), context.command
-    if type(error).__name__ == "MissingParameter" and error.param in command.params and error.param.param_type_name == "argument":
+    if (
+        type(error).__name__ == "MissingParameter"
+        and error.param in command.params
+        and error.param.param_type_name == "argument"
+    ):
         wanted = [param for param in command.params if param.param_type_name == "argument"]
         expected = " ".join(f"{param.metavar}{'…' if param.nargs == -1 else ''}" for param in wanted)
         said = f"expected {expected}, {wanted[-1].metavar} is missing"

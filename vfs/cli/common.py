@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 Datasets = Annotated[
     list[str],
-    typer.Argument(metavar="DATASET", help="A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a description (*.vfs.json)."),
+    typer.Argument(
+        metavar="DATASET",
+        help=(
+            "A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a description (*.vfs.json)."
+        ),
+    ),
 ]
 
 
@@ -59,7 +64,9 @@ class Settings:
         Args:
             scopes: only options that are about one of these.
         """
-        return {flag(name): True for name in self.options.said() if known(type(self.options))[name].about.scope in scopes}
+        return {
+            flag(name): True for name in self.options.said() if known(type(self.options))[name].about.scope in scopes
+        }
 
     def format_options_of_all(self) -> dict[str, Any]:
         """The options of the format, for all data sets of a folder.
@@ -70,7 +77,10 @@ class Settings:
         from vfs.formats import by_name
 
         if self.format_options and not self.options.format:
-            raise OptionError(f"-o {next(iter(self.format_options))}: an option of a format; for a folder, say of which one with --format")
+            raise OptionError(
+                f"-o {next(iter(self.format_options))}: an option of a format; for a folder, say of which one with"
+                " --format"
+            )
         return converted(by_name(self.options.format), self.format_options) if self.options.format else {}
 
 
@@ -86,15 +96,27 @@ def _flags(options: type[OpenOptions]) -> list[inspect.Parameter]:
 
 
 _PAIRS = Annotated[
-    list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the format (`vfs formats` lists them). May be repeated.")
+    list[str] | None,
+    typer.Option(
+        "-o",
+        "--option",
+        metavar="KEY=VALUE",
+        help="An option of the format (`vfs formats` lists them). May be repeated.",
+    ),
 ]
 _ZARR_FORMAT = Annotated[
-    int | None, typer.Option(metavar="3|2", help="Version of zarr: of the store (export), of the only face (mount), of the metadata to print (info).")
+    int | None,
+    typer.Option(
+        metavar="3|2",
+        help="Version of zarr: of the store (export), of the only face (mount), of the metadata to print (info).",
+    ),
 ]
 
 
 def _flag(name: str, option: Known) -> inspect.Parameter:
-    """One option as typer takes it. Its text is taken apart by typer where it is a number or a switch, else by whoever uses it."""
+    """One option as typer takes it. Its text is taken apart by typer where it is a number or a
+    switch, else by whoever uses it.
+    """
     default, annotation, about = option
     taken: Any = _TYPED.get(kinds(annotation), str)
     names = (flag(name),) if taken is bool else ()  # one flag, not --name/--no-name
@@ -109,7 +131,9 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _settings(options: type[OpenOptions], *, option: Sequence[str] | None, zarr_format: int | None, **common: Any) -> Settings:
+def _settings(
+    options: type[OpenOptions], *, option: Sequence[str] | None, zarr_format: int | None, **common: Any
+) -> Settings:
     """What was typed.
 
     Raises:
@@ -196,7 +220,9 @@ def put(text: str) -> None:
         raise typer.Exit(2) from None
 
 
-def open_set(paths: Sequence[str], settings: Settings, main: bool = False, cache: ChunkCache | None = None) -> VirtualGroup:
+def open_set(
+    paths: Sequence[str], settings: Settings, main: bool = False, cache: ChunkCache | None = None
+) -> VirtualGroup:
     """Open the paths as one set.
 
     Args:
@@ -232,7 +258,9 @@ def _check_name(path: str) -> None:
         raise MissingSourceError(f"{path}: no such file; there is no folder {folder}")
     with os.scandir(folder or ".") as entries:
         near = difflib.get_close_matches(name, [entry.name for entry in islice(entries, _LOOKED_AT)], 1)
-    raise MissingSourceError(f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}")
+    raise MissingSourceError(
+        f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}"
+    )
 
 
 _LOOKED_AT = 2000  # names of a folder that are compared with one that is not there
@@ -243,7 +271,10 @@ def folder_given(path: str) -> OptionError:
     if is_zarr(path):
         return OptionError(f"{path}: is a zarr store already; what reads zarr opens it as it is")
     typed = shlex.quote(path)
-    return OptionError(f"{path}: is a folder; `vfs info {typed}` lists the data sets in it, `vfs mount --tree {typed} MOUNTPOINT` shows them all")
+    return OptionError(
+        f"{path}: is a folder; `vfs info {typed}` lists the data sets in it, `vfs mount --tree {typed} MOUNTPOINT`"
+        " shows them all"
+    )
 
 
 def is_zarr(folder: str) -> bool:
@@ -274,7 +305,9 @@ def raise_all(failed: Sequence[VfsError]) -> None:
         raise failed[-1]
 
 
-def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None, cache: ChunkCache | None = None) -> list[VirtualGroup]:
+def open_all(
+    arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None, cache: ChunkCache | None = None
+) -> list[VirtualGroup]:
     """Open each argument as a set, but not files of the set of another argument: `scan_*.mib` unquoted is one scan.
 
     Args:
@@ -300,14 +333,18 @@ def open_all(arguments: Sequence[str], settings: Settings, failed: list[VfsError
             failed.append(error)
             continue
         here = {os.path.realpath(name) for array in group.values() for name in array.files}
-        for name in [name for name in groups if os.path.realpath(name) in here]:  # named before the file that names the set
+        # Named before the file that names the set
+        for name in [name for name in groups if os.path.realpath(name) in here]:
             shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
             del groups[name], files[name]
         groups[argument], files[argument] = group, here | {path}
     for owner, names in shown.items():
         say(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: in the set of {owner}, shown once")
     if len(groups) > 1 and len({series(name) for name in groups}) == 1:
-        say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({series(argument)!r}) opens them as one")
+        say(
+            f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({series(argument)!r}) opens them"
+            " as one"
+        )
     return list(groups.values())
 
 
@@ -349,13 +386,19 @@ def document(value: Any) -> str:
 
 
 @contextmanager
-def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
+def signals(
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals
+) -> Iterator[None]:
     """Install a handler for signals, and put the old ones back at the end.
 
     Does so in the main thread only, as Python demands. Signals that are ignored, as under nohup, stay ignored.
     """
     here = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handler) for number in numbers if here and signal.getsignal(number) is not signal.SIG_IGN}
+    before = {
+        number: signal.signal(number, handler)
+        for number in numbers
+        if here and signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:

@@ -121,7 +121,9 @@ def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
     if not found:
         return []
     heading, *below = table(rows, columns, indent="")
-    warnings = [[f"  warning: {printable(text)}" for text in one.status.warnings] if one.status else [] for one in found]
+    warnings = [
+        [f"  warning: {printable(text)}" for text in one.status.warnings] if one.status else [] for one in found
+    ]
     return [*heading, *(line for row, more in zip(below, warnings, strict=True) for line in (*row, *more))]
 
 
@@ -134,4 +136,12 @@ _STATES = {
 
 def mounts_json(found: Sequence[Found]) -> list[dict[str, Any]]:
     """Return what `vfs mounts --json` prints: the fields of status.json, the state, and the folder of that file."""
-    return [{"mountpoint": one.point, "state": one.state, "folder": one.folder, **(one.status.document() if one.status else {})} for one in found]
+    return [
+        {
+            "mountpoint": one.point,
+            "state": one.state,
+            "folder": one.folder,
+            **(one.status.document() if one.status else {}),
+        }
+        for one in found
+    ]

@@ -46,7 +46,10 @@ def diffraction(scan: tuple[int, int] = SCAN, size: int = SIZE) -> np.ndarray:
     for h in range(-2, 3):
         for k in range(-2, 3):
             a, b = h + k / 2, k * 0.866  # hexagonal
-            at_x, at_y = stretch * (a * np.cos(angle) - b * np.sin(angle)), stretch * (a * np.sin(angle) + b * np.cos(angle))
+            at_x, at_y = (
+                stretch * (a * np.cos(angle) - b * np.sin(angle)),
+                stretch * (a * np.sin(angle) + b * np.cos(angle)),
+            )
             distance = np.hypot(x - at_x, y - at_y)
             image += 900 * np.exp(-0.5 * (a * a + b * b)) / (1 + np.exp((distance - size / 22) * 3))
     frames: np.ndarray = np.random.default_rng(7).poisson(image).astype(np.uint16)
@@ -70,7 +73,10 @@ def demo(keep: str | None = None, console: Console | None = None) -> None:
         written = diffraction()
         naming = write_mib(folder, written.reshape(-1, SIZE, SIZE), frames_per_file=50, scan=SCAN)
         group = open_group(naming, chunks=CHUNKS)
-        out.print(f"[bold]written[/]  a scan of {SCAN[0]} x {SCAN[1]} frames in {len(group.main.files)} files, with a header before every frame")
+        out.print(
+            f"[bold]written[/]  a scan of {SCAN[0]} x {SCAN[1]} frames in {len(group.main.files)} files, with a header"
+            " before every frame"
+        )
         _list(out, folder)
         mountpoint = os.path.join(temporary, "mount")
         os.mkdir(mountpoint)
@@ -78,14 +84,19 @@ def demo(keep: str | None = None, console: Console | None = None) -> None:
             with mount([naming], mountpoint, chunks=CHUNKS):
                 out.print("[bold]mounted[/]  nothing is converted: what these files hold is computed when it is read")
                 out.print(Padding(_tree(mountpoint), (0, 0, 0, 9)))
-                read = _second_process(os.path.join(mountpoint, f"{group.name}.zarr"), os.path.join(temporary, "read.npy"))
+                read = _second_process(
+                    os.path.join(mountpoint, f"{group.name}.zarr"), os.path.join(temporary, "read.npy")
+                )
                 reader = "a second process, zarr-python through the mount"
         except MountError as error:
             out.print(f"[bold]not mounted[/]  {escape(str(error))}")
             read = np.asarray(group.zarr()["data"])
             reader = "this process, zarr-python through vfs's store"
         if not np.array_equal(read, written):
-            raise VfsError(f"demo: read {read.dtype}{list(read.shape)} that is not what was written, {written.dtype}{list(written.shape)}")
+            raise VfsError(
+                f"demo: read {read.dtype}{list(read.shape)} that is not what was written,"
+                f" {written.dtype}{list(written.shape)}"
+            )
         axes = ", ".join(f"{dim}: {n}" for dim, n in zip(group.main.dims, read.shape, strict=True))
         out.print(f"[bold]read[/]     by {reader}\n         {read.dtype} ({axes})")
         out.print(f"         all {read.size:,} pixels are what was written; this is the frame at [6, 8]")
@@ -137,7 +148,9 @@ def _branch(tree: Tree, folder: str) -> None:
 
 def _second_process(store: str, answer: str) -> np.ndarray:
     """Read the array of a mounted store with zarr, in a process of its own."""
-    done = subprocess.run([sys.executable, "-P", "-c", READER, store, answer], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", READER, store, answer], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise VfsError(f"demo: zarr could not read {store}: {done.stderr.strip().splitlines()[-1:]}")
     return np.asarray(np.load(answer))

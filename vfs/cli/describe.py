@@ -31,7 +31,13 @@ MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them
 MOST_NUMBERS = 1 << 16  # elements of a correction that was given as an array
 
 
-def describe(group: VirtualGroup, folder: str | os.PathLike[str] | None = None, *, explicit: bool = False, follow_outside: bool = False) -> dict[str, Any]:
+def describe(
+    group: VirtualGroup,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    explicit: bool = False,
+    follow_outside: bool = False,
+) -> dict[str, Any]:
     """Describe a set. Saved as JSON in a file `NAME.vfs.json` in `folder`, the description opens as the same arrays.
 
     Args:
@@ -45,7 +51,11 @@ def describe(group: VirtualGroup, folder: str | os.PathLike[str] | None = None, 
         OptionError: a file lies outside of `folder`; or the set cannot be described in the form that is asked for.
     """
     names = [name for array in group.values() for name in array.files] if explicit else list(group.opening.paths)
-    here = os.path.abspath(folder) if folder is not None else os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
+    here = (
+        os.path.abspath(folder)
+        if folder is not None
+        else os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
+    )
     within = _RelativeNames(here, follow_outside)
     return _explicit(group, within) if explicit else _short(group.opening, within)
 
@@ -65,7 +75,10 @@ class _RelativeNames:
         """
         name = os.path.relpath(path, self.folder.path)
         if not self.follow_outside and not self.folder.holds(os.path.join(self.folder.path, name), name):
-            raise OptionError(f"{path} lies outside of {self.folder.path}: write the description beside its files, or with follow_outside=True")
+            raise OptionError(
+                f"{path} lies outside of {self.folder.path}: write the description beside its files, or with"
+                " follow_outside=True"
+            )
         try:
             name.encode()
         except UnicodeEncodeError:
@@ -75,11 +88,19 @@ class _RelativeNames:
 
 def _short(opening: Opening, names: _RelativeNames) -> dict[str, Any]:
     ways = {name: option.about.saved for name, option in known(OpenOptions).items()}
-    kept = {name: _option(name, value, ways[name], names) for name, value in opening.options.said().items() if ways[name] != "never"}
+    kept = {
+        name: _option(name, value, ways[name], names)
+        for name, value in opening.options.said().items()
+        if ways[name] != "never"
+    }
     for name, value in opening.format_options.items():
         if value is not None:
             kept[name] = _option(name, value, "dtype" if name == "stored_dtype" else "as it is", names)
-    made: dict[str, Any] = {"vfs": VERSION, "format": opening.format, "files": [names.of(path) for path in opening.paths]}
+    made: dict[str, Any] = {
+        "vfs": VERSION,
+        "format": opening.format,
+        "files": [names.of(path) for path in opening.paths],
+    }
     return made | ({"options": kept} if kept else {})
 
 
@@ -98,7 +119,8 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
         return (np.flatnonzero(mask) if mask.dtype == bool else mask).tolist()
     if isinstance(value, np.ndarray | np.generic | list | tuple) and np.size(value) > MOST_NUMBERS:
         raise OptionError(
-            f"{name}: {np.size(value):,} numbers are too many for a description; save them beside the files (numpy.save) and open with the file's name"
+            f"{name}: {np.size(value):,} numbers are too many for a description; save them beside the files"
+            " (numpy.save) and open with the file's name"
         )
     return plain_json(value)
 
@@ -137,7 +159,10 @@ def _array(array: VirtualArray, names: _RelativeNames) -> dict[str, Any]:
     """
     dataset = array.dataset
     if array.dtype != dataset.dtype or array.corrections is not None:
-        raise OptionError(f"{dataset.path}: what is converted (dtype) or corrected while reading has no explicit description; open it without")
+        raise OptionError(
+            f"{dataset.path}: what is converted (dtype) or corrected while reading has no explicit description; open it"
+            " without"
+        )
     layout, decoder = dataset.layout, dataset.decoder
     if isinstance(layout, FrameLayout) and isinstance(decoder, PlainDecoder):
         stored, place, used = decoder.stored, *_frames(dataset, layout)
@@ -145,7 +170,10 @@ def _array(array: VirtualArray, names: _RelativeNames) -> dict[str, Any]:
         stored = decoder.decoders[0].stored if isinstance(decoder, MixedDecoder) else decoder.stored
         place, used = _blocks(dataset, layout, _encodings(decoder, stored))
     else:
-        raise OptionError(f"{dataset.path}: its elements are no plain numbers ({type(decoder).__name__}); only the short description can be written")
+        raise OptionError(
+            f"{dataset.path}: its elements are no plain numbers ({type(decoder).__name__}); only the short description"
+            " can be written"
+        )
     made = {
         "dtype": stored.str if stored.itemsize > 1 else stored.name,
         "shape": list(dataset.shape),
@@ -157,7 +185,11 @@ def _array(array: VirtualArray, names: _RelativeNames) -> dict[str, Any]:
         "companion": dataset.companion,
         "files": [names.of(dataset.files.paths[k]) for k in used],
     }
-    return {name: value for name, value in made.items() if value or name not in ("fill_value", "attributes", "conventions", "companion")} | place
+    return {
+        name: value
+        for name, value in made.items()
+        if value or name not in ("fill_value", "attributes", "conventions", "companion")
+    } | place
 
 
 def _fill(dataset: StoredArray, stored: np.dtype) -> Any:
@@ -175,7 +207,10 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
     stream, stride = layout.stream, layout.stride
     size = math.prod(layout.sig_shape) * layout.word_bytes
     if _reach(layout) * layout.word_bytes > stride - layout.header:
-        raise OptionError(f"{dataset.path}: frames whose pixels lie among those of others have no explicit description; only the short one can be written")
+        raise OptionError(
+            f"{dataset.path}: frames whose pixels lie among those of others have no explicit description; only the"
+            " short one can be written"
+        )
     payload = min(max(size, _reach(layout) * layout.word_bytes), stride - layout.header)
     made: dict[str, Any] = {"header": layout.header, "footer": stride - layout.header - payload}
     if payload != size:
@@ -185,22 +220,44 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
     whole = not (stream[:, :2] % stride).any()
     if layout.chosen is None and not whole:
         ends = stream[:, 1]
-        follow = len(stream) > 0 and stream[0, 0] == 0 and np.array_equal(stream[1:, 0], ends[:-1]) and len(set(stream[:, 2].tolist())) == 1
-        if not follow or "pieces" in made or "payload" in made or not np.array_equal(dataset.files.sizes[stream[:, 3]], stream[:, 2] + ends - stream[:, 0]):
-            raise OptionError(f"{dataset.path}: frames that run across files in this way have no explicit description; only the short one can be written")
+        follow = (
+            len(stream) > 0
+            and stream[0, 0] == 0
+            and np.array_equal(stream[1:, 0], ends[:-1])
+            and len(set(stream[:, 2].tolist())) == 1
+        )
+        if (
+            not follow
+            or "pieces" in made
+            or "payload" in made
+            or not np.array_equal(dataset.files.sizes[stream[:, 3]], stream[:, 2] + ends - stream[:, 0])
+        ):
+            raise OptionError(
+                f"{dataset.path}: frames that run across files in this way have no explicit description; only the short"
+                " one can be written"
+            )
         made |= {"first": int(stream[0, 2]), "running_on": True, "sync_offset": layout.offset}
         return {"frames": _short_numbers(made) | _stored(layout, layout.stored)}, stream[:, 3].tolist()
 
-    entries = np.stack([stream[:, 3], stream[:, 2], (stream[:, 1] - stream[:, 0]) // stride, stream[:, 0] // stride], axis=1)
+    entries = np.stack(
+        [stream[:, 3], stream[:, 2], (stream[:, 1] - stream[:, 0]) // stride, stream[:, 0] // stride], axis=1
+    )
     if layout.chosen is not None:
         entries = _one_by_one(dataset, layout)
     if len(entries) > MOST_ENTRIES:
-        raise OptionError(f"{dataset.path}: frames in {len(entries):,} places are too many for an explicit description; only the short one can be written")
+        raise OptionError(
+            f"{dataset.path}: frames in {len(entries):,} places are too many for an explicit description; only the"
+            " short one can be written"
+        )
     if len(entries) == 0:  # all blank
         entries = np.zeros((1, 4), np.int64)
     used, which = np.unique(entries[:, 0], return_inverse=True)
     counts = entries[:, 2]
-    made |= {"first": _one_or_all(entries[:, 1]), "per_file": counts.tolist(), "sync_offset": 0 if layout.chosen is not None else layout.offset}
+    made |= {
+        "first": _one_or_all(entries[:, 1]),
+        "per_file": counts.tolist(),
+        "sync_offset": 0 if layout.chosen is not None else layout.offset,
+    }
     if not np.array_equal(entries[:, 3], np.cumsum(counts) - counts):
         made["first_frame"] = entries[:, 3].tolist()
     if not np.array_equal(which, np.arange(len(used))):
@@ -234,7 +291,10 @@ def _one_by_one(dataset: StoredArray, layout: FrameLayout) -> np.ndarray:
     position = np.flatnonzero(places[:, 0] >= 0)
     file, byte, left = places[position].T
     if (left < layout.stride - layout.header).any() or (byte < layout.header).any():
-        raise OptionError(f"{dataset.path}: chosen frames that run across files have no explicit description; only the short one can be written")
+        raise OptionError(
+            f"{dataset.path}: chosen frames that run across files have no explicit description; only the short one can"
+            " be written"
+        )
     return np.stack([file, byte - layout.header, np.ones_like(byte), position], axis=1)
 
 
@@ -247,14 +307,20 @@ def _short_numbers(made: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in made.items() if isinstance(value, list) or value}
 
 
-def _encodings(decoder: PlainDecoder | CodecDecoder | MixedDecoder, stored: np.dtype) -> Callable[[int], dict[str, Any]]:
+def _encodings(
+    decoder: PlainDecoder | CodecDecoder | MixedDecoder, stored: np.dtype
+) -> Callable[[int], dict[str, Any]]:
     """Return a function: number of a block -> the entries about its codec and byte order."""
     if isinstance(decoder, PlainDecoder):
         return lambda number: {}
     kinds = decoder.decoders if isinstance(decoder, MixedDecoder) else (decoder,)
     said = []
     for kind in kinds:
-        order = {} if kind.stored == stored else {"byte_order": "big" if kind.stored.newbyteorder(">") == kind.stored else "little"}
+        order = (
+            {}
+            if kind.stored == stored
+            else {"byte_order": "big" if kind.stored.newbyteorder(">") == kind.stored else "little"}
+        )
         said.append(({"codec": list(kind.codec)} if kind.codec else {}) | order)
     if isinstance(decoder, MixedDecoder):
         which = decoder.which
@@ -262,20 +328,30 @@ def _encodings(decoder: PlainDecoder | CodecDecoder | MixedDecoder, stored: np.d
     return lambda number: said[0]
 
 
-def _blocks(dataset: StoredArray, layout: BlockLayout, encoding: Callable[[int], dict[str, Any]]) -> tuple[dict[str, Any], list[int]]:
+def _blocks(
+    dataset: StoredArray, layout: BlockLayout, encoding: Callable[[int], dict[str, Any]]
+) -> tuple[dict[str, Any], list[int]]:
     """Describe blocks.
 
     Returns: ({"blocks": …}, the files that they name, as indices into those of the data set).
     """
     n = int(layout.levels[1])
     if n > MOST_ENTRIES:
-        raise OptionError(f"{dataset.path}: {n:,} blocks are too many for an explicit description; only the short one can be written")
+        raise OptionError(
+            f"{dataset.path}: {n:,} blocks are too many for an explicit description; only the short one can be written"
+        )
     used, which = np.unique(layout.place[:, 0], return_inverse=True)
     nd = len(layout.shape)
     made = []
     for i in np.argsort(layout.place[:, 3], kind="stable").tolist():
         low, high = layout.tree[i, :nd], layout.tree[i, nd:]
         _, offset, nbytes, number = layout.place[i].tolist()
-        block: dict[str, Any] = {"file": int(which[i]), "offset": offset, "origin": low.tolist(), "shape": (high - low).tolist(), **encoding(number)}
+        block: dict[str, Any] = {
+            "file": int(which[i]),
+            "offset": offset,
+            "origin": low.tolist(),
+            "shape": (high - low).tolist(),
+            **encoding(number),
+        }
         made.append(block | ({"nbytes": nbytes} if layout.whole else {}))
     return ({"stored_shape": list(layout.pitch)} if layout.pitch else {}) | {"blocks": made}, used.tolist() or [0]

@@ -55,11 +55,18 @@ class FoundSets:
         """
         rows = table([(printable(name), *cells) for name, cells in self.sets.items()], columns)
         rows += [
-            wrapped(cut(f"{printable(name)} cannot be opened: {printable(why)}", 2 * columns - 8), columns, "  ", "    ") for name, why in self.broken.items()
+            wrapped(
+                cut(f"{printable(name)} cannot be opened: {printable(why)}", 2 * columns - 8), columns, "  ", "    "
+            )
+            for name, why in self.broken.items()
         ]
         below = self._below(columns)
         shown = rows if all else list(fitting(rows, SCREEN - 2 - len(below)))
-        number = f"{'at least ' if self.unknown else ''}{count(len(self.sets), 'data set')}" if self.sets else "no data set here"
+        number = (
+            f"{'at least ' if self.unknown else ''}{count(len(self.sets), 'data set')}"
+            if self.sets
+            else "no data set here"
+        )
         lines = [f"{printable(self.path)}: {number}", *(line for row in shown for line in row)]
         if left := len(rows) - len(shown) + self.unknown:
             lines.append(f"  … and {left:,} more{', or files of these sets' if self.unknown else ''}: -v lists all")
@@ -80,7 +87,9 @@ class FoundSets:
         return lines + wrapped(f"{hint}`vfs mount --tree {printable(quote(self.path))} MOUNTPOINT` shows all", columns)
 
 
-def look(path: str, options: OpenOptions, format_options: Mapping[str, Any], *, json: bool = False, most: int | None = None) -> FoundSets:
+def look(
+    path: str, options: OpenOptions, format_options: Mapping[str, Any], *, json: bool = False, most: int | None = None
+) -> FoundSets:
     """Open the sets in a folder, one after the other, but not those in its subfolders.
 
     Args:
@@ -100,7 +109,9 @@ def look(path: str, options: OpenOptions, format_options: Mapping[str, Any], *, 
         return MemberSet(group.tree, group.opening.format, group.opening.paths)
 
     kinds = [by_name(options.format)] if options.format else list(formats().values())
-    listing = Listing(os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=options.follow_outside))
+    listing = Listing(
+        os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=options.follow_outside)
+    )
     listing.begin()
     listing.told.update(listing.files)  # so that broken sets are not logged: they are printed
     while (most is None or len(listing.base) <= most) and listing.step():
@@ -113,9 +124,13 @@ def look(path: str, options: OpenOptions, format_options: Mapping[str, Any], *, 
     }
     names = sorted(listing.base, key=natural)
     others = len(listing.files) - len(names) - len(broken) - len(unknown) - len(listing.owner)
-    found = FoundSets(path, {name: kept[name] for name in names}, broken, sorted(listing.folders, key=natural), others, len(unknown))
+    found = FoundSets(
+        path, {name: kept[name] for name in names}, broken, sorted(listing.folders, key=natural), others, len(unknown)
+    )
     if not (names or broken or found.folders):
-        raise FormatError(f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}")
+        raise FormatError(
+            f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}"
+        )
     return found
 
 

@@ -30,9 +30,15 @@ def looked(group: VirtualGroup, position: str | None, screen: Screen) -> Iterato
     array = group.main
     view = FrameView.of(array)
     at = view.middle if position is None else view.position(position)
-    sizes = ", ".join(f"{array.dims[k]}: {array.shape[k]}" for k in range(array.ndim) if k not in view.where) or "one number"
+    sizes = (
+        ", ".join(f"{array.dims[k]}: {array.shape[k]}" for k in range(array.ndim) if k not in view.where)
+        or "one number"
+    )
     index = f"[{', '.join(map(str, at))}]" if at and array.size else ""
-    yield f"{group.name} {array.dataset.path}{index}  {sizes}  {array.dtype}{', magnitudes' if array.dtype.kind == 'c' else ''}"
+    yield (
+        f"{group.name} {array.dataset.path}{index}  {sizes} "
+        f" {array.dtype}{', magnitudes' if array.dtype.kind == 'c' else ''}"
+    )
     if not array.size:
         yield f"nothing to show: the array has shape {array.shape}"
         return
@@ -59,7 +65,11 @@ def _where(view: FrameView, position: tuple[int, ...]) -> Iterator[str]:
     for axis, at in zip(view.where, position, strict=True):
         dim = view.array.dims[axis]
         steps = known.get(dim, {})
-        there = f" ({steps['offset'] + at * steps['scale']:.6g} {steps['unit']})".replace(" )", ")") if steps.get("scale") is not None else ""
+        there = (
+            f" ({steps['offset'] + at * steps['scale']:.6g} {steps['unit']})".replace(" )", ")")
+            if steps.get("scale") is not None
+            else ""
+        )
         places.append(f"{dim} {at} of 0 to {view.array.shape[axis] - 1}{there}")
     if places:
         yield ", ".join(places)

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.cli.common import Datasets, Json, Settings, document, line, open_all, opens, put, raise_all, say, signals, warn_of_chunks
+from vfs.cli.common import (
+    Datasets,
+    Json,
+    Settings,
+    document,
+    line,
+    open_all,
+    opens,
+    put,
+    raise_all,
+    say,
+    signals,
+    warn_of_chunks,
+)
 from vfs.cli.tables import width
 from vfs.errors import MountError, OptionError, VfsError
 from vfs.model.open_options import MountOptions
@@ -33,11 +46,20 @@ class LogLevel(StrEnum):
 @opens(MountOptions)
 def mount(
     datasets: Datasets,
-    mountpoint: Annotated[str, typer.Argument(metavar="MOUNTPOINT", help="An empty folder, which shows the data sets while they are mounted.")],
-    background: Annotated[bool, typer.Option("--background", help="Return when it is mounted; a process in the background serves it.")] = False,
+    mountpoint: Annotated[
+        str,
+        typer.Argument(metavar="MOUNTPOINT", help="An empty folder, which shows the data sets while they are mounted."),
+    ],
+    background: Annotated[
+        bool, typer.Option("--background", help="Return when it is mounted; a process in the background serves it.")
+    ] = False,
     log_level: Annotated[
         LogLevel | None,
-        typer.Option("--log-level", metavar="LEVEL", help="error, warning (in the foreground), info (in the background), or debug: every request."),
+        typer.Option(
+            "--log-level",
+            metavar="LEVEL",
+            help="error, warning (in the foreground), info (in the background), or debug: every request.",
+        ),
     ] = None,
     *,
     settings: Settings,
@@ -62,7 +84,8 @@ def mount(
         assert isinstance(options, MountOptions)
         limit = as_bytes(options.cache_size, "--cache-size")
         point = resolve(mountpoint)
-        if not mounted(point) and os.path.isfile(point):  # what is mounted there is not asked: its server may be stopped
+        # What is mounted there is not asked: its server may be stopped
+        if not mounted(point) and os.path.isfile(point):
             raise OptionError(f"{mountpoint}: expected a folder to mount on, found a file; the mount point comes last")
         if options.show_files and not options.tree:
             raise OptionError("--show-files goes with --tree")
@@ -78,7 +101,12 @@ def mount(
             warn_of_chunks(groups)
             plan = plan_sets(groups, cache, settings.zarr_format)
             what = count(len(groups), "data set")
-        how: dict[str, Any] = {"workers": options.workers, "allow_other": options.allow_other, "direct_io": options.direct_io, "sources": plan.sources}
+        how: dict[str, Any] = {
+            "workers": options.workers,
+            "allow_other": options.allow_other,
+            "direct_io": options.direct_io,
+            "sources": plan.sources,
+        }
         end = f"`vfs unmount {quote(mountpoint)}` ends it"
         if background:
             said = f"{what} at {mountpoint}; {end}, `vfs mounts` shows what it has served"
@@ -115,8 +143,15 @@ def mounts(json_: Json = False) -> None:
 def unmount(
     mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="The folder it is mounted on.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="End all of your mounts.")] = False,
-    lazy: Annotated[bool, typer.Option("--lazy", help="Also end one that is in use: what is open there can be read on.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also end one whose readers still run: to them, what is gone may look like zeros.")] = False,
+    lazy: Annotated[
+        bool, typer.Option("--lazy", help="Also end one that is in use: what is open there can be read on.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Also end one whose readers still run: to them, what is gone may look like zeros."
+        ),
+    ] = False,
 ) -> None:
     """End a mount, or all of yours.
 

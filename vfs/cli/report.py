@@ -39,7 +39,9 @@ def sources(group: VirtualGroup) -> dict[str, int]:
 def scale(array: VirtualArray) -> dict[str, Any]:
     """Return the metadata about sizes and units: the entries whose names say so (`_SCALE`)."""
     said = {**array.attrs, **array.dataset.conventions}
-    return {key: plain_json(value) for key, value in said.items() if _SCALE.search(key) and value not in (None, "", [], {})}
+    return {
+        key: plain_json(value) for key, value in said.items() if _SCALE.search(key) and value not in (None, "", [], {})
+    }
 
 
 def as_json(group: VirtualGroup) -> dict[str, Any]:
@@ -55,7 +57,14 @@ def as_json(group: VirtualGroup) -> dict[str, Any]:
         "name": group.name,
         "format": group.opening.format,
         "files": list(files),
-        "missing": list(dict.fromkeys([*(path for path, nbytes in files.items() if nbytes < 0), *(name for one in group.absent for name in one.files)])),
+        "missing": list(
+            dict.fromkeys(
+                [
+                    *(path for path, nbytes in files.items() if nbytes < 0),
+                    *(name for one in group.absent for name in one.files),
+                ]
+            )
+        ),
         "incomplete": [one.said for one in group.absent],
         "absent": group.attrs["vfs"].get("incomplete", {}),
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
@@ -69,7 +78,11 @@ def as_json(group: VirtualGroup) -> dict[str, Any]:
 def _shared(attrs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the entries that all arrays have alike; nothing where there is only one array."""
     first, *others = attrs
-    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)} if others else {}
+    return (
+        {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
+        if others
+        else {}
+    )
 
 
 def _array_json(array: VirtualArray, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +114,11 @@ def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> It
     files = sources(group)
     missing = sum(nbytes < 0 for nbytes in files.values())
     total = size(sum(nbytes for nbytes in files.values() if nbytes > 0))
-    yield cut(f"{printable(group.name)}: {group.opening.format}, {count(len(files), 'file')}, {total}{f', {missing} missing' if missing else ''}", columns)
+    yield cut(
+        f"{printable(group.name)}: {group.opening.format}, {count(len(files), 'file')},"
+        f" {total}{f', {missing} missing' if missing else ''}",
+        columns,
+    )
     paths = _ordered(group)
     blocks = _blocks(group, paths if verbose else paths[:SCREEN], verbose, columns)
     if not verbose and (len(paths) > SCREEN or sum(map(len, blocks)) >= SCREEN):
@@ -114,7 +131,9 @@ def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> It
 
 def as_rows(groups: Sequence[VirtualGroup], columns: int = 80) -> list[str]:
     """Describe several sets for people, a row each, as many as fit a screen."""
-    rows = table([(printable(os.path.basename(group.opening.paths[0])), *set_cells(group)) for group in groups], columns)
+    rows = table(
+        [(printable(os.path.basename(group.opening.paths[0])), *set_cells(group)) for group in groups], columns
+    )
     shown = list(fitting(rows, SCREEN - 1))
     more = f"and {len(rows) - len(shown):,} more; " if len(shown) < len(rows) else ""
     return [*(line for row in shown for line in row), f"{more}`vfs info FILE` says more of one, -v of all"]
@@ -126,7 +145,13 @@ def set_cells(group: VirtualGroup) -> tuple[str, str, str, str]:
     Of the arrays it says dtype and axes of the main one, and how many more there are.
     """
     files, main = sources(group), group.main
-    more = f", {len(group) - 1}{GLUE}more{GLUE}arrays" if len(group) > 2 else f", 1{GLUE}more{GLUE}array" if len(group) == 2 else ""
+    more = (
+        f", {len(group) - 1}{GLUE}more{GLUE}arrays"
+        if len(group) > 2
+        else f", 1{GLUE}more{GLUE}array"
+        if len(group) == 2
+        else ""
+    )
     return (
         group.opening.format,
         count(len(files), "file"),
@@ -153,7 +178,11 @@ def _bounded(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[li
     kept = sum(map(len, rows[len(others) :][:NUMBERS]))
     shown = [*fitting(rows[: len(others)], room - kept)]
     shown += fitting(rows[len(others) :], room - sum(map(len, shown)))
-    return [*main, *shown, [f"  … and {count(len(paths) - 1 - len(shown), 'more array')}: -v lists them, --json says all"]]
+    return [
+        *main,
+        *shown,
+        [f"  … and {count(len(paths) - 1 - len(shown), 'more array')}: -v lists them, --json says all"],
+    ]
 
 
 def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
@@ -184,7 +213,11 @@ def _blocks(group: VirtualGroup, paths: Sequence[str], verbose: bool, columns: i
 def _metadata(array: VirtualArray, said: Mapping[str, Any], columns: int) -> Iterator[str]:
     """Yield a line for each metadata entry that was not printed already, for the main array or as a scale."""
     shown = scale(array)
-    entries = [(key, value) for key, value in plain_json(array.attrs).items() if key not in shown and not (key in said and said[key] == value)]
+    entries = [
+        (key, value)
+        for key, value in plain_json(array.attrs).items()
+        if key not in shown and not (key in said and said[key] == value)
+    ]
     lines = [cut(printable(f"{key}: {_short(value)}"), columns - 4) for key, value in entries]
     yield from (f"    {line}" for line in _some(lines, "more: --json says all"))
 
@@ -225,13 +258,18 @@ def single_value(array: VirtualArray) -> Any:
 
 
 def _details(array: VirtualArray, main: bool, verbose: bool, columns: int) -> Iterator[str]:
-    """Yield lines about an array: calibration, how many frames are not stored, chunks if there are several, warnings."""
+    """Yield lines about an array: calibration, how many frames are not stored, chunks if there are
+    several, warnings.
+    """
     companion = array.dataset.companion
     if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
-        yield f"    {blank:,} of {frames} {'is not stored: it reads' if blank == 1 else 'are not stored: they read'} as {array.dataset.fill}"
+        yield (
+            f"    {blank:,} of {frames} {'is not stored: it reads' if blank == 1 else 'are not stored: they read'} as"
+            f" {array.dataset.fill}"
+        )
     if main or (array.chunks != array.shape and (verbose or not companion)):
         yield from _paragraph(f"chunks: {_chunks(array)}", columns)
     if warning := array.chunking.warning:
@@ -276,7 +314,9 @@ def _backend(group: VirtualGroup) -> Iterator[str]:
 
 def _axes(value: Any) -> str:
     """Write a calibration in a line: `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` is "x 0.5 nm from 1"."""
-    if not isinstance(value, Mapping) or not all(isinstance(axis, Mapping) and axis.keys() & {"scale", "value", "values"} for axis in value.values()):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(axis, Mapping) and axis.keys() & {"scale", "value", "values"} for axis in value.values()
+    ):
         return _short(value)
     parts = []
     for name, axis in value.items():
@@ -284,7 +324,9 @@ def _axes(value: Any) -> str:
             parts.append(f"{name} in {axis.get('unit') or 'no unit'} as in {_short(axis['values'])}")
             continue
         start = f" from {_number(axis['offset'])}" if axis.get("offset") else ""
-        parts.append(f"{name} {_number(axis.get('scale', axis.get('value')))} {axis.get('unit') or ''}".rstrip() + start)
+        parts.append(
+            f"{name} {_number(axis.get('scale', axis.get('value')))} {axis.get('unit') or ''}".rstrip() + start
+        )
     return ", ".join(parts)
 
 
@@ -316,7 +358,9 @@ def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
             "summary": f.summary,
             "extensions": list(f.extensions),
             "url": f.url,
-            "options": {name: {"default": plain_json(p.default), "help": f.help(name)} for name, p in f.options.items()},
+            "options": {
+                name: {"default": plain_json(p.default), "help": f.help(name)} for name, p in f.options.items()
+            },
         }
         for f in known.values()
     ]

@@ -117,7 +117,8 @@ def _ask(question: bytes) -> bytes:
     """Ask the terminal, and return its answer; nothing where it does not answer or cannot be asked.
 
     Args:
-        question: what is written to it. It ends with DA1, which every terminal answers, so the end of an answer is known.
+        question: what is written to it. It ends with DA1, which every terminal answers, so the end
+            of an answer is known.
     """
     try:
         fd = os.open(os.ttyname(sys.stdout.fileno()), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)

@@ -23,7 +23,9 @@ def wrapped(text: str, columns: int, first: str = "", rest: str = "") -> list[st
         columns: characters of a line.
         first, rest: what the first line and the others begin with.
     """
-    lines = textwrap.wrap(text, columns, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, columns, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
     return [line.replace(GLUE, " ") for line in lines] or [first.rstrip()]
 
 
@@ -33,7 +35,8 @@ def cut(text: str, columns: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], columns: int, indent: str = "  ") -> list[list[str]]:
-    """Put cells side by side. The last cell of a row is wrapped; a first cell that takes half a line has a line of its own.
+    """Put cells side by side. The last cell of a row is wrapped; a first cell that takes half a
+    line has a line of its own.
 
     Args:
         rows: the cells of each row, as many in every one.
@@ -42,7 +45,11 @@ def table(rows: Sequence[Sequence[str]], columns: int, indent: str = "  ") -> li
     Returns: the lines of each row.
     """
     most = columns // 2 - 6
-    widths = [max((len(row[k]) for row in rows if k or len(row[0]) <= most), default=0) for k in range(len(rows[0]) - 1)] if rows else []
+    widths = (
+        [max((len(row[k]) for row in rows if k or len(row[0]) <= most), default=0) for k in range(len(rows[0]) - 1)]
+        if rows
+        else []
+    )
     return [_row(row, widths, columns, indent) for row in rows]
 
 

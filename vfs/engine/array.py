@@ -30,8 +30,9 @@ from vfs.model.stored import StoredArray
 class ArrayReader(RegionReader):
     """One array of a set of files, read on demand.
 
-    Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the
-    caller; where the bytes in the file already are the answer and the backend maps files, it is a read-only view of the file.
+    Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes
+    back belongs to the caller; where the bytes in the file already are the answer and the backend
+    maps files, it is a read-only view of the file.
 
     Args:
         chunks: see `vfs.engine.chunking.negotiate`.
@@ -81,9 +82,11 @@ class ArrayReader(RegionReader):
     def calibration(self) -> dict[str, dict[str, Any]]:
         """Where the elements along each axis are: axis name -> {"scale": …, "offset": …, "unit": …}.
 
-        Element k is at `offset + k * scale`, in `unit` ("" where the file names none). Of an axis with uneven steps scale and offset are
-        None, and "values" is the path of the array of the set that holds the positions. Axes that the file says nothing of are not
-        there, nor are those of a scan that `nav_shape` or `roi` arranged so that the steps in the file do not hold any more.
+        Element k is at `offset + k * scale`, in `unit` ("" where the file names none). Of an axis
+        with uneven steps scale and offset are None, and "values" is the path of the array of the
+        set that holds the positions. Axes that the file says nothing of are not there, nor are
+        those of a scan that `nav_shape` or `roi` arranged so that the steps in the file do not hold
+        any more.
         """
         return calibration.of_axes(self.attrs.get("calibration"), self.dims)
 
@@ -97,7 +100,10 @@ class ArrayReader(RegionReader):
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
-        return f"<vfs.VirtualArray {self.dataset.path} ({axes}) {self.dtype} chunks {self.chunks} of {len(self.files)} file{'s' * (len(self.files) != 1)}>"
+        return (
+            f"<vfs.VirtualArray {self.dataset.path} ({axes}) {self.dtype} chunks {self.chunks} of {len(self.files)}"
+            f" file{'s' * (len(self.files) != 1)}>"
+        )
 
     def __getitem__(self, key: Any) -> Any:
         chosen = select(key, self.shape)
@@ -116,18 +122,25 @@ class ArrayReader(RegionReader):
         return got if got.flags.writeable or not copy else got.copy()
 
     def tiles(
-        self, shape: chunking.ChunkSpec | None = None, *, access: str | None = None, roi: Any = None, workers: int | None = None
+        self,
+        shape: chunking.ChunkSpec | None = None,
+        *,
+        access: str | None = None,
+        roi: Any = None,
+        workers: int | None = None,
     ) -> Iterator[tuple[Region, np.ndarray]]:
         """The whole array, a tile at a time, navigation axes slowest, with the next tiles being read meanwhile.
 
-        At most `2 * workers` tiles are under way; leaving the loop early ends the reading. Where tiles take a little of every
-        frame, neighbouring ones are read together, so that frames are not read anew for each.
+        At most `2 * workers` tiles are under way; leaving the loop early ends the reading. Where
+        tiles take a little of every frame, neighbouring ones are read together, so that frames are
+        not read anew for each.
 
         Args:
             shape: elements per axis (-1: the whole axis) or bytes; None: the chunks.
             access: "frames", "scan" or "balanced" instead of a shape.
             roi: only these frames: as `vfs.open` takes it; the navigation axes are then one.
-            workers: threads that read, at most 256; None: one a core, at most four; 0: read in the caller's thread, without reading ahead.
+            workers: threads that read, at most 256; None: one a core, at most four; 0: read in the
+                caller's thread, without reading ahead.
 
         Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
 
@@ -153,14 +166,17 @@ class ArrayReader(RegionReader):
         return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
 
     def _group(self, cut: chunking.Chunking) -> ChunkGrid:
-        """Boxes of chunks that are read together: no larger than a share of the cache, nor out of proportion to the files."""
+        """Boxes of chunks that are read together: no larger than a share of the cache, nor out of
+        proportion to the files.
+        """
         if cut.one <= chunking.ALONE and cut.shape == self.chunks:
             return self.grid
         limit = min(self.cache.limit // 4, _GROUPED * int(self.dataset.files.sizes.sum()))
         return ChunkGrid(self.shape, chunking.grouped(cut, self.source, limit))
 
     def read_grouped(self, region: Region, group: ChunkGrid, out: np.ndarray | None = None) -> np.ndarray:
-        """Read a box together with those beside it, where a box of `group` holds several: these are read once and stay in the cache.
+        """Read a box together with those beside it, where a box of `group` holds several: these are
+        read once and stay in the cache.
 
         Args:
             out: array of the region's shape that the elements are written to.
@@ -172,7 +188,9 @@ class ArrayReader(RegionReader):
         whole = group.region(position)
         if whole == region:
             return self.read(region, out)
-        read = self.cache.get((self.token, self.moved(0), "group", whole), lambda: self.read(whole, np.empty(whole.shape, self.dtype)))
+        read = self.cache.get(
+            (self.token, self.moved(0), "group", whole), lambda: self.read(whole, np.empty(whole.shape, self.dtype))
+        )
         part = read[tuple(slice(a - o, b - o) for a, b, o in zip(region.start, region.stop, whole.start, strict=True))]
         if out is None:
             return part.copy()
@@ -186,11 +204,14 @@ class ArrayReader(RegionReader):
 
     @property
     def valid_slices(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """(the smallest box of the scan that holds all stored frames, the longest run of whole scan rows that are stored)."""
+        """(the smallest box of the scan that holds all stored frames, the longest run of whole scan
+        rows that are stored).
+        """
         return coverage.bounding(self.valid), coverage.inner(self.valid)
 
     def unroi(self, result: Any) -> np.ndarray:
-        """Put a result a selected frame back into the scan. `a.unroi(a.valid)` is the mask of what was selected and stored.
+        """Put a result a selected frame back into the scan. `a.unroi(a.valid)` is the mask of what
+        was selected and stored.
 
         Args:
             result: [frames that roi selected, …].
@@ -214,7 +235,9 @@ def mean_frame(array: ArrayReader, sig_ndim: int) -> np.ndarray:
     sig = array.shape[array.ndim - sig_ndim :]
     size = math.prod(sig)
     total = np.zeros(sig)
-    for part in chunking.cut(Region.whole(array.shape), array.dtype.itemsize, max(_AT_ONCE, size * array.dtype.itemsize)):
+    for part in chunking.cut(
+        Region.whole(array.shape), array.dtype.itemsize, max(_AT_ONCE, size * array.dtype.itemsize)
+    ):
         total += array.read(part).reshape(-1, *sig).sum(axis=0, dtype=np.float64)
     return total / (array.size // size)
 
@@ -223,7 +246,9 @@ _AT_ONCE = 8 << 20
 """Bytes of frames that are in memory at once where they are added up."""
 
 
-def _ahead(regions: Iterator[Region], read: Callable[[Region], np.ndarray], workers: int) -> Iterator[tuple[Region, np.ndarray]]:
+def _ahead(
+    regions: Iterator[Region], read: Callable[[Region], np.ndarray], workers: int
+) -> Iterator[tuple[Region, np.ndarray]]:
     """(region, what was read) in order, with up to `2 * workers` of them under way."""
     if workers < 1:
         for region in regions:
@@ -264,6 +289,10 @@ _GROUPED = 8
 def _source(dataset: StoredArray, itemsize: int) -> chunking.ChunkingInput:
     decoder = dataset.decoder
     if decoder.word_bytes == 0:
-        return chunking.ChunkingInput(dataset.shape, dataset.nav_ndim, itemsize, dataset.dtype.itemsize, dataset.block, whole=True)
+        return chunking.ChunkingInput(
+            dataset.shape, dataset.nav_ndim, itemsize, dataset.dtype.itemsize, dataset.block, whole=True
+        )
     word = cast(Decoder, decoder).word_pixels
-    return chunking.ChunkingInput(dataset.shape, dataset.nav_ndim, itemsize, decoder.word_bytes / word, dataset.block, word=word)
+    return chunking.ChunkingInput(
+        dataset.shape, dataset.nav_ndim, itemsize, decoder.word_bytes / word, dataset.block, word=word
+    )

@@ -1,4 +1,6 @@
-"""The cache of decoded pieces: limited in bytes, and two readers that want one piece at the same time decode it once."""
+"""The cache of decoded pieces: limited in bytes, and two readers that want one piece at the same
+time decode it once.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,23 @@ class EvictionListener(Protocol):
 
 
 SHOWN = 1024
-"""Bytes that a piece with a listener counts beyond its own: the tables that find it and free it take 700 (measured with 60,000 pieces of 1 KiB)."""
+"""Bytes that a piece with a listener counts beyond its own: the tables that find it and free it
+take 700 (measured with 60,000 pieces of 1 KiB).
+"""
 
 
 PASSING = 2
-"""Most passing pieces that are held, see `ChunkCache.passing`. zarr asks for the same chunk again for each of `z[0]`, `z[1]`, …"""
+"""Most passing pieces that are held, see `ChunkCache.passing`. zarr asks for the same chunk again
+for each of `z[0]`, `z[1]`, …
+"""
 
 
 @dataclass(slots=True, eq=False)
 class _Flight:
     """A piece that is being made: the thread that holds `lock` makes it, the others wait for the lock.
 
-    A lock that `with` takes is released whatever interrupts its holder, so a piece that one thread stopped making is made by the next.
+    A lock that `with` takes is released whatever interrupts its holder, so a piece that one thread
+    stopped making is made by the next.
     """
 
     lock: threading.Lock
@@ -59,9 +66,10 @@ class _Flight:
 class ChunkCache:
     """Keeps decoded pieces, at most `limit` bytes of them; those that were not used for longest are dropped first.
 
-    While one thread makes a piece, others that want it wait for it and get the same one. A piece that could not be made is not
-    kept; the threads that wait for it get the error too. An interrupt (a signal handler that raises) may come between any two calls that
-    are made here, so what has to change together changes without a call in between.
+    While one thread makes a piece, others that want it wait for it and get the same one. A piece
+    that could not be made is not kept; the threads that wait for it get the error too. An interrupt
+    (a signal handler that raises) may come between any two calls that are made here, so what has to
+    change together changes without a call in between.
 
     Attributes:
         limit: bytes; held: bytes that are held now.
@@ -89,8 +97,9 @@ class ChunkCache:
         Args:
             shown: is told when the piece is held, unless another listener was told already, and when it is dropped.
 
-        Raises: what `make` raises; of what it raises in another thread that makes the piece meanwhile, VfsErrors only: anything else that
-            stops that thread (Ctrl-C, no memory) concerns that thread alone.
+        Raises: what `make` raises; of what it raises in another thread that makes the piece
+            meanwhile, VfsErrors only: anything else that stops that thread (Ctrl-C, no memory)
+            concerns that thread alone.
         """
         with self._lock:
             kept = self._kept.get(key)
@@ -129,7 +138,8 @@ class ChunkCache:
                     self._keep(key, flight.made, shown)
 
     def passing(self, key: Hashable, piece: np.ndarray) -> None:
-        """Hold a piece that most readers take whole, and once: of such pieces only the last `PASSING` are held. It becomes read-only.
+        """Hold a piece that most readers take whole, and once: of such pieces only the last
+        `PASSING` are held. It becomes read-only.
 
         Who makes such pieces asks `peek` first. Two threads may both make one.
         """
@@ -161,7 +171,9 @@ class ChunkCache:
             return key in self._kept or key in self._making
 
     def _drop_one(self) -> None:
-        """Drop the piece that was not used for longest. One that its listener served since it came up here last counts as used now."""
+        """Drop the piece that was not used for longest. One that its listener served since it came
+        up here last counts as used now.
+        """
         for _ in range(len(self._kept)):
             key = next(iter(self._kept))
             shown = self._shown.get(key)

@@ -1,9 +1,11 @@
 """Chunk and tile shapes: what they should be, what they cost, and cutting a region into them. Pure functions.
 
-What weighs in: a chunk should hold 1 to 8 MiB (below, requests cost more than bytes; above, a look at one frame reads too
-much), whole frames are the cheapest to read (one range each), a native block that decodes as a whole is best taken whole,
-and storage hands out pages: a run of 8 pixels costs as much as one of 2,000. *Read amplification* says what a shape costs:
-bytes that storage must deliver for each byte that is asked for, for one chunk and for all chunks one after the other.
+What weighs in: a chunk should hold 1 to 8 MiB (below, requests cost more than bytes; above, a look
+at one frame reads too much), whole frames are the cheapest to read (one range each), a native block
+that decodes as a whole is best taken whole,
+and storage hands out pages: a run of 8 pixels costs as much as one of 2,000. *Read amplification*
+says what a shape costs: bytes that storage must deliver for each byte that is asked for, for one
+chunk and for all chunks one after the other.
 """
 
 from __future__ import annotations
@@ -30,7 +32,19 @@ PAGE = 4096  # bytes that storage delivers at least
 ALONE = 2.0  # amplification up to which a chunk is best read by itself
 COSTLY = 4.0  # amplification worth a warning
 _WORDS = ("auto", "frames", "scan", "balanced")
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "kb": 1000, "m": 1 << 20, "mib": 1 << 20, "mb": 10**6, "g": 1 << 30, "gib": 1 << 30, "gb": 10**9}
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kib": 1 << 10,
+    "kb": 1000,
+    "m": 1 << 20,
+    "mib": 1 << 20,
+    "mb": 10**6,
+    "g": 1 << 30,
+    "gib": 1 << 30,
+    "gb": 10**9,
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,8 @@ class Chunking:
     Attributes:
         shape: elements per axis.
         reason: one sentence.
-        one, full: bytes that storage delivers for each byte asked for: for one chunk alone, for all of them with nothing remembered.
+        one, full: bytes that storage delivers for each byte asked for: for one chunk alone, for all
+            of them with nothing remembered.
     """
 
     shape: tuple[int, ...]
@@ -80,17 +95,21 @@ class Chunking:
         """A sentence where the shape is costly."""
         if max(self.one, self.full) <= COSTLY:
             return None
-        return f"chunks {self.shape} read {max(self.one, self.full):.0f} bytes for each byte asked for; chunks='auto' reads whole frames or blocks"
+        return (
+            f"chunks {self.shape} read {max(self.one, self.full):.0f} bytes for each byte asked for; chunks='auto'"
+            " reads whole frames or blocks"
+        )
 
 
 def negotiate(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
     """Decide on a chunk shape.
 
     Args:
-        spec: "auto" (whole frames or blocks, about 2 MiB), "frames" (one frame a chunk, for looking), "scan" (few rows of every frame,
-            much of the scan, for virtual detectors), "balanced" (an equal share of scan and detector), a number of bytes
-            (also as "4MiB": whole frames or blocks of about that size), or elements per axis (also as "1,16,-1,-1"; -1 is the
-            whole axis). What is given as elements is taken as it is.
+        spec: "auto" (whole frames or blocks, about 2 MiB), "frames" (one frame a chunk, for
+            looking), "scan" (few rows of every frame, much of the scan, for virtual detectors),
+            "balanced" (an equal share of scan and detector), a number of bytes (also as "4MiB":
+            whole frames or blocks of about that size), or elements per axis (also as "1,16,-1,-1";
+            -1 is the whole axis). What is given as elements is taken as it is.
 
     Raises:
         OptionError: a word that is not known, elements for another number of axes, numbers below 1 other than -1.
@@ -110,7 +129,10 @@ def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
     elif (size := _integer(spec)) is not None:
         if size < 1:
             raise OptionError(f"chunks={size}: a number of bytes must be at least 1")
-        shape, reason = _units(source, size, max(size, LIMIT)), f"whole {_unit_name(source)} up to {size:,} bytes, as asked"
+        shape, reason = (
+            _units(source, size, max(size, LIMIT)),
+            f"whole {_unit_name(source)} up to {size:,} bytes, as asked",
+        )
     else:
         shape, reason = _given(spec, source.shape), "as asked"
     touched = _touched(shape, source)
@@ -120,9 +142,11 @@ def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
 
 
 def grouped(chunking: Chunking, source: ChunkingInput, limit: int) -> tuple[int, ...]:
-    """The shape of a box of neighbouring chunks that are best read together; the chunk shape itself where each stands alone.
+    """The shape of a box of neighbouring chunks that are best read together; the chunk shape itself
+    where each stands alone.
 
-    Chunks that take a little of every frame need the same pages as those beside them: as many as `limit` bytes hold are read at once.
+    Chunks that take a little of every frame need the same pages as those beside them: as many as
+    `limit` bytes hold are read at once.
     """
     shape = list(chunking.shape)
     if chunking.one <= ALONE or source.whole:
@@ -161,8 +185,9 @@ def _named(word: str, source: ChunkingInput) -> tuple[tuple[int, ...], str]:
 def _rows(shape: Sequence[int], elements: int, word: int) -> tuple[int, ...]:
     """Take at most so many elements of a frame, but a word at least: whole rows if they fit, else part of one.
 
-    A square box takes a little of many rows, and storage gives whole pages of each: all chunks of a scan of 1,024 frames of 256 x 256 pixels took
-    109 ms as 45 x 45 boxes, 55 ms as 8 x 256 (buffered; mapped 105 and 31; whole frames 27).
+    A square box takes a little of many rows, and storage gives whole pages of each: all chunks of a
+    scan of 1,024 frames of 256 x 256 pixels took 109 ms as 45 x 45 boxes, 55 ms as 8 x 256
+    (buffered; mapped 105 and 31; whole frames 27).
     """
     left, chunk = max(1, elements), list(shape)
     for axis in reversed(range(len(shape))):
@@ -240,14 +265,20 @@ def _touched(chunk: Sequence[int], source: ChunkingInput) -> float:
 
 
 def _passed(chunk: Sequence[int], source: ChunkingInput, touched: float) -> float:
-    """Bytes that storage delivers for all chunks, those at the far edges with what they have left. `touched`: for a whole one."""
+    """Bytes that storage delivers for all chunks, those at the far edges with what they have left.
+    `touched`: for a whole one.
+    """
     edges = [n % c for n, c in zip(source.shape, chunk, strict=True)]
     whole = [n // c for n, c in zip(source.shape, chunk, strict=True)]
     total = touched * math.prod(whole)
     for at_edge in product(*((False, True) if rest else (False,) for rest in edges)):
         if any(at_edge):
             count = math.prod(n for n, here in zip(whole, at_edge, strict=True) if not here)
-            total += count * _touched([e if here else c for e, c, here in zip(edges, chunk, at_edge, strict=True)], source) if count else 0.0
+            total += (
+                count * _touched([e if here else c for e, c, here in zip(edges, chunk, at_edge, strict=True)], source)
+                if count
+                else 0.0
+            )
     return total
 
 
@@ -266,7 +297,9 @@ def parsed(word: str) -> str | int | tuple[int, ...]:
         return tuple(int(part) for part in word.strip("()").split(",") if part.strip())
     except ValueError:
         known = ", ".join(f'"{w}"' for w in _WORDS)
-        raise OptionError(f'chunks={word!r}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"') from None
+        raise OptionError(
+            f'chunks={word!r}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"'
+        ) from None
 
 
 def _size(word: str) -> int | None:
@@ -311,7 +344,10 @@ def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
         raise OptionError(f"chunks={shown(spec)}: expected a word, a number of bytes, or elements per axis")
     asked = tuple(spec)
     if len(asked) != len(shape):
-        raise OptionError(f"chunks={asked}: expected an element count, or -1 for all of it, for each of {len(shape)} axes, shape {tuple(shape)}")
+        raise OptionError(
+            f"chunks={asked}: expected an element count, or -1 for all of it, for each of {len(shape)} axes, shape"
+            f" {tuple(shape)}"
+        )
     chunk = []
     for axis, (c, n) in enumerate(zip(asked, shape, strict=True)):
         length = _integer(c)
@@ -327,7 +363,9 @@ def _even(length: int, most: int) -> int:
 
 
 def _grown(unit: int, length: int, times: int) -> int:
-    """A multiple of `unit`, at most `times` of it, that cuts `length` evenly where one of at least half that size does."""
+    """A multiple of `unit`, at most `times` of it, that cuts `length` evenly where one of at least
+    half that size does.
+    """
     most = min(times, -(-length // unit))
     for n in range(most, most // 2, -1):
         if length % (n * unit) == 0:
@@ -336,7 +374,9 @@ def _grown(unit: int, length: int, times: int) -> int:
 
 
 def cut(region: Region, itemsize: int, limit: int) -> Iterator[Region]:
-    """Cut a region into tiles of at most `limit` bytes along its slowest axes, in C order; all of it where it is small."""
+    """Cut a region into tiles of at most `limit` bytes along its slowest axes, in C order; all of
+    it where it is small.
+    """
     shape = region.shape
     if not shape or math.prod(shape) * itemsize <= limit:
         yield region

@@ -62,7 +62,9 @@ class Corrections:
     sources: np.ndarray
 
     @classmethod
-    def of(cls, sig_shape: tuple[int, ...], stored: np.dtype, dark: Any = None, gain: Any = None, dead: Any = None) -> Corrections | None:
+    def of(
+        cls, sig_shape: tuple[int, ...], stored: np.dtype, dark: Any = None, gain: Any = None, dead: Any = None
+    ) -> Corrections | None:
         """Make corrections from arrays, None if there is nothing to correct.
 
         Args:
@@ -79,7 +81,10 @@ class Corrections:
         if dark is None and gain is None and dead is None:
             return None
         if len(sig_shape) not in (1, 2) or stored.kind == "c":
-            raise OptionError(f"dark, gain and dead apply to frames of one or two axes with real pixels, not to {stored}{list(sig_shape)}")
+            raise OptionError(
+                "dark, gain and dead apply to frames of one or two axes with real pixels, not to"
+                f" {stored}{list(sig_shape)}"
+            )
         shape = (1, sig_shape[0]) if len(sig_shape) == 1 else (sig_shape[0], sig_shape[1])
         first = None if dark is None else _image(dark, "dark", sig_shape).reshape(shape)
         factor = None if gain is None else _image(gain, "gain", sig_shape).reshape(shape)
@@ -87,11 +92,14 @@ class Corrections:
         if mask.all():
             raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
         far = correct.distances(mask.reshape(shape))
-        found = correct.neighbours(mask.reshape(shape), far, SOURCES) if 8 * int(far.sum(dtype=np.int64)) <= LOOKS else None
+        found = (
+            correct.neighbours(mask.reshape(shape), far, SOURCES) if 8 * int(far.sum(dtype=np.int64)) <= LOOKS else None
+        )
         if found is None or len(found[2]) > SOURCES:
             raise OptionError(
-                f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels from the nearest good one: too many "
-                "to replace by their neighbours; in a mask, True (not 0) is what is excluded"
+                f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels"
+                " from the nearest good one: too many to replace by their neighbours; in a mask, True (not 0) is what"
+                " is excluded"
             )
         return cls(shape, first, factor, *found)
 
@@ -153,7 +161,9 @@ class Corrections:
         first, last = ([end.reduceat(axis, self.begins[:-1]) for axis in (y, x)] for end in (np.minimum, np.maximum))
         return np.stack([*first, *last])
 
-    def corrector(self, low: tuple[int, int], shape: tuple[int, int], made: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
+    def corrector(
+        self, low: tuple[int, int], shape: tuple[int, int], made: np.dtype
+    ) -> Callable[[np.ndarray, np.ndarray], None]:
         """Return a function that corrects a cut-out of frames.
 
         Args:
@@ -168,13 +178,17 @@ class Corrections:
         first, last = self._within(low, (low[0] + h, 0))
         only = self.dark is None and self.gain is None
         cut = (slice(low[0], low[0] + h), slice(low[1], low[1] + w))
-        dark, gain = (None, None) if only else (np.ascontiguousarray(image[cut]).reshape(-1) for image in self._images(made))
+        dark, gain = (
+            (None, None) if only else (np.ascontiguousarray(image[cut]).reshape(-1) for image in self._images(made))
+        )
 
         def apply(raw: np.ndarray, out: np.ndarray) -> None:
             if only:
                 np.copyto(out, raw, casting="unsafe")
             else:
-                kernel = correct.dark_gain_single if raw.dtype.itemsize <= 2 and made == np.float32 else correct.dark_gain
+                kernel = (
+                    correct.dark_gain_single if raw.dtype.itemsize <= 2 and made == np.float32 else correct.dark_gain
+                )
                 if raw.dtype == np.float16:  # numba has none
                     raw = raw.astype(np.float32)
                 kernel(raw, dark, gain, out)
@@ -193,7 +207,9 @@ _PATCHED: dict[np.dtype, np.dtype] = {np.dtype(np.bool_): np.dtype(np.uint8), np
 """Dtype -> the one under which `patch_integers` takes its memory."""
 
 
-def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
+def corrected_box(
+    corrections: Corrections, tile: Region, nav_ndim: int
+) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
     """Return what to read for a tile, so that its excluded pixels can be replaced.
 
     Returns: (region with steps of 1 along the signal axes, (y, x) of its corner in the frame,
@@ -205,7 +221,10 @@ def corrected_box(corrections: Corrections, tile: Region, nav_ndim: int) -> tupl
     a, b = corrections.halo((low[0], low[1]), (high[0], high[1]))
     start, stop = tile.start[:nav_ndim] + a[2 - sig :], tile.stop[:nav_ndim] + b[2 - sig :]
     inner = tuple(
-        slice(o - s, e - s, step) for o, e, step, s in zip(tile.start[nav_ndim:], tile.stop[nav_ndim:], tile.step[nav_ndim:], start[nav_ndim:], strict=True)
+        slice(o - s, e - s, step)
+        for o, e, step, s in zip(
+            tile.start[nav_ndim:], tile.stop[nav_ndim:], tile.step[nav_ndim:], start[nav_ndim:], strict=True
+        )
     )
     return Region(start, stop, tile.step[:nav_ndim] + (1,) * sig), a, (slice(None),) * nav_ndim + inner
 
@@ -226,10 +245,14 @@ def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[i
         coordinates = len(shape) == 2 and shape[1] == len(sig_shape) and dtype.kind in "iu"
         if mask and coordinates:
             raise OptionError(
-                f"dead is {dtype}{list(shape)}, which may be a mask of {list(sig_shape)} or as many coordinates: give a mask of bool (True is what is excluded)"
+                f"dead is {dtype}{list(shape)}, which may be a mask of {list(sig_shape)} or as many coordinates: give a"
+                " mask of bool (True is what is excluded)"
             )
         if not mask and not coordinates and 0 not in shape:
-            raise OptionError(f"dead is {dtype}{list(shape)}: expected a mask of {list(sig_shape)}, or coordinates [n, {len(sig_shape)}]")
+            raise OptionError(
+                f"dead is {dtype}{list(shape)}: expected a mask of {list(sig_shape)}, or coordinates [n,"
+                f" {len(sig_shape)}]"
+            )
     elif dtype.kind not in "biuf":
         raise OptionError(f"{name} is {dtype}: expected numbers")
     elif tail != sig_shape or not count:
@@ -240,7 +263,9 @@ def _array(given: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(given)
     except ValueError:  # lists of unequal lengths
-        raise OptionError(f"{name}: expected an array, a file or a name, found {type(given).__name__} that is no array") from None
+        raise OptionError(
+            f"{name}: expected an array, a file or a name, found {type(given).__name__} that is no array"
+        ) from None
 
 
 def _image(given: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,7 +1,9 @@
-"""One frame of an array, for people to look at: which one, how its numbers are spread, and a picture of it of a given size.
+"""One frame of an array, for people to look at: which one, how its numbers are spread, and a
+picture of it of a given size.
 
-Frames may be larger than memory. They are read in bands of about `BAND` bytes, each of which goes into the picture and the figures and
-is forgotten; of a frame larger than `MOST` bytes only bands at even distances are read, and `Look.share` says how much that is.
+Frames may be larger than memory. They are read in bands of about `BAND` bytes, each of which goes
+into the picture and the figures and is forgotten; of a frame larger than `MOST` bytes only bands at
+even distances are read, and `Look.share` says how much that is.
 """
 
 from __future__ import annotations
@@ -43,9 +45,21 @@ class FrameView:
 
     @classmethod
     def of(cls, array: ArrayReader) -> FrameView:
-        """The last two axes of a frame are its picture; an array without frames of its own (time stamps of a scan) is one."""
+        """The last two axes of a frame are its picture; an array without frames of its own (time
+        stamps of a scan) is one.
+        """
         axes = list(range(array.ndim))
-        colour = next((k for k in axes if array.dims[k] == _COLOURS and array.shape[k] in (3, 4) and array.dtype.kind in "uf" and array.ndim > 2), None)
+        colour = next(
+            (
+                k
+                for k in axes
+                if array.dims[k] == _COLOURS
+                and array.shape[k] in (3, 4)
+                and array.dtype.kind in "uf"
+                and array.ndim > 2
+            ),
+            None,
+        )
         rest = [k for k in axes if k != colour]
         frame = [k for k in rest if k >= array.dataset.nav_ndim] or rest
         shown = frame[-2:]
@@ -73,7 +87,11 @@ class FrameView:
             OptionError: there is no such position; the message says which there are.
         """
         counts, total = self.counts, math.prod(self.counts)
-        given = [int(part) for part in text.split(",")] if re.fullmatch(r"\s*-?\d{1,18}\s*(,\s*-?\d{1,18}\s*)*", text) else []
+        given = (
+            [int(part) for part in text.split(",")]
+            if re.fullmatch(r"\s*-?\d{1,18}\s*(,\s*-?\d{1,18}\s*)*", text)
+            else []
+        )
         if counts and len(given) == len(counts) and all(-n <= at < n for at, n in zip(given, counts, strict=True)):
             return tuple(at % n for at, n in zip(given, counts, strict=True))
         if counts and len(given) == 1 and -total <= given[0] < total:
@@ -107,8 +125,8 @@ class Look:
     Attributes:
         full: what a saturated pixel holds; None: nobody says.
         share: of its elements that were read. stored: False where no pixel of it is in the files.
-        picture: float64[rows, columns], with three more numbers where it has colours: means, NaN where there is nothing. Of frames with
-            one axis float64[columns]: maxima.
+        picture: float64[rows, columns], with three more numbers where it has colours: means, NaN
+            where there is nothing. Of frames with one axis float64[columns]: maxima.
         count, odd, saturated: elements seen, those that are not finite, and those of `full` or more.
         low, high, total: least, greatest and sum of the finite ones; NaN and 0 where there are none.
     """
@@ -165,7 +183,8 @@ class _Canvas:
     def add(self, values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> None:
         """Add values [rows, columns, samples] that lie at these rows and columns of the frame."""
         places = [at * new // old for at, new, old in zip((rows, columns), self.target, self.size, strict=True)]
-        at = [np.flatnonzero(np.diff(place, prepend=-1)) for place in places]  # where another row or column of the picture begins
+        # Where another row or column of the picture begins
+        at = [np.flatnonzero(np.diff(place, prepend=-1)) for place in places]
         box = np.ix_(places[0][at[0]], places[1][at[1]])
         good = np.isfinite(values) if values.dtype.kind == "f" else None
         join, nothing = (np.maximum, -np.inf) if self.peaks else (np.add, 0.0)
@@ -175,7 +194,9 @@ class _Canvas:
         else:
             values = np.where(good, values, nothing)
             self.counts[box] += np.add.reduceat(np.add.reduceat(good, at[1], axis=1, dtype=np.float64), at[0], axis=0)
-        self.sums[box] = join(self.sums[box], join.reduceat(join.reduceat(values, at[1], axis=1, dtype=np.float64), at[0], axis=0))
+        self.sums[box] = join(
+            self.sums[box], join.reduceat(join.reduceat(values, at[1], axis=1, dtype=np.float64), at[0], axis=0)
+        )
 
     def picture(self) -> np.ndarray:
         """float64[rows, columns, samples], NaN where nothing was added."""
@@ -221,7 +242,9 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
 
 
 def _scaled(n: int, most: int, scale: float) -> int:
-    """Elements of an axis of a picture; a frame that is far longer than wide is drawn wider, so that something is to be seen."""
+    """Elements of an axis of a picture; a frame that is far longer than wide is drawn wider, so
+    that something is to be seen.
+    """
     return max(round(n / scale), min(n, most, 8), 1 if n else 0)
 
 
@@ -237,7 +260,8 @@ def _bands(view: FrameView) -> tuple[list[range], float]:
     frame = math.prod(n for k, n in enumerate(array.shape) if k not in view.where) * array.dtype.itemsize
     if not frame:
         return [], 1.0
-    unit = array.dataset.block[view.shown[0]] if array.dataset.block and view.shown else 1  # rows that are decoded together
+    # Rows that are decoded together
+    unit = array.dataset.block[view.shown[0]] if array.dataset.block and view.shown else 1
     units, nbytes = -(-rows // unit), frame // rows * unit
     if frame <= MOST:
         take = max(1, BAND // nbytes) * unit
@@ -260,7 +284,12 @@ def _plain(view: FrameView, values: np.ndarray) -> np.ndarray:
 
 def _full(array: ArrayReader) -> int | None:
     """What a pixel holds that counted all it can."""
-    if array.dtype.kind not in "iu" or array.dtype.itemsize > 4 or array.dtype != array.stored or array.dataset.companion:
+    if (
+        array.dtype.kind not in "iu"
+        or array.dtype.itemsize > 4
+        or array.dtype != array.stored
+        or array.dataset.companion
+    ):
         return None
     most = int(np.iinfo(array.dtype).max)
     bits = next((depth for name in _DEPTHS if isinstance(depth := array.attrs.get(name), int)), 0)

@@ -1,6 +1,8 @@
-"""Numbers as pictures: contrast, colours, and what shows them: PNG, the graphics of terminals, coloured half blocks, plain letters.
+"""Numbers as pictures: contrast, colours, and what shows them: PNG, the graphics of terminals,
+coloured half blocks, plain letters.
 
-Pictures are uint8[rows, columns, 3]. Everything here is arithmetic on small arrays; nothing knows of files or of a terminal.
+Pictures are uint8[rows, columns, 3]. Everything here is arithmetic on small arrays; nothing knows
+of files or of a terminal.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ _BARS = " ▁▂▃▄▅▆▇█"
 def contrast(picture: np.ndarray) -> tuple[float, float, float]:
     """Choose which numbers are black and which are white.
 
-    Diffraction patterns are dark with a few spots a thousand times brighter; images are not. So the darkest 0.5 % are black, the
-    brightest 0.2 % white, and the curve between them lifts the median to a quarter of the brightness, but no further than a cube root does.
+    Diffraction patterns are dark with a few spots a thousand times brighter; images are not. So the
+    darkest 0.5 % are black, the brightest 0.2 % white, and the curve between them lifts the median
+    to a quarter of the brightness, but no further than a cube root does.
 
     Returns: (black, white, exponent).
     """
@@ -38,7 +41,8 @@ def contrast(picture: np.ndarray) -> tuple[float, float, float]:
 
 
 def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.ndarray:
-    """Numbers between black and white as uint8[rows, columns, 3]: black, red, yellow, white; samples of colours as they are.
+    """Numbers between black and white as uint8[rows, columns, 3]: black, red, yellow, white;
+    samples of colours as they are.
 
     Args:
         picture: float64[rows, columns], or [rows, columns, 3] for red, green and blue.
@@ -54,7 +58,9 @@ def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.
 
 
 def shares(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Where values lie between low (0) and high (1), half way where these are the same; also where their difference is no number."""
+    """Where values lie between low (0) and high (1), half way where these are the same; also where
+    their difference is no number.
+    """
     span = high / 2 - low / 2
     return np.clip((values / 2 - low / 2) / span, 0.0, 1.0) if span > 0 else np.full(values.shape, 0.5)
 
@@ -74,7 +80,12 @@ def png(pixels: np.ndarray) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(lines.tobytes())) + part(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + part(b"IHDR", header)
+        + part(b"IDAT", zlib.compress(lines.tobytes()))
+        + part(b"IEND", b"")
+    )
 
 
 def kitty(pixels: np.ndarray) -> str:
@@ -82,16 +93,22 @@ def kitty(pixels: np.ndarray) -> str:
     text = base64.standard_b64encode(png(pixels)).decode()
     parts = [text[at : at + 4096] for at in range(0, len(text), 4096)]
     first = "a=T,f=100,q=2,"  # transmit and show a PNG, answer nothing
-    return "".join(f"\x1b_G{first if k == 0 else ''}m={int(k + 1 < len(parts))};{part}\x1b\\" for k, part in enumerate(parts))
+    return "".join(
+        f"\x1b_G{first if k == 0 else ''}m={int(k + 1 < len(parts))};{part}\x1b\\" for k, part in enumerate(parts)
+    )
 
 
 def sixel(pixels: np.ndarray) -> str:
-    """The picture as DEC's sixels: bands of six rows, of each band a line of characters for each colour that is in it."""
+    """The picture as DEC's sixels: bands of six rows, of each band a line of characters for each
+    colour that is in it.
+    """
     values, places = np.unique(_few(pixels).reshape(-1, 3), axis=0, return_inverse=True)
     rows, columns, _ = pixels.shape
     index = np.full((-(-rows // 6) * 6, columns), -1)
     index[:rows] = places.reshape(rows, columns)
-    palette = "".join(f"#{k};2;{';'.join(str(round(n / 2.55)) for n in colour)}" for k, colour in enumerate(values.tolist()))
+    palette = "".join(
+        f"#{k};2;{';'.join(str(round(n / 2.55)) for n in colour)}" for k, colour in enumerate(values.tolist())
+    )
     lines = []
     for band in index.reshape(-1, 6, columns):
         layers = []
@@ -163,4 +180,7 @@ def bars(heights: np.ndarray, rows: int, blocks: bool) -> list[str]:
     steps = len(_BARS) - 1 if blocks else 1
     tall = np.where(heights > 0, np.maximum(1, np.round(heights * rows * steps)), 0)
     marks = _BARS if blocks else " #"
-    return ["".join(marks[int(n)] for n in np.clip(tall - row * steps, 0, steps)).rstrip() for row in range(rows - 1, -1, -1)]
+    return [
+        "".join(marks[int(n)] for n in np.clip(tall - row * steps, 0, steps)).rstrip()
+        for row in range(rows - 1, -1, -1)
+    ]

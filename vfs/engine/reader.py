@@ -1,7 +1,8 @@
 """The engine: plan, fetch, decode, and, where that is asked for, correct and convert.
 
-The layout says which bytes, the backend fetches them, the decoder puts them into place, straight into the caller's memory wherever that
-is possible. What is corrected or converted goes in tiles that stay in the processor's cache.
+The layout says which bytes, the backend fetches them, the decoder puts them into place, straight
+into the caller's memory wherever that is possible. What is corrected or converted goes in tiles
+that stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -47,13 +48,17 @@ from vfs.model.stored import TRIES, StoredArray
 
 ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
 RUN = 1024
-"""Bytes: ranges this long on average are read to where they belong, shorter ones together, to be copied there. Measured with rows of 512, 1024
-and 4096 bytes in reverse order, as a share of memcpy: 0.38, 0.45, 0.65, and 0.45, 0.37, 0.42 (`scripts/bench formats` has such rows: SER)."""
+"""Bytes: ranges this long on average are read to where they belong, shorter ones together, to be
+copied there. Measured with rows of 512, 1024 and 4096 bytes in reverse order, as a share of memcpy:
+0.38, 0.45, 0.65, and 0.45, 0.37, 0.42 (`scripts/bench formats` has such rows: SER).
+"""
 TILE = 1 << 22
 """Bytes decoded at once where a conversion or correction follows and every tile is planned by itself (`_tiles`)."""
 
 CACHED = 1 << 19
-"""Bytes decoded at once where all tiles are planned together: a tile, what it is read into and what it becomes stay in cache (2 MiB a core)."""
+"""Bytes decoded at once where all tiles are planned together: a tile, what it is read into and what
+it becomes stay in cache (2 MiB a core).
+"""
 
 
 class RegionReader:
@@ -62,17 +67,22 @@ class RegionReader:
     Args:
         dataset: what the format said.
         backend: how bytes get into memory.
-        dtype: elements are converted to it (numpy's rules for casting, any change allowed); None: as stored, native byte order.
+        dtype: elements are converted to it (numpy's rules for casting, any change allowed); None:
+            as stored, native byte order.
         cache: where decoded pieces are kept.
         corrections: applied to every frame; without `dtype` the elements are then floats (`Corrections.dtype`).
 
     Attributes:
         shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype in the files;
-            made: corrected, before it is converted to `dtype`. blank, fill: what blank places read as, before and after that.
-        token: stands for this reader in the keys of the cache, which others may share; unlike an id it is never given out again.
-        moved: `moved(0)` is another number once a file turned out to be touched, see `vfs.model.stored.Files`. It is part of every key of the cache.
+            made: corrected, before it is converted to `dtype`. blank, fill: what blank places read
+            as, before and after that.
+        token: stands for this reader in the keys of the cache, which others may share; unlike an id
+            it is never given out again.
+        moved: `moved(0)` is another number once a file turned out to be touched, see
+            `vfs.model.stored.Files`. It is part of every key of the cache.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
-        as_stored: elements are neither converted nor corrected; plain: they are native bytes in the file; views: reads may give views of it.
+        as_stored: elements are neither converted nor corrected; plain: they are native bytes in the
+            file; views: reads may give views of it.
         converts: the decoder does, in the same pass. longest: bytes of the longest file.
 
     Raises:
@@ -80,7 +90,13 @@ class RegionReader:
     """
 
     def __init__(
-        self, dataset: StoredArray, backend: Backend, *, dtype: Any = None, cache: ChunkCache | None = None, corrections: Corrections | None = None
+        self,
+        dataset: StoredArray,
+        backend: Backend,
+        *,
+        dtype: Any = None,
+        cache: ChunkCache | None = None,
+        corrections: Corrections | None = None,
     ) -> None:
         # plain attributes: a request for a small chunk costs about as much as it makes calls
         self.dataset = dataset
@@ -159,7 +175,8 @@ class RegionReader:
                     self.fetch(rows, flat)
                 elif self.as_stored and out.flags.c_contiguous:
                     self._gather(box, out)
-                elif self.decodes_whole and self.corrections is None:  # not in tiles: a block is taken apart once, whatever it is cast to
+                elif self.decodes_whole and self.corrections is None:
+                    # Not in tiles: a block is taken apart once, whatever it is cast to
                     self.gather_blocks(box, out)
                 else:
                     self._read_into(box, out)
@@ -174,10 +191,12 @@ class RegionReader:
         return type(error)(f"{error} [reading {self.dataset.path}{region}]", error.errno or errno.EIO)
 
     def straight(self, region: Region, converted: bool = False) -> tuple[int, int, int] | None:
-        """(file, first byte, last byte) where one range of native bytes is the answer, so that `read` gives a view of the file; else None.
+        """(file, first byte, last byte) where one range of native bytes is the answer, so that
+        `read` gives a view of the file; else None.
 
         Args:
-            converted: also where the elements are yet to be converted. To be asked of data that lies straight in mapped files only.
+            converted: also where the elements are yet to be converted. To be asked of data that
+                lies straight in mapped files only.
         """
         width = self.stored.itemsize
         nbytes = region.size * width
@@ -213,16 +232,25 @@ class RegionReader:
                     done += part.size
 
     def _mapped(self, region: Region) -> np.ndarray | None:
-        """Return the stored elements of a non-empty region as one axis, where a mapped file holds them so, aligned (numpy is slow with others); else None."""
+        """Return the stored elements of a non-empty region as one axis, where a mapped file holds
+        them so, aligned (numpy is slow with others); else None.
+        """
         run = None if self.backend.copies or not self.plain else self.straight(region, converted=True)
-        return None if run is None or run[1] % self.stored.itemsize else self.backend.span(*run, scratch_none).view(self.stored)
+        return (
+            None
+            if run is None or run[1] % self.stored.itemsize
+            else self.backend.span(*run, scratch_none).view(self.stored)
+        )
 
     def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
-        """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted to where it belongs."""
+        """Read a non-empty region in tiles that stay in cache: as stored, corrected, then converted
+        to where it belongs.
+        """
         stored, made, nav = self.stored, self.made, self.dataset.nav_ndim
         box, corner, inner = corrected_box(corrections, region, nav)
         h, w = (1, *box.shape[nav:])[-2:]
-        if h * w * made.itemsize > TILE and region.size > 1 and region.size * made.itemsize > TILE:  # in parts of frames, each with its halo
+        # In parts of frames, each with its halo
+        if h * w * made.itemsize > TILE and region.size > 1 and region.size * made.itemsize > TILE:
             for tile in chunking.cut(region, made.itemsize, TILE):
                 self._correct_into(tile, out[_within(tile, region)], corrections)
             return
@@ -234,26 +262,37 @@ class RegionReader:
             return
         blank = self.blank.astype(made)
         done = 0
-        with scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory, np.errstate(all="ignore"):
+        with (
+            scratch.borrow(max(max(TILE, CACHED) // stored.itemsize, h * w) * made.itemsize) as memory,
+            np.errstate(all="ignore"),
+        ):
             for tile, rows, raw, complete in self._tiles(box, max(CACHED, h * w * stored.itemsize)):
                 if rows is not None:
                     self.fetch(rows, raw)
-                part = direct[done : done + raw.size] if direct is not None else memory[: raw.size * made.itemsize].view(made)
+                part = (
+                    direct[done : done + raw.size]
+                    if direct is not None
+                    else memory[: raw.size * made.itemsize].view(made)
+                )
                 done += raw.size
                 correct(raw.reshape(-1, h * w), part.reshape(-1, h * w))
                 if not complete:  # what is not stored is no signal to be corrected
                     np.copyto(part.reshape(tile.shape), blank, where=self.dataset.blank(tile))
                 if direct is None:
-                    np.copyto(out[(*_within(tile, box)[1 : nav + 1], ...)], part.reshape(tile.shape)[inner], casting="unsafe")
+                    np.copyto(
+                        out[(*_within(tile, box)[1 : nav + 1], ...)], part.reshape(tile.shape)[inner], casting="unsafe"
+                    )
 
     def _tiles(self, region: Region, limit: int) -> Iterator[tuple[Region, np.ndarray | None, np.ndarray, bool]]:
-        """The stored elements of a non-empty region in tiles along its slowest axes, which are planned all at once where ranges allow.
+        """The stored elements of a non-empty region in tiles along its slowest axes, which are
+        planned all at once where ranges allow.
 
         Args:
             limit: bytes of a tile at most.
 
-        Yields: (tile, ranges that are yet to be fetched or None, memory for the tile's elements as one axis, valid until the next one, or
-            these themselves, whether all of the region is stored).
+        Yields: (tile, ranges that are yet to be fetched or None, memory for the tile's elements as
+            one axis, valid until the next one, or these themselves, whether all of the region is
+            stored).
         """
         width = self.stored.itemsize
         rows, covered = (NO_ROWS, -1) if self.decodes_whole else self.dataset.layout.read_ranges(region, ROWS)
@@ -282,7 +321,8 @@ class RegionReader:
             for tile, size, first, last in zip(tiles, sizes, begins, begins[1:], strict=False):
                 if mapped and last - first == 1:
                     file, start, stop, _, step = rows[first, : STEP + 1].tolist()
-                    if step == 1 and rows[first, LINES] <= 1 and stop - start == size * width and start % width == 0:  # as it lies in the map
+                    # As it lies in the map
+                    if step == 1 and rows[first, LINES] <= 1 and stop - start == size * width and start % width == 0:
                         yield tile, None, self.backend.span(file, start, stop, scratch_none).view(self.stored), complete
                         continue
                 part = memory[: size * width].view(self.stored)
@@ -291,7 +331,9 @@ class RegionReader:
                 yield tile, rows[first:last], part, complete
 
     def _gather(self, region: Region, out: np.ndarray) -> bool:
-        """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is stored; the rest is filled."""
+        """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is
+        stored; the rest is filled.
+        """
         if self.decodes_whole:
             return self.gather_blocks(region, out)
         rows, covered = self.plan(region, out.reshape(-1))
@@ -303,7 +345,8 @@ class RegionReader:
         return covered >= out.size
 
     def plan(self, region: Region, flat: np.ndarray) -> tuple[np.ndarray, int]:
-        """Find the read ranges of a region, and fill what they do not cover in `flat`, or all of it where they add to it.
+        """Find the read ranges of a region, and fill what they do not cover in `flat`, or all of it
+        where they add to it.
 
         Returns: (ranges, number of elements that they cover); no ranges and -1 where there would be more than `ROWS`.
         """
@@ -323,7 +366,8 @@ class RegionReader:
             SourceError: a range cannot be read.
         """
         backend, decoder, out = self.backend, cast(Decoder, self.dataset.decoder), flat.view(np.uint8)
-        one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)  # needs no kernel: neither calls, nor in a fresh process compiling
+        # Needs no kernel: neither calls, nor in a fresh process compiling
+        one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)
         if not one:
             rows = by_file(rows) if self.lined else in_lines(by_file(rows), 0)
         runs = self.plain and flat.dtype == self.stored and backend.in_place
@@ -348,14 +392,24 @@ class RegionReader:
         with scratch.borrow(longest + backend.margin) as memory:
             while done < n:
                 if step is not None:  # a kernel reads and decodes all windows of a file in one call
-                    part = wins[done : n if wins[-1, W_FILE] == wins[done, W_FILE] else np.searchsorted(wins[:, W_FILE], wins[done, W_FILE], "right")]
+                    part = wins[
+                        done : (
+                            n
+                            if wins[-1, W_FILE] == wins[done, W_FILE]
+                            else np.searchsorted(wins[:, W_FILE], wins[done, W_FILE], "right")
+                        )
+                    ]
                     read = partial(decode_windows, rows, part, step, memory, out)
-                    bad = backend.lend(part.item(0, W_FILE), int(part[:, W_START].min()), int(part[:, W_STOP].max()), read)
+                    bad = backend.lend(
+                        part.item(0, W_FILE), int(part[:, W_START].min()), int(part[:, W_STOP].max()), read
+                    )
                     if bad == -1:
                         done += len(part)
                         continue
-                    step, done = (None, done) if bad is None else (step, done + bad)  # None: this backend lends no files
-                file, start, stop, first, last, wanted = wins[done].tolist()  # what a kernel cannot read, `span` reads, or says why not
+                    # None: this backend lends no files
+                    step, done = (None, done) if bad is None else (step, done + bad)
+                # What a kernel cannot read, `span` reads, or says why not
+                file, start, stop, first, last, wanted = wins[done].tolist()
                 few = in_lines(rows[first:last], 0) if wanted * 2 < stop - start else None
                 decoder.decode(rows[first:last], backend.span(file, start, stop, memory, few), start, flat)
                 done += 1
@@ -389,8 +443,12 @@ class RegionReader:
                 out[to] = self.cache.get((self.token, self.moved(0), where[3]), partial(self._block, where, shape))[of]
         return complete
 
-    def _decode_into(self, rows: np.ndarray, flat: np.ndarray, decode_into: Callable[[np.ndarray, int, np.ndarray], None]) -> None:
-        """Decode whole blocks to where they belong: those of a window of the file are read together, and nothing else is done for each."""
+    def _decode_into(
+        self, rows: np.ndarray, flat: np.ndarray, decode_into: Callable[[np.ndarray, int, np.ndarray], None]
+    ) -> None:
+        """Decode whole blocks to where they belong: those of a window of the file are read
+        together, and nothing else is done for each.
+        """
         if self.cache.held:
             kept = [self.cache.peek((self.token, self.moved(0), number)) for number in rows[:, PLANE].tolist()]
             for (to, count), piece in zip(rows[:, (DEST, COUNT)].tolist(), kept, strict=True):
@@ -412,7 +470,9 @@ class RegionReader:
 
     def _undecoded(self, where: tuple[int, int, int, int], error: DecodeError) -> DecodeError:
         file, start, size, _ = where
-        return DecodeError(f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}", error.errno or errno.EIO)
+        return DecodeError(
+            f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}", error.errno or errno.EIO
+        )
 
     def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
         """Read and decode one block.
@@ -427,19 +487,25 @@ class RegionReader:
                 made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
             except DecodeError as error:
                 raise self._undecoded(where, error) from None
-            return made if made.base is None else made.copy()  # it may be a view of the scratch memory, which is ours only here
+            # It may be a view of the scratch memory, which is ours only here
+            return made if made.base is None else made.copy()
 
 
-def _overlap(box: Region, lead: tuple[int, ...], region: Region) -> tuple[tuple[slice, ...], tuple[slice, ...], int] | None:
+def _overlap(
+    box: Region, lead: tuple[int, ...], region: Region
+) -> tuple[tuple[slice, ...], tuple[slice, ...], int] | None:
     """Find what a region has of a block.
 
     Args:
         box: the block's place in the array; lead: where in the stored block that begins.
 
-    Returns: (index of these elements in the region, index of them in the block, how many they are); None where there are none.
+    Returns: (index of these elements in the region, index of them in the block, how many they are);
+        None where there are none.
     """
     to, of, size = [], [], 1
-    for lo, hi, into, start, stop, step in zip(box.start, box.stop, lead, region.start, region.stop, region.step, strict=True):
+    for lo, hi, into, start, stop, step in zip(
+        box.start, box.stop, lead, region.start, region.stop, region.step, strict=True
+    ):
         a = start if lo <= start else start + -(-(lo - start) // step) * step
         count = -(-(min(stop, hi) - a) // step)
         if count < 1:
@@ -474,13 +540,19 @@ def _one_window(rows: np.ndarray) -> np.ndarray:
 
 
 def _within(tile: Region, region: Region) -> tuple[Any, ...]:
-    """Where a tile that `tiling.cut` made of a region lies in the region's elements: an index that gives a view, also where there are no axes."""
+    """Where a tile that `tiling.cut` made of a region lies in the region's elements: an index that
+    gives a view, also where there are no axes.
+    """
     cut = zip(tile.start, tile.stop, region.start, region.step, strict=True)
     return (..., *(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in cut))
 
 
 def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
     target = dtype_option(asked).newbyteorder("=")
-    if target.kind not in "biufc" or target.itemsize > (16 if target.kind == "c" else 8) or (stored.kind == "c" and target.kind != "c"):
+    if (
+        target.kind not in "biufc"
+        or target.itemsize > (16 if target.kind == "c" else 8)
+        or (stored.kind == "c" and target.kind != "c")
+    ):
         raise OptionError(f"dtype={target}: cannot convert {stored} to it")
     return target

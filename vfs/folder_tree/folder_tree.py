@@ -82,7 +82,8 @@ class _Live:
 
 
 class _Place(NamedTuple):
-    """The place that a path leads to: a folder (no name), a file shown as it is (no ending), or a key in a face of a data set.
+    """The place that a path leads to: a folder (no name), a file shown as it is (no ending), or a
+    key in a face of a data set.
 
     Attributes:
         listing: the folder.
@@ -134,7 +135,14 @@ class FolderTree:
         self.faces: Mapping[str, Face] = {}
         self.entry_timeout, self.attr_timeout = KEEP, 0.0  # who opens a file that changed must be told its new size
         self.cache = ChunkCache() if cache is None else cache
-        self.rules = Rules(os.path.realpath(self.root), open, list(formats().values()) if kinds is None else kinds, zarr_format, show_files, follow_outside)
+        self.rules = Rules(
+            os.path.realpath(self.root),
+            open,
+            list(formats().values()) if kinds is None else kinds,
+            zarr_format,
+            show_files,
+            follow_outside,
+        )
         self._top = Listing(self.root, self.rules)
         self._listings: OrderedDict[str, Listing] = OrderedDict()
         self._live: OrderedDict[str, _Live] = OrderedDict()
@@ -155,7 +163,10 @@ class FolderTree:
         place = self._place(path)
         if place is None:
             if self._seen.knows(path):
-                raise SourceError(f"{path}: was shown before and its files are gone; put them back, or mount again to see what is left")
+                raise SourceError(
+                    f"{path}: was shown before and its files are gone; put them back, or mount again to see what is"
+                    " left"
+                )
             return None
         if not place.name:
             return FOLDER
@@ -181,7 +192,9 @@ class FolderTree:
         return node
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
-        """Names in a folder, the first `after` left out; "/", which is the name of nothing, in the place of those that went."""
+        """Names in a folder, the first `after` left out; "/", which is the name of nothing, in the
+        place of those that went.
+        """
         place = self._place(path)
         if place is None:
             return iter(())
@@ -260,7 +273,11 @@ class FolderTree:
         if all_files:
             return self._face(path, place)[0].files
         record = place.listing.record(place.name)
-        return (own, *(os.path.join(place.listing.path, name) for name in record.members), *(name for name, _, _ in record.watched))
+        return (
+            own,
+            *(os.path.join(place.listing.path, name) for name in record.members),
+            *(name for name, _, _ in record.watched),
+        )
 
     # from a path to a place
 
@@ -289,7 +306,11 @@ class FolderTree:
             found = self._listings.get(path)
             if found is None or found.above - {found.real} != above.above:
                 found = self._listings[path] = Listing(os.path.join(self.root, path), self.rules, above.above)
-                while len(self._listings) > 1 and sum(len(listing.files) for listing in self._listings.values()) + 100 * len(self._listings) > NAMES:
+                while (
+                    len(self._listings) > 1
+                    and sum(len(listing.files) for listing in self._listings.values()) + 100 * len(self._listings)
+                    > NAMES
+                ):
                     self._listings.popitem(last=False)
             self._listings.move_to_end(path)
             return found
@@ -313,7 +334,8 @@ class FolderTree:
         """Returns the open set and the face at a place.
 
         Raises:
-            SourceError: the set cannot be opened any more, or changes all the time. Not the same as a face that is absent.
+            SourceError: the set cannot be opened any more, or changes all the time. Not the same as
+                a face that is absent.
         """
         assert place.ending is not None
         for _ in range(3):
@@ -337,7 +359,8 @@ class FolderTree:
         return live, face
 
     def _opened(self, listing: Listing, name: str) -> _Live | None:
-        """Returns the set that a file names, opened if need be, and opened again if it changed; None where it is none any more.
+        """Returns the set that a file names, opened if need be, and opened again if it changed;
+        None where it is none any more.
 
         Raises:
             SourceError: see `Listing.record`.
@@ -364,14 +387,26 @@ class FolderTree:
         if live is not None:
             if began - live.checked < live.pause:
                 return
-            if live.record is listing.records.get(name) and live.record.seen == listing.changes and state_of(key) == live.record.state and unchanged(live.tree):
+            if (
+                live.record is listing.records.get(name)
+                and live.record.seen == listing.changes
+                and state_of(key) == live.record.state
+                and unchanged(live.tree)
+            ):
                 live.checked = time.monotonic()
                 live.pause = max(CHECK, SHARE * (live.checked - began))
                 return
         opened = listing.open(name)
         record = listing.records.get(name)
-        if live is not None and opened is not None and record is not None and record.stamp == live.record.stamp and unchanged(live.tree):
-            live.record, live.checked, live.pause = record, record.checked, record.pause  # nothing changed: keep what is decoded
+        if (
+            live is not None
+            and opened is not None
+            and record is not None
+            and record.stamp == live.record.stamp
+            and unchanged(live.tree)
+        ):
+            # Nothing changed: keep what is decoded
+            live.record, live.checked, live.pause = record, record.checked, record.pause
             return
         with self._lock:
             self._drop(key)
@@ -380,7 +415,9 @@ class FolderTree:
         made = _Live(listing, name, opened, record)
         with self._lock:
             self._live[key] = made
-            while len(self._live) > 1 and (len(self._live) > OPEN or sum(each.weight for each in self._live.values()) > WEIGHT):
+            while len(self._live) > 1 and (
+                len(self._live) > OPEN or sum(each.weight for each in self._live.values()) > WEIGHT
+            ):
                 self._drop(next(iter(self._live)))
 
     def _drop(self, key: str) -> None:

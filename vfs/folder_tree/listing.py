@@ -8,11 +8,12 @@ in a `Record`, also that a file is no data set, until the file, its set or the f
 
 The rules depend on nothing but the contents of the folder:
 
-- Files are taken in natural order; those that only name sets (a .hdr, a .vfs.json: `Format.index_extensions`) come first.
+- Files are taken in natural order; those that only name sets (a .hdr, a .vfs.json:
+  `Format.index_extensions`) come first.
 - A file that belongs to the set of an earlier file is not shown. Nor is one that belongs to the set of a later file,
   unless that one belongs to its set, too.
-- Equal names of faces get -2, -3, as in `vfs.hierarchy.face_folder.FaceFolder`. Names of subfolders go before all. A set keeps its name
-  while it is there.
+- Equal names of faces get -2, -3, as in `vfs.hierarchy.face_folder.FaceFolder`. Names of subfolders
+  go before all. A set keeps its name while it is there.
 - Links to files are followed where they lead below the root of the tree. Links to folders are not: they could lead
   round in circles, and what is below the root is shown at its own place.
 """
@@ -36,9 +37,12 @@ from vfs.folder_tree.records import CHECK, SHARE, Flights, MemberSet, Record, Ru
 
 log = logging.getLogger("vfs.folder_tree")
 
-FRESH = 100_000_000  # ns: a folder changed so shortly before it was read may change again without another time of change
+# Ns: a folder changed so shortly before it was read may change again without another time of change
+FRESH = 100_000_000
 FORGET = 60.0  # seconds after which nobody goes on with a listing
-TURN = 0.01  # seconds between looks at what a thread found that opens files ahead: two that open them side by side cost as much again (GIL)
+# Seconds between looks at what a thread found that opens files ahead: two that open them side by
+# side cost as much again (GIL)
+TURN = 0.01
 TRIES = 10  # a set that changes while it is looked at is looked at again
 PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR}  # say nothing of the file
 
@@ -49,7 +53,8 @@ def _shape(record: Record) -> tuple[object, ...]:
 
 
 class Listing:
-    """Watches a folder and knows its data sets; see the module. Safe for many threads; no lock is held while a file is opened.
+    """Watches a folder and knows its data sets; see the module. Safe for many threads; no lock is
+    held while a file is opened.
 
     Args:
         path: of the folder.
@@ -167,7 +172,9 @@ class Listing:
                     self.entries.show(name)
         if time.monotonic() - self._listed > FORGET:
             self.entries.close_gaps()
-        self.pending = deque(name for name in self.candidates.order if self._unknown(name) and (name in again or not self._refused(name)))
+        self.pending = deque(
+            name for name in self.candidates.order if self._unknown(name) and (name in again or not self._refused(name))
+        )
 
     def _look_again(self, name: str) -> None:
         """Have a candidate opened again before it is used. It stays known that it was shown."""
@@ -208,7 +215,8 @@ class Listing:
         now = time.monotonic()
         if now - record.checked < record.pause:
             return False
-        if record.error and (record.lost or self.rules.leads(name)):  # whatever file is at fault, it may be well again: that is not written down
+        # Whatever file is at fault, it may be well again: that is not written down
+        if record.error and (record.lost or self.rules.leads(name)):
             return True
         if state_of(os.path.join(self.path, name)) != record.state:
             return True
@@ -293,7 +301,8 @@ class Listing:
     # which set has which names
 
     def named(self, name: str) -> Record | None:
-        """Returns the record of a file that names a data set; None where it names none, or belongs to the set of another file.
+        """Returns the record of a file that names a data set; None where it names none, or belongs
+        to the set of another file.
 
         Raises:
             SourceError: see `record`.
@@ -371,7 +380,9 @@ class Listing:
             before = self.unnamed
             owner = self.taken.get(name)
             if owner is None or self.named(owner) is None or self.taken.get(name) != owner:
-                behind = sorted(set(self.candidates.behind(name)), key=lambda candidate: self.candidates.order.get(candidate, 0))
+                behind = sorted(
+                    set(self.candidates.behind(name)), key=lambda candidate: self.candidates.order.get(candidate, 0)
+                )
                 for candidate in behind:
                     self._assign(candidate)
                 owner = self.taken.get(name)
@@ -391,12 +402,15 @@ class Listing:
         """True where a name is a file that is shown as it is (`Rules.show_files`)."""
         if not self.rules.show_files or name not in self.files or name in self.owner or name in self.taken:
             return False
-        return name not in self.candidates.order or (self.named(name) is None and name not in self.owner and not self._shown(name))
+        return name not in self.candidates.order or (
+            self.named(name) is None and name not in self.owner and not self._shown(name)
+        )
 
     # listing
 
     def step(self) -> bool:
-        """Open the next file that is not known yet, or wait a little for the thread that does. Returns False where none is left.
+        """Open the next file that is not known yet, or wait a little for the thread that does.
+        Returns False where none is left.
 
         Raises:
             SourceError: see `record`; it is tried again the next time.

@@ -172,7 +172,10 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
             raise OptionError(f"{name} is for one data set, not for all that are in a folder; mount that one by itself")
     chunks = options.chunks
     if not isinstance(chunking.parsed(chunks) if isinstance(chunks, str) else chunks, str | int):
-        raise OptionError(f"chunks={chunks!r}: elements per axis are for one data set; for a folder take auto, frames, scan, balanced or a size (4MiB)")
+        raise OptionError(
+            f"chunks={chunks!r}: elements per axis are for one data set; for a folder take auto, frames, scan, balanced"
+            " or a size (4MiB)"
+        )
     if format_options and not options.format:
         name = next(iter(format_options))
         raise OptionError(f"{name} is an option of a format: say of which one, with --format (format=)")
@@ -182,7 +185,9 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
     return replace(options, backend=backend), by_name(options.format).fitted(format_options) if options.format else {}
 
 
-def _opened(path: str, told: dict[str, None], options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache) -> MemberSet:
+def _opened(
+    path: str, told: dict[str, None], options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache
+) -> MemberSet:
     """Open a data set of a folder. What is absent is logged, once as long as `told` remembers it."""
     found = open_set(path, options, format_options, cache)
     for said in found.warnings:

@@ -28,7 +28,9 @@ State = tuple[int, int, int, int]
 
 
 class MemberSet(NamedTuple):
-    """A set that was opened: its tree, the name of its format, and the files it was opened by (what a description names)."""
+    """A set that was opened: its tree, the name of its format, and the files it was opened by (what
+    a description names).
+    """
 
     tree: Hierarchy
     format: str
@@ -97,12 +99,20 @@ class Rules:
     ranks: tuple[tuple[str, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "endings", tuple({ending for kind in self.kinds for ending in (*kind.extensions, *kind.index_extensions)}))
+        object.__setattr__(
+            self,
+            "endings",
+            tuple({ending for kind in self.kinds for ending in (*kind.extensions, *kind.index_extensions)}),
+        )
         said = tuple(ending for kind in self.kinds if kind.name == DESCRIPTION for ending in kind.index_extensions)
-        object.__setattr__(self, "ranks", (said, tuple({ending for kind in self.kinds for ending in kind.index_extensions})))
+        object.__setattr__(
+            self, "ranks", (said, tuple({ending for kind in self.kinds for ending in kind.index_extensions}))
+        )
 
     def rank(self, name: str) -> int:
-        """0 for descriptions, which may name any file, 1 for other files that are only there to name sets, 2 for others."""
+        """0 for descriptions, which may name any file, 1 for other files that are only there to
+        name sets, 2 for others.
+        """
         lower = name.lower()
         return next((rank for rank, endings in enumerate(self.ranks) if lower.endswith(endings)), len(self.ranks))
 
@@ -114,11 +124,15 @@ class Rules:
         """True where a set of a format may be named by the file `lead` rather than by the file `name`."""
         lower = lead.lower()
         return self.rank(lead) < self.rank(name) and any(
-            kind.name in (format, DESCRIPTION) and lower.endswith(kind.index_extensions) for kind in self.kinds if kind.index_extensions
+            kind.name in (format, DESCRIPTION) and lower.endswith(kind.index_extensions)
+            for kind in self.kinds
+            if kind.index_extensions
         )
 
     def labels(self, name: str) -> set[str]:
-        """The names that a file's data set may get. A format that the file's content tells may cut off another ending than its own."""
+        """The names that a file's data set may get. A format that the file's content tells may cut
+        off another ending than its own.
+        """
         fits = {shortened(kind.label(name)) for kind in self.kinds if name.lower().endswith(kind.extensions)}
         return fits | {shortened(os.path.splitext(name)[0] or name)}
 
@@ -167,7 +181,9 @@ def unchanged(tree: Hierarchy) -> bool:
     return True
 
 
-def describe(record: Record, path: str, opened: MemberSet, rules: Rules, folders: Collection[str], order: Mapping[str, int]) -> None:
+def describe(
+    record: Record, path: str, opened: MemberSet, rules: Rules, folders: Collection[str], order: Mapping[str, int]
+) -> None:
     """Write down in the record of a file what its set is.
 
     Args:
@@ -198,7 +214,8 @@ def describe(record: Record, path: str, opened: MemberSet, rules: Rules, folders
 
 
 def refuse_less(path: str, record: Record, before: Record | None, opened: MemberSet) -> None:
-    """Refuse a set that was shown and has fewer bytes now: frames that it lost would be shown as blank, or others in their place.
+    """Refuse a set that was shown and has fewer bytes now: frames that it lost would be shown as
+    blank, or others in their place.
 
     Args:
         path: of the file that names the set.

@@ -1,7 +1,7 @@
 """Remembers the faces of a tree that were read from.
 
-When their files go, their names become errors instead of vanishing: a reader in the middle of such a face would take what
-is absent for blank.
+When their files go, their names become errors instead of vanishing: a reader in the middle of such
+a face would take what is absent for blank.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ class Seen:
     """Paths of faces that were read from. Safe for many threads."""
 
     def __init__(self) -> None:
-        self._faces: dict[str, int] = {}  # -> what its keys depend on, 0 where that has changed; those used last at the end
+        # -> what its keys depend on, 0 where that has changed; those used last at the end
+        self._faces: dict[str, int] = {}
         self._above: Counter[str] = Counter()  # folders -> faces in them and below
         self._lock = threading.Lock()
 
     def add(self, path: str, face: Face) -> None:
         """Note that a face was read from."""
-        keys = hash(tuple((name, array.shape, array.chunks) for name, array in face.arrays.items())) | 1 if isinstance(face, ZarrFace) else 1
+        keys = (
+            hash(tuple((name, array.shape, array.chunks) for name, array in face.arrays.items())) | 1
+            if isinstance(face, ZarrFace)
+            else 1
+        )
         with self._lock:
             before = self._faces.pop(path, None)
             self._faces[path] = keys if before in (None, keys) else 0

@@ -133,7 +133,9 @@ def by_name(name: str) -> Format:
     known = formats()
     if name not in known:
         near = difflib.get_close_matches(str(name).lower(), known, 1)
-        raise OptionError(f"no format is called {name!r}{f' (did you mean {near[0]}?)' if near else ''}; known: {', '.join(known)}")
+        raise OptionError(
+            f"no format is called {name!r}{f' (did you mean {near[0]}?)' if near else ''}; known: {', '.join(known)}"
+        )
     return known[name]
 
 
@@ -152,10 +154,12 @@ def detect(path: str) -> Format:
     if len(claims) == 1:
         return claims[0]
     if claims:
-        raise UnknownFormatError(f"{path}: could be {' or '.join(f.name for f in claims)}; say which with --format (format=)")
+        raise UnknownFormatError(
+            f"{path}: could be {' or '.join(f.name for f in claims)}; say which with --format (format=)"
+        )
     like = [f.name for f in formats().values() if path.lower().endswith(f.extensions) and f.name != HEADERLESS]
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
     raise UnknownFormatError(
-        f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); pixels without headers open with, for example, "
-        f"--format {HEADERLESS} -o dtype=u2 -o sig_shape=256,256"
+        f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); pixels without headers open with, for"
+        f" example, --format {HEADERLESS} -o dtype=u2 -o sig_shape=256,256"
     )

@@ -81,12 +81,17 @@ def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
     marks = (b"\xaa\x55", b"\x55\xaa")
     first = read_at(path, 2, at, short_ok=True)
     if first not in marks:
-        raise FormatError(f"{path}: expected the mark AA 55 of the first pattern at byte {at:,}, found {first.hex(' ') or 'the end of the file'}")
+        raise FormatError(
+            f"{path}: expected the mark AA 55 of the first pattern at byte {at:,}, found"
+            f" {first.hex(' ') or 'the end of the file'}"
+        )
     for bits in (depth, 24 - depth):
         second = at + _MARK + pixels * bits // 8
         if second + 2 > size or read_at(path, 2, second) in marks:
             return bits
-    raise FormatError(f"{path}: no pattern of {pixels:,} pixels of 8 or 16 bits lies between the first mark and a second one")
+    raise FormatError(
+        f"{path}: no pattern of {pixels:,} pixels of 8 or 16 bits lies between the first mark and a second one"
+    )
 
 
 def _iso_time(days: float) -> str | None:
@@ -110,25 +115,34 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     first, preview = int(header["dp_offset"]), int(header["vbf_offset"])
     if side < 1 or nx < 1 or ny < 1 or first < HEADER.itemsize:
         raise FormatError(
-            f"{path}: the header says {ny} × {nx} patterns of {side} × {side} pixels at byte {first:,}; expected positive numbers, byte 240 or later"
+            f"{path}: the header says {ny} × {nx} patterns of {side} × {side} pixels at byte {first:,}; expected"
+            " positive numbers, byte 240 or later"
         )
     end = preview if HEADER.itemsize <= preview < first else first
     text = read_at(path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
     note = text.split(b"\0")[0].decode("latin1").strip()
     if first >= size:
-        raise TruncatedSourceError(f"{path}: expected patterns from byte {first:,} on, the file has {size:,} bytes; it looks truncated")
+        raise TruncatedSourceError(
+            f"{path}: expected patterns from byte {first:,} on, the file has {size:,} bytes; it looks truncated"
+        )
     depth = _bit_depth(path, note, first, side * side, size)
     dtype = np.dtype(f"{order}u{depth // 8}")
     record = _MARK + side * side * dtype.itemsize
     stored = (size - first) // record
     room = first - preview if preview >= HEADER.itemsize else 0
     if stored < 1:
-        raise TruncatedSourceError(f"{path}: expected patterns of {record:,} bytes from byte {first:,} on, the file has {size:,} bytes; it looks truncated")
+        raise TruncatedSourceError(
+            f"{path}: expected patterns of {record:,} bytes from byte {first:,} on, the file has {size:,} bytes; it"
+            " looks truncated"
+        )
     if stored < nx * ny and room < nx * ny:  # one of them proves the scan's size
         raise FormatError(
-            f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for {max(room, 0):,} bytes of preview before them"
+            f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for"
+            f" {max(room, 0):,} bytes of preview before them"
         )
-    layout = FrameLayout.of((side, side), [stored], word_bytes=dtype.itemsize, file_header=first, frame_header=_MARK).arranged((ny, nx))
+    layout = FrameLayout.of(
+        (side, side), [stored], word_bytes=dtype.itemsize, file_header=first, frame_header=_MARK
+    ).arranged((ny, nx))
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
     attrs["beam_energy_kV"] = int(header["beam_energy"]) / 1000
     attrs["camera_length_m"] = int(header["camera_length"]) / 10_000
@@ -138,11 +152,24 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     if header["sdp"]:
         scale |= dict.fromkeys(("y", "x"), (100 / int(header["sdp"]), "cm"))
     attrs["calibration"] = {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in scale.items()}
-    main = StoredArray("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(2), "y", "x"), 2, attrs=attrs)
+    main = StoredArray(
+        "data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(2), "y", "x"), 2, attrs=attrs
+    )
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:
         image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))
-        found.append(StoredArray("virtual_bright_field", files, image, PlainDecoder(np.dtype("u1")), (ny, nx), nav_dims(2), 2, companion=True))
+        found.append(
+            StoredArray(
+                "virtual_bright_field",
+                files,
+                image,
+                PlainDecoder(np.dtype("u1")),
+                (ny, nx),
+                nav_dims(2),
+                2,
+                companion=True,
+            )
+        )
     absent = _absent(path, stored, (ny, nx), (size - first) % record)
     return [altered(one, absent=absent) for one in found] if absent else found
 
@@ -157,14 +184,29 @@ def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[A
     """
     wanted = scan[0] * scan[1]
     if stored < wanted:
-        said = f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} of {wanted:,} patterns are stored; the others are blank"
+        said = (
+            f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} of {wanted:,} patterns are stored;"
+            " the others are blank"
+        )
         if rest:
             said += f", {rest:,} bytes of one that was cut are left out"
-        return (Absence(said, counts={"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})),)
+        return (
+            Absence(said, counts={"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})),
+        )
     if stored > wanted:
-        said = f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} patterns are stored; {stored - wanted:,} are left out"
+        said = (
+            f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} patterns are stored;"
+            f" {stored - wanted:,} are left out"
+        )
         return (Absence(said, counts={"frames_left_out": stored - wanted}),)
     return ()
 
 
-FORMAT = Format("blo", (".blo",), "https://nanomegas.com", "NanoMegas ASTAR block files: scans of square diffraction patterns, 8 or 16 bit", sniff, open)
+FORMAT = Format(
+    "blo",
+    (".blo",),
+    "https://nanomegas.com",
+    "NanoMegas ASTAR block files: scans of square diffraction patterns, 8 or 16 bit",
+    sniff,
+    open,
+)

@@ -48,7 +48,23 @@ from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.region import Region
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-_DTYPES = {1: "i2", 2: "f4", 3: "c8", 6: "u1", 7: "i4", 8: "u1", 9: "i1", 10: "u2", 11: "u4", 12: "f8", 13: "c16", 14: "?", 23: "u1", 27: "c8", 28: "c16"}
+_DTYPES = {
+    1: "i2",
+    2: "f4",
+    3: "c8",
+    6: "u1",
+    7: "i4",
+    8: "u1",
+    9: "i1",
+    10: "u2",
+    11: "u4",
+    12: "f8",
+    13: "c16",
+    14: "?",
+    23: "u1",
+    27: "c8",
+    28: "c16",
+}
 _COLOURS = (8, 23)  # four bytes a pixel
 _HALVES = (27, 28)  # complex, half of the columns
 _PACKED = 5  # complex, half of the pixels, some of them squeezed into places that are free
@@ -83,13 +99,17 @@ class MapLayout(FrameLayout):
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
         k = len(self.shape) - len(self.sig_shape)
-        scan, frame = (Region(region.start[part], region.stop[part], region.step[part]) for part in (slice(k), slice(k, None)))
+        scan, frame = (
+            Region(region.start[part], region.stop[part], region.step[part]) for part in (slice(k), slice(k, None))
+        )
         pixels = frame.flat(self.sig_shape)
         place = self.locate(scan.flat(self.shape[:k]))[:, 1]
         shown = np.flatnonzero(place >= 0)
         if not len(shown) or not len(pixels):
             return NO_ROWS, 0
-        begins = np.concatenate([[0], np.flatnonzero((np.diff(place[shown]) != self.word_bytes) | (np.diff(shown) != 1)) + 1])
+        begins = np.concatenate(
+            [[0], np.flatnonzero((np.diff(place[shown]) != self.word_bytes) | (np.diff(shown) != 1)) + 1]
+        )
         if len(begins) * len(pixels) > most:
             return NO_ROWS, -1
         counts = np.diff(np.append(begins, len(shown)))
@@ -158,24 +178,37 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
     where = f"{path}: image {number}"
     kind, depth, sizes = find(of, "DataType"), find(of, "PixelDepth"), find(of, "Dimensions")
     if kind == _PACKED:
-        raise FormatError(f"{where} has pixels of type {kind} (packed complex, half of a Fourier transform), which is not supported; save it as complex")
+        raise FormatError(
+            f"{where} has pixels of type {kind} (packed complex, half of a Fourier transform), which is not supported;"
+            " save it as complex"
+        )
     if kind not in _DTYPES:
-        raise FormatError(f"{where} has pixels of type {str(kind)[:20]!r}; expected one of {', '.join(map(str, _DTYPES))}")
+        raise FormatError(
+            f"{where} has pixels of type {str(kind)[:20]!r}; expected one of {', '.join(map(str, _DTYPES))}"
+        )
     values = list(sizes.values())[::-1] if isinstance(sizes, dict) else []
     if not 1 <= len(values) <= _MOST_AXES or not all(isinstance(n, int) and n > 0 for n in values):
         raise FormatError(f"{where} has dimensions {str(values)[:60]}; expected one to {_MOST_AXES} positive numbers")
     half_of = tuple(values) if kind in _HALVES else ()
     if half_of:
         if len(values) != 2 or values[1] % 2:
-            raise FormatError(f"{where} is half of a Fourier transform of dimensions {values}; expected two, and an even number of columns")
+            raise FormatError(
+                f"{where} is half of a Fourier transform of dimensions {values}; expected two, and an even number of"
+                " columns"
+            )
         values[1] = values[1] // 2 + 1
     dtype = np.dtype(_DTYPES[kind]).newbyteorder(order)
     coloured = kind in _COLOURS
     itemsize = 4 if coloured else dtype.itemsize
     if depth is not None and depth != itemsize:
-        raise FormatError(f"{where} has pixels of type {kind}, which take {itemsize} bytes, but says that they take {str(depth)[:20]}")
+        raise FormatError(
+            f"{where} has pixels of type {kind}, which take {itemsize} bytes, but says that they take {str(depth)[:20]}"
+        )
     if math.prod(values) * itemsize > data.nbytes:
-        raise FormatError(f"{where} has dimensions {values}, {math.prod(values) * itemsize:,} bytes, but only {data.nbytes:,} bytes of pixels")
+        raise FormatError(
+            f"{where} has dimensions {values}, {math.prod(values) * itemsize:,} bytes, but only {data.nbytes:,} bytes"
+            " of pixels"
+        )
     groups = find(of, "Calibrations/Dimension")
     given = list(groups.values()) if isinstance(groups, dict) else []
     calibrations = tuple(_calibration(given[k] if k < len(given) else None) for k in range(len(values)))[::-1]
@@ -184,9 +217,16 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
 
 def _calibration(group: Any) -> dict[str, Any]:
     """Return scale, offset of the first element, and unit of an axis."""
-    found = [find(group, name, default) if isinstance(group, dict) else default for name, default in (("Scale", 1.0), ("Origin", 0.0), ("Units", ""))]
+    found = [
+        find(group, name, default) if isinstance(group, dict) else default
+        for name, default in (("Scale", 1.0), ("Origin", 0.0), ("Units", ""))
+    ]
     scale, origin = (float(v) if isinstance(v, int | float) else d for v, d in zip(found, (1.0, 0.0), strict=False))
-    return {"scale": scale, "offset": -origin * scale if origin else 0.0, "unit": found[2] if isinstance(found[2], str) else ""}
+    return {
+        "scale": scale,
+        "offset": -origin * scale if origin else 0.0,
+        "unit": found[2] if isinstance(found[2], str) else "",
+    }
 
 
 def _images(path: str, tags: Tags) -> list[_Image]:
@@ -197,7 +237,9 @@ def _images(path: str, tags: Tags) -> list[_Image]:
     """
     entries = tags.get("ImageList")
     named = tags.get("Thumbnails")
-    thumbs = {find(t, "ImageIndex") for t in named.values() if isinstance(t, dict)} if isinstance(named, dict) else set()
+    thumbs = (
+        {find(t, "ImageIndex") for t in named.values() if isinstance(t, dict)} if isinstance(named, dict) else set()
+    )
     groups = [g for g in entries.values() if isinstance(g, dict)] if isinstance(entries, dict) else []
     with_pixels = [k for k, g in enumerate(groups) if isinstance(find(g, "ImageData/Data"), StoredTag)]
     if len(with_pixels) > 1 and not thumbs:
@@ -242,21 +284,47 @@ def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
     return np.array([[*zeros, 0, *sig, 3, *steps, *colour, 0], [*zeros, 3, *sig, 1, *steps, *alpha, 0]], np.int64)
 
 
-def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, order: str, signal_first: bool | None, attrs: dict[str, Any]) -> StoredArray:
+def _dataset(
+    path: str,
+    files: Files,
+    offsets: Sequence[int],
+    image: _Image,
+    order: str,
+    signal_first: bool | None,
+    attrs: dict[str, Any],
+) -> StoredArray:
     """Make the array of an image; with several files, of equal images stacked."""
     names, sig_ndim, first = _axes(image, signal_first)
     calibration = dict(zip(names, image.calibrations, strict=True))
-    said = {"name": image.tags.get("Name", ""), "tags": plain(find(image.tags, "ImageTags", {})), "calibration": calibration, **attrs}
+    said = {
+        "name": image.tags.get("Name", ""),
+        "tags": plain(find(image.tags, "ImageTags", {})),
+        "calibration": calibration,
+        **attrs,
+    }
     decoder = PlainDecoder(image.dtype)
     if first:
         if len(files) > 1:
-            raise FormatError(f"{files.paths[0]}: stores a map of the scan for each pixel; files of this kind cannot be stacked, open them one by one")
+            raise FormatError(
+                f"{files.paths[0]}: stores a map of the scan for each pixel; files of this kind cannot be stacked, open"
+                " them one by one"
+            )
         sig, nav = image.shape[:sig_ndim], image.shape[sig_ndim:]
         layout: FrameLayout = MapLayout.at(nav, sig, offsets[0], image.dtype.itemsize)
         dims = names[sig_ndim:] + names[:sig_ndim]
         lines = max(1, min(nav[0], _MAPS // (math.prod(nav[1:]) * image.dtype.itemsize)))
         block = (lines, *nav[1:]) + (1,) * sig_ndim
-        return StoredArray(path, files, layout, decoder, nav + sig, dims, len(nav), block=block, attrs={**said, "stored_order": list(names)})
+        return StoredArray(
+            path,
+            files,
+            layout,
+            decoder,
+            nav + sig,
+            dims,
+            len(nav),
+            block=block,
+            attrs={**said, "stored_order": list(names)},
+        )
     nd = len(image.shape)
     nav, sig = image.shape[: nd - sig_ndim], image.shape[nd - sig_ndim :]
     pieces = _coloured_pieces(sig, order) if image.coloured else None
@@ -268,11 +336,23 @@ def _dataset(path: str, files: Files, offsets: Sequence[int], image: _Image, ord
     count = math.prod(nav)
     row = joined(files.paths, [count] * len(files))
     held = np.clip((files.sizes - offsets) // (math.prod(sig) * image.dtype.itemsize), 0, count)
-    layout = FrameLayout.of(sig, held, word_bytes=image.dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces)
+    layout = FrameLayout.of(
+        sig, held, word_bytes=image.dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces
+    )
     if len(files) > 1:
         nav = (row.frames,) if len(nav) < 2 else (row.frames // math.prod(nav[1:]), *nav[1:])
         names = nav_dims(len(nav)) + names[nd - sig_ndim :]
-    return StoredArray(path, files, layout.arranged(nav), decoder, nav + sig, names, len(nav), attrs=said, absent=row.absent + _cut(files, image, held, count))
+    return StoredArray(
+        path,
+        files,
+        layout.arranged(nav),
+        decoder,
+        nav + sig,
+        names,
+        len(nav),
+        attrs=said,
+        absent=row.absent + _cut(files, image, held, count),
+    )
 
 
 def _cut(files: Files, image: _Image, held: np.ndarray, count: int) -> tuple[Absence, ...]:
@@ -284,7 +364,10 @@ def _cut(files: Files, image: _Image, held: np.ndarray, count: int) -> tuple[Abs
     if not len(short):
         return ()
     first, stop = int(short[0]), image.offset + image.nbytes
-    said = f"{files.paths[first]}: expected pixels from byte {image.offset:,} to {stop:,} as in the first file, it has {int(files.sizes[first]):,}"
+    said = (
+        f"{files.paths[first]}: expected pixels from byte {image.offset:,} to {stop:,} as in the first file, it has"
+        f" {int(files.sizes[first]):,}"
+    )
     said += "; it looks truncated" + f", and {len(short) - 1:,} more" * (len(short) > 1)
     gone = {"frames_missing": int((count - held).sum())}
     return (Absence(said, TruncatedSourceError, "shows the frames that are not whole as blank", gone),)
@@ -359,8 +442,16 @@ def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -
             continue
         other = read_tags(path)
         found = max(_images(path, other), key=lambda i: i.nbytes)
-        if (found.shape, found.dtype, found.coloured, found.half_of) != (image.shape, image.dtype, image.coloured, image.half_of):
-            raise FormatError(f"{path}: holds {found.dtype} {list(found.shape)}, {files.paths[0]} holds {image.dtype} {list(image.shape)}; they are no stack")
+        if (found.shape, found.dtype, found.coloured, found.half_of) != (
+            image.shape,
+            image.dtype,
+            image.coloured,
+            image.half_of,
+        ):
+            raise FormatError(
+                f"{path}: holds {found.dtype} {list(found.shape)}, {files.paths[0]} holds {image.dtype}"
+                f" {list(image.shape)}; they are no stack"
+            )
         offsets.append(found.offset)
     return [_dataset("data", files, offsets, image, tags.order, signal_first, {"version": tags.version})]
 
@@ -387,12 +478,25 @@ def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset:
     tags = read_tags(files.paths[0])
     images = _images(files.paths[0], tags)
     made = [
-        _dataset(f"image_{n}/data" if len(images) > 1 else "data", files, [image.offset], image, tags.order, signal_first, {"version": tags.version})
+        _dataset(
+            f"image_{n}/data" if len(images) > 1 else "data",
+            files,
+            [image.offset],
+            image,
+            tags.order,
+            signal_first,
+            {"version": tags.version},
+        )
         for n, image in enumerate(images)
     ]
     return sorted(made, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
 
 
 FORMAT = Format(
-    "dm", (".dm3", ".dm4"), "https://www.gatan.com/products/tem-analysis/gatan-microscopy-suite-software", "Gatan DigitalMicrograph 3 and 4", sniff, open
+    "dm",
+    (".dm3", ".dm4"),
+    "https://www.gatan.com/products/tem-analysis/gatan-microscopy-suite-software",
+    "Gatan DigitalMicrograph 3 and 4",
+    sniff,
+    open,
 )

@@ -43,7 +43,11 @@ def sniff(path: str, head: bytes) -> bool:
     if path.lower().endswith(".raw"):
         return _NAMED.fullmatch(os.path.basename(path)) is not None
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return start.startswith(b"<") and b"<root" in head and any(word in head for word in (b"<raw_file", b"<pix_x", b"<scan_parameters"))
+    return (
+        start.startswith(b"<")
+        and b"<root" in head
+        and any(word in head for word in (b"<raw_file", b"<pix_x", b"<scan_parameters"))
+    )
 
 
 def _number(root: Element, place: str) -> int | None:
@@ -80,16 +84,27 @@ def _scans_in_names(element: Element | None, raw: str) -> Iterator[tuple[int, ..
 
 def _filename(element: Element | None) -> str | None:
     """Return the raw file's name in the XML, without a folder (which may be one of Windows)."""
-    return None if element is None else re.split(r"[/\\]", (element.get("filename") or element.text or "").strip())[-1] or None
+    return (
+        None
+        if element is None
+        else re.split(r"[/\\]", (element.get("filename") or element.text or "").strip())[-1] or None
+    )
 
 
 def _raw_of(xml: str, root: Element) -> str:
     folder = os.path.dirname(xml)
-    names = [name for name in (_filename(root.find("raw_file")), os.path.splitext(os.path.basename(xml))[0] + ".raw") if name and "\0" not in name]
+    names = [
+        name
+        for name in (_filename(root.find("raw_file")), os.path.splitext(os.path.basename(xml))[0] + ".raw")
+        if name and "\0" not in name
+    ]
     for name in names:
         if os.path.isfile(os.path.join(folder, name)):
             return os.path.join(folder, name)
-    raise MissingSourceError(f"{os.path.join(folder, names[0])}: no such file; {os.path.basename(xml)} needs this raw file, or {names[-1]}, beside it")
+    raise MissingSourceError(
+        f"{os.path.join(folder, names[0])}: no such file; {os.path.basename(xml)} needs this raw file, or {names[-1]},"
+        " beside it"
+    )
 
 
 def _xml_of(raw: str) -> tuple[str, Element] | None:
@@ -124,9 +139,16 @@ def _calibration(root: Element, nav: tuple[int, ...]) -> dict[str, dict[str, Any
     scales: dict[str, tuple[float, float, str]] = {}
     view = "iom_measurements/full_scan_field_of_view"
     x, factor = _float(root.findtext(f"{view}/x")), _float(root.findtext(f"{view}/scale_factor"))
-    pair = [_float(part) for part in (root.findtext("iom_measurements/optics/get_full_scan_field_of_view") or "").strip("()[] ").split(",")]
+    pair = [
+        _float(part)
+        for part in (
+            (root.findtext("iom_measurements/optics/get_full_scan_field_of_view") or "").strip("()[] ").split(",")
+        )
+    ]
     if len(nav) == 2 and len(pair) == 2 and all(pair):
-        scales |= {name: (length / n, 0.0, "m") for name, length, n in zip(nav_dims(2), pair, nav, strict=True) if length}
+        scales |= {
+            name: (length / n, 0.0, "m") for name, length, n in zip(nav_dims(2), pair, nav, strict=True) if length
+        }
     elif len(nav) == 2 and x and factor:
         scales |= dict.fromkeys(nav_dims(2), (x / factor / max(nav), 0.0, "m"))
     pixel = _float(root.findtext("iom_measurements/calibrated_pixelsize"))
@@ -193,7 +215,9 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     size = int(files.sizes[0])
     stored, rest = divmod(size, _RECORD)
     if stored < 1:
-        raise TruncatedSourceError(f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes")
+        raise TruncatedSourceError(
+            f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes"
+        )
     scans = list(_scans(root, raw))
     sure = len(root.findall("scan_parameters")) < 2 and len(set(scans)) == 1
     nav = _choose_scan(scans, stored, rest, sure)
@@ -206,9 +230,20 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         "calibration": _calibration(root, nav),
     }
     main = StoredArray(
-        "data", files, layout, PlainDecoder(np.dtype("<f4")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent
+        "data",
+        files,
+        layout,
+        PlainDecoder(np.dtype("<f4")),
+        layout.shape,
+        (*nav_dims(len(nav)), "y", "x"),
+        len(nav),
+        attrs=attrs,
+        absent=absent,
     )
-    return [main, per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x"))]
+    return [
+        main,
+        per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x")),
+    ]
 
 
 def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool) -> tuple[int, ...]:
@@ -222,7 +257,9 @@ def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure:
     return fitting[0] if fitting else scans[0] if stopped else (stored,)
 
 
-def _absences(raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int) -> tuple[Absence, ...]:
+def _absences(
+    raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int
+) -> tuple[Absence, ...]:
     """Return what a raw file lacks, or holds beyond whole records and scans.
 
     Args:
@@ -237,10 +274,16 @@ def _absences(raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: 
     held = f"the file has {size:,} bytes, {stored:,} whole records"
     lost = {name: count for name, count in (("frames_missing", less), ("bytes_left_over", rest)) if count}
     if not scans:
-        said = f"{raw}: expected whole records of {_RECORD:,} bytes (130 × 128 float32), found {stored:,} and {rest:,} bytes more"
+        said = (
+            f"{raw}: expected whole records of {_RECORD:,} bytes (130 × 128 float32), found {stored:,} and {rest:,}"
+            " bytes more"
+        )
         return (Absence(said, TruncatedSourceError, "leaves these bytes out", lost),) if rest else ()
     wanted = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
-    said = f"{raw}: expected {wanted} records of {_RECORD:,} bytes, as {os.path.basename(xml) if xml else 'its name'} says; {held}"
+    said = (
+        f"{raw}: expected {wanted} records of {_RECORD:,} bytes, as {os.path.basename(xml) if xml else 'its name'}"
+        f" says; {held}"
+    )
     if nav in scans:
         return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost),)
     kind = TruncatedSourceError if size < min(map(math.prod, scans)) * _RECORD else FormatError

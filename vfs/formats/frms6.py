@@ -36,7 +36,15 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import DecodeError, DependencyError, FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.errors import (
+    DecodeError,
+    DependencyError,
+    FormatError,
+    MissingSourceError,
+    OptionError,
+    SourceError,
+    TruncatedSourceError,
+)
 from vfs.formats import Format, series
 from vfs.formats.headers import fields, numbered, read_at, read_side_file
 from vfs.model.decode import PlainDecoder
@@ -131,7 +139,9 @@ def _information(path: str | None) -> dict[str, str]:
         parser.read_string(read_side_file(path).decode("latin1"))
         section = dict(parser["measurementInfo"])
     except (configparser.Error, KeyError) as error:
-        raise FormatError(f"{path}: expected an INI file with the section measurementInfo: {str(error).splitlines()[0]}") from None
+        raise FormatError(
+            f"{path}: expected an INI file with the section measurementInfo: {str(error).splitlines()[0]}"
+        ) from None
     return {name: (value or "").strip().strip('"') for name, value in section.items()}
 
 
@@ -150,7 +160,10 @@ def _header(path: str) -> np.void:
             f"found {header['header_bytes']}, {header['frame_header_bytes']} and {header['version']}"
         )
     if header["width"] < 2 or header["width"] % 2 or header["height"] < 1:
-        raise FormatError(f"{path}: the header says {header['height']} stored rows of {header['width']} pixels; expected an even width, both above 0")
+        raise FormatError(
+            f"{path}: the header says {header['height']} stored rows of {header['width']} pixels; expected an even"
+            " width, both above 0"
+        )
     return header
 
 
@@ -203,7 +216,11 @@ def _positions(chosen: _Frms6Set, counts: Sequence[_Counts]) -> list[int] | None
         at += (number - before - 1) * usual
         first.append(at)
         at, before = at + (max(count, usual) if one.cut else count), number
-    return first if first[-1] - sum(held[:-1]) <= _MOST_BLANK and first[-1] <= sum(one.stored for one in counts) + _MOST_BLANK else None
+    return (
+        first
+        if first[-1] - sum(held[:-1]) <= _MOST_BLANK and first[-1] <= sum(one.stored for one in counts) + _MOST_BLANK
+        else None
+    )
 
 
 def _absences(chosen: _Frms6Set, counts: Sequence[_Counts], first: Sequence[int]) -> tuple[Absence, ...]:
@@ -213,20 +230,33 @@ def _absences(chosen: _Frms6Set, counts: Sequence[_Counts], first: Sequence[int]
         blank = first[-1] - sum(one.said or one.stored for one in counts[:-1])
         lost = {"files_missing": chosen.lost.count, "frames_missing": blank}
         frames = series.ranges(series.holes(first, [one.said or one.stored for one in counts]))
-        said = f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, with {frames}; the set goes on to {os.path.basename(chosen.signal[-1])}"
+        said = (
+            f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, with {frames}; the set goes on to"
+            f" {os.path.basename(chosen.signal[-1])}"
+        )
         found.append(Absence(said, MissingSourceError, _BLANK, lost, chosen.lost.paths))
     for k, (path, one) in enumerate(zip(chosen.signal, counts, strict=True)):
         last = k == len(counts) - 1
         if one.cut or one.rest:
             wanted = f"{one.said:,} records" if one.said else "whole records"
-            said = f"{path}: expected {wanted} of {one.record:,} bytes after the header, found {one.stored:,} and {one.rest:,} bytes more"
+            said = (
+                f"{path}: expected {wanted} of {one.record:,} bytes after the header, found {one.stored:,} and"
+                f" {one.rest:,} bytes more"
+            )
             less = 0 if last else first[k + 1] - first[k] - one.stored
             lost = {"bytes_left_over": one.rest} | ({"frames_missing": less} if less > 0 and one.cut else {})
             found.append(Absence(said, TruncatedSourceError if one.cut and not last else None, _BLANK, lost))
     return tuple(found)
 
 
-def _at_the_end(chosen: _Frms6Set, hdr: Mapping[str, str], scan: tuple[int, int] | None, nav: tuple[int, ...], said: int, stored: int) -> tuple[Absence, ...]:
+def _at_the_end(
+    chosen: _Frms6Set,
+    hdr: Mapping[str, str],
+    scan: tuple[int, int] | None,
+    nav: tuple[int, ...],
+    said: int,
+    stored: int,
+) -> tuple[Absence, ...]:
     """Compare the .hdr with what is stored.
 
     Frames may be missing at the end, or be more than its scan has places for.
@@ -237,14 +267,21 @@ def _at_the_end(chosen: _Frms6Set, hdr: Mapping[str, str], scan: tuple[int, int]
     less, more = max(said, math.prod(nav)) - stored, stored - math.prod(nav)
     if less > 0:
         text = (
-            f"{chosen.hdr}: says {stored + less:,} signal frames, {stored:,} are stored: {'the last one is' if less == 1 else f'the last {less:,} are'} missing"
+            f"{chosen.hdr}: says {stored + less:,} signal frames, {stored:,} are stored:"
+            f" {'the last one is' if less == 1 else f'the last {less:,} are'} missing"
         )
         found.append(Absence(text, counts={"frames_missing": less}))
     if nav != scan and chosen.numbers:
-        text = f"{chosen.hdr}: stemImageSize says {hdr.get('stemimagesize', '')[:24]!r}, expected a scan AxB of {stored:,} frames: they are one axis"
+        text = (
+            f"{chosen.hdr}: stemImageSize says {hdr.get('stemimagesize', '')[:24]!r}, expected a scan AxB of {stored:,}"
+            " frames: they are one axis"
+        )
         found.append(Absence(text))
     if more > 0:
-        text = f"{chosen.hdr}: says a scan of {nav[0]} × {nav[1]}, {stored:,} frames are stored: {more:,} {'is' if more == 1 else 'are'} left out"
+        text = (
+            f"{chosen.hdr}: says a scan of {nav[0]} × {nav[1]}, {stored:,} frames are stored: {more:,}"
+            f" {'is' if more == 1 else 'are'} left out"
+        )
         found.append(Absence(text, counts={"frames_left_out": more}))
     return tuple(found)
 
@@ -256,7 +293,10 @@ def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
     """
     half, rows = width // 2, height * repeat
     if repeat == 1:
-        return np.array([[0, 0, height, half, width, 1, 0, 0], [height, 0, height, half, -width, -1, height * width - 1, 0]], np.int64)
+        return np.array(
+            [[0, 0, height, half, width, 1, 0, 0], [height, 0, height, half, -width, -1, height * width - 1, 0]],
+            np.int64,
+        )
     row = np.arange(rows)
     upper = np.zeros((rows, 8), np.int64)
     upper[:, 0], upper[:, 2:4], upper[:, 4:6] = row, (1, half), (width, 1)
@@ -280,12 +320,18 @@ class _Frms6Table:
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:
-            lines = [[float(cell) for cell in line.split(b";") if cell.strip()] for line in data.tobytes().splitlines() if line.strip(b"; \t")]
+            lines = [
+                [float(cell) for cell in line.split(b";") if cell.strip()]
+                for line in data.tobytes().splitlines()
+                if line.strip(b"; \t")
+            ]
             table = np.array(lines, self.dtype).T
         except ValueError as error:
             raise DecodeError(f"expected rows of numbers with semicolons between them: {error}") from None
         if shape and table.shape != shape:
-            raise DecodeError(f"expected {shape[1]} rows of {shape[0]} numbers, found an array of shape {table.T.shape}")
+            raise DecodeError(
+                f"expected {shape[1]} rows of {shape[0]} numbers, found an array of shape {table.T.shape}"
+            )
         return np.ascontiguousarray(table)
 
 
@@ -299,7 +345,9 @@ class _Matlab:
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:
-            found = np.ascontiguousarray(_scipy_io().loadmat(io.BytesIO(data.tobytes()), variable_names=["GainMap"])["GainMap"], self.dtype)
+            found = np.ascontiguousarray(
+                _scipy_io().loadmat(io.BytesIO(data.tobytes()), variable_names=["GainMap"])["GainMap"], self.dtype
+            )
         except DependencyError:
             raise
         except Exception as error:  # a garbled file fails in any way
@@ -316,11 +364,17 @@ class _Matlab:
             DecodeError: there is no such variable.
         """
         try:
-            known = {name: tuple(shape) for name, shape, kind in _scipy_io().whosmat(io.BytesIO(read_side_file(path))) if kind in ("double", "single")}
+            known = {
+                name: tuple(shape)
+                for name, shape, kind in _scipy_io().whosmat(io.BytesIO(read_side_file(path)))
+                if kind in ("double", "single")
+            }
         except (DependencyError, SourceError):
             raise
         except Exception as error:  # a garbled file fails in any way
-            raise DecodeError(f"expected a MATLAB file up to version 7 (save -v7): {error}".splitlines()[0][:300]) from None
+            raise DecodeError(
+                f"expected a MATLAB file up to version 7 (save -v7): {error}".splitlines()[0][:300]
+            ) from None
         if "GainMap" not in known:
             raise DecodeError(f"expected a variable GainMap of numbers, found {', '.join(known) or 'none'}"[:300])
         return known["GainMap"]
@@ -346,14 +400,25 @@ def _gain(path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
     files = Files.stat([path])
     decoder: _Frms6Table | _Matlab = _Frms6Table() if ending == ".csv" else _Matlab()
     try:
-        shape = decoder.shape(path) if isinstance(decoder, _Matlab) else decoder.decode_block(np.frombuffer(read_side_file(path), np.uint8), 0, ()).shape
+        shape = (
+            decoder.shape(path)
+            if isinstance(decoder, _Matlab)
+            else decoder.decode_block(np.frombuffer(read_side_file(path), np.uint8), 0, ()).shape
+        )
     except DecodeError as error:
         raise FormatError(f"{path}: {error}") from None
     if ending == ".mat" and shape not in images:
-        raise FormatError(f"{path}: expected a GainMap of shape {' or '.join(map(str, dict.fromkeys(images)))}, found {str(shape)[:60]}")
+        raise FormatError(
+            f"{path}: expected a GainMap of shape {' or '.join(map(str, dict.fromkeys(images)))}, found"
+            f" {str(shape)[:60]}"
+        )
     if len(shape) != 2 or 0 in shape:
-        raise FormatError(f"{path}: expected rows of numbers with semicolons between them, found an array of shape {shape}")
-    layout = BlockLayout.of(shape, np.zeros((1, 2)), np.array([shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True)
+        raise FormatError(
+            f"{path}: expected rows of numbers with semicolons between them, found an array of shape {shape}"
+        )
+    layout = BlockLayout.of(
+        shape, np.zeros((1, 2)), np.array([shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True
+    )
     return StoredArray("gain", files, layout, decoder, shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)
 
 
@@ -363,15 +428,24 @@ def _without_dark(chosen: _Frms6Set, hdr: Mapping[str, str]) -> tuple[Absence, .
         return ()
     lost = series.in_front(chosen.signal[0], 0)
     name = os.path.basename(lost.paths[0])
-    return (Absence(f"{chosen.hdr}: says {hdr['darkframes'][:24]} dark frames, {name} is missing", counts={"files_missing": 1}, files=lost.paths[:1]),)
+    return (
+        Absence(
+            f"{chosen.hdr}: says {hdr['darkframes'][:24]} dark frames, {name} is missing",
+            counts={"files_missing": 1},
+            files=lost.paths[:1],
+        ),
+    )
 
 
-def _frames(files: Files, headers: Sequence[np.void], repeat: int, counts: Sequence[_Counts], first: Sequence[int] | None = None) -> FrameLayout:
+def _frames(
+    files: Files, headers: Sequence[np.void], repeat: int, counts: Sequence[_Counts], first: Sequence[int] | None = None
+) -> FrameLayout:
     width, height = int(headers[0]["width"]), int(headers[0]["height"])
     for path, header in zip(files.paths, headers, strict=True):
         if (header["width"], header["height"]) != (width, height):
             raise FormatError(
-                f"{path}: stores {header['height']} rows of {header['width']} pixels, {files.paths[0]} {height} of {width}; the files of a set are alike"
+                f"{path}: stores {header['height']} rows of {header['width']} pixels, {files.paths[0]} {height} of"
+                f" {width}; the files of a set are alike"
             )
     return FrameLayout.of(
         (2 * height * repeat, width // 2),
@@ -385,7 +459,9 @@ def _frames(files: Files, headers: Sequence[np.void], repeat: int, counts: Seque
     )
 
 
-def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None
+) -> list[StoredArray]:
     """Open an FRMS6 set by its .hdr, by one of its files (the others are found), or by several files.
 
     Several files are the whole set.
@@ -413,9 +489,15 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
     first = _positions(chosen, counts)
     if first is None:
         if chosen.lost.count:
-            raise MissingSourceError(f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, and the other files do not tell how many frames they held")
+            raise MissingSourceError(
+                f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, and the other files do not tell how many frames they"
+                " held"
+            )
         worst = max(range(len(counts)), key=lambda k: counts[k].said - counts[k].stored)
-        raise FormatError(f"{files.paths[worst]}: the header says {counts[worst].said:,} frames, the file holds {counts[worst].stored:,}; it looks garbled")
+        raise FormatError(
+            f"{files.paths[worst]}: the header says {counts[worst].said:,} frames, the file holds"
+            f" {counts[worst].stored:,}; it looks garbled"
+        )
     layout = _frames(files, headers, repeat, counts, first)
     stored = layout.stored
     if stored < 1 or not any(one.stored for one in counts):
@@ -432,30 +514,69 @@ def open(paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.
         dark_counts = _Counts.of(dark_header, int(dark_files.sizes[0]))
         dark = _frames(dark_files, [dark_header], repeat, [dark_counts])
         if dark_counts.rest or dark_counts.cut:
-            text = f"{chosen.dark}: expected {dark_counts.said or 'whole'} dark frames, found {dark_counts.stored:,} and {dark_counts.rest:,} bytes more"
+            text = (
+                f"{chosen.dark}: expected {dark_counts.said or 'whole'} dark frames, found {dark_counts.stored:,} and"
+                f" {dark_counts.rest:,} bytes more"
+            )
             absent += (Absence(text, counts={"bytes_left_over": dark_counts.rest}),)
         if dark.sig_shape != layout.sig_shape:
             raise FormatError(
-                f"{chosen.dark}: its frames are {dark.sig_shape}, those of the signal {layout.sig_shape}; name only the signal's files to leave these out"
+                f"{chosen.dark}: its frames are {dark.sig_shape}, those of the signal {layout.sig_shape}; name only the"
+                " signal's files to leave these out"
             )
         if dark.stored:
             shape = dark.shape
-            beside.append(StoredArray("dark", dark_files, dark, PlainDecoder(np.dtype("<u2")), shape, ("dark_frame", "y", "x"), 0, companion=True))
+            beside.append(
+                StoredArray(
+                    "dark",
+                    dark_files,
+                    dark,
+                    PlainDecoder(np.dtype("<u2")),
+                    shape,
+                    ("dark_frame", "y", "x"),
+                    0,
+                    companion=True,
+                )
+            )
     layout = layout.arranged(nav)
     attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
     if binning > 1:
-        attrs["calibration"] = {"y": {"scale": binning // repeat, "offset": 0, "unit": "pixel"}, "x": {"scale": 1, "offset": 0, "unit": "pixel"}}
+        attrs["calibration"] = {
+            "y": {"scale": binning // repeat, "offset": 0, "unit": "pixel"},
+            "x": {"scale": 1, "offset": 0, "unit": "pixel"},
+        }
     main = StoredArray(
-        "data", files, layout, PlainDecoder(np.dtype("<u2")), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent
+        "data",
+        files,
+        layout,
+        PlainDecoder(np.dtype("<u2")),
+        layout.shape,
+        (*nav_dims(len(nav)), "y", "x"),
+        len(nav),
+        attrs=attrs,
+        absent=absent,
     )
-    units: Mapping[str, Mapping[str, str]] = {"timestamp_seconds": {"unit": "s since 1970-01-01"}, "timestamp_microseconds": {"unit": "µs"}}
+    units: Mapping[str, Mapping[str, str]] = {
+        "timestamp_seconds": {"unit": "s since 1970-01-01"},
+        "timestamp_microseconds": {"unit": "µs"},
+    }
     found = [main]
     for name in ("timestamp_seconds", "timestamp_microseconds", "frame_number"):
         found.append(per_frame(main, name, "<u4", int(FRAME_HEADER.fields[name][1]), attrs=units.get(name)))  # type: ignore[index]
     height, width = layout.sig_shape
-    return [*found, *beside, _gain(os.fspath(gain_map), [(height, width), (height // repeat * binning, width)])] if gain_map else [*found, *beside]
+    return (
+        [*found, *beside, _gain(os.fspath(gain_map), [(height, width), (height // repeat * binning, width)])]
+        if gain_map
+        else [*found, *beside]
+    )
 
 
 FORMAT = Format(
-    "frms6", (".hdr", ".frms6"), "https://pndetector.com", "PNDetector pnCCD, folded halves, with dark frames", sniff, open, index_extensions=(".hdr",)
+    "frms6",
+    (".hdr", ".frms6"),
+    "https://pndetector.com",
+    "PNDetector pnCCD, folded halves, with dark frames",
+    sniff,
+    open,
+    index_extensions=(".hdr",),
 )

@@ -128,11 +128,16 @@ class _Parser:
         a = self.at - self.first
         if a < 0 or a + size > len(self.buffer):
             if size > self.size - self.at:
-                raise TruncatedSourceError(f"{self.path}: its tags end at byte {self.at + size:,} or later, the file has {self.size:,}; it looks truncated")
+                raise TruncatedSourceError(
+                    f"{self.path}: its tags end at byte {self.at + size:,} or later, the file has {self.size:,}; it"
+                    " looks truncated"
+                )
             self.buffer = read_open(self.fd, max(size, _BUFFER), self.at)
             self.first, a = self.at, 0
             if len(self.buffer) < size:
-                raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes at byte {self.at:,}, found {len(self.buffer):,}")
+                raise TruncatedSourceError(
+                    f"{self.path}: expected {size:,} bytes at byte {self.at:,}, found {len(self.buffer):,}"
+                )
         self.at += size
         return self.buffer[a : a + size]
 
@@ -146,7 +151,9 @@ class _Parser:
         head = self.take(16) if self.size >= 16 else b""
         version = int.from_bytes(head[:4], "big")
         if version not in (3, 4):
-            raise FormatError(f"{self.path}: expected a DigitalMicrograph file of version 3 or 4, it begins with {head[:4]!r}")
+            raise FormatError(
+                f"{self.path}: expected a DigitalMicrograph file of version 3 or 4, it begins with {head[:4]!r}"
+            )
         self.dm4 = version == 4
         self.word, self.width = ("Q", 8) if self.dm4 else ("I", 4)
         self.at = 4 + self.width
@@ -206,7 +213,8 @@ class _Parser:
         nbytes = dtype.itemsize * count
         if nbytes > self.size - self.at:
             raise TruncatedSourceError(
-                f"{self.path}: {name!r} at byte {self.at:,} is {nbytes:,} bytes long, the file has {self.size - self.at:,} more; it looks truncated"
+                f"{self.path}: {name!r} at byte {self.at:,} is {nbytes:,} bytes long, the file has"
+                f" {self.size - self.at:,} more; it looks truncated"
             )
         text = kind[0] == _TEXT or kind[:2] == (_ARRAY, 4)
         array = kind[0] in (_ARRAY, _TEXT)
@@ -229,8 +237,17 @@ class _Parser:
             kind, count = kind[1:-1], kind[-1]
         if len(kind) == 1 and kind[0] in TYPES:
             return np.dtype(TYPES[kind[0]]).newbyteorder(self.order), count
-        if kind[0] == _RECORD and len(kind) >= 3 and len(kind) == 3 + 2 * kind[2] and all(k in TYPES for k in kind[4::2]) and kind[2]:
-            return np.dtype([(f"f{n}", np.dtype(TYPES[k]).newbyteorder(self.order)) for n, k in enumerate(kind[4::2])]), count
+        if (
+            kind[0] == _RECORD
+            and len(kind) >= 3
+            and len(kind) == 3 + 2 * kind[2]
+            and all(k in TYPES for k in kind[4::2])
+            and kind[2]
+        ):
+            return (
+                np.dtype([(f"f{n}", np.dtype(TYPES[k]).newbyteorder(self.order)) for n, k in enumerate(kind[4::2])]),
+                count,
+            )
         raise self.garbled(f"the type of {name!r} is {list(kind[:8])}, which is not known")
 
 

@@ -23,7 +23,9 @@ _NPY = re.compile(
     rb"'shape': \((|[1-9][0-9]{0,17},|[1-9][0-9]{0,17}(?:, [1-9][0-9]{0,17})+)\), \} *\n",
     re.DOTALL,
 )
-"""What `np.save` writes before the numbers of most arrays, to the byte: numpy's own reader has Python's parser look at it."""
+"""What `np.save` writes before the numbers of most arrays, to the byte: numpy's own reader has
+Python's parser look at it.
+"""
 _NPY_MOST = 512  # bytes of such a header, of which most have 128
 
 
@@ -49,7 +51,10 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
     else:
         got = read_and_stat(path, size, offset)[0]
     if len(got) < size and not short_ok:
-        raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header at byte {offset:,}, found {len(got):,}; the file looks truncated")
+        raise TruncatedSourceError(
+            f"{path}: expected {size:,} bytes of header at byte {offset:,}, found {len(got):,}; the file looks"
+            " truncated"
+        )
     return got
 
 
@@ -114,7 +119,9 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
             raise MissingSourceError(f"{name}: no file matches")
         if not follow_outside:  # it found them by their names: nobody named them
             parts = os.path.abspath(name).split(os.sep)
-            searched = Boundary.around([os.sep.join([*takewhile(lambda part: not glob.has_magic(part), parts[:-1]), "x"])])
+            searched = Boundary.around(
+                [os.sep.join([*takewhile(lambda part: not glob.has_magic(part), parts[:-1]), "x"])]
+            )
             for hit in hits:
                 searched.check(hit)
         found += hits
@@ -202,7 +209,10 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
     found.sort()
     for (a, first), (b, second) in pairwise(found):
         if a == b:
-            raise FormatError(f"{os.path.join(folder, second)}: has the same number in its series as {first}; remove one, or name the files of the set")
+            raise FormatError(
+                f"{os.path.join(folder, second)}: has the same number in its series as {first}; remove one, or name the"
+                " files of the set"
+            )
     return [(number, os.path.join(folder, name)) for number, name in found]
 
 
@@ -230,7 +240,9 @@ def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.d
         try:
             shape, fortran, dtype = read(stream, max_header_size=most)
             break
-        except SystemError:  # Python 3.11 counts levels of syntax for all threads together: one that is interrupted may find the count wrong
+        except SystemError:
+            # Python 3.11 counts levels of syntax for all threads together: one that is interrupted may
+            # find the count wrong
             if not again:
                 raise
             stream.seek(start)
@@ -249,7 +261,8 @@ def parse_xml(text: bytes, path: str) -> ElementTree.Element:
         raise FormatError(f"{path}: expected plain XML, it declares a document type or entities")
     try:
         return ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # LookupError: an encoding that python does not know
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        # LookupError: an encoding that python does not know
         raise FormatError(f"{path}: the XML cannot be understood: {error}") from None
 
 

@@ -142,7 +142,8 @@ class SectorDecoder:
         elif wrong == k2is.BAD_ID:
             says = f"frame {found['frame_id']} instead of {ranges[row, k2is.ID]}"
         raise DecodeError(
-            f"{self.paths[file]}: bytes {start:,} to {start + k2is.BYTES:,}: expected {_WRONG[wrong]}, found {says}; blocks are damaged or missing"
+            f"{self.paths[file]}: bytes {start:,} to {start + k2is.BYTES:,}: expected {_WRONG[wrong]}, found {says};"
+            " blocks are damaged or missing"
         )
 
 
@@ -154,7 +155,9 @@ class _Sector:
         self.blocks = size // k2is.BYTES
         self.fd = stack.enter_context(open_stream(path)).fileno()
         if size < k2is.BYTES or not self.good(self.raw(0)):
-            raise FormatError(f"{path}: expected a file of K2 IS blocks, it begins with {self.raw(0)[:4]!r} and has {size:,} bytes")
+            raise FormatError(
+                f"{path}: expected a file of K2 IS blocks, it begins with {self.raw(0)[:4]!r} and has {size:,} bytes"
+            )
 
     def raw(self, block: int) -> bytes:
         try:
@@ -175,7 +178,10 @@ class _Sector:
         raw = self.raw(block)
         if not self.good(raw):
             at = block * k2is.BYTES
-            raise FormatError(f"{self.path}: bytes {at:,} to {at + k2is.BYTES:,}: expected a K2 IS block, found {raw[:4]!r}; the file is damaged")
+            raise FormatError(
+                f"{self.path}: bytes {at:,} to {at + k2is.BYTES:,}: expected a K2 IS block, found {raw[:4]!r}; the file"
+                " is damaged"
+            )
         header: np.void = np.frombuffer(raw, HEADER)[0]
         return header
 
@@ -184,7 +190,10 @@ class _Sector:
         for block in range(self.blocks - 1, max(-1, self.blocks - 1 - k2is.BLOCKS), -1):
             if self.good(self.raw(block)):
                 return block, int(self.header(block)["count"])
-        raise FormatError(f"{self.path}: expected K2 IS blocks at its end, found none in the last {min(self.blocks, k2is.BLOCKS)} places; the file is damaged")
+        raise FormatError(
+            f"{self.path}: expected K2 IS blocks at its end, found none in the last {min(self.blocks, k2is.BLOCKS)}"
+            " places; the file is damaged"
+        )
 
     def with_count(self, count: int) -> int:
         """Return the number of the first block with that count or a later one."""
@@ -221,18 +230,25 @@ def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int, tuple[st
     stops = [min(end[0], s.with_count(count)) + 1 for s, end in zip(sectors, ends, strict=True)]
     names = f"{sectors[0].path} to {os.path.basename(sectors[-1].path)}"
     if any(stop - start < k2is.BLOCKS for start, stop in zip(starts, stops, strict=True)):
-        raise FormatError(f"{names}: expected eight sectors of the same frames, found no whole frame (32 blocks) that all of them hold")
+        raise FormatError(
+            f"{names}: expected eight sectors of the same frames, found no whole frame (32 blocks) that all of them"
+            " hold"
+        )
     if any(_ids(s, start) != 1 for s, start in zip(sectors, starts, strict=True)):
         starts = [_next_frame(s, start, stop) for s, start, stop in zip(sectors, starts, stops, strict=True)]
-    frames = max((stop - start) // k2is.BLOCKS for start, stop in zip(starts, stops, strict=True))  # a sector that lost blocks is an error when it is read
+    # A sector that lost blocks is an error when it is read
+    frames = max((stop - start) // k2is.BLOCKS for start, stop in zip(starts, stops, strict=True))
     if frames < 1 or any(start >= s.blocks for s, start in zip(sectors, starts, strict=True)):
-        raise FormatError(f"{names}: expected eight sectors of the same frames, found no whole frame that all of them hold")
+        raise FormatError(
+            f"{names}: expected eight sectors of the same frames, found no whole frame that all of them hold"
+        )
     heads = [s.header(start) for s, start in zip(sectors, starts, strict=True)]
     for sector, head in zip(sectors, heads, strict=True):
         if head["frame_id"] != heads[0]["frame_id"] or head["start"].tolist() != [240, 0]:
             raise FormatError(
-                f"{sector.path}: cannot be aligned with {sectors[0].path}: expected a frame {heads[0]['frame_id']} that begins at x = 240, y = 0, "
-                f"found frame {head['frame_id']} at x = {head['start'][0]}, y = {head['start'][1]}"
+                f"{sector.path}: cannot be aligned with {sectors[0].path}: expected a frame {heads[0]['frame_id']} that"
+                f" begins at x = 240, y = 0, found frame {head['frame_id']} at x = {head['start'][0]}, y ="
+                f" {head['start'][1]}"
             )
     held = max((end[0] + 1 - start) // k2is.BLOCKS for start, end in zip(starts, ends, strict=True))
     short = min(zip(sectors, ends, strict=True), key=lambda one: one[1][1])[0].path
@@ -247,7 +263,9 @@ def _ids(sector: _Sector, start: int) -> int:
 def _next_frame(sector: _Sector, start: int, stop: int) -> int:
     """Return the first block of another frame than the one at `start`."""
     here = sector.header(start)["frame_id"]
-    return next((k for k in range(start, min(stop, start + 2 * k2is.BLOCKS)) if sector.header(k)["frame_id"] != here), stop)
+    return next(
+        (k for k in range(start, min(stop, start + 2 * k2is.BLOCKS)) if sector.header(k)["frame_id"] != here), stop
+    )
 
 
 def _counts_frames(sectors: Sequence[_Sector], starts: np.ndarray, frames: int, first_id: int) -> bool:
@@ -255,14 +273,17 @@ def _counts_frames(sectors: Sequence[_Sector], starts: np.ndarray, frames: int, 
     if frames < 2:
         return True
     raws = [(s, s.raw(int(start) + k2is.BLOCKS)) for s, start in zip(sectors, starts, strict=True)]
-    return any(s.good(raw) and int(np.frombuffer(raw, HEADER)[0]["frame_id"]) == (first_id + 1) & 0xFFFFFFFF for s, raw in raws)
+    return any(
+        s.good(raw) and int(np.frombuffer(raw, HEADER)[0]["frame_id"]) == (first_id + 1) & 0xFFFFFFFF for s, raw in raws
+    )
 
 
 def _shutter(sectors: Sequence[_Sector], starts: np.ndarray, frames: int) -> int:
     """Return the first frame with the flag of the open shutter; `frames` if there is none."""
 
     def is_open(frame: int) -> bool:
-        for sector, start in zip(sectors, starts.tolist(), strict=True):  # every sector has the flag, so that one undamaged block is enough
+        # Every sector has the flag, so that one undamaged block is enough
+        for sector, start in zip(sectors, starts.tolist(), strict=True):
             raw = sector.raw(start + frame * k2is.BLOCKS)
             if sector.good(raw):
                 return bool(raw[9] & 1)
@@ -284,7 +305,9 @@ def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
     if len(paths) > 1:
         sectors = sorted((p for p in paths if p not in tags), key=natural)
         if len(tags) > 1 or len(sectors) != k2is.SECTORS:
-            raise OptionError(f"{paths[0]}: expected eight .bin files and at most one .gtg, found {len(sectors)} and {len(tags)}")
+            raise OptionError(
+                f"{paths[0]}: expected eight .bin files and at most one .gtg, found {len(sectors)} and {len(tags)}"
+            )
         return (tags[0] if tags else None), sectors, []
     stem = os.path.splitext(paths[0])[0]
     if not tags:
@@ -294,11 +317,15 @@ def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
     members = [found.get(k, f"{stem}{k}.bin") for k in range(1, k2is.SECTORS + 1)]
     missing = [k for k in range(k2is.SECTORS) if k + 1 not in found]
     if len(missing) == k2is.SECTORS:
-        raise MissingSourceError(f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it, there is none of them")
+        raise MissingSourceError(
+            f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it, there is none of them"
+        )
     return (tags[0] if tags else None), members, missing
 
 
-def _absences(named: str, files: Files, missing: Sequence[int], behind: tuple[str, int], scan: tuple[int, ...], stored: int) -> tuple[Absence, ...]:
+def _absences(
+    named: str, files: Files, missing: Sequence[int], behind: tuple[str, int], scan: tuple[int, ...], stored: int
+) -> tuple[Absence, ...]:
     """Return what a set lacks.
 
     Args:
@@ -310,7 +337,15 @@ def _absences(named: str, files: Files, missing: Sequence[int], behind: tuple[st
     if missing:
         lost = series.Lost(len(missing), tuple([files.paths[k] for k in missing]))
         said = f"{named}: expected eight sectors, {lost}"
-        found.append(Absence(said, MissingSourceError, "shows these parts of the frames as blank", {"files_missing": len(missing)}, lost.paths))
+        found.append(
+            Absence(
+                said,
+                MissingSourceError,
+                "shows these parts of the frames as blank",
+                {"files_missing": len(missing)},
+                lost.paths,
+            )
+        )
     rests = np.where(files.sizes > 0, files.sizes % k2is.BYTES, 0)
     if rests.any():
         said = f"{files.paths[int(np.argmax(rests > 0))]}: ends within a block: {int(rests.sum()):,} bytes are left out"
@@ -322,7 +357,9 @@ def _absences(named: str, files: Files, missing: Sequence[int], behind: tuple[st
     less = math.prod(scan) - stored if scan else 0
     if less > 0:
         shown, are = " × ".join(map(str, scan)), "is" if less == 1 else "are"
-        said = f"{named}: says a scan of {shown}, {stored:,} frames are stored from its start on: {less:,} {are} missing"
+        said = (
+            f"{named}: says a scan of {shown}, {stored:,} frames are stored from its start on: {less:,} {are} missing"
+        )
         found.append(Absence(said, counts={"frames_missing": less}))
     return tuple(found)
 
@@ -332,13 +369,21 @@ def _scan(path: str, tags: Tags) -> tuple[int, ...]:
 
     It includes the pixels that are recorded while the beam flies back.
     """
-    pairs = (("SI Dimensions/Size Y", "SI Dimensions/Size X"), tuple(f"{_SAMPLING}/{side} (pixels)" for side in ("Height", "Width")))
+    pairs = (
+        ("SI Dimensions/Size Y", "SI Dimensions/Size X"),
+        tuple(f"{_SAMPLING}/{side} (pixels)" for side in ("Height", "Width")),
+    )
     for names in pairs:
         values = [tags.get(name) for name in names]
         if all(v is None for v in values):
             continue
-        if not all(isinstance(v, int | float) and 1 <= v < _MOST_SCAN for v in values) or values[0] * values[1] > _MOST_SCAN:
-            raise FormatError(f"{path}: expected the size of a scan in {names[0]!r} and {names[1]!r}, found {str(values)[:60]}")
+        if (
+            not all(isinstance(v, int | float) and 1 <= v < _MOST_SCAN for v in values)
+            or values[0] * values[1] > _MOST_SCAN
+        ):
+            raise FormatError(
+                f"{path}: expected the size of a scan in {names[0]!r} and {names[1]!r}, found {str(values)[:60]}"
+            )
         return tuple(int(v) for v in values)
     return ()
 
@@ -353,11 +398,19 @@ def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
     parts = crop.split(",") if isinstance(crop, str) else crop if isinstance(crop, Sequence) else ()
     box = tuple(int(part) if re.fullmatch(r" *[0-9]{1,4} *", str(part)) else -1 for part in parts)
     if len(box) != 4 or not (min(box) >= 0 and box[0] < box[1] <= _FULL[0] and box[2] < box[3] <= _FULL[1]):
-        raise OptionError(f"crop={crop!r}: expected true, false, or four numbers y0,y1,x0,x1 within 0,{_FULL[0]},0,{_FULL[1]}")
+        raise OptionError(
+            f"crop={crop!r}: expected true, false, or four numbers y0,y1,x0,x1 within 0,{_FULL[0]},0,{_FULL[1]}"
+        )
     return box[0], box[1], box[2], box[3]
 
 
-def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, first_frame: int | None = None, check_ids: bool = True) -> list[StoredArray]:
+def open(
+    paths: Sequence[str],
+    *,
+    crop: bool | str | Sequence[int] = False,
+    first_frame: int | None = None,
+    check_ids: bool = True,
+) -> list[StoredArray]:
     """Open a set by its .gtg file, by one of its .bin files, or by all of them.
 
     Args:
@@ -379,12 +432,19 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
     scan = _scan(tag_file, tags) if tag_file and tags else ()
     files = Files.stat(members, missing_ok=bool(missing))
     with ExitStack() as stack:
-        sectors = [_Sector(path, int(size), stack) for k, (path, size) in enumerate(zip(files.paths, files.sizes, strict=True)) if k not in missing]
+        sectors = [
+            _Sector(path, int(size), stack)
+            for k, (path, size) in enumerate(zip(files.paths, files.sizes, strict=True))
+            if k not in missing
+        ]
         blocks, frames, first_id, behind = _aligned(sectors)
         counted = check_ids and _counts_frames(sectors, blocks, frames, first_id)
         flagged = _shutter(sectors, blocks, frames) if scan and first_frame is None else 0
     if flagged == frames:
-        raise FormatError(f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter; first_frame=0 shows them nevertheless")
+        raise FormatError(
+            f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter; first_frame=0"
+            " shows them nevertheless"
+        )
     start = max(0, flagged - 1) if first_frame is None else first_frame
     if not isinstance(start, int) or not 0 <= start < frames:
         raise OptionError(f"first_frame={first_frame!r}: expected a number from 0 to {frames - 1}")
@@ -394,13 +454,49 @@ def open(paths: Sequence[str], *, crop: bool | str | Sequence[int] = False, firs
     stream = np.array([[0, stored * _FRAME, begins[there], there]], np.int64)
     nav = scan or (stored,)
     layout = SectorLayout(
-        nav, shape, stream, _FRAME, 0, stored, 24, 16, whole_frame(shape), starts=begins, first_id=first_id + start if counted else -1, origin=origin
+        nav,
+        shape,
+        stream,
+        _FRAME,
+        0,
+        stored,
+        24,
+        16,
+        whole_frame(shape),
+        starts=begins,
+        first_id=first_id + start if counted else -1,
+        origin=origin,
     )
     absent = _absences(tag_file or files.paths[there], files, missing, behind, scan, stored)
-    attrs: dict[str, Any] = {"frames": frames, "first_frame": start, "frame_id": (first_id + start) & 0xFFFFFFFF, "crop": list(box)}
+    attrs: dict[str, Any] = {
+        "frames": frames,
+        "first_frame": start,
+        "frame_id": (first_id + start) & 0xFFFFFFFF,
+        "crop": list(box),
+    }
     if tags is not None:
         attrs["tags"] = plain(tags.root)
-    return [StoredArray("data", files, layout, SectorDecoder(files.paths), nav + shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)]
+    return [
+        StoredArray(
+            "data",
+            files,
+            layout,
+            SectorDecoder(files.paths),
+            nav + shape,
+            (*nav_dims(len(nav)), "y", "x"),
+            len(nav),
+            attrs=attrs,
+            absent=absent,
+        )
+    ]
 
 
-FORMAT = Format("k2is", (".gtg",), "https://www.gatan.com/K2", "Gatan K2 In-Situ raw streams, eight sectors", sniff, open, index_extensions=(".gtg",))
+FORMAT = Format(
+    "k2is",
+    (".gtg",),
+    "https://www.gatan.com/K2",
+    "Gatan K2 In-Situ raw streams, eight sectors",
+    sniff,
+    open,
+    index_extensions=(".gtg",),
+)

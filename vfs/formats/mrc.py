@@ -70,10 +70,22 @@ HEADER = np.dtype(
         ("_labels", "V800"),  # ten of 80 characters
     ]
 )
-MODES = {0: "i1", 1: "i2", 2: "f4", 3: "i2", 4: "c8", 6: "u2", 12: "f2"}  # 3: pairs (re, im); 101: two pixels of 4 bits a byte
+# 3: pairs (re, im); 101: two pixels of 4 bits a byte
+MODES = {0: "i1", 1: "i2", 2: "f4", 3: "i2", 4: "c8", 6: "u2", 12: "f2"}
 _FEI = np.dtype(
     {  # a record of an extended header FEI1 or FEI2: the fields that become companions, in bytes from its start
-        "names": ["timestamp", "high_tension", "alpha_tilt", "beta_tilt", "stage_x", "stage_y", "stage_z", "pixel_size_x", "pixel_size_y", "defocus"],
+        "names": [
+            "timestamp",
+            "high_tension",
+            "alpha_tilt",
+            "beta_tilt",
+            "stage_x",
+            "stage_y",
+            "stage_z",
+            "pixel_size_x",
+            "pixel_size_y",
+            "defocus",
+        ],
         "formats": ["f8"] * 10,
         "offsets": [12, 84, 100, 108, 116, 124, 132, 156, 164, 220],
         "itemsize": 768,
@@ -118,7 +130,11 @@ def _order(head: bytes) -> Literal["<", ">"] | None:
     for order in orders:
         header = np.frombuffer(head[:1024], HEADER.newbyteorder(order))[0]
         sizes = [int(header[name]) for name in ("nx", "ny", "nz")]
-        if all(1 <= n <= _MOST_AXIS for n in sizes) and int(header["mode"]) in (*MODES, 101) and 0 <= header["nsymbt"] < 1 << 30:
+        if (
+            all(1 <= n <= _MOST_AXIS for n in sizes)
+            and int(header["mode"]) in (*MODES, 101)
+            and 0 <= header["nsymbt"] < 1 << 30
+        ):
             found[order] = math.prod(sizes)
     stamp = stamps.get(head[212:214])
     if stamp in found:
@@ -148,7 +164,9 @@ def _read(path: str, size: int, at: int, opener: Any) -> bytes:
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise FormatError(f"{path}: does not unpack: {error}") from None
     if len(got) < size:
-        raise TruncatedSourceError(f"{path}: expected {size:,} bytes of header, found {len(got):,} after unpacking; the file looks truncated")
+        raise TruncatedSourceError(
+            f"{path}: expected {size:,} bytes of header, found {len(got):,} after unpacking; the file looks truncated"
+        )
     return got
 
 
@@ -171,7 +189,10 @@ class _Unpacked:
             made = np.empty(shape, self.stored)
         except MemoryError:
             nbytes = math.prod(shape) * self.stored.itemsize
-            raise DecodeError(f"its header says {nbytes:,} bytes after unpacking, which memory does not hold; unpack the file first", errno.ENOMEM) from None
+            raise DecodeError(
+                f"its header says {nbytes:,} bytes after unpacking, which memory does not hold; unpack the file first",
+                errno.ENOMEM,
+            ) from None
         memory = memoryview(made.reshape(-1).view(np.uint8).data)
         done = 0
         try:
@@ -183,7 +204,9 @@ class _Unpacked:
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise DecodeError(f"does not unpack: {error}") from None
         if done < len(memory):
-            raise DecodeError(f"expected {len(memory):,} bytes of pixels after unpacking, found {done:,}; the file looks truncated")
+            raise DecodeError(
+                f"expected {len(memory):,} bytes of pixels after unpacking, found {done:,}; the file looks truncated"
+            )
         return made.astype(self.dtype, copy=False)
 
 
@@ -228,25 +251,51 @@ def _layout(
         whole = (*nav, *sig)
         nbytes = math.prod(whole) * stored.itemsize
         if nbytes > _MOST_RATIO * size:
-            raise FormatError(f"{path}: the header says {nbytes:,} bytes of pixels, which {size:,} packed bytes cannot hold; it looks garbled or truncated")
+            raise FormatError(
+                f"{path}: the header says {nbytes:,} bytes of pixels, which {size:,} packed bytes cannot hold; it looks"
+                " garbled or truncated"
+            )
         nd = len(whole)
-        block = BlockLayout.of(whole, np.zeros((1, nd), int), np.array([whole]), np.zeros(1, int), np.zeros(1, int), np.array([size]), whole=True)
+        block = BlockLayout.of(
+            whole,
+            np.zeros((1, nd), int),
+            np.array([whole]),
+            np.zeros(1, int),
+            np.zeros(1, int),
+            np.array([size]),
+            whole=True,
+        )
         return block, _Unpacked(stored, mark, start), ()
     nbytes = ny * -(-nx // 2) if stored is None else math.prod(sig) * stored.itemsize
     held = min(nz, max(0, size - start) // nbytes)
     if not held:
         raise TruncatedSourceError(_end_message(path, header, start + nz * nbytes, size))
     if stored is None:
-        layout = FrameLayout.of(sig, [held], word_bytes=1, word_pixels=2, payload=nbytes, file_header=start, pieces=whole_frame(sig, [-(-nx // 2) * 2, 1]))
+        layout = FrameLayout.of(
+            sig,
+            [held],
+            word_bytes=1,
+            word_pixels=2,
+            payload=nbytes,
+            file_header=start,
+            pieces=whole_frame(sig, [-(-nx // 2) * 2, 1]),
+        )
     else:
         layout = FrameLayout.of(sig, [held], word_bytes=stored.itemsize, file_header=start)
-    return layout.arranged(nav), NibbleDecoder() if stored is None else PlainDecoder(stored), _absent(header, files, layout, start)
+    return (
+        layout.arranged(nav),
+        NibbleDecoder() if stored is None else PlainDecoder(stored),
+        _absent(header, files, layout, start),
+    )
 
 
 def _end_message(path: str, header: np.void, end: int, size: int) -> str:
     nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
     looks = "it looks truncated" if size < end else "what is behind them is left out"
-    return f"{path}: {nz:,} sections of {nx:,} × {ny:,} pixels (mode {mode}) end at byte {end:,}, the file has {size:,}; {looks}"
+    return (
+        f"{path}: {nz:,} sections of {nx:,} × {ny:,} pixels (mode {mode}) end at byte {end:,}, the file has {size:,};"
+        f" {looks}"
+    )
 
 
 def _absent(header: np.void, files: Files, layout: FrameLayout, start: int) -> tuple[Absence, ...]:
@@ -255,7 +304,14 @@ def _absent(header: np.void, files: Files, layout: FrameLayout, start: int) -> t
     end = start + nz * layout.stride
     said = _end_message(files.paths[0], header, end, size)
     if layout.stored < nz:
-        return (Absence(said, TruncatedSourceError, "shows the sections that are not whole as blank", {"frames_missing": nz - layout.stored}),)
+        return (
+            Absence(
+                said,
+                TruncatedSourceError,
+                "shows the sections that are not whole as blank",
+                {"frames_missing": nz - layout.stored},
+            ),
+        )
     return (Absence(said, counts={"bytes_left_over": size - end}),) if size > end else ()
 
 
@@ -267,7 +323,9 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     order = _order(raw)
     if order is None:
         values = np.frombuffer(raw, "<i4", 4).tolist()
-        raise FormatError(f"{path}: expected an MRC header; sizes and mode {values} are not plausible in either byte order")
+        raise FormatError(
+            f"{path}: expected an MRC header; sizes and mode {values} are not plausible in either byte order"
+        )
     header = np.frombuffer(raw, HEADER.newbyteorder(order))[0]
     mode, start, nz = int(header["mode"]), 1024 + int(header["nsymbt"]), int(header["nz"])
     kind = "u1" if mode == 0 and mode0 == "unsigned" else MODES.get(mode)
@@ -290,7 +348,10 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     if info:
         attrs["info"] = info
     main = StoredArray("data", files, layout, decoder, layout.shape, dims, len(nav), attrs=attrs)
-    return [altered(one, absent=absent) for one in (main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz))]
+    return [
+        altered(one, absent=absent)
+        for one in (main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz))
+    ]
 
 
 def _scales(header: np.void) -> dict[str, dict[str, Any]]:
@@ -307,7 +368,9 @@ def _scales(header: np.void) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any) -> list[StoredArray]:
+def _extended(
+    header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any
+) -> list[StoredArray]:
     """Make companions from the records of an extended header FEI1 or FEI2."""
     nz, room = int(header["nz"]), int(header["nsymbt"])
     if bytes(header["exttyp"]) not in (b"FEI1", b"FEI2") or opener is not None or room < nz * _FEI.itemsize:
@@ -318,9 +381,23 @@ def _extended(header: np.void, files: Files, nav: tuple[int, ...], names: tuple[
     found = []
     for name in _FEI.names or ():
         at = _FEI.fields[name][1] if _FEI.fields else 0
-        layout = FrameLayout.of((), [nz], word_bytes=8, file_header=1024, frame_header=at, frame_footer=size - at - 8).arranged(nav)
+        layout = FrameLayout.of(
+            (), [nz], word_bytes=8, file_header=1024, frame_header=at, frame_footer=size - at - 8
+        ).arranged(nav)
         units = {"units": _UNITS[name]}
-        found.append(StoredArray(name, files, layout, PlainDecoder(np.dtype(f"{order}f8")), nav, names, len(nav), conventions=units, companion=True))
+        found.append(
+            StoredArray(
+                name,
+                files,
+                layout,
+                PlainDecoder(np.dtype(f"{order}f8")),
+                nav,
+                names,
+                len(nav),
+                conventions=units,
+                companion=True,
+            )
+        )
     return found
 
 
@@ -383,7 +460,19 @@ def _coordinates(path: str, frames: int) -> list[StoredArray]:
     shape = (rows, 2)
     one = np.zeros(1, int)
     layout = BlockLayout.of(shape, np.zeros((1, 2), int), np.array([shape]), one, one, files.sizes, whole=True)
-    return [StoredArray("scan_coordinates", files, layout, _MrcTable(), shape, ("point", "axis"), 0, attrs={"frames": frames}, companion=True)]
+    return [
+        StoredArray(
+            "scan_coordinates",
+            files,
+            layout,
+            _MrcTable(),
+            shape,
+            ("point", "axis"),
+            0,
+            attrs={"frames": frames},
+            companion=True,
+        )
+    ]
 
 
 def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = None) -> list[StoredArray]:
@@ -400,8 +489,17 @@ def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = 
     if mode0 not in ("signed", "unsigned"):
         raise OptionError(f"mode0={mode0!r}: expected signed or unsigned")
     if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an MRC set is one file; open each by itself, or stack them with a description (*.vfs.json)")
+        raise OptionError(
+            f"{paths[1]}: an MRC set is one file; open each by itself, or stack them with a description (*.vfs.json)"
+        )
     return _sections(paths[0], mode0, sections)
 
 
-FORMAT = Format("mrc", (*_ENDINGS, *_PACKED), "https://www.ccpem.ac.uk/mrc_format/mrc2014.php", "MRC2014 images, stacks and volumes, also packed", sniff, open)
+FORMAT = Format(
+    "mrc",
+    (*_ENDINGS, *_PACKED),
+    "https://www.ccpem.ac.uk/mrc_format/mrc2014.php",
+    "MRC2014 images, stacks and volumes, also packed",
+    sniff,
+    open,
+)

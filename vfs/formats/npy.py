@@ -37,7 +37,9 @@ def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     wide = start[6] >= 2
     offset = int.from_bytes(start[8:12], "little") + 12 if wide else int.from_bytes(start[8:10], "little") + 10
     if start[6] not in (1, 2, 3) or offset > _MOST:
-        raise FormatError(f"{path}: expected a .npy header of version 1 to 3, found version {start[6]} and {offset:,} bytes")
+        raise FormatError(
+            f"{path}: expected a .npy header of version 1 to 3, found version {start[6]} and {offset:,} bytes"
+        )
     stream = io.BytesIO(read_at(path, offset))
     try:
         shape, fortran, dtype = npy_header(stream, _MOST)
@@ -70,10 +72,14 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
         here = first if path == files.paths[0] else _header(path)
         if here[:3] != first[:3]:
             raise FormatError(
-                f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that are stacked must be alike"
+                f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that"
+                " are stacked must be alike"
             )
         if found < here[3] + size:
-            short.append(f"{path}: the header says {dtype}{list(shape)}, {here[3] + size:,} bytes, the file has {found:,}; it looks truncated")
+            short.append(
+                f"{path}: the header says {dtype}{list(shape)}, {here[3] + size:,} bytes, the file has {found:,}; it"
+                " looks truncated"
+            )
         offsets.append(here[3])
 
     k = min(2, len(shape)) if sig_ndim is None else sig_ndim
@@ -96,10 +102,24 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
     lead = (row.frames // each if each else len(paths),) * stacked + (nav if contiguous else ())
     attrs = {"descr": dtype.str, "fortran_order": fortran}
     layout = layout.arranged(lead)
-    return [StoredArray("data", files, layout, PlainDecoder(dtype), layout.shape, dims, len(lead), attrs=attrs, absent=row.absent + absent)]
+    return [
+        StoredArray(
+            "data",
+            files,
+            layout,
+            PlainDecoder(dtype),
+            layout.shape,
+            dims,
+            len(lead),
+            attrs=attrs,
+            absent=row.absent + absent,
+        )
+    ]
 
 
-def _held(files: Files, offsets: Sequence[int], each: int, frame: int, short: Sequence[str]) -> tuple[list[int], tuple[Absence, ...]]:
+def _held(
+    files: Files, offsets: Sequence[int], each: int, frame: int, short: Sequence[str]
+) -> tuple[list[int], tuple[Absence, ...]]:
     """Count the whole frames in each file, and say what is absent if files are `short`.
 
     Raises:
@@ -108,7 +128,9 @@ def _held(files: Files, offsets: Sequence[int], each: int, frame: int, short: Se
     held = [each] * len(offsets)
     if not short:
         return held, ()
-    held = [min(each, max(0, size - offset) // frame) for size, offset in zip(files.sizes.tolist(), offsets, strict=True)]
+    held = [
+        min(each, max(0, size - offset) // frame) for size, offset in zip(files.sizes.tolist(), offsets, strict=True)
+    ]
     if not any(held):
         raise TruncatedSourceError(short[0])
     said = short[0] + (f", and {len(short) - 1:,} more" if len(short) > 1 else "")
@@ -117,5 +139,10 @@ def _held(files: Files, offsets: Sequence[int], each: int, frame: int, short: Se
 
 
 FORMAT = Format(
-    "npy", (".npy",), "https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html", "NumPy arrays, one or a stack of files", sniff, open
+    "npy",
+    (".npy",),
+    "https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html",
+    "NumPy arrays, one or a stack of files",
+    sniff,
+    open,
 )

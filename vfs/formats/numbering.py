@@ -1,13 +1,16 @@
 """Finds the missing files of a series that is numbered by the names of its files.
 
-Files are a series where their names are alike but for numbers that grow from file to file, one of which counts: at least half of the
-files (of a step other than 1, more than half) are the smallest step from the next one, and all others a multiple of it. So
-`img_000, img_010, img_020` is a step of 10 and no hole, `img_1, img_2, img_4` lacks one file. Where two or more numbers count, none of them
-from file to file (`z0_t0, z0_t1, z1_t0, …`), they are a grid, of which at least three quarters are there.
+Files are a series where their names are alike but for numbers that grow from file to file, one of
+which counts: at least half of the files (of a step other than 1, more than half) are the smallest
+step from the next one, and all others a multiple of it. So `img_000, img_010, img_020` is a step of
+10 and no hole, `img_1, img_2, img_4` lacks one file. Where two or more numbers count, none of them
+from file to file (`z0_t0, z0_t1, z1_t0, …`), they are a grid, of which at least three quarters are
+there.
 
-No counter are dates and times (8 digits or more, without a zero before them), numbers with a unit (`300K`) and fractions (`1.5`). A hole of more
-than ten times as many files as there are is none. A file that is there and was not named was left out on purpose: the series closes
-up over it. What is lost before the first file or behind the last one no name tells.
+No counter are dates and times (8 digits or more, without a zero before them), numbers with a unit
+(`300K`) and fractions (`1.5`). A hole of more than ten times as many files as there are is none. A
+file that is there and was not named was left out on purpose: the series closes up over it. What is
+lost before the first file or behind the last one no name tells.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
 
     Args:
         paths: of the files, in their order.
-        counts: frames of each file. A missing one has as many as the others; where these differ, none are left out for it.
+        counts: frames of each file. A missing one has as many as the others; where these differ,
+            none are left out for it.
     """
     if len(paths) == 1:
         return Joined(_START, int(counts[0]))
@@ -65,15 +69,24 @@ def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
     each = int(n[0])
     alike = bool((n[:-1] == each).all() and n[-1] <= each)
     gone = len(series.gone)
-    said = f"{series.told}: missing, {'one file' if gone == 1 else f'{gone:,} files'} between {os.path.basename(paths[0])} and {os.path.basename(paths[-1])}"
+    said = (
+        f"{series.told}: missing, {'one file' if gone == 1 else f'{gone:,} files'} between {os.path.basename(paths[0])}"
+        f" and {os.path.basename(paths[-1])}"
+    )
     if not alike:
         allowed = "lets the files that are there follow on each other"
-        return Joined(begin, int(n.sum()), (Absence(said, MissingSourceError, allowed, {"files_missing": gone}, series.names),))
+        return Joined(
+            begin, int(n.sum()), (Absence(said, MissingSourceError, allowed, {"files_missing": gone}, series.names),)
+        )
     spans = list(islice(_spans(series.gone, each), 4))
     said += f" (frame{'s' * (gone * each > 1)} {', '.join(spans[:3])}{', …' * (len(spans) > 3)})"
     first = series.places * each
     found = {"files_missing": gone, "frames_missing": gone * each}
-    return Joined(first, int(first[-1] + n[-1]), (Absence(said, MissingSourceError, "shows their frames as blank", found, series.names),))
+    return Joined(
+        first,
+        int(first[-1] + n[-1]),
+        (Absence(said, MissingSourceError, "shows their frames as blank", found, series.names),),
+    )
 
 
 def _spans(gone: np.ndarray, each: int) -> Iterator[str]:
@@ -149,7 +162,11 @@ class _NumberedNames:
         column, behind = self.digits[k], self.texts[k + 1]
         if min(map(len, column)) >= _DATE and not any(text.startswith("0") for text in column):
             return False
-        return not (_UNIT.match(behind) or self._is_fraction(k) or (behind == "." and k + 1 < len(self.digits) and self._is_fraction(k + 1)))
+        return not (
+            _UNIT.match(behind)
+            or self._is_fraction(k)
+            or (behind == "." and k + 1 < len(self.digits) and self._is_fraction(k + 1))
+        )
 
     def _is_fraction(self, k: int) -> bool:
         """Returns True for one or two digits after "1."."""
@@ -160,7 +177,10 @@ class _NumberedNames:
         """Returns the name with other numbers, padded with zeros as the others are."""
         out = [self.texts[0]]
         for number, column, text in zip(numbers, self.digits, self.texts[1:], strict=True):
-            out += [str(number).zfill(next((len(digits) for digits in column if digits[0] == "0" and len(digits) > 1), 0)), text]
+            out += [
+                str(number).zfill(next((len(digits) for digits in column if digits[0] == "0" and len(digits) > 1), 0)),
+                text,
+            ]
         return "".join(out)
 
 
@@ -233,7 +253,9 @@ def _of_one(names: _NumberedNames, k: int, step: int) -> _Series | None:
         there = {place for place, name in zip(gone.tolist(), called, strict=True) if os.path.lexists(name)}
     else:
         there = {(number - int(values[0])) // step for number in _listed(names, k)}
-    return _closed(places, gone, there, called, f"number {{}} of {names.texts[0]}…{names.texts[-1]}", values[0] + gone * step)
+    return _closed(
+        places, gone, there, called, f"number {{}} of {names.texts[0]}…{names.texts[-1]}", values[0] + gone * step
+    )
 
 
 def _listed(names: _NumberedNames, k: int) -> set[int]:
@@ -263,15 +285,24 @@ def _of_grid(names: _NumberedNames) -> _Series | None:
     places = np.ravel_multi_index(tuple(at), shape)
     if not (np.diff(places) > 0).all() or places[-1] + 1 == len(places):
         return None
-    gone = np.setdiff1d(np.arange(places[-1]), places, assume_unique=True)  # it may have been stopped before the last place
+    # It may have been stopped before the last place
+    gone = np.setdiff1d(np.arange(places[-1]), places, assume_unique=True)
     positions = np.unravel_index(gone, shape)
-    called = [names.name(numbers) for numbers in zip(*[axis[i].tolist() for axis, i in zip(axes, positions, strict=True)], strict=True)]
+    called = [
+        names.name(numbers)
+        for numbers in zip(*[axis[i].tolist() for axis, i in zip(axes, positions, strict=True)], strict=True)
+    ]
     there = {place for place, name in zip(gone.tolist(), called, strict=True) if os.path.lexists(name)}
     return _closed(places, gone, there, called)
 
 
 def _closed(
-    places: np.ndarray, gone: np.ndarray, there: set[int], called: Sequence[str], unnamed: str = "", numbers: np.ndarray | None = None
+    places: np.ndarray,
+    gone: np.ndarray,
+    there: set[int],
+    called: Sequence[str],
+    unnamed: str = "",
+    numbers: np.ndarray | None = None,
 ) -> _Series | None:
     """Returns the series without those missing files that are `there`: somebody left them out on purpose."""
     keep = np.array([place not in there for place in gone.tolist()], bool)
@@ -285,4 +316,9 @@ def _closed(
     else:
         assert numbers is not None
         told = unnamed.format(", ".join(map(str, numbers[keep][:3].tolist())))
-    return _Series(np.searchsorted(every, places), np.searchsorted(every, gone), names[:_MOST_NAMED], told + ", …" * (len(gone) > 3))
+    return _Series(
+        np.searchsorted(every, places),
+        np.searchsorted(every, gone),
+        names[:_MOST_NAMED],
+        told + ", …" * (len(gone) > 3),
+    )

@@ -70,7 +70,9 @@ def open(
     if stored_dtype is None:
         raise OptionError(f"{paths[0]}: raw data needs the dtype of its pixels, such as dtype='u2' (-o dtype=u2)")
     if (shape is None) == (sig_shape is None):
-        raise OptionError(f"{paths[0]}: raw data needs either sig_shape (a frame, such as 256,256) or shape (the whole array)")
+        raise OptionError(
+            f"{paths[0]}: raw data needs either sig_shape (a frame, such as 256,256) or shape (the whole array)"
+        )
     dtype = dtype_option(stored_dtype)
     if byte_order is not None:
         if byte_order not in ("little", "big", "<", ">"):
@@ -94,9 +96,16 @@ def open(
         raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file has")
     heads = (file_header, frame_header, frame_footer)
     if running_on:
-        series = joined(files.paths, np.arange(len(files)))  # unequal counts: nothing tells where a lost file's frames would be
+        # Unequal counts: nothing tells where a lost file's frames would be
+        series = joined(files.paths, np.arange(len(files)))
         layout = FrameLayout.running_on(
-            sig, files.sizes, word_bytes=dtype.itemsize, file_header=file_header, frame_header=frame_header, frame_footer=frame_footer, names=files.paths
+            sig,
+            files.sizes,
+            word_bytes=dtype.itemsize,
+            file_header=file_header,
+            frame_header=frame_header,
+            frame_footer=frame_footer,
+            names=files.paths,
         )
     else:  # the footer of the last record may be missing
         counts = (np.maximum(files.sizes - file_header, 0) + frame_footer) // record
@@ -113,9 +122,14 @@ def open(
     if layout.stored == 0:
         largest = int(files.sizes.max(initial=0))
         raise FormatError(
-            f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest file has {largest:,} bytes"
+            f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest"
+            f" file has {largest:,} bytes"
         )
-    absent = _left_over(files, heads, size, dtype.itemsize, running_on) + (() if running_on else _empty(files, file_header)) + series.absent
+    absent = (
+        _left_over(files, heads, size, dtype.itemsize, running_on)
+        + (() if running_on else _empty(files, file_header))
+        + series.absent
+    )
     nav: tuple[int, ...] = (layout.stored,)
     if whole is not None:
         absent += _unequal(files.paths[0], whole, layout.stored)
@@ -123,10 +137,16 @@ def open(
         layout = layout.arranged(nav)
     names = ("y", "x") if len(sig) == 2 else ("x",) if len(sig) == 1 else tuple(f"sig_{k}" for k in range(len(sig)))
     attrs = {"stored_dtype": dtype.str, "frames": layout.stored}
-    return [StoredArray("data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs, absent=absent)]
+    return [
+        StoredArray(
+            "data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs, absent=absent
+        )
+    ]
 
 
-def _left_over(files: Files, heads: tuple[int, int, int], size: int, width: int, running_on: bool) -> tuple[Absence, ...]:
+def _left_over(
+    files: Files, heads: tuple[int, int, int], size: int, width: int, running_on: bool
+) -> tuple[Absence, ...]:
     """Return the bytes of the files that belong to no frame.
 
     Args:
@@ -139,8 +159,13 @@ def _left_over(files: Files, heads: tuple[int, int, int], size: int, width: int,
     if not len(odd):
         return ()
     file, record = int(odd[0]), sum(heads) - heads[0] + size
-    others = f", as do {len(odd) - 1:,} other files" if len(odd) > 2 else ", as does 1 other file" if len(odd) == 2 else ""
-    said = f"{files.paths[file]}: expected whole records of {record:,} bytes, it leaves {int(rests[file]):,} bytes over{others}"
+    others = (
+        f", as do {len(odd) - 1:,} other files" if len(odd) > 2 else ", as does 1 other file" if len(odd) == 2 else ""
+    )
+    said = (
+        f"{files.paths[file]}: expected whole records of {record:,} bytes, it leaves {int(rests[file]):,} bytes"
+        f" over{others}"
+    )
     fits = _what_fits(files.sizes, heads, size, width, running_on)
     said += f"; {' or '.join(fits)} would fit" if fits else ""
     cut = file == len(files) - 1
@@ -170,11 +195,16 @@ def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width:
     file_header, frame_header, footer = heads
     record = frame_header + size + footer
     fits = []
-    whole_pixels = not ((sizes[:-1] - file_header).cumsum() % record % width).any() or frame_header + footer  # with headers: `open` says it
+    # With headers: `open` says it
+    whole_pixels = not ((sizes[:-1] - file_header).cumsum() % record % width).any() or frame_header + footer
     if not running_on and len(sizes) > 1 and whole_pixels and not _rests(sizes, heads, size, True).any():
         fits.append("running_on=True")
     head = int(sizes[0]) % record
-    if head != file_header and not _rests(sizes, (head, frame_header, footer), size, running_on).any() and sizes.min() > head:
+    if (
+        head != file_header
+        and not _rests(sizes, (head, frame_header, footer), size, running_on).any()
+        and sizes.min() > head
+    ):
         fits.append(f"file_header={head}")
     body, heads_tried = int(sizes[0]) - file_header, np.arange(min(size, _MOST_TRIED))
     even = (body % (size + footer + heads_tried) == 0) & (body > size + footer + heads_tried)
@@ -189,7 +219,9 @@ def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
     empty = np.flatnonzero(files.sizes <= file_header)
     if not len(empty):
         return ()
-    said = f"{files.paths[empty[0]]}: holds {int(files.sizes[empty[0]]):,} bytes, no frame" + (f", as {len(empty) - 1:,} more" if len(empty) > 1 else "")
+    said = f"{files.paths[empty[0]]}: holds {int(files.sizes[empty[0]]):,} bytes, no frame" + (
+        f", as {len(empty) - 1:,} more" if len(empty) > 1 else ""
+    )
     return (Absence(said, TruncatedSourceError, "joins the others"),)
 
 
@@ -204,4 +236,11 @@ def _unequal(path: str, shape: tuple[int, ...], stored: int) -> tuple[Absence, .
     return (Absence(said, OptionError, "leaves the others out", {"frames_left_out": stored - shown}),)
 
 
-FORMAT = Format("raw", (".raw", ".bin", ".dat", ".img"), "", "headerless binary; says nothing of itself, needs dtype and sig_shape", sniff, open)
+FORMAT = Format(
+    "raw",
+    (".raw", ".bin", ".dat", ".img"),
+    "",
+    "headerless binary; says nothing of itself, needs dtype and sig_shape",
+    sniff,
+    open,
+)

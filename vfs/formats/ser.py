@@ -50,7 +50,8 @@ HEADER = np.dtype(
         ("valid_elements", "<u4"),
     ]
 )
-CALIBRATION = np.dtype([("offset", "<f8"), ("delta", "<f8"), ("element", "<i4")])  # value of that element, units an element
+# Value of that element, units an element
+CALIBRATION = np.dtype([("offset", "<f8"), ("delta", "<f8"), ("element", "<i4")])
 DTYPES = {1: "<u1", 2: "<u2", 3: "<u4", 4: "<i1", 5: "<i2", 6: "<i4", 7: "<f4", 8: "<f8", 9: "<c8", 10: "<c16"}
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
@@ -78,27 +79,36 @@ def _series(path: str, size: int) -> _SerSeries:
     if not raw.startswith(_MARK):
         raise FormatError(f"{path}: expected a .ser file, it begins with {raw[:4]!r}")
     if header["_data_type"] not in (_SPECTRA, _IMAGES):
-        raise FormatError(f"{path}: expected spectra (0x4120) or images (0x4122), found data type {int(header['_data_type']):#x}")
+        raise FormatError(
+            f"{path}: expected spectra (0x4120) or images (0x4122), found data type {int(header['_data_type']):#x}"
+        )
     width = 8 if header["version"] >= 0x0220 else 4
     table = int.from_bytes(read_at(path, width, HEADER.itemsize), "little")
     count, valid = int(header["total_elements"]), int(header["valid_elements"])
     ndim = int.from_bytes(read_at(path, 4, HEADER.itemsize + width), "little")
     if valid > count or count > _MOST or valid < 1 or ndim > 16:
         raise FormatError(
-            f"{path}: expected at least one valid element and at most 16 scan axes, the header says {valid:,} of {count:,} elements in {ndim} dimensions"
+            f"{path}: expected at least one valid element and at most 16 scan axes, the header says {valid:,} of"
+            f" {count:,} elements in {ndim} dimensions"
         )
     nav, axes = _scan(path, HEADER.itemsize + width + 4, ndim)
-    if int(np.prod(nav, dtype=object)) != count:  # TIA describes this scan in another way: show one axis of all elements
+    # TIA describes this scan in another way: show one axis of all elements
+    if int(np.prod(nav, dtype=object)) != count:
         nav, axes = (count,), axes[-1:] if ndim == 1 else []
     if len(nav) == 1:  # a series that was stopped is shorter; a scan that was stopped keeps its shape
         nav = (valid,) if valid > 1 else ()
-    if table < HEADER.itemsize or table + width * valid > size:  # the table lies at the end: without it nothing can be shown
+    # The table lies at the end: without it nothing can be shown
+    if table < HEADER.itemsize or table + width * valid > size:
         raise TruncatedSourceError(
-            f"{path}: the offsets of {valid:,} elements should end at byte {table + width * valid:,}, the file has {size:,}; it looks truncated"
+            f"{path}: the offsets of {valid:,} elements should end at byte {table + width * valid:,}, the file has"
+            f" {size:,}; it looks truncated"
         )
     raw = read_at(path, min(2 * count, (size - table) // width) * width, table)
     places = np.frombuffer(raw, f"<i{width}").astype(np.int64)
-    tags = next((t for t in (places[count : count + valid], places[valid : 2 * valid]) if _are_tags(path, t, valid, size)), places[:0])
+    tags = next(
+        (t for t in (places[count : count + valid], places[valid : 2 * valid]) if _are_tags(path, t, valid, size)),
+        places[:0],
+    )
     return _SerSeries(header, nav, axes, places[:valid], tags)
 
 
@@ -153,21 +163,33 @@ def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple
     code = int.from_bytes(first[lead : lead + 2], "little")
     shape = tuple(np.frombuffer(first[lead + 2 :], "<i4").tolist()[::-1])
     if code not in DTYPES or min(shape) < 1:
-        raise FormatError(f"{path}: element 0 says dtype code {code} and shape {shape}; expected a code from 1 to 10 and positive lengths")
+        raise FormatError(
+            f"{path}: element 0 says dtype code {code} and shape {shape}; expected a code from 1 to 10 and positive"
+            " lengths"
+        )
     dtype = np.dtype(DTYPES[code])
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     low, high = int(series.offsets.min()), int(series.offsets.max())
     if low < HEADER.itemsize or high + before + nbytes > size:
         raise TruncatedSourceError(
-            f"{path}: elements of {before + nbytes:,} bytes lie from byte {low:,} to {high + before + nbytes:,}, the file has {size:,}; it looks truncated"
+            f"{path}: elements of {before + nbytes:,} bytes lie from byte {low:,} to {high + before + nbytes:,}, the"
+            f" file has {size:,}; it looks truncated"
         )
     kind = first[lead:]
     with open_stream(path) as file:
         for n, at in enumerate(series.offsets.tolist()):
             found = read_open(file.fileno(), len(kind), at + lead)
             if found != kind:
-                raise FormatError(f"{path}: element {n} at byte {at:,} has another dtype or shape than element 0; they cannot be one array")
-    return dtype, shape, [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0], "") for k in range(axes)][::-1], before
+                raise FormatError(
+                    f"{path}: element {n} at byte {at:,} has another dtype or shape than element 0; they cannot be one"
+                    " array"
+                )
+    return (
+        dtype,
+        shape,
+        [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0], "") for k in range(axes)][::-1],
+        before,
+    )
 
 
 def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray]:
@@ -185,18 +207,37 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
     attrs = {
         **fields(series.header),
         "rows_flipped": len(sig) == 2,
-        "calibration": dict(zip(nav_dims(len(nav)) + dims, [*(series.axes[-len(nav) :] if nav else []), *calibrations], strict=False)),
+        "calibration": dict(
+            zip(nav_dims(len(nav)) + dims, [*(series.axes[-len(nav) :] if nav else []), *calibrations], strict=False)
+        ),
         **extra,
     }
     if nav and len(series.axes) != len(nav):
         attrs["calibration"] = dict(zip(dims, calibrations, strict=True))
-    main = StoredArray(f"{prefix}data", files, layout.arranged(nav), PlainDecoder(dtype), nav + sig, nav_dims(len(nav)) + dims, len(nav), attrs=attrs)
+    main = StoredArray(
+        f"{prefix}data",
+        files,
+        layout.arranged(nav),
+        PlainDecoder(dtype),
+        nav + sig,
+        nav_dims(len(nav)) + dims,
+        len(nav),
+        attrs=attrs,
+    )
     found = [main]
     if len(series.tags):
         times = FrameLayout.planes((), which, series.tags + 4, word_bytes=4).arranged(nav)
         units = {"units": "seconds since 1970-01-01"}
         stamps = StoredArray(
-            f"{prefix}timestamp", files, times, PlainDecoder(np.dtype("<u4")), nav, nav_dims(len(nav)), len(nav), conventions=units, companion=True
+            f"{prefix}timestamp",
+            files,
+            times,
+            PlainDecoder(np.dtype("<u4")),
+            nav,
+            nav_dims(len(nav)),
+            len(nav),
+            conventions=units,
+            companion=True,
         )
         found.append(stamps)
     total, valid = int(series.header["total_elements"]), len(series.offsets)
@@ -217,7 +258,13 @@ def _metadata(path: str) -> dict[str, Any]:
         for item in root.iter("Data"):
             label, value, unit = (item.findtext(tag, "").strip() for tag in ("Label", "Value", "Unit"))
             entries[label] = f"{value} {unit}".strip()
-        entries.update({item.tag: item.text for item in root.iter() if len(item) == 0 and item.text and item.tag not in ("Label", "Value", "Unit", "Uuid")})
+        entries.update(
+            {
+                item.tag: item.text
+                for item in root.iter()
+                if len(item) == 0 and item.text and item.tag not in ("Label", "Value", "Unit", "Uuid")
+            }
+        )
         found[f"object_{n + 1}"] = entries
     return found
 
@@ -241,14 +288,27 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         stem = os.path.splitext(paths[0])[0]
         members = numbered(f"{stem}_", ".ser")
         if not members:
-            raise MissingSourceError(f"{paths[0]}: expected {os.path.basename(stem)}_1.ser beside it, found none; the pixels are in the .ser files")
+            raise MissingSourceError(
+                f"{paths[0]}: expected {os.path.basename(stem)}_1.ser beside it, found none; the pixels are in the .ser"
+                " files"
+            )
         extra = {"emi": _metadata(paths[0])}
         lost = sum((between(a, b) for (_, a), (_, b) in pairwise(members)), in_front(members[0][1]))
-    datasets = [dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)]
+    datasets = [
+        dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)
+    ]
     if not lost.count:
         return datasets
     absent = (Absence(f"{paths[0]}: {lost}", counts={"files_missing": lost.count}, files=lost.paths),)
     return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
 
 
-FORMAT = Format("ser", (".ser", ".emi"), "https://www.thermofisher.com", "FEI/Thermo Fisher TIA images and spectra", sniff, open, index_extensions=(".emi",))
+FORMAT = Format(
+    "ser",
+    (".ser", ".emi"),
+    "https://www.thermofisher.com",
+    "FEI/Thermo Fisher TIA images and spectra",
+    sniff,
+    open,
+    index_extensions=(".emi",),
+)

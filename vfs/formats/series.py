@@ -32,7 +32,9 @@ class Lost:
         names = [os.path.basename(path) for path in self.paths[:_MOST_SAID]]
         if self.count > len(names):
             return f"{', '.join(names)}, … ({self.count:,} files) are missing"
-        return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) + (" is missing" if len(names) == 1 else " are missing")
+        return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) + (
+            " is missing" if len(names) == 1 else " are missing"
+        )
 
     def __add__(self, other: Lost) -> Lost:
         return Lost(self.count + other.count, (self.paths + other.paths)[:_MOST_NAMED])
@@ -77,7 +79,9 @@ def holes(first: Sequence[int], held: Sequence[int]) -> list[tuple[int, int]]:
 
 def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:
     count = max(0, high - low)
-    return Lost(count, tuple([f"{start}{number:0{width}d}{ending}" for number in range(low, low + min(count, _MOST_NAMED))]))
+    return Lost(
+        count, tuple([f"{start}{number:0{width}d}{ending}" for number in range(low, low + min(count, _MOST_NAMED))])
+    )
 
 
 def _padded(digits: str) -> int:

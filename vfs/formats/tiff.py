@@ -28,20 +28,31 @@ from vfs.boundary import open_stream
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
-from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Kind, Reader, described_as_ome, header_of, quiet, tifffile
+from vfs.formats.tiff_structure.headers import (
+    DESCRIPTION,
+    SOFTWARE,
+    Kind,
+    Reader,
+    described_as_ome,
+    header_of,
+    quiet,
+    tifffile,
+)
 from vfs.formats.tiff_structure.pages import PageTable, Structure
 from vfs.formats.tiff_structure.planes import Planes, arrange, complaint_of
 from vfs.model.layout import altered
 from vfs.model.stored import Files, StoredArray
 
-_METADATA = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")  # kinds of metadata that tifffile turns into dimensions, in its order
+# Kinds of metadata that tifffile turns into dimensions, in its order
+_METADATA = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")
 _MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
 _TRIES = 16  # after so many files in a row that are not like the first one, the rest is not compared with it
 _LONGEST = 1 << 16  # characters of a text that is shown as an attribute
 _HINT = "plain=True (-o plain=true) shows the bare pages"
 _UNITS = {"micron": "µm", "um": "µm", "\\u00B5m": "µm"}  # as ImageJ writes them
-_AXES = {"I": "frame", "Q": "frame"}  # tifffile's letters for pages and for unknown axes; other letters become names as they are
+# Tifffile's letters for pages and for unknown axes; other letters become names as they are
+_AXES = {"I": "frame", "Q": "frame"}
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -106,7 +117,9 @@ def _counted(table: PageTable, found: Structure) -> tuple[list[_PageSeries], lis
             without.append(f"the page at byte {table.at[rows[0]]:,}: {kind}")
             continue
         lead = (len(rows),) if len(rows) > 1 else ()
-        out.append(_PageSeries(kind, "I" * len(lead) + kind.axes, lead + kind.shape, len(lead), kind.shown, tuple(rows)))
+        out.append(
+            _PageSeries(kind, "I" * len(lead) + kind.axes, lead + kind.shape, len(lead), kind.shown, tuple(rows))
+        )
     main = set(found.rows)
     return _pyramids(out, [s for s in out if s.rows[0] in main]), without
 
@@ -155,7 +168,9 @@ def _shaped(text: str) -> tuple[int, ...] | None:
     """Return the shape that a description by tifffile says; None if it says none."""
     if not (text.startswith("shape=(") or (text.startswith("{") and '"shape"' in text)):
         return None
-    return tuple(int(n) for n in re.findall(r"\d+", text.partition("]" if text[0] == "{" else ")")[0].partition("shape")[2]))
+    return tuple(
+        int(n) for n in re.findall(r"\d+", text.partition("]" if text[0] == "{" else ")")[0].partition("shape")[2])
+    )
 
 
 def _all_paged(table: PageTable, found: Structure) -> bool:
@@ -187,7 +202,9 @@ def _from_metadata(table: PageTable, found: Structure) -> list[_PageSeries]:
     """
     try:
         with open_stream(found.path) as stream, quiet(), np.errstate(all="ignore"):
-            file = tifffile().TiffFile(stream, name=os.path.basename(found.path), is_ome=False, is_mmstack=False, is_ndtiff=False)
+            file = tifffile().TiffFile(
+                stream, name=os.path.basename(found.path), is_ome=False, is_mmstack=False, is_ndtiff=False
+            )
             marks = [kind for kind in _METADATA if getattr(file, f"is_{kind}")]
             series = file.series
             if not marks:
@@ -195,12 +212,22 @@ def _from_metadata(table: PageTable, found: Structure) -> list[_PageSeries]:
             if series[0].kind not in marks:
                 if _all_paged(table, found):
                     return []
-                raise TruncatedSourceError(f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {_HINT}")
-            return [replace(_from_tifffile(table, found, s), levels=[_from_tifffile(table, found, level) for level in s.levels[1:]]) for s in series]
+                raise TruncatedSourceError(
+                    f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {_HINT}"
+                )
+            return [
+                replace(
+                    _from_tifffile(table, found, s),
+                    levels=[_from_tifffile(table, found, level) for level in s.levels[1:]],
+                )
+                for s in series
+            ]
     except (VfsError, MemoryError):
         raise
     except Exception as error:
-        raise FormatError(f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {_HINT}") from None
+        raise FormatError(
+            f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {_HINT}"
+        ) from None
 
 
 def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _PageSeries:
@@ -210,25 +237,36 @@ def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _PageSeri
         number = table.kind_of_entries(reader, reader.entries(data, first), t317=int(key.predictor))
     kind = table.kinds[number]
     if isinstance(kind, str) or kind.shaped != tuple(key.shaped) or kind.stored.itemsize != series.dtype.itemsize:
-        raise FormatError(f"{found.path}: the page at byte {key.offset:,} cannot be read: {kind if isinstance(kind, str) else kind.facts}; {_HINT}")
+        raise FormatError(
+            f"{found.path}: the page at byte {key.offset:,} cannot be read:"
+            f" {kind if isinstance(kind, str) else kind.facts}; {_HINT}"
+        )
     shape = tuple(int(n) for n in series.shape)
     count, rest = divmod(math.prod(shape), math.prod(kind.shape))
     nav, shown = _split(shape, kind, count)
     if rest or nav < 0 or not count:
-        raise FormatError(f"{found.path}: its {series.kind} metadata say an array of {shape}, its pages are {kind.shape}; {_HINT}")
+        raise FormatError(
+            f"{found.path}: its {series.kind} metadata say an array of {shape}, its pages are {kind.shape}; {_HINT}"
+        )
     pages = list(series.pages)
     if kind.plain and series.dataoffset is not None:
         if series.dataoffset + count * kind.nbytes > found.size:
             raise TruncatedSourceError(
-                f"{found.path}: its {series.kind} metadata say {count:,} planes of {kind.nbytes:,} bytes, the file ends before; it looks truncated; {_HINT}"
+                f"{found.path}: its {series.kind} metadata say {count:,} planes of {kind.nbytes:,} bytes, the file ends"
+                f" before; it looks truncated; {_HINT}"
             )
         at = np.array(table.at[found.rows.start : found.rows.stop])
         if ((at > series.dataoffset) & (at < series.dataoffset + count * kind.nbytes)).any():
-            raise FormatError(f"{found.path}: its {series.kind} metadata say {count:,} planes in one piece, in which there are directories; {_HINT}")
+            raise FormatError(
+                f"{found.path}: its {series.kind} metadata say {count:,} planes in one piece, in which there are"
+                f" directories; {_HINT}"
+            )
         offsets = series.dataoffset + np.arange(count, dtype=np.int64)[:, None] * kind.nbytes
         sizes = np.full_like(offsets, kind.nbytes)
     elif len(pages) != count:
-        raise FormatError(f"{found.path}: its {series.kind} metadata say {count:,} pages, the file has {len(pages):,}; {_HINT}")
+        raise FormatError(
+            f"{found.path}: its {series.kind} metadata say {count:,} pages, the file has {len(pages):,}; {_HINT}"
+        )
     else:
         segments = math.prod(kind.grid)
         offsets, sizes = np.zeros((count, segments), np.int64), np.zeros((count, segments), np.int64)
@@ -268,7 +306,12 @@ def _names(axes: str) -> tuple[str, ...]:
 
 
 def _attrs(found: Structure, series: _PageSeries, without: Sequence[str]) -> dict[str, Any]:
-    attrs: dict[str, Any] = {"axes": series.axes, "pages": len(found.rows), "byte_order": "little" if found.order == "<" else "big", "bigtiff": found.big}
+    attrs: dict[str, Any] = {
+        "axes": series.axes,
+        "pages": len(found.rows),
+        "byte_order": "little" if found.order == "<" else "big",
+        "bigtiff": found.big,
+    }
     attrs |= series.kind.facts
     if series.metadata:
         attrs["metadata_of"] = series.metadata
@@ -280,7 +323,9 @@ def _attrs(found: Structure, series: _PageSeries, without: Sequence[str]) -> dic
     if all(each.values()):
         told = re.search(r"^unit=(.+)$", found.text(DESCRIPTION, _LONGEST), re.M)  # by ImageJ
         unit = told[1].strip() if told else {2: "inch", 3: "cm"}.get(found.number(296), "")
-        attrs["calibration"] = {axis: {"scale": 1 / n, "offset": 0.0, "unit": _UNITS.get(unit, unit)} for axis, n in each.items()}
+        attrs["calibration"] = {
+            axis: {"scale": 1 / n, "offset": 0.0, "unit": _UNITS.get(unit, unit)} for axis, n in each.items()
+        }
     if without:
         attrs["left_out"] = list(without)
     return attrs
@@ -328,7 +373,8 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
                 lead = series[0]
         elif [s.axes for s in series] != [s.axes for s in members[0]]:
             raise FormatError(
-                f"{path}: holds {_described(series)}, expected {_described(members[0])} as in {files.paths[0]}; files of a sequence must be alike"
+                f"{path}: holds {_described(series)}, expected {_described(members[0])} as in {files.paths[0]}; files"
+                " of a sequence must be alike"
             )
         members.append(series)
     if lead is not None and behind:
@@ -343,7 +389,16 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
             if len(parts) != len(members):
                 continue  # not every file has this smaller version
             path = above + ("data" if level == 0 else f"level_{level}/data")
-            out.append(_dataset(table, files, path, parts, concatenate, attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}))
+            out.append(
+                _dataset(
+                    table,
+                    files,
+                    path,
+                    parts,
+                    concatenate,
+                    attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts},
+                )
+            )
     if not out:
         raise FormatError(f"{files.paths[0]}: no page can be read")
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
@@ -354,7 +409,9 @@ def _described(series: Sequence[_PageSeries]) -> str:
     return " and ".join(f"{s.kind.dtype}{list(s.shape)}" for s in series) or "nothing"
 
 
-def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_PageSeries], concatenate: bool, attrs: dict[str, Any]) -> StoredArray:
+def _dataset(
+    table: PageTable, files: Files, path: str, parts: Sequence[_PageSeries], concatenate: bool, attrs: dict[str, Any]
+) -> StoredArray:
     """Make one array of all files' parts of it."""
     one = parts[0]
     begins = np.cumsum([0, *(p.files for p in parts)]).tolist()
@@ -362,9 +419,12 @@ def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_PageSer
         name = files.paths[begin]
         alike = part.shape == one.shape or (concatenate and part.kind.shape == one.kind.shape)
         if not (alike and part.kind.same(one.kind)):
-            hint = "; concatenate=True puts the pages of all files one after the other" if part.kind.same(one.kind) else ""
+            hint = (
+                "; concatenate=True puts the pages of all files one after the other" if part.kind.same(one.kind) else ""
+            )
             raise FormatError(
-                f"{name}: holds {_described([part])}, expected {_described([one])} as in {files.paths[0]}; files of a sequence must be alike{hint}"
+                f"{name}: holds {_described([part])}, expected {_described([one])} as in {files.paths[0]}; files of a"
+                f" sequence must be alike{hint}"
             )
     lead, nav_axes = one.shape[: one.nav], one.axes[: one.nav]
     counts = [n for p in parts for n in [math.prod(p.shape[: p.nav])] * p.files]
@@ -379,7 +439,9 @@ def _dataset(table: PageTable, files: Files, path: str, parts: Sequence[_PageSer
         index += np.repeat(row.first - (np.cumsum(counts) - counts), counts)
     layout, decoder, block = arrange(_planes_of(table, parts), index, lead, one.shown)
     shape = lead + one.shape[one.nav :]
-    return StoredArray(path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs, absent=row.absent)
+    return StoredArray(
+        path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs, absent=row.absent
+    )
 
 
 def _planes_of(table: PageTable, parts: Sequence[_PageSeries]) -> Planes:

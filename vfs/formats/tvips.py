@@ -102,7 +102,10 @@ def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
     numbers = [_NUMBER.search(path) for path in paths]
     if len(paths) > 1:
         if not all(numbers):
-            raise OptionError(f"{paths[0]}: several TVIPS files are ordered by their numbers, NAME_000.tvips, NAME_001.tvips, …; one has no number")
+            raise OptionError(
+                f"{paths[0]}: several TVIPS files are ordered by their numbers, NAME_000.tvips, NAME_001.tvips, …; one"
+                " has no number"
+            )
         return sorted(paths, key=lambda path: int(_NUMBER.search(path)[1])), series.Lost()  # type: ignore[index]
     hit = numbers[0]
     if hit is None:
@@ -112,7 +115,9 @@ def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
     if not found:
         raise MissingSourceError(f"{paths[0]}: no such file")
     if found[0][0] > 0:
-        raise MissingSourceError(f"{start}{0:0{len(hit[1])}}{hit[2]}: no such file; the series goes on to _{found[-1][0]:0{len(hit[1])}}")
+        raise MissingSourceError(
+            f"{start}{0:0{len(hit[1])}}{hit[2]}: no such file; the series goes on to _{found[-1][0]:0{len(hit[1])}}"
+        )
     members = [path for _, path in found]
     return members, sum((series.between(a, b) for a, b in pairwise(members)), series.Lost())
 
@@ -120,11 +125,19 @@ def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
 def _header(path: str) -> np.void:
     header: np.void = np.frombuffer(read_at(path, HEADER.itemsize), HEADER)[0]
     if header["size"] != 256 or header["version"] not in (1, 2):
-        raise FormatError(f"{path}: expected the header of a TVIPS series, 256 bytes of version 1 or 2, found {header['size']:,} and {header['version']:,}")
+        raise FormatError(
+            f"{path}: expected the header of a TVIPS series, 256 bytes of version 1 or 2, found {header['size']:,} and"
+            f" {header['version']:,}"
+        )
     if header["bits"] not in (8, 16) or header["x"] < 1 or header["y"] < 1:
-        raise FormatError(f"{path}: the header says {header['y']:,} × {header['x']:,} pixels of {header['bits']} bits; expected positive numbers, 8 or 16 bits")
+        raise FormatError(
+            f"{path}: the header says {header['y']:,} × {header['x']:,} pixels of {header['bits']} bits; expected"
+            " positive numbers, 8 or 16 bits"
+        )
     if header["version"] == 2 and header["frame_header_bytes"] < 12:
-        raise FormatError(f"{path}: expected frame headers of 12 bytes or more, the header says {header['frame_header_bytes']:,}")
+        raise FormatError(
+            f"{path}: expected frame headers of 12 bytes or more, the header says {header['frame_header_bytes']:,}"
+        )
     return header
 
 
@@ -151,7 +164,11 @@ class _FrameHeaders:
         found: list[bytes] = []
         places = self.layout.locate(np.arange(first, last))
         ends = [*(np.flatnonzero(np.diff(places[:, 0])) + 1).tolist(), len(places)]
-        for part, file in zip(np.split(places[:, 1] - self.layout.header + at, ends[:-1]), places[np.array(ends) - 1, 0].tolist(), strict=True):
+        for part, file in zip(
+            np.split(places[:, 1] - self.layout.header + at, ends[:-1]),
+            places[np.array(ends) - 1, 0].tolist(),
+            strict=True,
+        ):
             if file < 0:
                 found.append(bytes(size * len(part)))
                 continue
@@ -166,7 +183,9 @@ class _FrameHeaders:
                     raise
                 raise SourceError(f"{self.paths[file]}: cannot be read: {error.strerror}", error.errno or 5) from None
             if any(len(one) < size for one in got):
-                raise TruncatedSourceError(f"{self.paths[file]}: ends before a frame header that was there when it was opened")
+                raise TruncatedSourceError(
+                    f"{self.paths[file]}: ends before a frame header that was there when it was opened"
+                )
             found += got
         return b"".join(found)
 
@@ -240,33 +259,50 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
     return gaps
 
 
-def _absences(files: Files, lost: series.Lost, counts: np.ndarray, rests: np.ndarray, gaps: np.ndarray, record: int) -> tuple[Absence, ...]:
+def _absences(
+    files: Files, lost: series.Lost, counts: np.ndarray, rests: np.ndarray, gaps: np.ndarray, record: int
+) -> tuple[Absence, ...]:
     """Return what the files lack."""
     found, missing = [], int(gaps.sum())
     holes = series.holes((gaps.cumsum() + counts.cumsum() - counts).tolist(), counts.tolist())
     frames = f", with {series.ranges(holes)}" if holes else ""
     if lost.count:
         said = f"{files.paths[0]}: {lost}{frames}; the series goes on to {os.path.basename(files.paths[-1])}"
-        found.append(Absence(said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": missing}, lost.paths))
+        found.append(
+            Absence(
+                said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": missing}, lost.paths
+            )
+        )
     for k in np.flatnonzero((rests > 0) | (counts == 0)).tolist():
-        said = f"{files.paths[k]}: expected whole records of {record:,} bytes, found {counts[k]:,} and {rests[k]:,} bytes more"
+        said = (
+            f"{files.paths[k]}: expected whole records of {record:,} bytes, found {counts[k]:,} and {rests[k]:,} bytes"
+            " more"
+        )
         cut = k < len(files) - 1 and bool(rests[k])
         found.append(Absence(said, TruncatedSourceError if cut else None, _BLANK, {"bytes_left_over": int(rests[k])}))
     if missing and not lost.count:
         k = int(np.flatnonzero(gaps)[0])
         what = "is" if missing == 1 else "are"
-        said = f"{files.paths[k - 1]}: ends too early, before {os.path.basename(files.paths[k])} begins: {series.ranges(holes)} {what} missing"
+        said = (
+            f"{files.paths[k - 1]}: ends too early, before {os.path.basename(files.paths[k])} begins:"
+            f" {series.ranges(holes)} {what} missing"
+        )
         found.append(Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": missing}))
     return tuple(found)
 
 
-def _unfinished(headers: _FrameHeaders, path: str, start: int, nav: tuple[int, int], frames: int) -> tuple[Absence, ...]:
+def _unfinished(
+    headers: _FrameHeaders, path: str, start: int, nav: tuple[int, int], frames: int
+) -> tuple[Absence, ...]:
     """Return the frames of a row that the scan did not finish. Frames recorded after the scan are no loss."""
     end = start + nav[0] * nav[1]
     if end >= frames or not (headers.positions(end, end + 1) == (0, nav[0])).all():
         return ()
     less = frames - end
-    said = f"{path}: the scan ends within a row of {nav[1]:,}: its {'frame is' if less == 1 else f'{less:,} frames are'} left out"
+    said = (
+        f"{path}: the scan ends within a row of {nav[1]:,}: its {'frame is' if less == 1 else f'{less:,} frames are'}"
+        " left out"
+    )
     return (Absence(said, counts={"frames_left_out": less}),)
 
 
@@ -296,20 +332,25 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     record = gap + height * width * dtype.itemsize
     if record > files.sizes.max():
         raise TruncatedSourceError(
-            f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), the largest file has {files.sizes.max():,} bytes"
+            f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), the largest file has"
+            f" {files.sizes.max():,} bytes"
         )
     heads = np.zeros(len(files), np.int64)
     heads[0] = HEADER.itemsize
     counts, rests = np.divmod(np.maximum(files.sizes - heads, 0), record)
     if not counts.any():
-        raise TruncatedSourceError(f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), there is not one")
+        raise TruncatedSourceError(
+            f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), there is not one"
+        )
     layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap)
     gaps = _gaps(files, counts, layout)
     if lost.count and not gaps.any():
         raise MissingSourceError(f"{files.paths[0]}: {lost}, and the other files do not tell how many frames they held")
     if gaps.any():
         first = gaps.cumsum() + counts.cumsum() - counts
-        layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap, first=first)
+        layout = FrameLayout.of(
+            (height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap, first=first
+        )
     absent = _absences(files, lost, counts, rests, gaps, record)
     frames = layout.stored
     there = [field for field in FIELDS if field[2] + 4 <= gap]
@@ -325,11 +366,38 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
         layout = layout.arranged(found[1], found[0])
         nav = found[1]
         absent += _unfinished(headers, files.paths[-1], found[0], found[1], frames) if scan == "position" else ()
-    attrs = {"header": fields(header), "stored_frames": frames, "scan_from": scan if found else None, "scan_start": found[0] if found else 0}
+    attrs = {
+        "header": fields(header),
+        "stored_frames": frames,
+        "scan_from": scan if found else None,
+        "scan_start": found[0] if found else 0,
+    }
     if header["pixel_size"] > 0:
-        attrs["calibration"] = {axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")}
-    main = StoredArray("data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(len(nav)), "y", "x"), len(nav), attrs=attrs, absent=absent)
-    return [main, *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there)]
+        attrs["calibration"] = {
+            axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")
+        }
+    main = StoredArray(
+        "data",
+        files,
+        layout,
+        PlainDecoder(dtype),
+        layout.shape,
+        (*nav_dims(len(nav)), "y", "x"),
+        len(nav),
+        attrs=attrs,
+        absent=absent,
+    )
+    return [
+        main,
+        *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there),
+    ]
 
 
-FORMAT = Format("tvips", (".tvips",), "https://www.tvips.com", "TVIPS camera streams, version 1 and 2, one or several files", sniff, open)
+FORMAT = Format(
+    "tvips",
+    (".tvips",),
+    "https://www.tvips.com",
+    "TVIPS camera streams, version 1 and 2, one or several files",
+    sniff,
+    open,
+)

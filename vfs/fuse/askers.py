@@ -1,8 +1,10 @@
-"""Finds out who asks, and what he may read: users whom --allow-other lets in see what their own rights give them, no more.
+"""Finds out who asks, and what he may read: users whom --allow-other lets in see what their own
+rights give them, no more.
 
-Their rights are looked up whenever they ask: user and groups as the kernel tells them, and the modes and access control lists (POSIX
-ACLs) of the source files and of all folders above them. Rights that depend on more than these (capabilities, SELinux, a file server with
-rules of its own) are not seen here. Root, and the user who mounted, may read all that the server may.
+Their rights are looked up whenever they ask: user and groups as the kernel tells them, and the
+modes and access control lists (POSIX ACLs) of the source files and of all folders above them.
+Rights that depend on more than these (capabilities, SELinux, a file server with rules of its own)
+are not seen here. Root, and the user who mounted, may read all that the server may.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def _groups_of(pid: int) -> Iterable[int]:
 
 
 def allowed(path: str, asker: Asker, want: int) -> bool:
-    """Say whether a file or folder lets somebody read it (`READ`) or search it (`SEARCH`). Folders above it are not looked at."""
+    """Say whether a file or folder lets somebody read it (`READ`) or search it (`SEARCH`). Folders
+    above it are not looked at.
+    """
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -57,7 +61,9 @@ def allowed(path: str, asker: Asker, want: int) -> bool:
 
 
 def _by_list(acl: bytes, found: os.stat_result, asker: Asker, want: int) -> bool:
-    """Decide as acl(5) says: by the owner's entry, else that of the user, else any of his groups, else that of all others."""
+    """Decide as acl(5) says: by the owner's entry, else that of the user, else any of his groups,
+    else that of all others.
+    """
     entries = list(struct.iter_unpack("<HHI", acl[4:]))
     mask = next((bits for tag, bits, _ in entries if tag == _MASK), 7)
     groups: list[int] = []
@@ -110,7 +116,9 @@ class Askers:
         return allowed(folder, asker, READ) and self.may_enter(folder, asker)
 
     def kept_by(self, files: Sequence[str], asker: Asker) -> str:
-        """Return the first of some files that the asker could not read; "": he could read all. Files that do not exist keep nobody out."""
+        """Return the first of some files that the asker could not read; "": he could read all.
+        Files that do not exist keep nobody out.
+        """
         key = (files[0], files[-1], len(files)) if len(files) > FEW else None
         now = time.monotonic()
         if key is not None:
@@ -119,7 +127,9 @@ class Askers:
                 return answer
         real = {os.path.realpath(file): file for file in files}
         shut = {folder for folder in dict.fromkeys(map(os.path.dirname, real)) if not self.may_enter(folder, asker)}
-        answer = next((file for at, file in real.items() if os.path.dirname(at) in shut or not allowed(at, asker, READ)), "")
+        answer = next(
+            (file for at, file in real.items() if os.path.dirname(at) in shut or not allowed(at, asker, READ)), ""
+        )
         if key is not None:
             if len(self._known) >= _KEPT:
                 self._known.clear()

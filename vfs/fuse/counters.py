@@ -1,4 +1,6 @@
-"""Counts what a server does. Python and native code count side by side, each in a row of its own, so that neither loses what the other adds."""
+"""Counts what a server does. Python and native code count side by side, each in a row of its own,
+so that neither loses what the other adds.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ class Counters:
     """Counts of one server, from 0.
 
     Attributes:
-        table: int64[2, LINE], each row in a cache line of its own, its columns as `CounterWord` says. Never moved or replaced.
+        table: int64[2, LINE], each row in a cache line of its own, its columns as `CounterWord`
+            says. Never moved or replaced.
     """
 
     def __init__(self) -> None:

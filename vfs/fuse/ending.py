@@ -1,11 +1,12 @@
 """Ends a mount when a signal comes: Ctrl-C, SIGTERM or SIGHUP.
 
-Where a process that has read from the mount still runs, the mount is left dead: whoever reads there gets an error (ENOTCONN). In an
-empty folder he would find nothing, and zarr clients take absent chunks for blank ones. `vfs unmount` and the next mount there clear a dead
-mount, as they clear that of a server that was killed. Where no such process runs libfuse unmounts.
+Where a process that has read from the mount still runs, the mount is left dead: whoever reads there
+gets an error (ENOTCONN). In an empty folder he would find nothing, and zarr clients take absent
+chunks for blank ones. `vfs unmount` and the next mount there clear a dead mount, as they clear that
+of a server that was killed. Where no such process runs libfuse unmounts.
 
-Python's signal handlers run in the main thread, which is inside libfuse. So the signals are written into a pipe that a thread of its own
-reads. libfuse does not get them: it would unmount in any case.
+Python's signal handlers run in the main thread, which is inside libfuse. So the signals are written
+into a pipe that a thread of its own reads. libfuse does not get them: it would unmount in any case.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Ending:
     Args:
         module: the library that mounts, see `vfs.fuse.view.library`. Its `signal` does nothing meanwhile.
         shown: the mount point, for messages.
-        readers: returns the processes that have read from the mount and still run; the mount is left dead only if there are some.
+        readers: returns the processes that have read from the mount and still run; the mount is
+            left dead only if there are some.
 
     Attributes:
         left: the processes for which the mount was left dead.
@@ -59,7 +61,8 @@ class Ending:
         os.set_blocking(to, False)
         self._wakeup = signal.set_wakeup_fd(to, warn_on_full_buffer=False)
         self._before = {number: signal.signal(number, lambda number, frame: None) for number in (*self._taken, KICK)}
-        self._signal, self._module.signal = self._module.signal, lambda number, handler: handler  # it gives SIGINT back to libfuse
+        # It gives SIGINT back to libfuse
+        self._signal, self._module.signal = self._module.signal, lambda number, handler: handler
         self._thread.start()
         return self
 
@@ -77,7 +80,9 @@ class Ending:
         with self._lock:
             self._session = None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._over.set()
         self._mounted.set()
         self._module.signal = self._signal
@@ -94,7 +99,11 @@ class Ending:
             if not number:
                 return
             if number == signal.SIGTSTP:
-                log.warning("%s: not stopped: whoever reads there would hang; Ctrl-C ends it, `vfs mount --background` gives the terminal back", self._shown)
+                log.warning(
+                    "%s: not stopped: whoever reads there would hang; Ctrl-C ends it, `vfs mount --background` gives"
+                    " the terminal back",
+                    self._shown,
+                )
         self._mounted.wait()  # libfuse is just mounting: nobody would clear a mount that is half done
         with self._lock:
             if self._session is None:
@@ -114,14 +123,20 @@ class Ending:
         """Write to the log for which processes the mount was left dead."""
         if self.left:
             who = ", ".join(self.left)
-            log.warning("%s: ended; %s read there and may go on: there it gets errors, not zeros, until `vfs unmount %s`", self._shown, who, self._shown)
+            log.warning(
+                "%s: ended; %s read there and may go on: there it gets errors, not zeros, until `vfs unmount %s`",
+                self._shown,
+                who,
+                self._shown,
+            )
 
 
 def _keep_mounted() -> bool:
-    """Keep libfuse from unmounting when its loop ends. The connection to the kernel is closed, which leaves the mount dead.
+    """Keep libfuse from unmounting when its loop ends. The connection to the kernel is closed,
+    which leaves the mount dead.
 
-    libfuse does not unmount where the connection is broken already (poll says POLLERR). A pipe that nobody reads, in the place of
-    /dev/fuse, looks like that.
+    libfuse does not unmount where the connection is broken already (poll says POLLERR). A pipe that
+    nobody reads, in the place of /dev/fuse, looks like that.
 
     Returns: False where that cannot be done; then libfuse unmounts.
     """

@@ -1,13 +1,15 @@
 """Writes down each mount of a user in a folder, the mount's entry, where later commands find it.
 
-    $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in the folder for temporary files
+    $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in
+                                    the folder for temporary files
         pid                         number of the server, which holds a lock (flock) on this file as long as it lives
         status.json                 see `vfs.fuse.status`; written anew about each second when something changed
         readers                     see `vfs.fuse.readers`
         log                         of a mount in the background; stays until the next mount there, at most a week
 
-All of it is for the user only (0700, 0600), and a folder that others could write to is not used. Whether a server lives is asked of its
-lock, not of its number: numbers are given out again, and mean something else in another container.
+All of it is for the user only (0700, 0600), and a folder that others could write to is not used.
+Whether a server lives is asked of its lock, not of its number: numbers are given out again, and
+mean something else in another container.
 """
 
 from __future__ import annotations
@@ -57,9 +59,15 @@ def home() -> str:
         with suppress(FileExistsError):
             os.mkdir(path, 0o700)
     except OSError as error:
-        raise MountError(error.errno or errno.EIO, f"no folder for the state of mounts: {printable(path)}: {error.strerror}; set XDG_RUNTIME_DIR") from None
+        raise MountError(
+            error.errno or errno.EIO,
+            f"no folder for the state of mounts: {printable(path)}: {error.strerror}; set XDG_RUNTIME_DIR",
+        ) from None
     if fault := not_ours(path):
-        raise MountError(errno.EPERM, f"{printable(path)}: expected a folder of yours alone: {fault}; remove it, or set XDG_RUNTIME_DIR")
+        raise MountError(
+            errno.EPERM,
+            f"{printable(path)}: expected a folder of yours alone: {fault}; remove it, or set XDG_RUNTIME_DIR",
+        )
     return path
 
 
@@ -132,16 +140,27 @@ class Entry:
         above = home()
         base = _name(point)
         try:
-            self._fd = next(fd for n in count(1) if (fd := self._claimed(os.path.join(above, base if n == 1 else f"{base}-{n}"))) is not None)
+            self._fd = next(
+                fd
+                for n in count(1)
+                if (fd := self._claimed(os.path.join(above, base if n == 1 else f"{base}-{n}"))) is not None
+            )
             os.ftruncate(self._fd, 0)
             os.write(self._fd, b"%d\n" % os.getpid())
             for name in (STATUS, READERS, LOG):
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(self.folder, name))
             self.log = os.path.join(self.folder, LOG) if log else None
-            self.log_fd = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600) if self.log else -1
+            self.log_fd = (
+                os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                if self.log
+                else -1
+            )
         except OSError as error:
-            raise MountError(error.errno or errno.EIO, f"{printable(self.folder)}: cannot be written to: {error.strerror}; set XDG_RUNTIME_DIR") from None
+            raise MountError(
+                error.errno or errno.EIO,
+                f"{printable(self.folder)}: cannot be written to: {error.strerror}; set XDG_RUNTIME_DIR",
+            ) from None
 
     def _claimed(self, folder: str) -> int | None:
         """Make a folder and lock it. Returns the descriptor of the lock; None: another server holds it."""
@@ -182,8 +201,8 @@ class Entry:
 def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
     """Yield (folder, status, lock) of every entry of this user, and remove old logs on the way.
 
-    The lock is None where the server lives. Where it has died the caller has the lock and gives it to `drop`, which removes the entry,
-    or to `keep`.
+    The lock is None where the server lives. Where it has died the caller has the lock and gives it
+    to `drop`, which removes the entry, or to `keep`.
     """
     for above in _homes():
         for name in sorted(os.listdir(above)):

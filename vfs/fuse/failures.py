@@ -1,8 +1,10 @@
 """Logs requests that fail: the first ones of each reason line by line, the others as a count.
 
-Copying from a mount with one damaged file behind it gives an EIO for every page. The first `FIRST` lines of a file and reason are written,
-each with file and range; what follows within `WINDOW` seconds is counted, and the count is written with the next line of that kind or when
-the server ends. Lines are of one kind where they differ only in numbers that stand alone (ranges, sizes), not in names of files.
+Copying from a mount with one damaged file behind it gives an EIO for every page. The first `FIRST`
+lines of a file and reason are written, each with file and range; what follows within `WINDOW`
+seconds is counted, and the count is written with the next line of that kind or when the server
+ends. Lines are of one kind where they differ only in numbers that stand alone (ranges, sizes), not
+in names of files.
 """
 
 from __future__ import annotations

@@ -1,18 +1,23 @@
-"""Answers a mount's requests without the interpreter where that can be done: fills the tables that native code reads.
+"""Answers a mount's requests without the interpreter where that can be done: fills the tables that
+native code reads.
 
-`NativeServer.open` says what to put into `fi->fh` for a file of a face. From then on `serve.read` answers reads of it from decoded
-pieces that the chunk cache holds or, where the source files hold the very bytes (with anything between the frames, in either byte
-order, for any scan), from those files. What it cannot answer comes to `NativeServer.read`, which opens the file or makes the piece that
-was missing. What that cannot answer either, for example because the source is gone or was changed, is read through the tree, which says
-what is wrong.
+`NativeServer.open` says what to put into `fi->fh` for a file of a face. From then on `serve.read`
+answers reads of it from decoded pieces that the chunk cache holds or, where the source files hold
+the very bytes (with anything between the frames, in either byte order, for any scan), from those
+files. What it cannot answer comes to `NativeServer.read`, which opens the file or makes the piece
+that was missing. What that cannot answer either, for example because the source is gone or was
+changed, is read through the tree, which says what is wrong.
 
 - A source file is asked for its size, times and links after it was read, and before anything of it is handed out.
-- Pieces are those of the chunk cache, whose limit counts. What it drops is freed when nobody reads it any more (`vfs.fuse.pieces`).
-- A reader that goes on from one piece to the next finds the next one made: a thread makes it meanwhile (`vfs.fuse.read_ahead`).
+- Pieces are those of the chunk cache, whose limit counts. What it drops is freed when nobody reads
+  it any more (`vfs.fuse.pieces`).
+- A reader that goes on from one piece to the next finds the next one made: a thread makes it
+  meanwhile (`vfs.fuse.read_ahead`).
 - Nothing belongs to an open file: closing costs nothing, and nothing can be left behind.
-- What lies in a folder tree may change (`vfs.hierarchy.faces.Lifetime`). It is answered natively only up to the time at which its files
-  have to be looked at again, and not at all once another state of it is shown: then those who have it open get an error
-  (`NativeServer.check`), because all who have it open share the kernel's pages of it. A set that was only closed meanwhile is opened
+- What lies in a folder tree may change (`vfs.hierarchy.faces.Lifetime`). It is answered natively
+  only up to the time at which its files have to be looked at again, and not at all once another
+  state of it is shown: then those who have it open get an error (`NativeServer.check`), because all
+  who have it open share the kernel's pages of it. A set that was only closed meanwhile is opened
   again under its old number.
 """
 
@@ -91,13 +96,24 @@ class NativeServer:
         }
         for word, value in words.items():
             native.STATE[word] = value
-        fast = {"read": serve.read, "open": names.open_file, "getattr": names.get_attributes, "fgetattr": names.get_attributes, "readdir": names.read_folder}
+        fast = {
+            "read": serve.read,
+            "open": names.open_file,
+            "getattr": names.get_attributes,
+            "fgetattr": names.get_attributes,
+            "readdir": names.read_folder,
+        }
         return {name: int(call.address) for name, call in fast.items()}
 
     @staticmethod
     def behind(operation: str, address: int) -> None:
         """Say which function answers what an operation of `start` leaves to the interpreter."""
-        slow = {"read": StateWord.SLOW_READ, "open": StateWord.SLOW_OPEN, "getattr": StateWord.SLOW_GETATTR, "readdir": StateWord.SLOW_READDIR}
+        slow = {
+            "read": StateWord.SLOW_READ,
+            "open": StateWord.SLOW_OPEN,
+            "getattr": StateWord.SLOW_GETATTR,
+            "readdir": StateWord.SLOW_READDIR,
+        }
         if operation in slow:  # `fgetattr` leaves it to the function behind `getattr`
             native.STATE[slow[operation]] = address
 
@@ -126,7 +142,10 @@ class NativeServer:
         number = self.sources.register(array, header, lifetime)
         if number < 0 or text in self.names:
             return
-        file, folder = describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)), describe(FOLDER)
+        file, folder = (
+            describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)),
+            describe(FOLDER),
+        )
         with self.sources.lock:
             source = self.sources.sources.get(number)
             if text not in self.names and source is not None:
@@ -150,14 +169,19 @@ class NativeServer:
         return found
 
     def _handle(self, held: ResolvedPath, again: int | None = None) -> int:
-        """Return the handle of the file that a path lies in; 0: none. Args: again: the number that its source is to have."""
+        """Return the handle of the file that a path lies in; 0: none. Args: again: the number that
+        its source is to have.
+        """
         face, key, lifetime = held
         if isinstance(face, NpyFace) and not key:
             number, source = 0, self.sources.register(face.array, face.header, lifetime, again)
         elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[2]:
             array, position, _ = chunk
             counts = array.grid.counts
-            number, source = int(np.ravel_multi_index(position, counts)) if counts else 0, self.sources.register(array, None, lifetime, again)
+            number, source = (
+                int(np.ravel_multi_index(position, counts)) if counts else 0,
+                self.sources.register(array, None, lifetime, again),
+            )
         else:
             return 0
         return 0 if source < 0 else lookup.handle(source, number)
@@ -177,7 +201,9 @@ class NativeServer:
         return held
 
     def document(self, path: str) -> bool:
-        """Say whether a path is a document, or a file in no face: where what is shown never changes, it does not either."""
+        """Say whether a path is a document, or a file in no face: where what is shown never
+        changes, it does not either.
+        """
         held = self.folder.resolve(path, True)
         return held is None or (isinstance(held.face, ZarrFace) and held.key in held.face.documents)
 
@@ -187,7 +213,8 @@ class NativeServer:
         return self._freshness.fresh(path, fh, number, self.sources.sources[which])
 
     def read(self, fh: int, path: str, to: int, size: int, offset: int) -> int | None:
-        """Answer a read that `serve.read` did not, and make what it needs to answer the next one like it. The bytes go into the memory at `to`.
+        """Answer a read that `serve.read` did not, and make what it needs to answer the next one
+        like it. The bytes go into the memory at `to`.
 
         Returns: number of bytes; None: they have to be read through the tree, which says what is wrong.
 
@@ -232,7 +259,8 @@ class NativeServer:
         return done if source.sources.moves.item(0) == made else None  # some of it may be of before
 
     def _current(self, fh: int, path: str) -> NativeSource | None:
-        """Return the source that is open as `fh`, where sources may change, and allow native reads of it for a time; None: it is not this one any more.
+        """Return the source that is open as `fh`, where sources may change, and allow native reads
+        of it for a time; None: it is not this one any more.
 
         Raises:
             SourceChangedError: see `check`.
@@ -251,7 +279,9 @@ class NativeServer:
     def _from_files(self, which: int, source: NativeSource, fh: int, to: int, size: int, offset: int) -> int | None:
         """Open the source files that are needed and not open, and read from them."""
         seen = set()
-        for place in (0, to):  # first all files are opened: else what was read would be read again for each one that is not
+        # First all files are opened: else what was read would be read again for each one that is
+        # not
+        for place in (0, to):
             while (got := int(serve.answer(fh, place, size, offset))) < 0:
                 file = got - NOT_OPEN
                 if got == NO_ANSWER or file in seen:

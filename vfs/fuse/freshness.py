@@ -13,14 +13,17 @@ REMEMBERED = 1 << 16  # files of which is remembered what was found, at most
 
 
 class Freshness:
-    """Looks at the source files behind what is opened. It remembers which these are, and of which files the kernel was told to forget its pages."""
+    """Looks at the source files behind what is opened. It remembers which these are, and of which
+    files the kernel was told to forget its pages.
+    """
 
     def __init__(self) -> None:
         self._holders: dict[int, list[int]] = {}  # handle -> source files
         self._forgot: dict[str, int] = {}  # path -> `Files.moves` when the kernel was told to forget its pages
 
     def fresh(self, path: str, fh: int, number: int, source: NativeSource) -> bool:
-        """Say whether the source files are those that were opened, and no page that the kernel has is older than the last touch of one.
+        """Say whether the source files are those that were opened, and no page that the kernel has
+        is older than the last touch of one.
 
         Args:
             path: of the file that is opened, as file `number` of the source; fh: its handle.

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Lets any number of threads in at the same time (`shared`), or one of them alone: `alone` waits until the others are out and keeps new ones out."""
+    """Lets any number of threads in at the same time (`shared`), or one of them alone: `alone`
+    waits until the others are out and keeps new ones out.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -32,7 +34,9 @@ class Gate:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be inside with no other thread. A thread must not ask for this from within `shared`: it would wait for itself."""
+        """Be inside with no other thread. A thread must not ask for this from within `shared`: it
+        would wait for itself.
+        """
         with self._changed:
             while self._alone:
                 self._changed.wait()

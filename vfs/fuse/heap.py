@@ -1,7 +1,8 @@
 """Keeps the memory of a server small, with two calls of glibc. On other C libraries nothing is done.
 
-One thread makes the pieces of a cache, another drops them, long and short ones in any order. glibc keeps the holes between them, and by
-default does so for each thread apart: a server would grow by half of its cache and more.
+One thread makes the pieces of a cache, another drops them, long and short ones in any order. glibc
+keeps the holes between them, and by default does so for each thread apart: a server would grow by
+half of its cache and more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Writes log lines: each is one line of printable characters, whatever files are called, and a log file does not grow for ever."""
+"""Writes log lines: each is one line of printable characters, whatever files are called, and a log
+file does not grow for ever.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ LIMIT = 4 << 20  # bytes of a log file: the runtime folder mostly lies in memory
 
 
 class Line(logging.Formatter):
-    """Formats a record as one line, with characters that are not printable spelled out; a traceback follows in lines of its own."""
+    """Formats a record as one line, with characters that are not printable spelled out; a traceback
+    follows in lines of its own.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, logging calls it so
         return printable(super().formatMessage(record))

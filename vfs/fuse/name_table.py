@@ -1,4 +1,6 @@
-"""Names of the mount where native code finds them: what it takes to look up, open and list chunks without the interpreter."""
+"""Names of the mount where native code finds them: what it takes to look up, open and list chunks
+without the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ class NameTable:
     def __contains__(self, path: str) -> bool:
         return path in self.known
 
-    def add(self, path: str, source: int, counts: Sequence[int], least: int, file_stat: bytes, folder_stat: bytes) -> None:
-        """Have native code answer for a path and the numbers below it. Where there is no place for it the interpreter goes on doing that.
+    def add(
+        self, path: str, source: int, counts: Sequence[int], least: int, file_stat: bytes, folder_stat: bytes
+    ) -> None:
+        """Have native code answer for a path and the numbers below it. Where there is no place for
+        it the interpreter goes on doing that.
 
         Args:
             source: its number.
-            counts: how many names there are on each level below the path; with as many numbers a name is a file, with fewer a folder.
+            counts: how many names there are on each level below the path; with as many numbers a
+                name is a file, with fewer a folder.
             least: numbers that make a folder, at least.
             file_stat, folder_stat: struct stat of such a file and folder; the inode numbers in them do not matter.
         """
@@ -42,7 +48,16 @@ class NameTable:
         file, folder = np.frombuffer(file_stat, np.uint8), np.frombuffer(folder_stat, np.uint8)
         below = np.array(counts, np.int64)
         hashed = int(paths.path_hash(text.ctypes.data, text.size))
-        addresses = [text.size, text.ctypes.data, source, len(counts), least, below.ctypes.data, file.ctypes.data, folder.ctypes.data]
+        addresses = [
+            text.size,
+            text.ctypes.data,
+            source,
+            len(counts),
+            least,
+            below.ctypes.data,
+            file.ctypes.data,
+            folder.ctypes.data,
+        ]
         words = np.array([hashed, *addresses], np.int64)  # as `NameWord` has them
         at = int(lookup.place(hashed, NAME_PLACES - 1))
         free = [place for k in range(PROBES) if self.places[place := (at + k) % NAME_PLACES] == 0]

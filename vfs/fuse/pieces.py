@@ -12,14 +12,18 @@ from vfs.kernels.fuse import lookup, native
 from vfs.kernels.fuse.tables import LINE, PROBES, PieceWord, StateWord
 
 PLACES = 1 << 16
-"""Places in the table: a piece that finds none takes that of another one, which is then read through the interpreter."""
+"""Places in the table: a piece that finds none takes that of another one, which is then read
+through the interpreter.
+"""
 
 
 class Retired:
-    """Keeps objects whose memory native code may still read, and frees them when no read is left that began before they were retired.
+    """Keeps objects whose memory native code may still read, and frees them when no read is left
+    that began before they were retired.
 
-    Native reads count themselves in and out in one of two counters, and which one changes with every `collect`: what was retired
-    before both counters were seen at zero is in nobody's hands any more.
+    Native reads count themselves in and out in one of two counters, and which one changes with
+    every `collect`: what was retired before both counters were seen at zero is in nobody's hands
+    any more.
     """
 
     def __init__(self) -> None:
@@ -64,7 +68,8 @@ class PieceTable:
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """Shows a piece of the chunk cache in the table as long as the cache holds it: see `vfs.engine.cache.EvictionListener`.
+    """Shows a piece of the chunk cache in the table as long as the cache holds it: see
+    `vfs.engine.cache.EvictionListener`.
 
     Attributes:
         key: see `lookup.handle`.

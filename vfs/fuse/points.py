@@ -36,7 +36,9 @@ class Mounted(NamedTuple):
 
 
 def _table() -> Iterator[tuple[str, Mounted, bytes]]:
-    """Yield (mount point, what is mounted there, options of the file system) of every mount, later ones on top of earlier ones."""
+    """Yield (mount point, what is mounted there, options of the file system) of every mount, later
+    ones on top of earlier ones.
+    """
     with open("/proc/self/mountinfo", "rb") as table:
         for line in table:
             fields, _, rest = line.partition(b" - ")
@@ -69,10 +71,12 @@ def ours() -> dict[str, Mounted]:
 def users(mount: Mounted, *, detached: bool) -> list[str]:
     """Find the processes that have a file of a mount open or mapped, or a folder of it as their working folder.
 
-    It asks the kernel by the number of the mount, so it also works once the mount is detached, and never asks the file system itself.
+    It asks the kernel by the number of the mount, so it also works once the mount is detached, and
+    never asks the file system itself.
 
     Args:
-        detached: the mount was taken away. If nobody uses it any more its numbers are free, and the next mount, of any kind, gets them:
+        detached: the mount was taken away. If nobody uses it any more its numbers are free, and the
+            next mount, of any kind, gets them:
             processes that see a mount of these numbers are left out.
 
     Returns: "name (pid 123)" of those that this user may look at.
@@ -82,7 +86,11 @@ def users(mount: Mounted, *, detached: bool) -> list[str]:
     found = []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()):
         with suppress(OSError):
-            if pid != os.getpid() and _uses(f"/proc/{pid}", mount.id, device) and not (detached and _sees(f"/proc/{pid}", mount)):
+            if (
+                pid != os.getpid()
+                and _uses(f"/proc/{pid}", mount.id, device)
+                and not (detached and _sees(f"/proc/{pid}", mount))
+            ):
                 with open(f"/proc/{pid}/comm", errors="replace") as file:
                     found.append(f"{printable(file.read().strip())} (pid {pid})")
     return found
@@ -125,22 +133,31 @@ def resolve(mountpoint: str | os.PathLike[str]) -> str:
     """
     name = os.fsdecode(mountpoint)
     if not name or "\0" in name:
-        raise MountError(errno.EINVAL, f"{printable(name)!r} cannot be a mount point: expected the name of an empty folder")
+        raise MountError(
+            errno.EINVAL, f"{printable(name)!r} cannot be a mount point: expected the name of an empty folder"
+        )
     found = _in_time(lambda: _resolved(name))
     if found is None:
-        raise MountError(errno.ETIMEDOUT, f"{printable(name)}: a mount above does not answer; if its server is stopped: kill -CONT, or unmount it first")
+        raise MountError(
+            errno.ETIMEDOUT,
+            f"{printable(name)}: a mount above does not answer; if its server is stopped: kill -CONT, or unmount it"
+            " first",
+        )
     return found
 
 
 def _resolved(name: str) -> str:
     """Return a name, absolute and without links. What is mounted there is not asked: its server may be stopped."""
-    above, last = os.path.split(os.path.abspath(name) if os.path.basename(name.rstrip("/")) in ("", ".", "..") else name.rstrip("/"))
+    above, last = os.path.split(
+        os.path.abspath(name) if os.path.basename(name.rstrip("/")) in ("", ".", "..") else name.rstrip("/")
+    )
     point = os.path.join(os.path.realpath(above), last)
     return point if mounted(point) else os.path.realpath(name)
 
 
 def _in_time(call: Callable[[], T]) -> T | None:
-    """Make a call in a thread of its own. Returns its result; None: it waits for a server that does not answer, for example a stopped one.
+    """Make a call in a thread of its own. Returns its result; None: it waits for a server that does
+    not answer, for example a stopped one.
 
     Raises:
         OSError: the call raised it.
@@ -162,11 +179,16 @@ def _in_time(call: Callable[[], T]) -> T | None:
 
 def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
     """Raises:
-    MountError: the mount point lies in a folder that is to be shown there: the server would wait for its own answers, and everybody for it.
+    MountError: the mount point lies in a folder that is to be shown there: the server would wait
+        for its own answers, and everybody for it.
     """
     point, root = resolve(mountpoint), os.path.realpath(folder)
     if point == root or point.startswith(root.rstrip("/") + "/"):
-        raise MountError(errno.EINVAL, f"{printable(point)}: lies in {printable(root)}, which is to be shown there; choose a mount point outside of it")
+        raise MountError(
+            errno.EINVAL,
+            f"{printable(point)}: lies in {printable(root)}, which is to be shown there; choose a mount point outside"
+            " of it",
+        )
 
 
 def fusermount(version: int) -> str | None:
@@ -190,7 +212,13 @@ def detach(point: str, lazy: bool = False) -> tuple[int, str]:
     tool = fusermount(3) or fusermount(2)
     if code != errno.EPERM or tool is None:
         return code, os.strerror(code)
-    done = subprocess.run([tool, "-u", *(["-z"] if lazy else []), point], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [tool, "-u", *(["-z"] if lazy else []), point],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+    )
     said = printable(done.stderr.strip())
     if done.returncode == 0:
         return 0, ""
@@ -229,11 +257,20 @@ def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allo
     if os.geteuid() != 0:
         if version and fusermount(version) is None:
             package = "fuse3" if version == 3 else "fuse"
-            raise MountError(errno.EPERM, f"not permitted to mount: there is no fusermount; install it (apt install {package}, dnf install {package})")
+            raise MountError(
+                errno.EPERM,
+                f"not permitted to mount: there is no fusermount; install it (apt install {package}, dnf install"
+                f" {package})",
+            )
         if allow_other and not _others_may():
-            raise MountError(errno.EPERM, f"--allow-other: not permitted: {CONFIG} has no line user_allow_other; root can add it")
+            raise MountError(
+                errno.EPERM, f"--allow-other: not permitted: {CONFIG} has no line user_allow_other; root can add it"
+            )
         if not os.access(point, os.W_OK):
-            raise MountError(errno.EACCES, f"{shown}: not permitted to mount there: you cannot write to that folder; choose one of your own")
+            raise MountError(
+                errno.EACCES,
+                f"{shown}: not permitted to mount there: you cannot write to that folder; choose one of your own",
+            )
     return point
 
 
@@ -253,9 +290,15 @@ def _check_device() -> None:
     try:
         os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
     except PermissionError as error:
-        raise MountError(errno.EACCES, f"not permitted to open {DEVICE}: {error.strerror}; it should have mode 0666 for all users; {CONTAINER}") from None
+        raise MountError(
+            errno.EACCES,
+            f"not permitted to open {DEVICE}: {error.strerror}; it should have mode 0666 for all users; {CONTAINER}",
+        ) from None
     except OSError as error:
-        raise MountError(errno.ENODEV, f"no {DEVICE} ({error.strerror}): load the kernel module: modprobe fuse (as root); {CONTAINER}") from None
+        raise MountError(
+            errno.ENODEV,
+            f"no {DEVICE} ({error.strerror}): load the kernel module: modprobe fuse (as root); {CONTAINER}",
+        ) from None
 
 
 def _check_mounted(point: str, mount: Mounted) -> None:
@@ -267,19 +310,29 @@ def _check_mounted(point: str, mount: Mounted) -> None:
     shown = printable(point)
     if not dead(point):
         hint = f"vfs unmount {shown}" if mount.kind == KIND else f"fusermount -u {shown}"
-        raise MountError(errno.EBUSY, f"{shown}: something is mounted there already ({mount.kind}); to end that: {hint}")
+        raise MountError(
+            errno.EBUSY, f"{shown}: something is mounted there already ({mount.kind}); to end that: {hint}"
+        )
     if mount.kind != KIND:
-        raise MountError(errno.ENOTCONN, f"{shown}: a dead mount of type {mount.kind} is in the way; clear it with fusermount -u {shown}")
+        raise MountError(
+            errno.ENOTCONN,
+            f"{shown}: a dead mount of type {mount.kind} is in the way; clear it with fusermount -u {shown}",
+        )
     code, said = detach(point, lazy=True)
     if code:
-        raise MountError(code, f"{shown}: a mount whose server died is in the way and cannot be cleared: {said}; try fusermount -uz {shown}")
+        raise MountError(
+            code,
+            f"{shown}: a mount whose server died is in the way and cannot be cleared: {said}; try fusermount -uz"
+            f" {shown}",
+        )
     log.warning("%s: cleared a mount whose server had died", shown)
 
 
 def dead(point: str) -> bool:
     """Say whether something is mounted there whose server is gone. One that does not answer is not gone."""
     try:
-        _in_time(lambda: os.statvfs(point))  # always asks the server, where the kernel may answer `stat` from its memory
+        # Always asks the server, where the kernel may answer `stat` from its memory
+        _in_time(lambda: os.statvfs(point))
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False

@@ -40,7 +40,14 @@ class Mount:
         self._end = weakref.finalize(self, _end, path, process, os.getpid())  # also at the end of this process
 
     @classmethod
-    def start(cls, make_folder: Callable[[], MountSource], mountpoint: str | os.PathLike[str], *, log_level: str = "warning", **how: Any) -> Mount:
+    def start(
+        cls,
+        make_folder: Callable[[], MountSource],
+        mountpoint: str | os.PathLike[str],
+        *,
+        log_level: str = "warning",
+        **how: Any,
+    ) -> Mount:
         """Start a server and wait until it answers.
 
         Args:
@@ -55,7 +62,9 @@ class Mount:
         return cls(*_started(make_folder, mountpoint, {**how, "log_level": log_level, "background": False}))
 
     def close(self) -> None:
-        """Unmount, and wait for the server to end. Files that are still open there fail from then on. Further calls do nothing."""
+        """Unmount, and wait for the server to end. Files that are still open there fail from then
+        on. Further calls do nothing.
+        """
         self._end()
 
     unmount = close
@@ -69,17 +78,26 @@ class Mount:
     def __enter__(self) -> Mount:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
 def start_in_background(
-    make_folder: Callable[[], MountSource], mountpoint: str | os.PathLike[str], *, say: Callable[[], None], log_level: str = "warning", **how: Any
+    make_folder: Callable[[], MountSource],
+    mountpoint: str | os.PathLike[str],
+    *,
+    say: Callable[[], None],
+    log_level: str = "warning",
+    **how: Any,
 ) -> None:
-    """Start a server that outlives this process, and wait until it answers. Takes what `Mount.start` takes; its log is a file of its own.
+    """Start a server that outlives this process, and wait until it answers. Takes what
+    `Mount.start` takes; its log is a file of its own.
 
     Args:
-        say: reports that the mount is there. Signals wait meanwhile: one either comes before, and ends the server too, or after the report.
+        say: reports that the mount is there. Signals wait meanwhile: one either comes before, and
+            ends the server too, or after the report.
 
     Raises:
         MountError: see `Mount.start`; or there is no folder for the log.
@@ -93,15 +111,21 @@ def start_in_background(
             with process.stdout, process.stdin:
                 process.stdin.write(FREE)
         except BrokenPipeError:
-            raise MountError(errno.EIO, f"{printable(path)}: the server ended as soon as it was mounted; its log may say why") from None
+            raise MountError(
+                errno.EIO, f"{printable(path)}: the server ended as soon as it was mounted; its log may say why"
+            ) from None
         process.returncode = 0  # nobody will wait for it
         say()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _started(make_folder: Callable[[], MountSource], mountpoint: str | os.PathLike[str], how: Mapping[str, Any]) -> tuple[str, subprocess.Popen[bytes]]:
-    """Start a server and wait until it answers. Returns: the mount point, absolute and without links, and its process."""
+def _started(
+    make_folder: Callable[[], MountSource], mountpoint: str | os.PathLike[str], how: Mapping[str, Any]
+) -> tuple[str, subprocess.Popen[bytes]]:
+    """Start a server and wait until it answers. Returns: the mount point, absolute and without
+    links, and its process.
+    """
     path = prepare(mountpoint)  # the server does the same; here an error comes at once
     modules = os.pathsep.join(
         os.path.abspath(name) for name in sys.path if name
@@ -115,7 +139,10 @@ def _started(make_folder: Callable[[], MountSource], mountpoint: str | os.PathLi
             start_new_session=True,  # Ctrl-C is for this process; the server ends when this process tells it to
         )
     except OSError as error:
-        raise MountError(error.errno or errno.EIO, f"{printable(path)}: no server: {sys.executable!r} does not start: {error.strerror}") from None
+        raise MountError(
+            error.errno or errno.EIO,
+            f"{printable(path)}: no server: {sys.executable!r} does not start: {error.strerror}",
+        ) from None
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -124,7 +151,9 @@ def _started(make_folder: Callable[[], MountSource], mountpoint: str | os.PathLi
             process.stdin.flush()
         line = process.stdout.readline()
         if not line:
-            raise MountError(errno.EIO, f"{printable(path)}: the server ended without a word (exit status {process.wait()})")
+            raise MountError(
+                errno.EIO, f"{printable(path)}: the server ended without a word (exit status {process.wait()})"
+            )
         answer = json.loads(line)
         if answer:
             raise MountError(answer["code"], answer["error"])
@@ -147,7 +176,9 @@ def _check(path: str) -> None:
     try:
         os.stat(path)
     except OSError as error:
-        raise MountError(error.errno or errno.EIO, f"{printable(path)}: mounted, but it does not answer: {error.strerror}") from None
+        raise MountError(
+            error.errno or errno.EIO, f"{printable(path)}: mounted, but it does not answer: {error.strerror}"
+        ) from None
 
 
 def _end(path: str, process: subprocess.Popen[bytes], owner: int) -> None:
@@ -162,10 +193,12 @@ def _end(path: str, process: subprocess.Popen[bytes], owner: int) -> None:
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
     finally:
-        for pipe in (process.stdin, process.stdout):  # not before: that would end it a second time, when libfuse handles no signals any more
+        # Not before: that would end it a second time, when libfuse handles no signals any more
+        for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
         mount = mounted(path)
-        if mount is not None and mount.kind == KIND and dead(path):  # killed; a mount that lives there is somebody's next one
+        # Killed; a mount that lives there is somebody's next one
+        if mount is not None and mount.kind == KIND and dead(path):
             detach(path, lazy=True)

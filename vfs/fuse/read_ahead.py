@@ -26,7 +26,9 @@ class ReadAhead:
         self.pieces = pieces
         self.making: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
-        self._worker = ThreadPoolExecutor(1, "vfs-ahead", initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, signal.valid_signals()))
+        self._worker = ThreadPoolExecutor(
+            1, "vfs-ahead", initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, signal.valid_signals())
+        )
 
     def go_on(self, which: int, source: NativeSource, number: int) -> None:
         """Have the pieces behind piece `number` of a source made, as long as they take but little of the cache."""
@@ -46,7 +48,9 @@ class ReadAhead:
         try:
             with suppress(VfsError, MemoryError, OSError):  # who comes for it gets the error
                 key, make = source.piece(n)
-                source.array.cache.get(key, make, Piece(self.pieces, lookup.handle(which, n), True, source.sources.moves.item(0)))
+                source.array.cache.get(
+                    key, make, Piece(self.pieces, lookup.handle(which, n), True, source.sources.moves.item(0))
+                )
         finally:
             with self._lock:
                 self.making.discard((which, n))

@@ -1,10 +1,12 @@
 """Notes which processes have read from a mount, and says which of them still run.
 
-When the mount is gone its folder is empty, and a zarr client takes chunks that are absent for blank ones: a process that reads on would
-get zeros. So whoever ends a mount asks for such processes first.
+When the mount is gone its folder is empty, and a zarr client takes chunks that are absent for blank
+ones: a process that reads on would get zeros. So whoever ends a mount asks for such processes
+first.
 
-A thread that opens a file of a mount waits for the server's answer, and meanwhile can be looked up in /proc: its process is written into
-the file `readers` of the mount's entry, which outlives the server. A thread that was met within about a second is not looked up again.
+A thread that opens a file of a mount waits for the server's answer, and meanwhile can be looked up
+in /proc: its process is written into the file `readers` of the mount's entry, which outlives the
+server. A thread that was met within about a second is not looked up again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ MOST = 4096  # processes that are remembered, at most: those that came last
 
 
 class Process(NamedTuple):
-    """A process: its number, and when it started (clock ticks since the machine did), as numbers are given out again."""
+    """A process: its number, and when it started (clock ticks since the machine did), as numbers
+    are given out again.
+    """
 
     pid: int
     start: int
@@ -41,7 +45,8 @@ class Readers:
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        from vfs.kernels.fuse.tables import THREADS  # imports the compiler, which a process that only asks does not need
+        # Imports the compiler, which a process that only asks does not need
+        from vfs.kernels.fuse.tables import THREADS
 
         self.table = np.zeros(THREADS, np.int64)
         self._path = folder and os.path.join(folder, FILE)

@@ -1,4 +1,6 @@
-"""The sources that native code reads from: their numbers, up to which time each may be answered, and their open files."""
+"""The sources that native code reads from: their numbers, up to which time each may be answered,
+and their open files.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ LEAST = 1 << 20  # bytes of a cache that is worth cutting files into pieces for
 class SourceRegistry:
     """Gives each source a number, which stands in handles, and shows it to native code under this number.
 
-    Sources of a folder tree may change. They are answered natively up to the time at which their files have to be looked at again; one
-    that was dropped is taken out, with its names and open files, and its number is given to nothing else.
+    Sources of a folder tree may change. They are answered natively up to the time at which their
+    files have to be looked at again; one that was dropped is taken out, with its names and open
+    files, and its number is given to nothing else.
 
     Attributes:
         lock: held while sources, names or open files come and go.
@@ -49,8 +52,11 @@ class SourceRegistry:
         self.open: OrderedDict[tuple[int, int], NativeSource] = OrderedDict()
         self._next = 0
 
-    def register(self, array: ArrayReader, header: bytes | None, lifetime: Lifetime | None, number: int | None = None) -> int:
-        """Make an array, as chunks or as a .npy file, a source, unless it is one, and let it be answered natively for a time.
+    def register(
+        self, array: ArrayReader, header: bytes | None, lifetime: Lifetime | None, number: int | None = None
+    ) -> int:
+        """Make an array, as chunks or as a .npy file, a source, unless it is one, and let it be
+        answered natively for a time.
 
         Args:
             header: of the .npy file; None: chunks.
@@ -69,7 +75,14 @@ class SourceRegistry:
             self.trust(source, lifetime)
         return found
 
-    def _added(self, array: ArrayReader, header: bytes | None, key: tuple[int, bool], lifetime: Lifetime | None, number: int | None) -> int:
+    def _added(
+        self,
+        array: ArrayReader,
+        header: bytes | None,
+        key: tuple[int, bool],
+        lifetime: Lifetime | None,
+        number: int | None,
+    ) -> int:
         source = NativeSource(array, header)
         fits = source.direct or (source.size <= array.cache.limit and (source.whole or array.cache.limit >= LEAST))
         number = self._free_number() if number is None else number

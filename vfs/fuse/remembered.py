@@ -1,14 +1,17 @@
 """Asks the kernel to forget names before they take too much of the server's memory.
 
-libfuse keeps some 180 bytes for each name that was looked up, until the kernel forgets the name. The kernel does so only when it wants
-memory for itself, so a server would grow with the number of chunks that were looked at.
+libfuse keeps some 180 bytes for each name that was looked up, until the kernel forgets the name.
+The kernel does so only when it wants memory for itself, so a server would grow with the number of
+chunks that were looked at.
 
-`Remembered.look` is to be called now and then. Where this process has grown by names, the kernel is asked to forget those that nobody uses
-(FUSE_NOTIFY_INVAL_ENTRY of libfuse 3, for the top folders; Linux then drops everything below them that is not in use). The kernel tells
-libfuse what it forgot, and libfuse frees it. Pages of files go with their names. A folder that is somebody's working folder stays: its
-name is looked up again at once, by which Linux finds the folder that it has.
+`Remembered.look` is to be called now and then. Where this process has grown by names, the kernel is
+asked to forget those that nobody uses (FUSE_NOTIFY_INVAL_ENTRY of libfuse 3, for the top folders;
+Linux then drops everything below them that is not in use). The kernel tells libfuse what it forgot,
+and libfuse frees it. Pages of files go with their names. A folder that is somebody's working folder
+stays: its name is looked up again at once, by which Linux finds the folder that it has.
 
-With libfuse 2 nothing is done: it frees the channel to the kernel, which the call needs, before it says that the mount ends.
+With libfuse 2 nothing is done: it frees the channel to the kernel, which the call needs, before it
+    says that the mount ends.
 """
 
 from __future__ import annotations
@@ -57,7 +60,15 @@ class Remembered:
         session = self._library.fuse_get_session
         session.restype, session.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         notify = self._library.fuse_lowlevel_notify_inval_entry
-        notify.restype, notify.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]
+        notify.restype, notify.argtypes = (
+            ctypes.c_int,
+            [
+                ctypes.c_void_p,
+                ctypes.c_uint64,
+                ctypes.c_char_p,
+                ctypes.c_size_t,
+            ],
+        )
         with self._lock:
             self._session = ctypes.c_void_p(session(self._library.fuse_get_context().contents.fuse))
 
@@ -87,7 +98,9 @@ class Remembered:
             if answer == 0:
                 with suppress(OSError):  # so that whoever has it as working folder finds it under its name
                     os.stat(os.path.join(point, name))
-            elif answer != -errno.ENOENT:  # which is a name that the kernel does not know: it is being unmounted, and libfuse writes a line on stderr each time
+            elif answer != -errno.ENOENT:
+                # Which is a name that the kernel does not know: it is being unmounted, and libfuse
+                # writes a line on stderr each time
                 break
         return True
 

@@ -32,7 +32,9 @@ from vfs.streams import open_missing
 
 log = logging.getLogger("vfs.fuse")
 
-SWITCH = 5e-4  # seconds that a busy Python thread may keep the others waiting: beside such a one 0.65 instead of 0.11 GB/s (fuse.md)
+# Seconds that a busy Python thread may keep the others waiting: beside such a one 0.65 instead of
+# 0.11 GB/s (fuse.md)
+SWITCH = 5e-4
 SOURCES = WARNINGS = 100  # that a status names at most
 NOISE = "Ignoring invalid max threads value"  # what libfuse 3 says whenever it starts
 
@@ -51,10 +53,12 @@ def serve(
     leave: Callable[[], bool] = lambda: True,
     debug: bool = False,
 ) -> Status:
-    """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it. Must run in the main thread.
+    """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it.
+    Must run in the main thread.
 
     Args:
-        folder: what to show. Its arrays should use the buffered backend: a source that shrinks kills the process that reads its map.
+        folder: what to show. Its arrays should use the buffered backend: a source that shrinks
+            kills the process that reads its map.
         mountpoint: an existing, empty folder.
         sources: what is shown, for `vfs mounts` and other programs: the file that names each data set.
         allow_other: let in other users, to what they could read from the files themselves: see `vfs.fuse.askers`.
@@ -62,10 +66,12 @@ def serve(
         ready: called once when the mount answers, from another thread.
         watch: called with the status then, about each second in which something changed, and at the end.
         to_log: from then on stdout and stderr are the log file of the mount's entry.
-        leave: asked, when a signal comes, whether the mount is to stay, dead, if a process that read from it still runs: `vfs.fuse.ending`.
+        leave: asked, when a signal comes, whether the mount is to stay, dead, if a process that
+            read from it still runs: `vfs.fuse.ending`.
         debug: libfuse prints every request to stderr, and the log has tracebacks.
-        direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for those who read everything once. Files can then
-            not be mapped to be shared (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
+        direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for
+            those who read everything once. Files can then not be mapped to be shared
+            (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
 
     Returns: the last status.
 
@@ -77,7 +83,9 @@ def serve(
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise OptionError(f"workers={workers!r}: expected a number, at least 1")
     if threading.current_thread() is not threading.main_thread():
-        raise MountError(errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it")
+        raise MountError(
+            errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it"
+        )
     share_heap()
     module = library()
     point = prepare(mountpoint, version(module), allow_other)
@@ -114,7 +122,9 @@ def serve(
 
         reporter = Reporter(take, write, watch)
         _warm_up(folder)
-        gc.freeze()  # what is there now stays: if the collector looked through it each time, opening sets would take a twentieth longer
+        # What is there now stays: if the collector looked through it each time, opening sets would
+        # take a twentieth longer
+        gc.freeze()
         if allow_other:
             _warn_of_closed(folder)
         said = _Stderr(debug)
@@ -133,12 +143,17 @@ def serve(
             except Exception:
                 log.exception("%s: cannot say that the mount is ready", shown)
 
-        view = FuseView(folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io, readers=readers)
+        view = FuseView(
+            folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io, readers=readers
+        )
         try:
             with ending:
                 loop(view, module, point, init, ending)
         except UnicodeEncodeError:
-            raise MountError(errno.EILSEQ, f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy") from None
+            raise MountError(
+                errno.EILSEQ,
+                f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy",
+            ) from None
         except RuntimeError as error:  # once mounted, its number only says which way it ended
             if not mount:
                 reason = said.text() or f"libfuse gave up with code {error}"
@@ -191,7 +206,11 @@ def _leave(point: str, mount: Mounted) -> None:
         detach(where, lazy=True)
     who = users(mount, detached=True)
     if who:
-        log.warning("%s: unmounted while in use by %s; what they have open there fails from now on", printable(point), ", ".join(who))
+        log.warning(
+            "%s: unmounted while in use by %s; what they have open there fails from now on",
+            printable(point),
+            ", ".join(who),
+        )
 
 
 def _warm_up(folder: MountSource) -> None:
@@ -211,9 +230,13 @@ def _warm_up(folder: MountSource) -> None:
 def _warn_of_closed(folder: MountSource) -> None:
     """Log which sets are not shown to other users, though these are let in."""
     askers = Askers(lambda: (0, 0, 0))
-    for file in dict.fromkeys(filter(None, (askers.kept_by(folder.sources(name, True), EVERYBODY) for name in folder.faces))):
+    for file in dict.fromkeys(
+        filter(None, (askers.kept_by(folder.sources(name, True), EVERYBODY) for name in folder.faces))
+    ):
         log.warning(
-            "%s: its data are shown only to those who may read that file themselves (chmod go+r FILE, and go+x of its folders, changes that)", printable(file)
+            "%s: its data are shown only to those who may read that file themselves (chmod go+r FILE, and go+x of its"
+            " folders, changes that)",
+            printable(file),
         )
 
 
@@ -244,7 +267,8 @@ def _switching() -> Iterator[None]:
 
 
 class _Stderr:
-    """Catches what libfuse and fusermount write to stderr until `restore`: nowhere else do they say why mounting failed.
+    """Catches what libfuse and fusermount write to stderr until `restore`: nowhere else do they say
+    why mounting failed.
 
     Args:
         off: leave stderr alone.
@@ -277,9 +301,10 @@ class _Stderr:
 def main() -> None:
     """Run the process that `vfs.fuse.process` starts.
 
-    It reads a pickled (parent's pid, mount point, function that makes the folder, how it is to be served) from standard input, answers
-    with one line of JSON on standard output, {} when the mount is ready or {"code", "error"}, and serves until standard input is closed
-    or the parent is gone. In the background it goes on once the parent has written there that it may.
+    It reads a pickled (parent's pid, mount point, function that makes the folder, how it is to be
+    served) from standard input, answers with one line of JSON on standard output, {} when the mount
+    is ready or {"code", "error"}, and serves until standard input is closed or the parent is gone.
+    In the background it goes on once the parent has written there that it may.
     """
     open_missing()  # whoever started us may have had no stderr
     answers = os.fdopen(os.dup(1), "w")
@@ -304,7 +329,15 @@ def main() -> None:
         if background:
             os.chdir("/")  # so that every other file system can be unmounted
 
-        last = serve(folder, mountpoint, ready=lambda: tell({}), to_log=background, leave=alone.is_set, debug=level == "debug", **how)
+        last = serve(
+            folder,
+            mountpoint,
+            ready=lambda: tell({}),
+            to_log=background,
+            leave=alone.is_set,
+            debug=level == "debug",
+            **how,
+        )
         log.info("%s: %s", printable(last.mountpoint), last.summary())
     except Exception as error:
         if answers.closed:
@@ -316,7 +349,8 @@ def main() -> None:
 
 
 def _follow(parent: int, alone: threading.Event) -> None:
-    """End this process as SIGTERM would when its parent is gone, or closes standard input without having written there. `alone` is set then.
+    """End this process as SIGTERM would when its parent is gone, or closes standard input without
+    having written there. `alone` is set then.
 
     Standard input is not enough: a child that the parent forked may still hold its other end.
     """

@@ -1,4 +1,6 @@
-"""Describes an array to native reads: how its mounted files are cut into pieces, and where its frames lie in the source files."""
+"""Describes an array to native reads: how its mounted files are cut into pieces, and where its
+frames lie in the source files.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,12 @@ class NativeSource:
 
     Attributes:
         words: int64[len(SourceWord)].
-        direct: True where native reads take its bytes from the source files, False where they take them from decoded pieces.
+        direct: True where native reads take its bytes from the source files, False where they take
+            them from decoded pieces.
         size: bytes of a piece; whole: a piece is a chunk.
         per: pieces of a file; count: pieces of all files.
-        lifetime: says whether its set is still current; None: its set cannot change. texts: parts of paths that native code knows it by.
+        lifetime: says whether its set is still current; None: its set cannot change. texts: parts
+            of paths that native code knows it by.
     """
 
     def __init__(self, array: ArrayReader, header: bytes | None) -> None:
@@ -67,13 +71,16 @@ class NativeSource:
         self.direct = self._in_files()
 
     def _piece(self, body: int) -> int:
-        """Choose the bytes of a piece of a file of `body` bytes: whole frames, or the whole chunk where a part of it costs about as much."""
+        """Choose the bytes of a piece of a file of `body` bytes: whole frames, or the whole chunk
+        where a part of it costs about as much.
+        """
         array = self.array
         most = array.cache.limit // 8
         if not self.npy and (body <= max(PIECE, most) or array.decodes_whole or array.groups.chunks != array.chunks):
             return max(1, body)
         size = array.dtype.itemsize
-        for n in reversed(array.shape if self.npy else array.chunks):  # whole rows, frames, rows of frames, as long as they are short
+        # Whole rows, frames, rows of frames, as long as they are short
+        for n in reversed(array.shape if self.npy else array.chunks):
             if size * n > min(PIECE, most):
                 return size * max(1, min(PIECE, most) // size)
             size *= n
@@ -108,14 +115,20 @@ class NativeSource:
         for word, table in tables.items():
             self.kept.append(np.ascontiguousarray(table, np.int64))
             self.words[word] = self.kept[-1].ctypes.data
-        self.words[SourceWord.NAV_AXES], self.words[SourceWord.STREAM_ROWS], self.words[SourceWord.CHOSEN_COUNT] = nav, len(layout.stream), len(chosen)
+        self.words[SourceWord.NAV_AXES], self.words[SourceWord.STREAM_ROWS], self.words[SourceWord.CHOSEN_COUNT] = (
+            nav,
+            len(layout.stream),
+            len(chosen),
+        )
         self.words[SourceWord.STRIDE : SourceWord.OFFSET + 1] = how[: SourceWord.OFFSET + 1 - SourceWord.STRIDE]
         self.words[SourceWord.PARTS] = 1 if self.npy else math.prod(array.grid.counts[nav:])
         self.words[SourceWord.FRAMES] = math.prod(chunks)
         if not (isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):
             return False
         frame = math.prod(layout.sig_shape) * array.dtype.itemsize
-        whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (self.npy or array.chunks[nav:] == layout.sig_shape)
+        whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (
+            self.npy or array.chunks[nav:] == layout.sig_shape
+        )
         if not whole or (frame < DIRECT and layout.stride != frame):
             return False
         if not decoder.straight:
@@ -132,7 +145,9 @@ class NativeSource:
         native.write_word(self.words.ctypes.data, int(SourceWord.UNTIL), time)
 
     def piece(self, number: int) -> tuple[Hashable, Callable[[], np.ndarray]]:
-        """Return (key of a piece in the chunk cache, what makes it). A piece that is a chunk is the one that `Chunks.cached` keeps."""
+        """Return (key of a piece in the chunk cache, what makes it). A piece that is a chunk is the
+        one that `Chunks.cached` keeps.
+        """
         array = self.array
         file, part = divmod(number, self.per)
         position = None if self.npy else tuple(map(int, np.unravel_index(file, array.grid.counts)))
@@ -148,5 +163,7 @@ class NativeSource:
         every = list(range(len(array.files)))
         if self.npy or len(every) <= 1:
             return every
-        rows, covered = array.dataset.layout.read_ranges(array.grid.region(tuple(map(int, np.unravel_index(number, array.grid.counts)))), 1 << 12)
+        rows, covered = array.dataset.layout.read_ranges(
+            array.grid.region(tuple(map(int, np.unravel_index(number, array.grid.counts)))), 1 << 12
+        )
         return np.unique(rows[:, 0]).tolist() if covered >= 0 else every

@@ -46,7 +46,13 @@ class Status:
 
     def document(self) -> dict[str, Any]:
         """Return the status as status.json has it."""
-        return {"vfs": 1, **vars(self), "sources": list(self.sources), "warnings": list(self.warnings), "since": stamp(self.since)}
+        return {
+            "vfs": 1,
+            **vars(self),
+            "sources": list(self.sources),
+            "warnings": list(self.warnings),
+            "since": stamp(self.since),
+        }
 
     def counts(self) -> str:
         """Say what was done, in a line for people."""
@@ -69,7 +75,12 @@ class Status:
         try:
             told = {name: document[name] for name in cls.__annotations__}
             return cls(
-                **{**told, "sources": tuple(told["sources"]), "warnings": tuple(told["warnings"]), "since": datetime.fromisoformat(told["since"]).timestamp()}
+                **{
+                    **told,
+                    "sources": tuple(told["sources"]),
+                    "warnings": tuple(told["warnings"]),
+                    "since": datetime.fromisoformat(told["since"]).timestamp(),
+                }
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"no status of a mount: {error!r}") from None
@@ -81,7 +92,8 @@ def stamp(seconds: float) -> str:
 
 
 class Reporter:
-    """Reports the status of a mount about each second in which something changed, from a thread of its own, and once at the end.
+    """Reports the status of a mount about each second in which something changed, from a thread of
+    its own, and once at the end.
 
     Args:
         take: makes a status.
@@ -89,7 +101,9 @@ class Reporter:
         watch: is called then. Whatever goes wrong in either is a line in the log.
     """
 
-    def __init__(self, take: Callable[[], Status], write: Callable[[Status], None] | None, watch: Callable[[Status], None] | None) -> None:
+    def __init__(
+        self, take: Callable[[], Status], write: Callable[[Status], None] | None, watch: Callable[[Status], None] | None
+    ) -> None:
         self._take = take
         self._write = write
         self._watch = watch

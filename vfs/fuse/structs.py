@@ -38,4 +38,11 @@ class Structs(NamedTuple):
             bits[name] = at // 4 * 4, byte << at % 4 * 8
         stat = module.c_stat
         at, keep = bits.pop("keep_cache")
-        return cls(module.fuse_file_info.fh.offset, at, keep, sum(bit for _, bit in bits.values()), ctypes.sizeof(stat), stat.st_ino.offset)
+        return cls(
+            module.fuse_file_info.fh.offset,
+            at,
+            keep,
+            sum(bit for _, bit in bits.values()),
+            ctypes.sizeof(stat),
+            stat.st_ino.offset,
+        )

@@ -1,7 +1,8 @@
 """The operations of the mount: `FuseView` answers the requests of libfuse from a folder, `loop` runs libfuse.
 
-mfusepy is taken first (libfuse 3, else 2), then fusepy (libfuse 2). `FuseView` has the same methods for all three, below the class that either of
-them documents, so that bytes move once, folders are listed from any offset on, and nothing raises into the library.
+mfusepy is taken first (libfuse 3, else 2), then fusepy (libfuse 2). `FuseView` has the same methods
+for all three, below the class that either of them documents, so that bytes move once, folders are
+listed from any offset on, and nothing raises into the library.
 """
 
 from __future__ import annotations
@@ -40,10 +41,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("vfs.fuse")
 
 _MODES = 4096  # paths whose modes are remembered
-STAMP = (1 << 62) - 1  # what is open is above it where native code knows it (`vfs.kernels.fuse.lookup.OURS`), else a stamp
+# What is open is above it where native code knows it (`vfs.kernels.fuse.lookup.OURS`), else a stamp
+STAMP = (1 << 62) - 1
 UNKNOWN = Node(False, -1)  # an entry of a folder of which nothing is known but its name
 WORKERS = max(4, os.cpu_count() or 1)
-"""Reads that are answered from sources side by side, where nobody says otherwise: a disk wants several, a processor no more than it has cores."""
+"""Reads that are answered from sources side by side, where nobody says otherwise: a disk wants
+several, a processor no more than it has cores.
+"""
 
 
 @cache
@@ -61,7 +65,8 @@ def library() -> Any:
         for name in ("mfusepy", "fuse"):
             try:
                 module = import_module(name)
-            except (ImportError, OSError, AttributeError) as error:  # AttributeError: a libfuse of a version it does not know
+            except (ImportError, OSError, AttributeError) as error:
+                # AttributeError: a libfuse of a version it does not know
                 reasons.append(f"{name}: {error}")
                 continue
             if hasattr(module, "FUSE"):  # fuse-python also calls itself `fuse`
@@ -70,7 +75,10 @@ def library() -> Any:
     finally:
         if not chosen:
             os.environ.pop("FUSE_LIBRARY_NAME", None)
-    raise MountError(errno.ENOSYS, f"mounting needs libfuse: install it (apt install fuse3, dnf install fuse3) ({printable('; '.join(reasons))})")
+    raise MountError(
+        errno.ENOSYS,
+        f"mounting needs libfuse: install it (apt install fuse3, dnf install fuse3) ({printable('; '.join(reasons))})",
+    )
 
 
 def version(module: Any) -> int:
@@ -87,7 +95,9 @@ def inode(path: str) -> int:
 
 
 def _answer(call: Callable[..., int]) -> Callable[..., int]:
-    """A method of `FuseView` as the library calls it: counted, the path decoded, and whatever goes wrong inside an EIO with a line in the log."""
+    """A method of `FuseView` as the library calls it: counted, the path decoded, and whatever goes
+    wrong inside an EIO with a line in the log.
+    """
     reads = int(call.__name__ == "read")
 
     @wraps(call)
@@ -101,7 +111,9 @@ def _answer(call: Callable[..., int]) -> Callable[..., int]:
             view.counters.add(reads=reads, errors=1)
             what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
             where = f" of {args[1]:,} bytes at {args[2]:,}" if reads else ""
-            view.failures.add(printable(what), printable(f"{key}: {call.__name__}{where} failed: {what}"), trace=view.debug)
+            view.failures.add(
+                printable(what), printable(f"{key}: {call.__name__}{where} failed: {what}"), trace=view.debug
+            )
             return -errno.EIO
 
     return answer
@@ -136,7 +148,8 @@ class FuseView:
         self.remembered = Remembered(module)
         self.readers = readers
         self._context = module._libfuse.fuse_get_context
-        self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}  # folders at the top that were shown
+        # Folders at the top that were shown
+        self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
@@ -147,7 +160,9 @@ class FuseView:
         self.native_server = NativeServer(folder, self.counters.native_address)
 
     def asking(self) -> tuple[int, int]:
-        """Addresses of the function that says who asks, and of the table of those who are known to read; 0: nobody minds."""
+        """Addresses of the function that says who asks, and of the table of those who are known to
+        read; 0: nobody minds.
+        """
         if self.readers is None:
             return 0, 0
         return ctypes.cast(self._context, ctypes.c_void_p).value or 0, self.readers.table.ctypes.data
@@ -174,7 +189,9 @@ class FuseView:
         return stat.S_IFDIR | readers | readers >> 2 if node.folder else stat.S_IFREG | readers
 
     def _refused(self, key: str, inside: bool = False) -> bool:
-        """Say whether the user who asks now may not see a path (`inside`: what is in it). Without --allow-other the kernel lets in no other user."""
+        """Say whether the user who asks now may not see a path (`inside`: what is in it). Without
+        --allow-other the kernel lets in no other user.
+        """
         asker = self.askers.asker() if self.askers else None
         return asker is not None and self._kept_out(key, asker, inside)
 
@@ -192,7 +209,9 @@ class FuseView:
         return (inside or within) and bool(self.askers.kept_by(self.folder.sources(key, all_files or within), asker))
 
     def _for_all(self, key: str) -> bool:
-        """Say whether everybody may read a path, as of the last second: this is only shown as the mode; each request is checked anew."""
+        """Say whether everybody may read a path, as of the last second: this is only shown as the
+        mode; each request is checked anew.
+        """
         folder, rest = self.folder.place(key)
         at = folder, rest.partition("/")[0]
         until, answer = self._modes.get(at, (0.0, False))
@@ -273,7 +292,9 @@ class FuseView:
             return self._from_tree(key, to, size, offset, fh) if got is None else got
 
     def _from_tree(self, key: str, to: int, size: int, offset: int, fh: int) -> int:
-        """Read what no native source has: a document, or bytes that cannot be read, for which this raises the error that says why."""
+        """Read what no native source has: a document, or bytes that cannot be read, for which this
+        raises the error that says why.
+        """
         self._check(key, fh)
         node = self.folder.node(key)
         if node is None:
@@ -292,7 +313,8 @@ class FuseView:
 
     def _check(self, key: str, fh: int) -> None:
         """Raises:
-        SourceChangedError: the file was opened when its sources were others. All who have it open share the kernel's pages of it.
+        SourceChangedError: the file was opened when its sources were others. All who have it open
+            share the kernel's pages of it.
         """
         if fh > STAMP:
             self.native_server.check(fh, key)
@@ -333,14 +355,18 @@ class FuseView:
         return 0
 
     def _listed(self, path: str) -> Node | None:
-        """What an entry of a folder is. `UNKNOWN` if it went away since the folder was looked at: a name, and who asks for more gets the error."""
+        """What an entry of a folder is. `UNKNOWN` if it went away since the folder was looked at: a
+        name, and who asks for more gets the error.
+        """
         try:
             return self.folder.node(path)
         except SourceError:
             return UNKNOWN
 
     def _names(self, key: str, offset: int) -> Iterator[tuple[int, str, str]]:
-        """(offset of the next entry, name, path) of the entries of a folder from an offset on; "." and ".." are the first two."""
+        """(offset of the next entry, name, path) of the entries of a folder from an offset on; "."
+        and ".." are the first two.
+        """
         if offset < 1:
             yield 1, ".", key
         if offset < 2:
@@ -351,7 +377,9 @@ class FuseView:
 
 
 def _operations(module: Any, init: Callable[[], None], destroy: Callable[[], None]) -> Any:
-    """Which operations there are, for the library; what they do is in `FuseView`. The kernel never asks again for what is None."""
+    """Which operations there are, for the library; what they do is in `FuseView`. The kernel never
+    asks again for what is None.
+    """
 
     def declared(self: Any, *args: Any) -> int:
         raise AssertionError("answered by View")
@@ -362,9 +390,28 @@ def _operations(module: Any, init: Callable[[], None], destroy: Callable[[], Non
     def ended(self: Any, path: str) -> None:
         destroy()
 
-    lean = ("getxattr", "listxattr", "setxattr", "removexattr", "flush", "fsync", "fsyncdir", "access", "opendir", "release", "releasedir", "ioctl")
+    lean = (
+        "getxattr",
+        "listxattr",
+        "setxattr",
+        "removexattr",
+        "flush",
+        "fsync",
+        "fsyncdir",
+        "access",
+        "opendir",
+        "release",
+        "releasedir",
+        "ioctl",
+    )
     answered = ("getattr", "open", "read", "readdir", "statfs")
-    members = {**dict.fromkeys(lean), **dict.fromkeys(answered, declared), "init": started, "destroy": ended, "use_ns": True}
+    members = {
+        **dict.fromkeys(lean),
+        **dict.fromkeys(answered, declared),
+        "init": started,
+        "destroy": ended,
+        "use_ns": True,
+    }
     return type("Operations", (module.Operations,), members)()
 
 
@@ -375,7 +422,13 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
         RuntimeError: the library's number for what went wrong.
     """
     listing = ["readdir_fuse_2", "readdir_fuse_3"] if hasattr(module, "fuse_version_major") else ["readdir"]
-    answers = {"fgetattr": view.stat, "open": view.open, "read": view.read, "statfs": view.statfs, **dict.fromkeys(listing, view.readdir)}
+    answers = {
+        "fgetattr": view.stat,
+        "open": view.open,
+        "read": view.read,
+        "statfs": view.statfs,
+        **dict.fromkeys(listing, view.readdir),
+    }
     run = type("Loop", (module.FUSE,), {name: staticmethod(answer) for name, answer in answers.items()})
     options: dict[str, Any] = {
         "foreground": True,
@@ -404,7 +457,9 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
         ending.end()
 
     try:
-        module.fuse_operations = _with(plain, view, Structs.of(module, ["direct_io"] * view.direct_io), ("read",) if view.askers else ())
+        module.fuse_operations = _with(
+            plain, view, Structs.of(module, ["direct_io"] * view.direct_io), ("read",) if view.askers else ()
+        )
         run(_operations(module, start, end), point, **options)
     finally:
         module.fuse_operations = plain
@@ -412,9 +467,13 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
 
 
 def _with(plain: type[Any], view: FuseView, structs: Structs, some: Collection[str]) -> type[Any]:
-    """The library's struct of operations, in which those of a view's native_server stand before what the library puts there: all, or only `some`."""
+    """The library's struct of operations, in which those of a view's native_server stand before
+    what the library puts there: all, or only `some`.
+    """
     native_server = view.native_server
-    fast = {name: call for name, call in native_server.start(structs, *view.asking()).items() if not some or name in some}
+    fast = {
+        name: call for name, call in native_server.start(structs, *view.asking()).items() if not some or name in some
+    }
     behind = []
 
     class Operations(plain):  # type: ignore[misc]

@@ -58,7 +58,10 @@ def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> n
     wrong = np.flatnonzero(off_grid | (cells < 0).any(axis=1) | (cells >= grid).any(axis=1))
     if len(wrong):
         at = found[wrong[0], :nd].tolist()
-        raise ValueError(f"data set {item.name}: its index names a chunk at {at}; its shape is {shape.tolist()}, in chunks of {chunk.tolist()}")
+        raise ValueError(
+            f"data set {item.name}: its index names a chunk at {at}; its shape is {shape.tolist()}, in chunks of"
+            f" {chunk.tolist()}"
+        )
     found[:, :nd] = cells * chunk
     if plan.get_nfilters():
         edge = np.flatnonzero(((cells + 1) * chunk > shape).any(axis=1))
@@ -119,7 +122,8 @@ def _true_cells(item: Any, cells: np.ndarray, chunk: np.ndarray) -> np.ndarray:
     moved = made[:, :slow].any(axis=1)
     if moved.any():  # to places that are empty if the reported ones are right
         return made if _exists(item, made[moved.argmax()] * chunk) else cells
-    return cells if _exists(item, cells[cells[:, slow].argmax()] * chunk) else made  # a reported place that is empty if the reported ones are wrong
+    # A reported place that is empty if the reported ones are wrong
+    return cells if _exists(item, cells[cells[:, slow].argmax()] * chunk) else made
 
 
 def _exists(item: Any, start: np.ndarray) -> bool:

@@ -180,7 +180,12 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         held=bytes.fromhex(said.get("held", "")),
         parts=tuple((path, at, size) for path, at, size in said.get("parts", ())),
         mapped=tuple(
-            Mapped(source, tuple((a, b, tuple((f, t, n) for f, t, n in runs)) for a, b, runs in axes), tuple(start), tuple(place))
+            Mapped(
+                source,
+                tuple((a, b, tuple((f, t, n) for f, t, n in runs)) for a, b, runs in axes),
+                tuple(start),
+                tuple(place),
+            )
             for source, axes, start, place in said.get("mapped", ())
         ),
         fill=complex(*fill) if isinstance(fill, list) else fill,

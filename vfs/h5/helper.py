@@ -39,7 +39,8 @@ class _Helper:
     def __init__(self) -> None:
         here = os.path.abspath(f"{__file__}/../../..")  # where this package is
         modules = os.pathsep.join([here, *(os.path.abspath(name) for name in sys.path if name)])
-        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}  # a process with threads must not be forked
+        # A process with threads must not be forked
+        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with its:
@@ -48,7 +49,8 @@ class _Helper:
                     stdin=its.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": modules, "HDF5_PLUGIN_PRELOAD": "::", **one_thread},  # "::": libhdf5 loads no plugins
+                    # "::": libhdf5 loads no plugins
+                    env={**os.environ, "PYTHONPATH": modules, "HDF5_PLUGIN_PRELOAD": "::", **one_thread},
                     start_new_session=True,  # Ctrl-C must not reach it
                 )
         except BaseException:
@@ -157,7 +159,9 @@ def survey(path: str, boundary: Boundary) -> Survey:
     """
     file, _ = open_found(path, boundary)
     try:
-        return _understood(path, *_asked(path, {"path": path, "folders": boundary.folders, "files": boundary.files}, file))
+        return _understood(
+            path, *_asked(path, {"path": path, "folders": boundary.folders, "files": boundary.files}, file)
+        )
     except FormatError:
         if os.fstat(file).st_nlink == 0:  # libhdf5 refuses files that were removed
             raise SourceChangedError(f"{path}: replaced or removed while it was being opened; open it again") from None
@@ -195,7 +199,9 @@ def _understood(path: str, stream: memoryview, status: int) -> Survey:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"{path}: the HDF5 file cannot be understood: its facts are not valid ({str(error)[:200]})") from None
+        raise FormatError(
+            f"{path}: the HDF5 file cannot be understood: its facts are not valid ({str(error)[:200]})"
+        ) from None
     if not ended:
         where = f" at {at[:200]}" if at else ""
         raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, {_ending(status)}{where}")
@@ -223,7 +229,9 @@ def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) ->
             helper = _shared.enter(request, writing, file)
         except OSError as error:
             why = error.strerror or str(error)
-            raise SourceError(f"{path}: HDF5 files are read by another process, and {sys.executable!r} does not start: {why}") from None
+            raise SourceError(
+                f"{path}: HDF5 files are read by another process, and {sys.executable!r} does not start: {why}"
+            ) from None
     except BaseException:
         os.close(reading)
         raise
@@ -238,11 +246,16 @@ def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) ->
         os.close(reading)
         _shared.leave(helper, failed)
     if stream is None:
-        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, gives no answer for {SILENCE:.0f} seconds")
+        raise FormatError(
+            f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, gives no answer for {SILENCE:.0f} seconds"
+        )
     if failed:
         if again:  # it ended just then, or was killed, perhaps because of another thread's request
             return _asked(path, request, file, again=False)
-        raise SourceError(f"{path}: HDF5 files are read by another process, and that ended without an answer (status {helper.process.returncode})")
+        raise SourceError(
+            f"{path}: HDF5 files are read by another process, and that ended without an answer (status"
+            f" {helper.process.returncode})"
+        )
     return stream[: -STATUS.size], status
 
 

@@ -90,7 +90,9 @@ class Links:
             try:
                 self.files[path] = self.opened(os.readlink(f"/proc/self/fd/{fd}"), fd)
             except OSError as error:
-                raise AbsentError(f"links to {name}, which cannot be read as HDF5 ({first_line(error)})", path) from None
+                raise AbsentError(
+                    f"links to {name}, which cannot be read as HDF5 ({first_line(error)})", path
+                ) from None
         return self.files[path]
 
     def descriptor(self, name: str, of: Opened) -> int:
@@ -105,9 +107,13 @@ class Links:
         except MissingSourceError:
             raise AbsentError(f"links to {name}, which is missing", path) from None
         except OutsideError:
-            raise AbsentError(f"links to {name}, outside the folder; {ALLOW} reads it nevertheless", path, outside=True) from None
+            raise AbsentError(
+                f"links to {name}, outside the folder; {ALLOW} reads it nevertheless", path, outside=True
+            ) from None
         except (SourceError, ValueError) as error:  # ValueError: a null character in the name
-            raise AbsentError(f"links to {name}, which cannot be opened ({first_line(error).removeprefix(f'{path}: ')})", path) from None
+            raise AbsentError(
+                f"links to {name}, which cannot be opened ({first_line(error).removeprefix(f'{path}: ')})", path
+            ) from None
 
     def follow(self, at: Opened, group: Any, path: str) -> tuple[Opened, Any]:
         """Return the object to which a path leads from a group on, and its file.
@@ -133,7 +139,9 @@ class Links:
                         continue
                     hops += 1
                     if hops > MOST_HOPS:
-                        raise LeftOutError(f"its link leads nowhere (more than {MOST_HOPS} links, one behind the other)")
+                        raise LeftOutError(
+                            f"its link leads nowhere (more than {MOST_HOPS} links, one behind the other)"
+                        )
                     if target[0]:
                         at = self.open(target[0], at)
                         found = at.root

@@ -66,7 +66,8 @@ class _Reader:
         self.again = 0
         self.arrays = 0
         self.known: dict[Mark, str] = {}  # object -> its first name
-        self.sources: dict[tuple[str, str], tuple[int, tuple[int, ...]]] = {}  # (file, data set) -> number of a source's facts, its shape
+        # (file, data set) -> number of a source's facts, its shape
+        self.sources: dict[tuple[str, str], tuple[int, tuple[int, ...]]] = {}
 
     def walk(self, path: str, fd: int) -> None:
         self.write(packed({"at": ""}))
@@ -151,7 +152,13 @@ class _Reader:
         if len(shape) > 16:
             raise LeftOutError(f"{len(shape)} axes")
         attrs = values.attributes(item)
-        facts = {"file": at.path, "dtype": number.str, "shape": shape, "fill": values.fill(item, number), "attrs": attrs}
+        facts = {
+            "file": at.path,
+            "dtype": number.str,
+            "shape": shape,
+            "fill": values.fill(item, number),
+            "attrs": attrs,
+        }
         facts["labels"] = values.labels(attrs, len(shape))
         kind = plan.get_layout()
         if kind == h5py.h5d.VIRTUAL:
@@ -192,7 +199,9 @@ class _Reader:
                         ends[axis] = max(ends[axis], self._end(at, entry, axis, depth))
                     else:
                         boxes = virtual.box(entry.vspace, shape)
-                        ends = {axis: max([end, *(first + n for first, n in boxes[axis])]) for axis, end in ends.items()}
+                        ends = {
+                            axis: max([end, *(first + n for first, n in boxes[axis])]) for axis, end in ends.items()
+                        }
                 return tuple(ends.get(axis, n) for axis, n in enumerate(shape))
         if item.shape is None:
             raise LeftOutError("it has no shape")
@@ -217,7 +226,9 @@ class _Reader:
                 if count > MOST_SOURCES:
                     raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
                 number, of = self._source(at, file, path, depth)
-                axes = virtual.paired(virtual.box(entry.src_space, of), box, of, shape, virtual.growing(entry.vspace) is not None)
+                axes = virtual.paired(
+                    virtual.box(entry.src_space, of), box, of, shape, virtual.growing(entry.vspace) is not None
+                )
                 if axes is not None:
                     yield number, *axes
 

@@ -40,7 +40,9 @@ def main() -> None:
     idle = float(sys.argv[1])
     for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(what, (0, 0))  # libhdf5 writes nothing, not even when it crashes
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the parent may have blocked signals (threads of libfuse do): then the end of forks would go unnoticed
+    # The parent may have blocked signals (threads of libfuse do): then the end of forks would go
+    # unnoticed
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)

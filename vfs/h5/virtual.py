@@ -73,7 +73,9 @@ def is_series(entry: Any) -> bool:
 
 def member(entry: Any, k: int) -> tuple[str, str]:
     """Return (file, data set) of one of a series of sources."""
-    file, path = (name.replace("%%", "\0").replace("%b", str(k)).replace("\0", "%") for name in (entry.file_name, entry.dset_name))
+    file, path = (
+        name.replace("%%", "\0").replace("%b", str(k)).replace("\0", "%") for name in (entry.file_name, entry.dset_name)
+    )
     return file, path
 
 
@@ -94,7 +96,10 @@ def end(entry: Any, axis: int, of: Sequence[int]) -> int:
     along = growing(entry.src_space)
     if along is None:
         raise LeftOutError("a virtual data set that goes on where its source does not")
-    slabs = [tuple(int(part[k]) for part in space.get_regular_hyperslab()) for space, k in ((entry.src_space, along), (entry.vspace, axis))]
+    slabs = [
+        tuple(int(part[k]) for part in space.get_regular_hyperslab())
+        for space, k in ((entry.src_space, along), (entry.vspace, axis))
+    ]
     there = sum(n for _, n in _segments(slabs[0], of[along]))
     start, stride, _, block = slabs[1]
     whole, rest = divmod(there, min(block, max(1, there)))
@@ -107,7 +112,9 @@ def end_of_series(entry: Any, axis: int, count: int) -> int:
     return start + (count - 1) * stride + block if count else 0
 
 
-def paired(source: list[Segments], place: list[Segments], of: Sequence[int], to: Sequence[int], shorter: bool) -> tuple[Any, ...] | None:
+def paired(
+    source: list[Segments], place: list[Segments], of: Sequence[int], to: Sequence[int], shorter: bool
+) -> tuple[Any, ...] | None:
     """Return (axes, start, place) as `facts.Mapped` has them; None if nothing is mapped.
 
     Args:
@@ -125,7 +132,9 @@ def paired(source: list[Segments], place: list[Segments], of: Sequence[int], to:
         if any(a < 0 or a + n > length for axis, length in zip(box, shape, strict=True) for a, n in axis):
             raise LeftOutError("a virtual data set that maps what is outside of a source or of itself")
     long = [[k for k, n in enumerate(size) if n > 1] for size in sizes]
-    if len(long[0]) != len(long[1]) or any(sizes[0][a] != sizes[1][b] and not shorter for a, b in zip(*long, strict=True)):
+    if len(long[0]) != len(long[1]) or any(
+        sizes[0][a] != sizes[1][b] and not shorter for a, b in zip(*long, strict=True)
+    ):
         raise LeftOutError(f"a virtual data set that gives its sources another shape ({sizes[0]} → {sizes[1]})")
     axes = [(a, b, _runs(source[a], place[b])) for a, b in zip(long[0], long[1], strict=True)]
     return axes, [axis[0][0] for axis in source], [axis[0][0] for axis in place]

@@ -1,14 +1,17 @@
 """Whole chunks of an array: the one place where they are made, for the store, the pipeline and the mount.
 
-A chunk is the file's own bytes where a backend maps the file and these are the answer; else it is read into memory, and what was read is kept
-in the array's cache: for readers who come back for the rest of a chunk (`Chunks.cached`) as long as there is room, for those who take it whole
-(`Chunks.get`) until the next few were read. The same bytes in C order, without chunks, are what a .npy file holds (`Chunks.run`).
+A chunk is the file's own bytes where a backend maps the file and these are the answer; else it is
+read into memory, and what was read is kept in the array's cache: for readers who come back for the
+rest of a chunk (`Chunks.cached`) as long as there is room, for those who take it whole
+(`Chunks.get`) until the next few were read. The same bytes in C order, without chunks, are what a
+.npy file holds (`Chunks.run`).
 
-Most arrays are cut into chunks of whole frames that lie one after the other in one file: one such chunk is read like the next, but for
-where it begins. They are planned once, and from then on the plan is shifted.
+Most arrays are cut into chunks of whole frames that lie one after the other in one file: one such
+chunk is read like the next, but for where it begins. They are planned once, and from then on the
+plan is shifted.
 
-Where such a chunk lies in a mapped file, but in other byte order or with headers between its frames, there is a `ChunkView` of it: nothing
-of it is decoded that is not looked at.
+Where such a chunk lies in a mapped file, but in other byte order or with headers between its
+frames, there is a `ChunkView` of it: nothing of it is decoded that is not looked at.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ class Chunks:
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
-        self._direct = (array.as_stored or array.converts) and array.groups.chunks == array.chunks  # a kernel does all there is to do
+        # A kernel does all there is to do
+        self._direct = (array.as_stored or array.converts) and array.groups.chunks == array.chunks
         self._blocks = array.decodes_whole and array.corrections is None and array.groups.chunks == array.chunks
 
     @cached_property
@@ -59,7 +63,8 @@ class Chunks:
         return self.array.cache.peek((self.array.token, self.array.moved(0), position)) is not None
 
     def get(self, position: tuple[int, ...]) -> np.ndarray:
-        """Return the bytes of a chunk: uint8[bytes of a chunk], read-only, because they are the file's, or shared with the next reader.
+        """Return the bytes of a chunk: uint8[bytes of a chunk], read-only, because they are the
+        file's, or shared with the next reader.
 
         Raises:
             RegionError: there is no such chunk.
@@ -128,7 +133,9 @@ class Chunks:
         return out
 
     def _read_apart(self, region: Region, out: np.ndarray) -> None:
-        """Read a chunk that sticks out of the array, is read together with others or is corrected, or whose files were touched meanwhile."""
+        """Read a chunk that sticks out of the array, is read together with others or is corrected,
+        or whose files were touched meanwhile.
+        """
         array, inside = self.array, out
         if region.shape != array.chunks:
             out[...] = array.fill
@@ -139,7 +146,8 @@ class Chunks:
             array.read_box(region, inside)
 
     def run(self, start: int, stop: int, position: tuple[int, ...] | None = None) -> np.ndarray:
-        """Read the bytes `start` to `stop` (half-open) of the array in C order, or of the chunk at `position`, and no others.
+        """Read the bytes `start` to `stop` (half-open) of the array in C order, or of the chunk at
+        `position`, and no others.
 
         Returns: uint8[stop - start].
 
@@ -168,7 +176,9 @@ class Chunks:
 
     @cached_property
     def viewed(self) -> bool:
-        """True where chunks lie in mapped files and decode as fast as memory is copied, so that there may be a `view` of each."""
+        """True where chunks lie in mapped files and decode as fast as memory is copied, so that
+        there may be a `view` of each.
+        """
         array = self.array
         return (
             not array.backend.copies
@@ -197,7 +207,8 @@ class Chunks:
 
 
 class _Plan:
-    """Read ranges of a chunk of `count` frames that lie one after the other in one file, counted from the first byte of its first frame.
+    """Read ranges of a chunk of `count` frames that lie one after the other in one file, counted
+    from the first byte of its first frame.
 
     Attributes:
         nav: number of navigation axes; count: frames in a chunk.
@@ -205,7 +216,9 @@ class _Plan:
         straight: one range of native bytes is the chunk.
     """
 
-    def __init__(self, array: ArrayReader, layout: FrameLayout, count: int, ranges: np.ndarray, frame: np.ndarray) -> None:
+    def __init__(
+        self, array: ArrayReader, layout: FrameLayout, count: int, ranges: np.ndarray, frame: np.ndarray
+    ) -> None:
         self.nav = nav = len(layout.nav_shape)
         self.layout = layout
         self.frame = by_file(frame) if len(frame) > 1 else frame
@@ -214,12 +227,23 @@ class _Plan:
         self.ranges = by_file(ranges) if len(ranges) > 1 else ranges
         inner = [math.prod(array.shape[k + 1 : nav]) for k in range(nav)]
         # of every axis: chunks that are whole, and how many frames further the next one begins
-        self.axes = [(n // c, c * inner[k] if k < nav else 0) for k, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True))]
+        self.axes = [
+            (n // c, c * inner[k] if k < nav else 0)
+            for k, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True))
+        ]
         self.first, self.last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
-        self.straight = array.views and len(ranges) == 1 and ranges[0, STEP] == 1 and ranges[0, LINES] <= 1 and self.last - self.first == array.chunk_bytes
+        self.straight = (
+            array.views
+            and len(ranges) == 1
+            and ranges[0, STEP] == 1
+            and ranges[0, LINES] <= 1
+            and self.last - self.first == array.chunk_bytes
+        )
 
     def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
-        """Return (file, byte where the first frame's record begins); None for a chunk that does not lie as the plan says."""
+        """Return (file, byte where the first frame's record begins); None for a chunk that does not
+        lie as the plan says.
+        """
         first = 0
         for p, (whole, step) in zip(position, self.axes, strict=True):
             if not 0 <= p < whole:
@@ -239,7 +263,9 @@ class _Plan:
 
 
 def _plan(array: ArrayReader) -> _Plan | None:
-    """Plan the chunks of an array; None where they are not whole frames that lie one after the other as they are stored."""
+    """Plan the chunks of an array; None where they are not whole frames that lie one after the
+    other as they are stored.
+    """
     layout, chunks = array.dataset.layout, array.chunks
     if (
         type(layout) is not FrameLayout
@@ -250,7 +276,8 @@ def _plan(array: ArrayReader) -> _Plan | None:
     ):
         return None
     nav = len(layout.nav_shape)
-    cut = next((k for k in range(nav) if chunks[k] != 1), nav)  # the first axis of which a chunk has more than one position
+    # The first axis of which a chunk has more than one position
+    cut = next((k for k in range(nav) if chunks[k] != 1), nav)
     if chunks[cut + 1 :] != array.shape[cut + 1 :] or chunks[nav:] != array.shape[nav:]:
         return None
     count = math.prod(chunks[:nav])
@@ -273,10 +300,12 @@ class StoredChunk(NamedTuple):
 
 
 class ChunkView:
-    """A chunk that is decoded when it is looked at, and as much of it as is looked at: what a view of a mapped file is to plain bytes.
+    """A chunk that is decoded when it is looked at, and as much of it as is looked at: what a view
+    of a mapped file is to plain bytes.
 
-    It does what zarr's buffers and codecs ask of arrays (`ArrayLike`, `NDArrayLike`): seen as bytes, as elements or in the chunk's shape it
-    stays what it is; whatever else is done with it is done with a numpy array of its elements. It is read-only.
+    It does what zarr's buffers and codecs ask of arrays (`ArrayLike`, `NDArrayLike`): seen as
+    bytes, as elements or in the chunk's shape it stays what it is; whatever else is done with it is
+    done with a numpy array of its elements. It is read-only.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -315,7 +344,9 @@ class ChunkView:
         frame = _frame(parts, self.shape[: plan.nav])
         if frame is not None:
             one = self._decoded(frame, 1).view(self.dtype).reshape((1,) * plan.nav + self.shape[plan.nav :])
-            return one[tuple(slice(None) if type(part) is slice else 0 for part in parts[: plan.nav]) + parts[plan.nav :]]
+            return one[
+                tuple(slice(None) if type(part) is slice else 0 for part in parts[: plan.nav]) + parts[plan.nav :]
+            ]
         try:
             chosen = None if parts and _most(parts[0], self.shape[0]) else select(key, self.shape)
         except RegionError:  # no box, or none of this chunk: numpy knows
@@ -323,7 +354,10 @@ class ChunkView:
         if chosen is None or chosen.region.size * 2 > self.size:
             return np.asarray(self)[key]
         region = chosen.region
-        start, stop = (tuple(p * c + a for p, c, a in zip(position, array.chunks, ends, strict=True)) for ends in (region.start, region.stop))
+        start, stop = (
+            tuple(p * c + a for p, c, a in zip(position, array.chunks, ends, strict=True))
+            for ends in (region.start, region.stop)
+        )
         part = lender.lend(region.size * self.dtype.itemsize).view(self.dtype).reshape(region.shape)
         return array.read(Region(start, stop, region.step), part)[chosen.post]
 
@@ -331,7 +365,9 @@ class ChunkView:
         """Decode one frame of the chunk, or all of them. Returns uint8[bytes of the elements]."""
         array, _, plan, data = self._stored
         memory = lender.lend(array.chunk_bytes // plan.count * count)
-        ranges, at = (plan.ranges, plan.first) if count == plan.count else (plan.frame, plan.first - frame * plan.layout.stride)
+        ranges, at = (
+            (plan.ranges, plan.first) if count == plan.count else (plan.frame, plan.first - frame * plan.layout.stride)
+        )
         cast(PlainDecoder, array.dataset.decoder).decode(ranges, data, at, memory.view(array.dtype))
         return memory
 
@@ -398,7 +434,11 @@ def _frame(parts: tuple[Any, ...], nav_shape: tuple[int, ...]) -> int | None:
 
 def _most(part: Any, n: int) -> bool:
     """Say whether part of an index obviously takes most of an axis."""
-    return type(part) is slice and part.step in (1, None) and ((n if part.stop is None else part.stop) - (part.start or 0)) * 2 > n
+    return (
+        type(part) is slice
+        and part.step in (1, None)
+        and ((n if part.stop is None else part.stop) - (part.start or 0)) * 2 > n
+    )
 
 
 def _bytes(chunk: np.ndarray) -> np.ndarray:

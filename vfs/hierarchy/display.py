@@ -24,7 +24,9 @@ _LONG = 120  # characters of a name
 
 
 def array_html(array: ArrayReader) -> str:
-    """Show an array: shape, dtype, axes with their units, chunks, files; chunks drawn; a thumbnail where it is cheap."""
+    """Show an array: shape, dtype, axes with their units, chunks, files; chunks drawn; a thumbnail
+    where it is cheap.
+    """
     return _beside(_table(_facts(array)), *_drawings(array), _thumbnail(array))
 
 
@@ -61,7 +63,11 @@ def _facts(array: ArrayReader) -> dict[str, str]:
 
 
 def _table(facts: Mapping[str, str]) -> str:
-    rows = (f"<tr><th style='text-align:left;vertical-align:top'>{name}</th><td style={_LEFT!r}>{said}</td></tr>" for name, said in facts.items() if said)
+    rows = (
+        f"<tr><th style='text-align:left;vertical-align:top'>{name}</th><td style={_LEFT!r}>{said}</td></tr>"
+        for name, said in facts.items()
+        if said
+    )
     return f"<table>{''.join(rows)}</table>"
 
 
@@ -92,7 +98,13 @@ def _calibrated(array: ArrayReader) -> list[str]:
     """A line for each axis that is calibrated."""
     lines = []
     for dim, axis in list(array.calibration.items())[:_ROWS]:
-        step = f"{axis['scale']:.6g}" if axis["scale"] is not None else f"as {_text(axis['values'])}" if "values" in axis else ""
+        step = (
+            f"{axis['scale']:.6g}"
+            if axis["scale"] is not None
+            else f"as {_text(axis['values'])}"
+            if "values" in axis
+            else ""
+        )
         start = f" from {axis['offset']:.6g}" if axis["offset"] else ""
         lines.append(f"{_text(dim)} {step} {_text(axis['unit'])}{start}".rstrip())
     return lines
@@ -101,7 +113,11 @@ def _calibrated(array: ArrayReader) -> list[str]:
 def _drawings(array: ArrayReader) -> list[str]:
     """The chunks of a scan, and those of a frame: each axis as a side."""
     nav = array.dataset.nav_ndim
-    return [_grid(array, axes) for axes in (range(array.ndim)[:nav][-2:], range(array.ndim)[nav:][-2:]) if axes and array.size]
+    return [
+        _grid(array, axes)
+        for axes in (range(array.ndim)[:nav][-2:], range(array.ndim)[nav:][-2:])
+        if axes and array.size
+    ]
 
 
 def _grid(array: ArrayReader, axes: Sequence[int]) -> str:
@@ -115,10 +131,17 @@ def _grid(array: ArrayReader, axes: Sequence[int]) -> str:
         edges = [min(array.chunks[k] * at, array.shape[k]) for at in range(0, n, max(1, -(-n // _LINES)))][1:]
         for edge in [0, *edges, array.shape[k]]:
             at = round(1 + side * edge / array.shape[k], 1)
-            ends = f"x1='1' x2='{wide + 1}' y1='{at}' y2='{at}'" if along == "y" else f"y1='1' y2='{high + 1}' x1='{at}' x2='{at}'"
+            ends = (
+                f"x1='1' x2='{wide + 1}' y1='{at}' y2='{at}'"
+                if along == "y"
+                else f"y1='1' y2='{high + 1}' x1='{at}' x2='{at}'"
+            )
             drawn += f"<line {ends} stroke='currentColor' stroke-opacity='0.6'/>"
     label = " × ".join(f"{_text(array.dims[k])} {array.shape[k]}" for k in axes)
-    return f"<svg width='{wide + 2}' height='{high + 2}' role='img' aria-label='{label}'><title>{label}</title>{drawn}</svg><br><small>{label}</small>"
+    return (
+        f"<svg width='{wide + 2}' height='{high + 2}' role='img'"
+        f" aria-label='{label}'><title>{label}</title>{drawn}</svg><br><small>{label}</small>"
+    )
 
 
 def _thumbnail(array: ArrayReader) -> str:
@@ -137,5 +160,8 @@ def _thumbnail(array: ArrayReader) -> str:
     pixels = shaded(picture, 0.0, high, 1.0) if picture.ndim == 3 else shaded(picture, low, high, exponent)
     data = base64.standard_b64encode(png(pixels)).decode()
     where = ", ".join(f"{array.dims[k]} {at}" for k, at in zip(view.where, view.middle, strict=True))
-    shown = f"width='{_SIDE * pixels.shape[1] // max(pixels.shape[:2])}' alt='the frame in the middle' style='image-rendering:pixelated'"
+    shown = (
+        f"width='{_SIDE * pixels.shape[1] // max(pixels.shape[:2])}' alt='the frame in the middle'"
+        " style='image-rendering:pixelated'"
+    )
     return f"<img src='data:image/png;base64,{data}' {shown}>" + (f"<br><small>{_text(where)}</small>" if where else "")

@@ -1,7 +1,8 @@
 """The documents of a zarr hierarchy: what its JSON files say of arrays, groups and their attributes, key -> bytes.
 
-Both formats have consolidated metadata in the root, equal to the documents that it is made of, and the metadata of a file format in one
-attribute called `vfs`. What zarr's clients stumble over decides the rest: `fill_value` is null in v2, and every document is ASCII.
+Both formats have consolidated metadata in the root, equal to the documents that it is made of, and
+the metadata of a file format in one attribute called `vfs`. What zarr's clients stumble over
+decides the rest: `fill_value` is null in v2, and every document is ASCII.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from vfs.engine.array import ArrayReader
 
 
 def plain_json(value: Any) -> Any:
-    """Metadata as JSON can hold it: numpy scalars and arrays as numbers and lists, NaN and infinities as text, bytes as text."""
+    """Metadata as JSON can hold it: numpy scalars and arrays as numbers and lists, NaN and
+    infinities as text, bytes as text.
+    """
     if isinstance(value, Mapping):
         return {plain_json(str(k)): plain_json(v) for k, v in value.items()}
     if isinstance(value, np.ndarray):
@@ -39,7 +42,8 @@ def plain_json(value: Any) -> Any:
 
 
 def _document(value: Mapping[str, Any]) -> bytes:
-    # ASCII: zarr 2.13 (Debian 12) refuses anything else, also for a µ in an attribute; netCDF shows the escape, without its backslash
+    # ASCII: zarr 2.13 (Debian 12) refuses anything else, also for a µ in an attribute; netCDF shows
+    # the escape, without its backslash
     return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=1).encode()
 
 
@@ -88,7 +92,9 @@ def _array_v2(array: ArrayReader) -> dict[str, Any]:
 
 
 def v3(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
-    """Of arrays under their paths in groups under theirs ("": the root, which has the attributes), in order of their keys after the root's."""
+    """Of arrays under their paths in groups under theirs ("": the root, which has the attributes),
+    in order of their keys after the root's.
+    """
 
     def group(path: str) -> dict[str, Any]:
         return {"zarr_format": 3, "node_type": "group", "attributes": plain_json(attrs) if not path else {}}
@@ -96,7 +102,9 @@ def v3(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[
     nodes = {path: group(path) for path in groups if path} | {path: _array_v3(array) for path, array in arrays.items()}
     consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(sorted(nodes.items()))}
     root = group("") | {"consolidated_metadata": consolidated}
-    return {"zarr.json": _document(root)} | {f"{path}/zarr.json": _document(node) for path, node in sorted(nodes.items())}
+    return {"zarr.json": _document(root)} | {
+        f"{path}/zarr.json": _document(node) for path, node in sorted(nodes.items())
+    }
 
 
 def v2(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
@@ -107,7 +115,9 @@ def v2(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[
     docs[".zattrs"] = plain_json(attrs)
     for path, array in sorted(arrays.items()):
         docs[f"{path}/.zarray"] = _array_v2(array)
-        docs[f"{path}/.zattrs"] = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions})
+        docs[f"{path}/.zattrs"] = plain_json(
+            {"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions}
+        )
     docs = dict(sorted(docs.items()))  # siblings side by side: zarr loses those that are not
     written = {key: _document(value) for key, value in docs.items()}
     return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written

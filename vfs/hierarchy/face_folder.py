@@ -24,7 +24,9 @@ class FaceFolder:
         OptionError: there is no tree.
     """
 
-    def __init__(self, trees: Sequence[Hierarchy], cache: ChunkCache | None = None, named: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(
+        self, trees: Sequence[Hierarchy], cache: ChunkCache | None = None, named: Sequence[Sequence[str]] = ()
+    ) -> None:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
         self.cache = ChunkCache() if cache is None else cache
@@ -37,7 +39,10 @@ class FaceFolder:
         for n, tree in enumerate(trees):
             faces = tree.faces()
             # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
-            name = first_free(_cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)), partial(self._taken, faces))
+            name = first_free(
+                _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)),
+                partial(self._taken, faces),
+            )
             for ending, face in faces.items():
                 self.faces[name + ending] = face
                 self.times[name + ending] = tree.time

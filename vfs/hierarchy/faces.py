@@ -10,7 +10,8 @@ A face answers three questions about a key ("" is its root, no slashes at the en
 
 - `node(key)`: a folder, or a file of so many bytes, or None. Sizes are computed, no source is touched.
 - `children(key)`: names in a folder, made one at a time, however many there are.
-- `get(key, start, stop)`: bytes. None only where there is no such key; a source that cannot be read raises `SourceError`.
+- `get(key, start, stop)`: bytes. None only where there is no such key; a source that cannot be read
+  raises `SourceError`.
 
 What a mount shows answers the same questions about paths (`MountSource`): see `vfs.hierarchy.face_folder`.
 """
@@ -55,7 +56,9 @@ class Face(Protocol):
 
 FOLDER = Node(True, 0)
 LONGEST = 248
-"""Bytes of a name in a folder, of the 255 that there may be: `-2` and so on has to fit behind it. Longer ones are cut."""
+"""Bytes of a name in a folder, of the 255 that there may be: `-2` and so on has to fit behind it.
+Longer ones are cut.
+"""
 KEEP = 3600.0
 """Seconds that names and attributes of a `FaceFolder` may be remembered: they never change."""
 
@@ -67,7 +70,8 @@ class Lifetime(Protocol):
         stamp: see `MountSource.stamp`.
         until: `time.monotonic()` up to which its files need not be looked at again.
         dropped: the set was closed, or its files changed; it is not served any longer.
-        told: called when it is dropped, and when its files have to be looked at before `until`. Who adds to it looks at `dropped` afterwards.
+        told: called when it is dropped, and when its files have to be looked at before `until`. Who
+            adds to it looks at `dropped` afterwards.
     """
 
     @property
@@ -84,7 +88,9 @@ class Lifetime(Protocol):
 
 
 class ResolvedPath(NamedTuple):
-    """The face that a path lies in, the key in it, and what tracks whether that still holds; None: it holds as long as the mount does."""
+    """The face that a path lies in, the key in it, and what tracks whether that still holds; None:
+    it holds as long as the mount does.
+    """
 
     face: Face
     key: str
@@ -128,19 +134,27 @@ class MountSource(Protocol):
         ...
 
     def stamp(self, path: str) -> int:
-        """Return a number for the state of the sources that a path shows. A file that was opened in one state may not be read in another."""
+        """Return a number for the state of the sources that a path shows. A file that was opened in
+        one state may not be read in another.
+        """
         ...
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        """Resolve a path without looking at any source file; with `opening`, a set may be opened for it. None where the path lies in no face."""
+        """Resolve a path without looking at any source file; with `opening`, a set may be opened
+        for it. None where the path lies in no face.
+        """
         ...
 
     def place(self, path: str) -> tuple[str, str]:
-        """Split a path into the source folder that it leads to or into ("" where folders of the sources are not shown), and the rest of the path."""
+        """Split a path into the source folder that it leads to or into ("" where folders of the
+        sources are not shown), and the rest of the path.
+        """
         ...
 
     def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        """Return the source files of what a path shows; unless `all_files` are asked for, only those of a set that are known without opening it."""
+        """Return the source files of what a path shows; unless `all_files` are asked for, only
+        those of a set that are known without opening it.
+        """
         ...
 
 
@@ -273,14 +287,18 @@ class ZarrFace:
         return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
 
     def total(self, key: str = "") -> int:
-        """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is enumerated but documents."""
+        """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is
+        enumerated but documents.
+        """
         below = f"{key}/" if key else ""
         size = sum(len(document) for name, document in self.documents.items() if name.startswith(below))
         found = self.chunk(key)
         if found is not None and not found[2]:  # a folder of chunks
             counts = found[0].grid.counts[len(found[1]) :]
             return math.prod(counts) * found[0].chunk_bytes
-        return size + sum(math.prod(a.grid.counts) * a.chunk_bytes for path, a in self.arrays.items() if f"{path}/".startswith(below))
+        return size + sum(
+            math.prod(a.grid.counts) * a.chunk_bytes for path, a in self.arrays.items() if f"{path}/".startswith(below)
+        )
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every key that begins with `prefix`, documents and chunks, one at a time."""
@@ -366,13 +384,21 @@ class Hierarchy:
         arrays: path -> array.
         attrs: attributes of the root group.
         main: path of the main array; None: the largest that is no companion, of equals the first.
-        stands_in: the array that the set is about is absent, and `main` is but the largest of the others: it is not called as the set is.
+        stands_in: the array that the set is about is absent, and `main` is but the largest of the
+            others: it is not called as the set is.
 
     Raises:
         FormatError: an array cannot stand under its path, see `vfs.model.naming`.
     """
 
-    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str | None = None, stands_in: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        arrays: Mapping[str, ArrayReader],
+        attrs: Mapping[str, Any],
+        main: str | None = None,
+        stands_in: bool = False,
+    ) -> None:
         check_paths(arrays.keys())
         self.name = name
         self.arrays = arrays
@@ -402,7 +428,9 @@ class Hierarchy:
         return ZarrFace(self.arrays, self.attrs, zarr_format)
 
     def faces(self) -> dict[str, Face]:
-        """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy" (equal ones: "-2.npy", "-3.npy")."""
+        """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy"
+        (equal ones: "-2.npy", "-3.npy").
+        """
         return {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2), **self._files()}
 
     def roots(self, zarr_format: int | None = None) -> dict[str, Node]:
@@ -411,7 +439,9 @@ class Hierarchy:
         Args:
             zarr_format: 3 or 2: without the face of the other one; None: both.
         """
-        folders = {ending: FOLDER for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)}
+        folders = {
+            ending: FOLDER for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)
+        }
         return folders | {ending: face.root for ending, face in self._files().items()}
 
     def _files(self) -> dict[str, NpyFace]:

@@ -87,7 +87,8 @@ class Opening:
                 raise SourceChangedError(f"the set was changed after it was opened: {error}") from None
         if not self.options.accept_changes and found.opening.sources != self.sources:
             raise SourceChangedError(
-                f"{self.paths[0]}: files of the set or of its corrections came, went or changed (size or time) after it was opened; open it again"
+                f"{self.paths[0]}: files of the set or of its corrections came, went or changed (size or time) after it"
+                " was opened; open it again"
             )
         return found
 
@@ -330,7 +331,9 @@ def refuse_without_main(found: OpenedSet) -> None:
         _refuse([absence for absence in found.absent if absence.main], found.opening.options)
 
 
-def _attributes(stored: _StoredSet, main: StoredArray, absent: Sequence[Absence], options: OpenOptions) -> dict[str, Any]:
+def _attributes(
+    stored: _StoredSet, main: StoredArray, absent: Sequence[Absence], options: OpenOptions
+) -> dict[str, Any]:
     """Attributes of the root group.
 
     Conventions that a format gives the root describe the arrays as they are stored, so they stand there only then.
@@ -367,7 +370,9 @@ class _Arrays(Mapping[str, ArrayReader]):
         return len(self._make)
 
 
-def _readers(stored: _StoredSet, shown: Mapping[str, StoredArray], options: OpenOptions, images: _Images, cache: ChunkCache) -> _Arrays:
+def _readers(
+    stored: _StoredSet, shown: Mapping[str, StoredArray], options: OpenOptions, images: _Images, cache: ChunkCache
+) -> _Arrays:
     """Make readers of the arrays. The main one is converted, corrected, and in the chunks that are asked for.
 
     Raises:

@@ -114,10 +114,12 @@ def _meet(tree, a, b, nd):
 
 @njit(nogil=True, cache=True)
 def first_overlap(tree, levels):
-    """Find two boxes that overlap. Returns their indices in curve order, the lower one first; (-1, -1) where no boxes do.
+    """Find two boxes that overlap. Returns their indices in curve order, the lower one first; (-1,
+    -1) where no boxes do.
 
-    The tree is joined with itself: from pairs of nodes that meet down to pairs of their children that do. A million boxes in no
-    grid take 0.4 s (a search for every node of leaves: 0.9 s, for every box: 13 s).
+    The tree is joined with itself: from pairs of nodes that meet down to pairs of their children
+    that do. A million boxes in no grid take 0.4 s (a search for every node of leaves: 0.9 s, for
+    every box: 13 s).
     """
     nd = tree.shape[1] // 2
     stack = np.empty((FAN * FAN * len(levels), 3), np.int64)
@@ -163,18 +165,22 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
 
     Args:
         region: int64[3, nd], start, stop and step.
-        hits: int64[m], the blocks; here they are brought into the order in which they are stored, one by one: many are best sorted before.
+        hits: int64[m], the blocks; here they are brought into the order in which they are stored,
+            one by one: many are best sorted before.
         tree: from `pack`.
         place: int64[n, 4] in curve order: file, first byte, bytes stored, number of the block.
-        pitch: int64[nd], shape in which every block is stored (it may be larger than what is shown of it), or empty: its own.
-        whole: True where a block decodes only as a whole: one row a block, with the block's number in PLANE, and 1 in NEXT where all of
-            it is wanted, in elements of the output that lie side by side from DEST on.
+        pitch: int64[nd], shape in which every block is stored (it may be larger than what is shown
+            of it), or empty: its own.
+        whole: True where a block decodes only as a whole: one row a block, with the block's number
+            in PLANE, and 1 in NEXT where all of it is wanted, in elements of the output that lie
+            side by side from DEST on.
         word_bytes: bytes an element.
         box: int64[3 * nd + 2], anything.
         rows: int64[m, 11], m > nd, for the ranges, as in `vfs.kernels.planning.plan_frames`; most: ranges at most.
 
-    Returns: (first, end, number of elements that they cover) of the ranges in `rows`, sorted by file and place; -1 elements where it would
-        be more than `most` ranges, -2 where `rows` is too short: `end` of them may be enough.
+    Returns: (first, end, number of elements that they cover) of the ranges in `rows`, sorted by
+        file and place; -1 elements where it would be more than `most` ranges, -2 where `rows` is
+        too short: `end` of them may be enough.
     """
     for i in range(1, hits.shape[0]):
         h, j = hits[i], i
@@ -217,7 +223,12 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
                     count = (min(stop, high) - lo + step - 1) // step
                     to += skipped * size
                     size *= length
-                    straight = straight and lo == low and count == (pitch[k] if pitch.shape[0] > 0 else high - low) and (full or count == 1)
+                    straight = (
+                        straight
+                        and lo == low
+                        and count == (pitch[k] if pitch.shape[0] > 0 else high - low)
+                        and (full or count == 1)
+                    )
                     full = full and count == length
                 if straight:
                     rows[n, DEST], rows[n, NEXT] = to, 1
@@ -227,7 +238,13 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
             end = box_rows(box, region, 0, word_bytes, 1, rows, n)
             if end <= rows.shape[0]:
                 for r in range(n, end):
-                    a, b, to, by, count = at + rows[r, START], at + rows[r, STOP], rows[r, DEST], rows[r, STEP], rows[r, COUNT]
+                    a, b, to, by, count = (
+                        at + rows[r, START],
+                        at + rows[r, STOP],
+                        rows[r, DEST],
+                        rows[r, STEP],
+                        rows[r, COUNT],
+                    )
                     if rows[r, LINES] > 1:
                         for c in range(COLUMNS):
                             rows[n, c] = rows[r, c]

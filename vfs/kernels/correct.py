@@ -1,4 +1,6 @@
-"""Corrects detector frames: subtracts dark, multiplies by gain, and replaces excluded pixels by the mean of good ones around them."""
+"""Corrects detector frames: subtracts dark, multiplies by gain, and replaces excluded pixels by the
+mean of good ones around them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def dark_gain_single(raw, dark, gain, out):
 
 @njit(nogil=True, cache=True)
 def distances(excluded):
-    """Measure how far every excluded pixel is from the nearest good one: in rows or columns, whichever are more; 0 for good pixels.
+    """Measure how far every excluded pixel is from the nearest good one: in rows or columns,
+    whichever are more; 0 for good pixels.
 
     Args:
         excluded: bool[h, w], at least one of them False.
@@ -46,7 +49,9 @@ def distances(excluded):
     """
     h, w = excluded.shape
     far = np.zeros((h, w), np.int32)
-    for y in range(h):  # from above and from the left, then from below and from the right: two passes are exact for this distance
+    # From above and from the left, then from below and from the right: two passes are exact for
+    # this distance
+    for y in range(h):
         for x in range(w):
             if excluded[y, x]:
                 d = h + w
@@ -96,7 +101,8 @@ def neighbours(excluded, far, most):
                 more = np.empty(2 * m + 8 * r, np.int32)
                 more[:m] = sources[:m]
                 sources = more
-            for b in range(max(0, y - r), min(h, y + r + 1)):  # all good ones lie on the edge: smaller squares have none
+            # All good ones lie on the edge: smaller squares have none
+            for b in range(max(0, y - r), min(h, y + r + 1)):
                 edge = b == y - r or b == y + r
                 a = x - r
                 while a <= x + r:
@@ -128,7 +134,8 @@ def patch(frames, pixels, begins, sources, first, last, width, top, left):
 
     Args:
         frames: float[n, h, w], a cut-out of whole frames that are `width` pixels wide; its corner is at (top, left).
-        pixels, begins, sources: from `neighbours`; of these the pixels `first` to `last` (half-open) that lie in the cut-out.
+        pixels, begins, sources: from `neighbours`; of these the pixels `first` to `last`
+            (half-open) that lie in the cut-out.
     """
     n, h, w = frames.shape
     for k in range(first, last):

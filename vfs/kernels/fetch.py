@@ -6,7 +6,22 @@ import numpy as np
 from numba import njit
 
 from vfs.kernels.intrinsics import pread, preadv
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, LINES, PITCH, START, STEP, STOP, W_FIRST, W_LAST, W_START, W_STOP, W_WANTED, in_lines
+from vfs.kernels.ranges import (
+    COLUMNS,
+    COUNT,
+    DEST,
+    LINES,
+    PITCH,
+    START,
+    STEP,
+    STOP,
+    W_FIRST,
+    W_LAST,
+    W_START,
+    W_STOP,
+    W_WANTED,
+    in_lines,
+)
 from vfs.kernels.steps import call
 
 GAP = 4096  # bytes: what lies closer together is read in one piece, storage hands out pages anyway
@@ -107,12 +122,18 @@ def decode_windows(ranges, wins, step, memory, out, fd):
     Args:
         ranges, wins: see `vfs.kernels.ranges`; ranges C-contiguous.
         step: what decodes, see `vfs.kernels.steps`.
-        memory: uint8, as long as the longest window; out: uint8, the output; fd: the file, last, as `vfs.backends.Backend.lend` adds it.
+        memory: uint8, as long as the longest window; out: uint8, the output; fd: the file, last, as
+            `vfs.backends.Backend.lend` adds it.
 
     Returns: -1, or the first window that could not be read completely; it and what comes after it are not decoded.
     """
     for w in range(wins.shape[0]):
-        start, size, first, last = wins[w, W_START], wins[w, W_STOP] - wins[w, W_START], wins[w, W_FIRST], wins[w, W_LAST]
+        start, size, first, last = (
+            wins[w, W_START],
+            wins[w, W_STOP] - wins[w, W_START],
+            wins[w, W_FIRST],
+            wins[w, W_LAST],
+        )
         if 2 * wins[w, W_WANTED] < size:
             if read_ranges(fd, in_lines(ranges[first:last], 0), memory, start) >= 0:
                 return w

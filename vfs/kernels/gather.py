@@ -1,8 +1,10 @@
-"""Copies elements from a file's bytes to their places in the output, swapping their bytes or converting them to floats.
+"""Copies elements from a file's bytes to their places in the output, swapping their bytes or
+converting them to floats.
 
-Where frames are not stored as they are shown, ranges are rows of a few hundred bytes, so that what a range costs by itself counts: views of
-the input are made once, and again only where the place within a word changes. Rows of 512 bytes in reverse order: 0.89 of memcpy, with a
-slice for each it was 0.59.
+Where frames are not stored as they are shown, ranges are rows of a few hundred bytes, so that what
+a range costs by itself counts: views of the input are made once, and again only where the place
+within a word changes. Rows of 512 bytes in reverse order: 0.89 of memcpy, with a slice for each it
+was 0.59.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ def _words(data, phase, out):
 def _mirror(src, a, dst, b, n):
     """Copy `n` words, the first to the last place: written backwards, as `vfs.kernels.unpack` says why.
 
-    Unsigned indices: with signed ones numba looks for negative indices, and the loop does not vectorise (0.41 of memcpy instead of 0.76).
+    Unsigned indices: with signed ones numba looks for negative indices, and the loop does not
+        vectorise (0.41 of memcpy instead of 0.76).
     """
     last = b + np.uint64(n - 1)
     for i in range(np.uint64(n)):
@@ -49,7 +52,9 @@ def place(ranges, data, base, out, parts):
         pitch, after = ranges[r, PITCH], ranges[r, NEXT] * parts
         if by == 1:
             for line in range(max(1, ranges[r, LINES])):
-                memcpy(out.ctypes.data + (to + line * after) * width, data.ctypes.data + a + line * pitch, count * width)
+                memcpy(
+                    out.ctypes.data + (to + line * after) * width, data.ctypes.data + a + line * pitch, count * width
+                )
             continue
         for _ in range(max(1, ranges[r, LINES])):
             if a % width != phase:
@@ -111,7 +116,8 @@ def _cast(src, a, dst, b, n):
 
 @njit(nogil=True, cache=True)
 def place_as(ranges, data, base, like, out):
-    """Copy integers to their places as floats, in one pass: 28 ms, where copying into cache and converting from there takes 69.
+    """Copy integers to their places as floats, in one pass: 28 ms, where copying into cache and
+    converting from there takes 69.
 
     Args:
         ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.

@@ -1,4 +1,6 @@
-"""Adds to numba what kernels need and it does not offer: byte swap, words at addresses, 12-bit pixels by the vector, pread, preadv."""
+"""Adds to numba what kernels need and it does not offer: byte swap, words at addresses, 12-bit
+pixels by the vector, pread, preadv.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def get(typing_context, table, word):
 
 @intrinsic
 def get_word(typing_context, address, index):
-    """Return word `index`, of 8 bytes, from `address` on, which need not be aligned. No array has to be made and handed around for it."""
+    """Return word `index`, of 8 bytes, from `address` on, which need not be aligned. No array has
+    to be made and handed around for it.
+    """
 
     def generate(context, builder, signature, args):
         return builder.load(builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]), align=1)
@@ -55,10 +59,12 @@ def set_word(typing_context, address, index, word):
 
 @intrinsic
 def unpack_12(typing_context, dst, src):
-    """Unpack 16 pixels of 12 bits, little-endian: 24 bytes at address `src` to 16 uint16 at address `dst`; neither need be aligned.
+    """Unpack 16 pixels of 12 bits, little-endian: 24 bytes at address `src` to 16 uint16 at address
+    `dst`; neither need be aligned.
 
-    Said with vectors, since what LLVM makes of a loop over pixels or words takes twice as long as memcpy does: each pixel's two bytes
-    are picked (one shuffle), shifted by 0 or 4 bits and masked. See `vfs.kernels.k2is` for what that gives.
+    Said with vectors, since what LLVM makes of a loop over pixels or words takes twice as long as
+    memcpy does: each pixel's two bytes are picked (one shuffle), shifted by 0 or 4 bits and masked.
+    See `vfs.kernels.k2is` for what that gives.
     """
     if not isinstance(dst, types.Integer) or not isinstance(src, types.Integer):
         return None
@@ -84,7 +90,8 @@ def unpack_12(typing_context, dst, src):
     return types.void(types.intp, types.intp), generate
 
 
-# Symbols of the C library, looked up by name when a kernel is loaded: unlike ctypes pointers they may be cached on disk.
+# Symbols of the C library, looked up by name when a kernel is loaded: unlike ctypes pointers they
+# may be cached on disk.
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 pread = types.ExternalFunction("pread", types.intp(types.int32, types.intp, types.intp, types.int64))
 preadv = types.ExternalFunction("preadv", types.intp(types.int32, types.intp, types.int32, types.int64))

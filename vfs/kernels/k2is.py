@@ -1,14 +1,16 @@
-"""Blocks of Gatan K2 IS cameras: plans which ones to read, checks their headers and unpacks their 930 × 16 pixels of 12 bits.
+"""Blocks of Gatan K2 IS cameras: plans which ones to read, checks their headers and unpacks their
+930 × 16 pixels of 12 bits.
 
-A block is 40 bytes of header and 930 rows of 24 bytes, 16 pixels each. A row of the image is spread over the blocks of a band,
-512 bytes of output in 16 places of a file. Blocks of one band of one sector are taken together, and each row of the output is gathered
-from them, in order: 16 streams through the file and one through the output, which the processor can look ahead in.
+A block is 40 bytes of header and 930 rows of 24 bytes, 16 pixels each. A row of the image is spread
+over the blocks of a band, 512 bytes of output in 16 places of a file. Blocks of one band of one
+sector are taken together, and each row of the output is gathered from them, in order: 16 streams
+through the file and one through the output, which the processor can look ahead in.
 
-Measured, frames of 7.6 MB from memory: as fast as np.copyto with a vector of 16 pixels at a time; 0.43 of it with a loop over words, and rows by
-way of scratch memory.
+Measured, frames of 7.6 MB from memory: as fast as np.copyto with a vector of 16 pixels at a time;
+0.43 of it with a loop over words, and rows by way of scratch memory.
 
-Read ranges have eight columns more than others (see `vfs.kernels.ranges`). Where the wanted rows are far from the header, the header
-is a range of its own, with no elements.
+Read ranges have eight columns more than others (see `vfs.kernels.ranges`). Where the wanted rows
+are far from the header, the header is a range of its own, with no elements.
 
 ========  ==============================================================================================
 START     first byte: of the block where BLOCK is not -1, else of the first wanted row
@@ -45,7 +47,8 @@ GOOD, BAD_SYNC, BAD_SIZE, BAD_PLACE, BAD_ID = range(5)
 
 @njit(nogil=True, cache=True)
 def _frame_rows(start, stop, step, pitch):
-    """Plan the ranges of a box of a frame. Bytes count from the frame's part of each sector, places from the box's first element.
+    """Plan the ranges of a box of a frame. Bytes count from the frame's part of each sector, places
+    from the box's first element.
 
     Args:
         start, stop, step: int64[2], y and x of the full frame; pitch: elements of a row of the output.
@@ -56,7 +59,8 @@ def _frame_rows(start, stop, step, pitch):
         for block in range(BLOCKS):
             band = block // _ACROSS
             y, x = band * HEIGHT, sector * WIDTH * _ACROSS + WIDTH * (_ACROSS - 1 - block % _ACROSS)
-            r0, c0 = max(0, -((start[0] - y) // step[0])), max(0, -((start[1] - x) // step[1]))  # first wanted row and column at or after y, x
+            # First wanted row and column at or after y, x
+            r0, c0 = max(0, -((start[0] - y) // step[0])), max(0, -((start[1] - x) // step[1]))
             r1 = -((start[0] - min(stop[0], y + HEIGHT)) // step[0])
             c1 = -((start[1] - min(stop[1], x + WIDTH)) // step[1])
             if r1 <= r0 or c1 <= c0:
@@ -88,7 +92,8 @@ def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, mos
         start, stop, step: the region, int64[ndim], navigation axes first; nav_shape: their length, int64[ndim - 2].
         origin: int64[2], y and x in the full frame where the array begins.
         how, chosen: which stored frame a scan position shows, see `vfs.kernels.locate.tables`.
-        first: int64[8], byte of the first stored frame in each sector's file; -1 where that one is missing: its pixels are not covered.
+        first: int64[8], byte of the first stored frame in each sector's file; -1 where that one is
+            missing: its pixels are not covered.
         first_id: frame id of that frame, which those behind it count on; -1 where they do not.
         most: ranges at most.
 
@@ -154,9 +159,17 @@ def fault(header, block, frame_id):
     if header[0] != 0xFF or header[1] != 0xFF or header[2] != 0x00 or header[3] != 0x55:
         return BAD_SYNC
     short = header[:HEADER].view(np.uint16)
-    if swap_bytes(short[10]) != 256 or swap_bytes(short[11]) != BANDS * HEIGHT or swap_bytes(short[18]) != 0 or swap_bytes(short[19]) != BYTES:
+    if (
+        swap_bytes(short[10]) != 256
+        or swap_bytes(short[11]) != BANDS * HEIGHT
+        or swap_bytes(short[18]) != 0
+        or swap_bytes(short[19]) != BYTES
+    ):
         return BAD_SIZE
-    if block >= 0 and (swap_bytes(short[14]) != WIDTH * (_ACROSS - 1 - block % _ACROSS) or swap_bytes(short[15]) != HEIGHT * (block // _ACROSS)):
+    if block >= 0 and (
+        swap_bytes(short[14]) != WIDTH * (_ACROSS - 1 - block % _ACROSS)
+        or swap_bytes(short[15]) != HEIGHT * (block // _ACROSS)
+    ):
         return BAD_PLACE
     if frame_id >= 0 and (np.int64(swap_bytes(short[12])) << 16 | swap_bytes(short[13])) != frame_id:
         return BAD_ID
@@ -189,7 +202,11 @@ def _pixels(data, a, row, out):
             x = row[FIRST] + c * row[COL_STEP]
             p = line + x // 2 * 3
             low, high = np.uint16(data[p + (x & 1)]), np.uint16(data[p + 1 + (x & 1)])
-            out[to + c] = (low >> np.uint16(4)) | (high << np.uint16(4)) if x & 1 else low | ((high & np.uint16(15)) << np.uint16(8))
+            out[to + c] = (
+                (low >> np.uint16(4)) | (high << np.uint16(4))
+                if x & 1
+                else low | ((high & np.uint16(15)) << np.uint16(8))
+            )
 
 
 @njit(nogil=True, cache=True)
@@ -199,7 +216,8 @@ def unpack(ranges, data, base, out):
     Args:
         ranges: int64[n, 19] of one file; data: uint8[m], its bytes from `base` on; out: uint16, contiguous.
 
-    Returns: (index of a range whose header is not as it should be, what is wrong), (-1, GOOD) where all are. Nothing is written then.
+    Returns: (index of a range whose header is not as it should be, what is wrong), (-1, GOOD) where
+        all are. Nothing is written then.
     """
     n = ranges.shape[0]
     for r in range(n):
@@ -222,13 +240,22 @@ def unpack(ranges, data, base, out):
         count, last = 0, r
         while r < n and count < _ACROSS:
             if ranges[r, COUNT] > 0:
-                if ranges[r, GROUP] != row[GROUP] or ranges[r, COLS] != WIDTH or ranges[r, DEST] != row[DEST] - count * WIDTH:
+                if (
+                    ranges[r, GROUP] != row[GROUP]
+                    or ranges[r, COLS] != WIDTH
+                    or ranges[r, DEST] != row[DEST] - count * WIDTH
+                ):
                     break
                 at[count] = ranges[r, START] + ranges[r, SKIP] - base
                 count += 1
                 last = r
             r += 1
-        first, to, line, pitch = data.ctypes.data, out.ctypes.data + 2 * ranges[last, DEST], row[ROW_STEP] * LINE, 2 * row[STEP]
+        first, to, line, pitch = (
+            data.ctypes.data,
+            out.ctypes.data + 2 * ranges[last, DEST],
+            row[ROW_STEP] * LINE,
+            2 * row[STEP],
+        )
         if count == _ACROSS:  # a loop of known length: 1.05 of np.copyto instead of 0.8
             _band(first, at, _ACROSS, to, row[ROWS], line, pitch)
         else:

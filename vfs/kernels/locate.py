@@ -1,4 +1,5 @@
-"""Where the frame of a scan position lies: the one place that says so, for planning, for layouts and for what libfuse calls.
+"""Where the frame of a scan position lies: the one place that says so, for planning, for layouts
+and for what libfuse calls.
 
 Scan position -> stored frame (a list of chosen positions, an offset) -> byte of the stream that frames follow one
 another in -> file, and byte of the file. A position is blank where no frame is stored for it, or no file holds it.
@@ -40,7 +41,13 @@ def tables(how, chosen, stream):
 
     Returns: (address of how, of chosen, its length, address of stream, its rows).
     """
-    return np.int64(how.ctypes.data), np.int64(chosen.ctypes.data), chosen.shape[0], np.int64(stream.ctypes.data), stream.shape[0]
+    return (
+        np.int64(how.ctypes.data),
+        np.int64(chosen.ctypes.data),
+        chosen.shape[0],
+        np.int64(stream.ctypes.data),
+        stream.shape[0],
+    )
 
 
 @inner
@@ -54,7 +61,8 @@ def row_of(tables, byte, guess):
     """Find the row of a stream that holds a byte.
 
     Args:
-        guess: row that is looked at first, negative for none. Frames that are asked for one after the other mostly lie in one file.
+        guess: row that is looked at first, negative for none. Frames that are asked for one after
+            the other mostly lie in one file.
 
     Returns: the row; where no file holds the byte -1 - n, n the first row behind it.
     """
@@ -102,7 +110,9 @@ def locate(tables, position, ahead, guess):
 
 @inner
 def file_byte(tables, begin, row):
-    """Get where a byte of a row lies: (file, byte of the file, bytes that the row holds from there on); (-1, -1, 0) for no row."""
+    """Get where a byte of a row lies: (file, byte of the file, bytes that the row holds from there
+    on); (-1, -1, 0) for no row.
+    """
     if row < 0:
         return -1, -1, 0
     first, last = stream_word(tables, row, S_START), stream_word(tables, row, S_STOP)

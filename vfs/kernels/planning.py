@@ -28,8 +28,8 @@ def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
     FILE is 0.
 
     Args:
-        box: int64[3 * k + 2]: origin (k), shape (k), strides (k, elements in the file between neighbours along an axis), the
-            element its origin is stored at, its plane.
+        box: int64[3 * k + 2]: origin (k), shape (k), strides (k, elements in the file between
+            neighbours along an axis), the element its origin is stored at, its plane.
         region, axis: int64[3, ndim], start, stop and step; the box has the axes from `axis` on, k = ndim - axis.
         rows, n: the table, and how many rows it has; the first ndim are working memory.
 
@@ -91,7 +91,13 @@ def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
     for r in range(n, end):
         rows[r, FILE], rows[r, START] = 0, at // word_pixels * word_bytes
         rows[r, STOP] = ((at + run - 1) // word_pixels + 1) * word_bytes + (lines - 1) * pitch
-        rows[r, DEST], rows[r, STEP], rows[r, SKIP], rows[r, COUNT], rows[r, PLANE] = to, by, at % word_pixels, run, box[3 * k + 1]
+        rows[r, DEST], rows[r, STEP], rows[r, SKIP], rows[r, COUNT], rows[r, PLANE] = (
+            to,
+            by,
+            at % word_pixels,
+            run,
+            box[3 * k + 1],
+        )
         rows[r, LINES], rows[r, PITCH], rows[r, NEXT] = lines, pitch, after
         for a in range(axes - 1, -1, -1):
             rows[a, _INDEX] += 1
@@ -122,7 +128,8 @@ def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_b
         and rows[k, STOP] == start
         and skip == 0
         and rows[k, PLANE] == plane
-        and (rows[k, SKIP] + rows[k, COUNT]) * word_bytes == (start - rows[k, START]) * word_pixels  # it ends with a whole word
+        # It ends with a whole word
+        and (rows[k, SKIP] + rows[k, COUNT]) * word_bytes == (start - rows[k, START]) * word_pixels
         and rows[k, STEP] == by
         and rows[k, DEST] + by * rows[k, COUNT] == dest
         and plane >= 0
@@ -148,12 +155,13 @@ def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
 
     Args:
         region, axis: int64[3, ndim], start, stop and step; the frame's axes are those from `axis` on.
-        pieces: int64[p, 3 * k + 2], what a frame is made of: see `box_rows`. Faster where they are in the order in which they begin in the file.
+        pieces: int64[p, 3 * k + 2], what a frame is made of: see `box_rows`. Faster where they are
+            in the order in which they begin in the file.
         word_bytes, word_pixels: see the module.
         rows, first: the table; they are written from `first` on.
 
-    Returns: end of the rows. Where the table has no room for them, or there are several pieces and it has not for as many again, they are not
-        what they should be.
+    Returns: end of the rows. Where the table has no room for them, or there are several pieces and
+        it has not for as many again, they are not what they should be.
     """
     n = first
     for p in range(pieces.shape[0]):
@@ -163,7 +171,8 @@ def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
                 for c in range(COLUMNS):
                     rows[r + end - n, c] = rows[r, c]
             i, j = n - 1, 2 * end - n - 1
-            for r in range(end - 1, first - 1, -1):  # from the back, until what is left are rows that are where they belong
+            # From the back, until what is left are rows that are where they belong
+            for r in range(end - 1, first - 1, -1):
                 k = j
                 if i >= first and rows[i, START] > rows[j, START]:
                     k = i
@@ -181,17 +190,19 @@ def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
 _MANY = 1 << 14  # ranges that room is made for before it is known that they are needed
 
 WORD_BYTES, WORD_PIXELS, NAV_SHAPE = range(OFFSET + 1, OFFSET + 4)
-"""What `plan_frames` has to know of an array of frames behind the numbers of `vfs.kernels.locate`: bytes and pixels of a
-word, then the length of each navigation axis."""
+"""What `plan_frames` has to know of an array of frames behind the numbers of `vfs.kernels.locate`:
+bytes and pixels of a word, then the length of each navigation axis."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def plan_frames(region, how, pieces, stream, chosen, rows, most):
     """Plan the read ranges of a region of an array of frames.
 
-    Most of what a process takes to its first frame, where no kernel is compiled yet, is to compile this: nothing in here makes arrays, slices
-    them or calls `min` and `max`, each of which numba compiles anew, no plain 0 or -1 goes to a function (a literal is a type of its own,
-    and a function compiled once more), and no view of a row is taken in a loop (its reference counts are atomic).
+    Most of what a process takes to its first frame, where no kernel is compiled yet, is to compile
+    this: nothing in here makes arrays, slices them or calls `min` and `max`, each of which numba
+    compiles anew, no plain 0 or -1 goes to a function (a literal is a type of its own, and a
+    function compiled once more), and no view of a row is taken in a loop (its reference counts are
+    atomic).
 
     Args:
         region: int64[3, ndim], start, stop and step; navigation axes first.
@@ -203,8 +214,9 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
         most: ranges at most.
 
     Returns:
-        (first, end, number of elements of plane 0 that they cover) of the ranges in `rows`; -1 elements where it would be more than `most`
-        ranges, -2 where `rows` is too short: `end` of them may be enough.
+        (first, end, number of elements of plane 0 that they cover) of the ranges in `rows`; -1
+        elements where it would be more than `most` ranges, -2 where `rows` is too short: `end` of
+        them may be enough.
     """
     word_bytes, word_pixels, nav = how[WORD_BYTES], how[WORD_PIXELS], how.shape[0] - NAV_SHAPE
     frames, size = 1, 1
@@ -270,7 +282,10 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
                 n, r = end, first
             else:  # line by line: a border of files may be in any of them
                 last = rows[r, LINES] - 1
-                a, b = base + rows[r, START] + line * rows[r, PITCH], base + rows[r, STOP] - (last - line) * rows[r, PITCH]
+                a, b = (
+                    base + rows[r, START] + line * rows[r, PITCH],
+                    base + rows[r, STOP] - (last - line) * rows[r, PITCH],
+                )
                 to, by = f * size + rows[r, DEST] + line * rows[r, NEXT], rows[r, STEP]
                 skip, count, plane = rows[r, SKIP], rows[r, COUNT], rows[r, PLANE]
                 line += 1
@@ -293,7 +308,21 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
                         end = stream[file, S_STOP]
                         here = (end - a) // word_bytes * word_pixels - skip
                     move = stream[file, S_BYTE] - stream[file, S_START]
-                    n = push(rows, first, n, stream[file, S_FILE], a + move, end + move, to, by, skip, here, plane, word_bytes, word_pixels)
+                    n = push(
+                        rows,
+                        first,
+                        n,
+                        stream[file, S_FILE],
+                        a + move,
+                        end + move,
+                        to,
+                        by,
+                        skip,
+                        here,
+                        plane,
+                        word_bytes,
+                        word_pixels,
+                    )
                     if plane == 0:
                         covered += here
                     to += here * by

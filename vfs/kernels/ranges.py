@@ -1,6 +1,8 @@
-"""Cuts and groups read ranges, which a plan consists of, by pure functions on small integer arrays; no file is touched here.
+"""Cuts and groups read ranges, which a plan consists of, by pure functions on small integer arrays;
+no file is touched here.
 
-A table of read ranges is `int64[n, 11]`, a row for one contiguous piece of a file, or for several that lie equally far apart:
+A table of read ranges is `int64[n, 11]`, a row for one contiguous piece of a file, or for several
+that lie equally far apart:
 
 ========  ==============================================================================================
 FILE      index into the data set's files
@@ -31,7 +33,9 @@ NO_LIMIT = 1 << 62
 """More than there can be of anything: ranges of a plan, bytes of a window."""
 
 inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-"""Decorates functions that only kernels call: nothing is compiled to call them from elsewhere, and the cache of their callers holds them."""
+"""Decorates functions that only kernels call: nothing is compiled to call them from elsewhere, and
+the cache of their callers holds them.
+"""
 
 TOGETHER = 16
 """Number of interleaved ranges, at most, whose lines are read in the order of the file."""
@@ -51,9 +55,10 @@ def _grown(table):
 
 @inner
 def _together(ranges, r):
-    """Returns the end of the ranges from `r` on whose lines lie interleaved in a file, like detector
-    sectors side by side. Those are
-    read together, from front to back, once."""
+    """Return the end of the ranges from `r` on whose lines lie interleaved in a file.
+
+    Detector sectors side by side do. They are read together, from front to back, once.
+    """
     end = r + 1
     if ranges[r, LINES] > 1:
         while (
@@ -192,8 +197,9 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
         edges: int64[m + 1], first element of each tile in the flat output, and the end of the last one.
 
     Returns:
-        (ranges with places that count from the tile's first element, int64[m + 1] first range of each tile); no edges where the
-        ranges do not go through the tiles in order, or something other than one forward line crosses an edge.
+        (ranges with places that count from the tile's first element, int64[m + 1] first range of
+        each tile); no edges where the ranges do not go through the tiles in order, or something
+        other than one forward line crosses an edge.
     """
     m = edges.shape[0] - 1
     rows = np.empty((ranges.shape[0] + m, COLUMNS), np.int64)
@@ -218,7 +224,11 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
             here = min(count, edges[t + 1] - to) if by == 1 and lines == 1 else count
             row = rows[n]
             row[FILE], row[START] = ranges[r, FILE], start
-            row[STOP] = ranges[r, STOP] if here == count else start + (skip + here + word_pixels - 1) // word_pixels * word_bytes
+            row[STOP] = (
+                ranges[r, STOP]
+                if here == count
+                else start + (skip + here + word_pixels - 1) // word_pixels * word_bytes
+            )
             row[DEST], row[STEP], row[SKIP], row[COUNT], row[PLANE] = to - edges[t], by, skip, here, ranges[r, PLANE]
             row[LINES], row[PITCH], row[NEXT] = lines, ranges[r, PITCH], ranges[r, NEXT]
             n += 1

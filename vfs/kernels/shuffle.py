@@ -1,4 +1,5 @@
-"""Helps to decode compressed chunks: joins the bytes of elements that were stored apart, finds the end of chains of blocks.
+"""Helps to decode compressed chunks: joins the bytes of elements that were stored apart, finds the
+end of chains of blocks.
 
 A shuffled chunk holds all first bytes of its elements, then all second bytes, and so on.
 """
@@ -11,7 +12,9 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def unshuffle2(raw, out):
-    """Join the bytes of `raw`, uint8[2 n], to elements of `out`, uint16[n]. `unshuffle4` and `unshuffle8` do it for wider elements."""
+    """Join the bytes of `raw`, uint8[2 n], to elements of `out`, uint16[n]. `unshuffle4` and
+    `unshuffle8` do it for wider elements.
+    """
     n = out.shape[0]
     for i in range(n):
         out[i] = np.uint16(raw[i]) | np.uint16(raw[n + i]) << np.uint16(8)
@@ -44,11 +47,18 @@ def end_of_blocks(data, at, count):
     for _ in range(count):
         if at + 4 > data.shape[0]:
             return -1
-        at += 4 + (np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3]))
+        at += 4 + (
+            np.int64(data[at]) << 24
+            | np.int64(data[at + 1]) << 16
+            | np.int64(data[at + 2]) << 8
+            | np.int64(data[at + 3])
+        )
     return at if at <= data.shape[0] else -1
 
 
 @njit(nogil=True, cache=True)
 def address(memory):
-    """Return the address of the first byte, in a seventh of the time that `memory.ctypes.data` takes the interpreter."""
+    """Return the address of the first byte, in a seventh of the time that `memory.ctypes.data`
+    takes the interpreter.
+    """
     return memory.ctypes.data

@@ -1,4 +1,6 @@
-"""Reads times and exposures from Merlin's text headers, many headers at a time. `vfs.formats.mib` says what their fields are."""
+"""Reads times and exposures from Merlin's text headers, many headers at a time. `vfs.formats.mib`
+says what their fields are.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,18 @@ def time_at(text, a):
         return NONE
     year, month, day = _number(text, a, a + 4), _number(text, a + 5, a + 7), _number(text, a + 8, a + 10)
     hour, minute, second = _number(text, a + 11, a + 13), _number(text, a + 14, a + 16), _number(text, a + 17, a + 19)
-    if year < 1970 or year > 2200 or month < 1 or month > 12 or day < 1 or day > 31 or hour < 0 or hour > 23 or minute < 0 or minute > 59:
+    if (
+        year < 1970
+        or year > 2200
+        or month < 1
+        or month > 12
+        or day < 1
+        or day > 31
+        or hour < 0
+        or hour > 23
+        or minute < 0
+        or minute > 59
+    ):
         return NONE
     if second < 0 or second > 60:
         return NONE

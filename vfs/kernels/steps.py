@@ -1,10 +1,13 @@
-"""Compiles decoding kernels that other kernels call by their addresses: a read needs the interpreter only at its beginning and end.
+"""Compiles decoding kernels that other kernels call by their addresses: a read needs the
+interpreter only at its beginning and end.
 
-A *step* is a C function of seven int64: where a table of ranges is (see `vfs.kernels.ranges`), its rows; where bytes of a file are, how many, which
-byte of the file is the first; where the output is, its bytes. It puts the elements of the ranges into their places.
+A *step* is a C function of seven int64: where a table of ranges is (see `vfs.kernels.ranges`), its
+rows; where bytes of a file are, how many, which byte of the file is the first; where the output is,
+its bytes. It puts the elements of the ranges into their places.
 
-A step is compiled when it is first asked for and kept on disk as every kernel. What tells one from others of its kind, a dtype or a width, the
-compiler takes as constants from around the function. These must pickle alike in every process, or each compiles anew: dtypes and numbers do.
+A step is compiled when it is first asked for and kept on disk as every kernel. What tells one from
+others of its kind, a dtype or a width, the compiler takes as constants from around the function.
+These must pickle alike in every process, or each compiles anew: dtypes and numbers do.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ def call(typing_context, step, ranges, rows, data, size, base, out, length):
 @njit(nogil=True, cache=True)
 def decode(step, ranges, data, base, out):
     """Run a step on arrays: int64[n, 11], uint8[m], uint8[k], C-contiguous."""
-    call(step, ranges.ctypes.data, ranges.shape[0], data.ctypes.data, data.shape[0], base, out.ctypes.data, out.shape[0])
+    call(
+        step, ranges.ctypes.data, ranges.shape[0], data.ctypes.data, data.shape[0], base, out.ctypes.data, out.shape[0]
+    )
 
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -64,7 +69,9 @@ def _compiled(function: Any) -> int:
 
 @cache
 def placing(width: int, parts: int, swapped: bool) -> int:
-    """Return the address of `gather.place` or `place_swapped` for words of `width` bytes, `parts` of them an element."""
+    """Return the address of `gather.place` or `place_swapped` for words of `width` bytes, `parts`
+    of them an element.
+    """
     word = _WORDS[width]
 
     def place(ranges, rows, data, size, base, out, length):
@@ -102,7 +109,9 @@ def placing_as(stored: np.dtype, swapped: bool, made: np.dtype) -> int:
 
 @cache
 def unpacking(depth: int) -> int:
-    """Return the address of the kernel of `vfs.kernels.unpack` for pixels of 4 bits, or of 1, 6, 12 or 24 bits in big-endian words."""
+    """Return the address of the kernel of `vfs.kernels.unpack` for pixels of 4 bits, or of 1, 6, 12
+    or 24 bits in big-endian words.
+    """
     word = {1: np.uint8, 4: np.uint8, 6: np.uint8, 12: np.uint16, 24: np.uint32}[depth]
     width = np.dtype(word).itemsize
 

@@ -13,7 +13,8 @@ def parse_table(data, rows, columns):
     """Read lines of comma-separated whole numbers.
 
     Args:
-        data: uint8[m], the lines, each ended by a line feed (the last one may lack it, a carriage return may stand before it).
+        data: uint8[m], the lines, each ended by a line feed (the last one may lack it, a carriage
+            return may stand before it).
         rows: number of lines; columns: cells in each.
 
     Returns: (int64[rows, columns], OK; or what is wrong, with the row and the column where).

@@ -1,15 +1,18 @@
 """Unpacks Medipix raw data: pixels in big-endian 64-bit words, the one with the smallest x in the lowest bits.
 
-A word holds 64, 8 or 4 pixels of 1, 8 or 16 bits; 24-bit pixels are two images of 16-bit lanes, high 12 bits and low 12 bits.
-Ranges of any SKIP, COUNT and STEP decode. What costs time are whole words that go on forwards (STEP 1) or backwards
-(STEP -1, sectors mounted upside down): these are 64-bit loads and stores; only ragged ends and other steps go by pixels.
+A word holds 64, 8 or 4 pixels of 1, 8 or 16 bits; 24-bit pixels are two images of 16-bit lanes,
+high 12 bits and low 12 bits. Ranges of any SKIP, COUNT and STEP decode. What costs time are whole
+words that go on forwards (STEP 1) or backwards (STEP -1, sectors mounted upside down): these are
+64-bit loads and stores; only ragged ends and other steps go by pixels.
 
-What goes backwards is written backwards: the lines of a sector that is mounted upside down go down in memory too, and a processor
-guesses what is written next where addresses keep rising or keep falling. Lines written upwards, each before the last one, took
-twice as long once the output did not fit the caches (R64 12 bit of four chips on an AMD EPYC: 0.43 of memcpy, downwards 0.80).
+What goes backwards is written backwards: the lines of a sector that is mounted upside down go down
+in memory too, and a processor guesses what is written next where addresses keep rising or keep
+falling. Lines written upwards, each before the last one, took twice as long once the output did not
+fit the caches (R64 12 bit of four chips on an AMD EPYC: 0.43 of memcpy, downwards 0.80).
 
-A line of a sector is short (32 to 512 bytes), so that what a line costs by itself counts: words are loaded from and stored to
-addresses, which need not be aligned. Lines of sectors that lie side by side come in the order of the file.
+A line of a sector is short (32 to 512 bytes), so that what a line costs by itself counts: words are
+loaded from and stored to addresses, which need not be aligned. Lines of sectors that lie side by
+side come in the order of the file.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, STA
 
 
 def _spread_bits():
-    """Make a table of the eight pixels of each byte, as a word of eight bytes: uint64[2, 256], lowest bit first, highest bit first."""
+    """Make a table of the eight pixels of each byte, as a word of eight bytes: uint64[2, 256],
+    lowest bit first, highest bit first.
+    """
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     return np.stack([np.ascontiguousarray(order).view(np.uint64)[:, 0] for order in (bits, bits[:, ::-1])])
 
@@ -32,7 +37,8 @@ _SPREAD = _spread_bits()
 
 @inner
 def _whole(skip, count, by, log):
-    """Find the whole words of a range, of 2 ** log pixels each; there are none where its pixels do not lie side by side.
+    """Find the whole words of a range, of 2 ** log pixels each; there are none where its pixels do
+    not lie side by side.
 
     Returns: (pixels before, index of the first whole word, number of words, pixels up to their end).
     """
@@ -90,7 +96,12 @@ def place_lanes(ranges, data, base, out):
                 line = step - ahead[k - r]
                 if line < 0 or line >= max(1, ranges[k, LINES]):
                     continue
-                count, skip, by, to = ranges[k, COUNT], ranges[k, SKIP], ranges[k, STEP], ranges[k, DEST] + line * ranges[k, NEXT]
+                count, skip, by, to = (
+                    ranges[k, COUNT],
+                    ranges[k, SKIP],
+                    ranges[k, STEP],
+                    ranges[k, DEST] + line * ranges[k, NEXT],
+                )
                 src = source + ranges[k, START] - base + line * ranges[k, PITCH]
                 head, word, n, tail = _whole(skip, count, by, log)
                 if n > 0:
@@ -137,7 +148,12 @@ def place_bits(ranges, data, base, out):
                 line = step - ahead[k - r]
                 if line < 0 or line >= max(1, ranges[k, LINES]):
                     continue
-                count, skip, by, to = ranges[k, COUNT], ranges[k, SKIP], ranges[k, STEP], ranges[k, DEST] + line * ranges[k, NEXT]
+                count, skip, by, to = (
+                    ranges[k, COUNT],
+                    ranges[k, SKIP],
+                    ranges[k, STEP],
+                    ranges[k, DEST] + line * ranges[k, NEXT],
+                )
                 start = ranges[k, START] - base + line * ranges[k, PITCH]
                 head, word, n, tail = _whole(skip, count, by, 6)
                 if n > 0:
@@ -156,7 +172,9 @@ _LOW_BITS = np.uint64(12)
 
 @inner
 def _put_lanes(dst, i, word, high):
-    """Write 4 lanes of 16 bits as the high 12 bits of 4 elements of 32 bits from word `2 * i` on, or add them to these."""
+    """Write 4 lanes of 16 bits as the high 12 bits of 4 elements of 32 bits from word `2 * i` on,
+    or add them to these.
+    """
     even, odd, sixteen, half = np.uint64(0xFFFF), np.uint64(0xFFFF00000000), np.uint64(16), np.uint64(32)
     first, second = (word & even) | ((word << sixteen) & odd), ((word >> half) & even) | ((word >> sixteen) & odd)
     if high:
@@ -188,12 +206,14 @@ def _put_half(out, at, half, high):
 
 @njit(nogil=True, cache=True)
 def place_halves(ranges, data, base, out):
-    """Unpack 24-bit pixels, words of 4 lanes of 16 bits: plane 0 has their high 12 bits, plane 1 the low ones, which are added.
+    """Unpack 24-bit pixels, words of 4 lanes of 16 bits: plane 0 has their high 12 bits, plane 1
+    the low ones, which are added.
 
     A clear output, to which both are added, is memory gone through once more (0.65 of memcpy, this way 0.77).
 
     Args:
-        ranges: int64[n, 11], for every pixel its plane 0 before its plane 1, as they lie in a file; data: uint8[m], a file's bytes from `base` on.
+        ranges: int64[n, 11], for every pixel its plane 0 before its plane 1, as they lie in a file;
+            data: uint8[m], a file's bytes from `base` on.
         out: uint32, contiguous.
     """
     source, target = data.ctypes.data, out.ctypes.data
@@ -207,7 +227,12 @@ def place_halves(ranges, data, base, out):
                 line = step - ahead[k - r]
                 if line < 0 or line >= max(1, ranges[k, LINES]):
                     continue
-                count, skip, by, to = ranges[k, COUNT], ranges[k, SKIP], ranges[k, STEP], ranges[k, DEST] + line * ranges[k, NEXT]
+                count, skip, by, to = (
+                    ranges[k, COUNT],
+                    ranges[k, SKIP],
+                    ranges[k, STEP],
+                    ranges[k, DEST] + line * ranges[k, NEXT],
+                )
                 high = ranges[k, PLANE] == 0
                 src = source + ranges[k, START] - base + line * ranges[k, PITCH]
                 head, word, n, tail = _whole(skip, count, by, 2)
@@ -227,7 +252,8 @@ def place_nibbles(ranges, data, base, out):
     """Unpack pixels of 4 bits, two a byte, the low half first.
 
     Args:
-        ranges: int64[n, 11], words of one byte and two pixels; data: uint8[m], a file's bytes from `base` on; out: uint8.
+        ranges: int64[n, 11], words of one byte and two pixels; data: uint8[m], a file's bytes from
+            `base` on; out: uint8.
     """
     ahead = np.empty(TOGETHER, np.int64)
     end = 0

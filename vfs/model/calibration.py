@@ -1,8 +1,9 @@
 """Calibration of axes: the positions of elements along them, as a file says. Only values and
 arithmetic, no files.
 
-Formats put what a file says into the attribute `calibration` of a data set: axis name -> some of `scale`, `offset` (of element 0) and
-`unit`, or, of an axis with uneven steps, `values`, the array of the set that holds a position for each element.
+Formats put what a file says into the attribute `calibration` of a data set: axis name -> some of
+`scale`, `offset` (of element 0) and `unit`, or, of an axis with uneven steps, `values`, the array
+of the set that holds a position for each element.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ Calibration = Mapping[str, Mapping[str, Any]]
 def of_axes(said: object, dims: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Give every axis that a file says something of the same three entries, in the order of the axes.
 
-    Returns: axis name -> {"scale": float or None, "offset": float or None, "unit": str}, and "values" where the axis is uneven.
-        Numbers that no position can be computed with (zero or infinite steps) are None; `unit` is "" where the file names none.
+    Returns: axis name -> {"scale": float or None, "offset": float or None, "unit": str}, and
+        "values" where the axis is uneven. Numbers that no position can be computed with (zero or
+        infinite steps) are None; `unit` is "" where the file names none.
     """
     known = said if isinstance(said, Mapping) else {}
     return {dim: _axis(known[dim]) for dim in dims if isinstance(known.get(dim), Mapping) and known[dim]}
@@ -41,12 +43,15 @@ def _number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def arranged(said: Calibration, names: Sequence[str], before: Sequence[int], after: Sequence[int] | None, sync_offset: int) -> dict[str, Mapping[str, Any]]:
+def arranged(
+    said: Calibration, names: Sequence[str], before: Sequence[int], after: Sequence[int] | None, sync_offset: int
+) -> dict[str, Mapping[str, Any]]:
     """What still holds of a calibration after the frames of a scan were arranged anew.
 
-    A scan of the same lines, or of fewer or more of them, keeps its steps. One of other lines, or some of its frames in a row, has no
-    steps that anybody measured. A series in one axis begins `sync_offset` steps later; in a scan of more axes `sync_offset`
-    brings frames to the places that the scan had.
+    A scan of the same lines, or of fewer or more of them, keeps its steps. One of other lines, or
+    some of its frames in a row, has no steps that anybody measured. A series in one axis begins
+    `sync_offset` steps later; in a scan of more axes `sync_offset` brings frames to the places that
+    the scan had.
 
     Args:
         names, before: names and lengths of the navigation axes before.

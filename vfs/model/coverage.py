@@ -26,12 +26,15 @@ def positions(roi: Any) -> np.ndarray:
         try:
             return np.asarray(roi)
         except ValueError:  # lists of unequal lengths
-            raise OptionError("roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths") from None
+            raise OptionError(
+                "roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths"
+            ) from None
     name = os.fspath(roi)
     try:
         with open_stream(name) as file:
             return np.asarray(np.load(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError, MemoryError) as error:  # EOFError: an empty file; MemoryError: a garbled header
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        # EOFError: an empty file; MemoryError: a garbled header
         raise OptionError(f"roi={name}: expected a .npy file with a mask or a list of positions: {error}") from None
 
 
@@ -77,9 +80,13 @@ def unroi(dataset: StoredArray, result: Any) -> np.ndarray:
         raise OptionError("unroi needs an array that was opened with roi=")
     values = np.asarray(result)
     if values.ndim == 0 or len(values) != len(dataset.chosen):
-        raise OptionError(f"result has shape {values.shape}, expected [{len(dataset.chosen)}, …]: one entry a selected frame")
+        raise OptionError(
+            f"result has shape {values.shape}, expected [{len(dataset.chosen)}, …]: one entry a selected frame"
+        )
     kind = values.dtype.kind
-    blank = {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "T": "", "S": b"", "O": None}.get(kind, 0)
+    blank = {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "T": "", "S": b"", "O": None}.get(
+        kind, 0
+    )
     out = np.full((math.prod(dataset.scan), *values.shape[1:]), blank, values.dtype)
     out[dataset.chosen] = values
     return out.reshape(*dataset.scan, *values.shape[1:])

@@ -1,8 +1,9 @@
 """Decoders: bytes of read ranges to elements of the output.
 
-Two kinds. A `Decoder` works on ranges: any part of the data decodes by itself, a word at a time. A `BlockDecoder` works on
-whole blocks: a compressed strip or tile decodes completely or not at all. The engine asks for the kind by `word_bytes`: 0
-means whole blocks.
+Two kinds. A `Decoder` works on ranges: any part of the data decodes by itself, a word at a time. A
+    `BlockDecoder` works on
+whole blocks: a compressed strip or tile decodes completely or not at all. The engine asks for the
+kind by `word_bytes`: 0 means whole blocks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Decoder(Protocol):
         dtype: of the elements it writes, native byte order.
         word_bytes, word_pixels: the smallest unit that decodes by itself: that many bytes hold that many elements.
         accumulates: True where it adds to the output, which must then be cleared.
-        straight: True where the bytes in the file already are the elements in native order: contiguous ranges need no decoding.
+        straight: True where the bytes in the file already are the elements in native order:
+            contiguous ranges need no decoding.
         lined: True where it takes ranges of several lines; else it is given a range for each line.
     """
 
@@ -54,7 +56,8 @@ class Decoder(Protocol):
         """Say whether `decode` also writes elements of another dtype, in the same pass."""
 
     def step(self, dtype: np.dtype) -> int | None:
-        """Give a kernel that does what `decode` does: a read need not come back to the interpreter for every piece of a file.
+        """Give a kernel that does what `decode` does: a read need not come back to the interpreter
+        for every piece of a file.
 
         Args:
             dtype: of the output: `dtype`, or one that it converts to.
@@ -77,8 +80,9 @@ class BlockDecoder(Protocol):
     """Decodes whole blocks. `word_bytes` is 0.
 
     Attributes:
-        decode_into: a method (data, block, out) that writes the elements into `out`, dtype[size] in C order. Blocks that are wanted as a
-            whole then go straight to where they belong. None where it has no such method: then all go through the cache.
+        decode_into: a method (data, block, out) that writes the elements into `out`, dtype[size] in
+            C order. Blocks that are wanted as a whole then go straight to where they belong. None
+            where it has no such method: then all go through the cache.
     """
 
     @property
@@ -122,7 +126,9 @@ class PlainDecoder:
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))
         if self.stored.kind not in "biufc" or self.stored.itemsize > (16 if self.stored.kind == "c" else 8):
-            raise OptionError(f"dtype {self.stored}: expected bool, integers or floats of at most 8 bytes, or complex of at most 16")
+            raise OptionError(
+                f"dtype {self.stored}: expected bool, integers or floats of at most 8 bytes, or complex of at most 16"
+            )
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -154,11 +160,13 @@ class PlainDecoder:
 class CodecDecoder:
     """Blocks compressed with numcodecs codecs.
 
-    A block decodes to as many bytes as it should, or not at all: what would unpack to more is given up on, at every step of a chain.
+    A block decodes to as many bytes as it should, or not at all: what would unpack to more is given
+        up on, at every step of a chain.
 
     Args:
         stored: dtype of the decoded bytes, either byte order.
-        codec: a numcodecs configuration, `{"id": "zlib", …}`, or several in the order of encoding; none for plain bytes.
+        codec: a numcodecs configuration, `{"id": "zlib", …}`, or several in the order of encoding;
+            none for plain bytes.
 
     Raises:
         OptionError: numcodecs does not know a codec, or it does not decode to plain bytes.
@@ -195,12 +203,19 @@ class CodecDecoder:
             got = np.frombuffer(data, np.uint8)
             for k, codec in reversed([*enumerate(codecs)]):
                 if got.size > rooms[k + 1].most and not rooms[k + 1].packed:
-                    raise ValueError(f"{codec.codec_id} would make more than the {rooms[k].most:,} bytes that there is room for")
+                    raise ValueError(
+                        f"{codec.codec_id} would make more than the {rooms[k].most:,} bytes that there is room for"
+                    )
                 got = _decoded(codec, got, rooms[k], None if k else flat)
                 if k and got.size > rooms[k].most:
-                    raise ValueError(f"{codec.codec_id} makes more than the {rooms[k].most:,} bytes that there is room for")
+                    raise ValueError(
+                        f"{codec.codec_id} makes more than the {rooms[k].most:,} bytes that there is room for"
+                    )
         except Exception as error:  # a codec may fail in any way
-            raise DecodeError(f"block {block}: does not decode with {', '.join(chain)[:240]}: {str(error)[:120] or type(error).__name__}") from None
+            raise DecodeError(
+                f"block {block}: does not decode with {', '.join(chain)[:240]}:"
+                f" {str(error)[:120] or type(error).__name__}"
+            ) from None
         if got.size != want:
             raise DecodeError(f"block {block}: expected {want:,} bytes after decoding, found {got.size:,}")
         if got is not flat:
@@ -253,7 +268,10 @@ class _Room(NamedTuple):
 
 
 _SUMS = {"adler32": 4, "crc32": 4, "crc32c": 4, "fletcher32": 4, "jenkins_lookup3": 4}  # bytes
-_CASTS = {"astype": ("encode_dtype", "decode_dtype"), **dict.fromkeys(("delta", "fixedscaleoffset", "quantize"), ("astype", "dtype"))}
+_CASTS = {
+    "astype": ("encode_dtype", "decode_dtype"),
+    **dict.fromkeys(("delta", "fixedscaleoffset", "quantize"), ("astype", "dtype")),
+}
 
 
 def _before(room: _Room, codec: Any) -> _Room:
@@ -274,7 +292,8 @@ def _before(room: _Room, codec: Any) -> _Room:
 
 
 def _decoded(codec: Any, data: Any, room: _Room, out: np.ndarray | None) -> np.ndarray:
-    """What `data` decodes to as uint8[n]: `out` where that can be written to; where there is more than room for, an error or a piece that is longer.
+    """What `data` decodes to as uint8[n]: `out` where that can be written to; where there is more
+    than room for, an error or a piece that is longer.
 
     Raises:
         Exception: of any kind, where it does not decode.

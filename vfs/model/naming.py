@@ -45,4 +45,6 @@ def check_paths(paths: Collection[str]) -> None:
             if why:
                 raise FormatError(f"the array {path!r} cannot be shown: {why}")
             if k and "/".join(names[:k]) in paths:
-                raise FormatError(f"the array {path!r} cannot be shown: {'/'.join(names[:k])!r} is no group, but an array")
+                raise FormatError(
+                    f"the array {path!r} cannot be shown: {'/'.join(names[:k])!r} is no group, but an array"
+                )

@@ -97,8 +97,10 @@ class OpenOptions:
         None,
         "Only these frames: a mask over the scan, or a list of positions.",
         "FILE.npy",
-        more="A bool array in the scan's shape, flat positions, or the name of a .npy file of either. The navigation "
-        "axes become one flat axis of the selected frames.",
+        more=(
+            "A bool array in the scan's shape, flat positions, or the name of a .npy file of either. The navigation "
+            "axes become one flat axis of the selected frames."
+        ),
         saved="positions",
         scope="one set",
     )
@@ -113,9 +115,11 @@ class OpenOptions:
         None,
         "Subtract this image from every frame: a file, or an array of the set.",
         "F",
-        more="Also a numpy array in the frame's shape, or of several frames, whose mean is taken. Pixels become float32 "
-        "(float64 where the files have pixels of eight bytes) unless `dtype` says otherwise. float64 and integers of "
-        "four bytes or more are calculated in float64.",
+        more=(
+            "Also a numpy array in the frame's shape, or of several frames, whose mean is taken. Pixels become float32"
+            " (float64 where the files have pixels of eight bytes) unless `dtype` says otherwise. float64 and integers"
+            " of four bytes or more are calculated in float64."
+        ),
         saved="image",
         scope="one set",
     )
@@ -131,10 +135,12 @@ class OpenOptions:
         None,
         "Replace these pixels by their good neighbours: a mask, or coordinates.",
         "F",
-        more="A bool mask in the frame's shape, integer coordinates [n, 2], a file of either, or the name of an array "
-        "of the set. Each such pixel becomes the mean of its good neighbours. Pixels become floats as with `dark`, and "
-        "integers of four bytes float64, which holds them exactly. Where `dtype` is an integer, the good pixels stay "
-        "as they are stored and the means are rounded.",
+        more=(
+            "A bool mask in the frame's shape, integer coordinates [n, 2], a file of either, or the name of an array of"
+            " the set. Each such pixel becomes the mean of its good neighbours. Pixels become floats as with `dark`,"
+            " and integers of four bytes float64, which holds them exactly. Where `dtype` is an integer, the good"
+            " pixels stay as they are stored and the means are rounded."
+        ),
         saved="image",
         scope="one set",
     )
@@ -149,13 +155,19 @@ class OpenOptions:
         "auto",
         "How files are read: auto, mmap, buffered (pread) or direct (past the page cache).",
         "NAME",
-        more='"auto" is "mmap" for one\'s own process and "buffered" in a mount: a source that shrinks kills the process that reads its map.',
+        more=(
+            '"auto" is "mmap" for one\'s own process and "buffered" in a mount: a source that shrinks kills the process'
+            " that reads its map."
+        ),
         scope="reading",
     )
     accept_changes: bool = option(
         False,
         "Read on in files that change after they were opened. Otherwise that is an error.",
-        more="They are read as they are then, by the headers that were read at opening. What was decoded before and is still in the cache shows what it was.",
+        more=(
+            "They are read as they are then, by the headers that were read at opening. What was decoded before and is"
+            " still in the cache shows what it was."
+        ),
         scope="reading",
     )
     allow_incomplete: bool = option(
@@ -166,8 +178,10 @@ class OpenOptions:
     follow_outside: bool = option(
         False,
         "Also read files outside of the set's folder that the set or a link names.",
-        more="Otherwise it is an error where a file that belongs to the set lies outside of the folder of the files that "
-        "are named, or a symbolic link leads out of it (in HDF5 the array is absent). See `vfs.boundary`.",
+        more=(
+            "Otherwise it is an error where a file that belongs to the set lies outside of the folder of the files that"
+            " are named, or a symbolic link leads out of it (in HDF5 the array is absent). See `vfs.boundary`."
+        ),
         saved="never",
     )
 
@@ -247,7 +261,9 @@ def known(kind: type[OpenOptions]) -> Mapping[str, Known]:
     """The options of a class by their names, in their order."""
     if kind not in _KNOWN:
         hints = get_type_hints(kind)
-        _KNOWN[kind] = {each.name: Known(each.default, hints[each.name], each.metadata["about"]) for each in fields(kind)}
+        _KNOWN[kind] = {
+            each.name: Known(each.default, hints[each.name], each.metadata["about"]) for each in fields(kind)
+        }
     return _KNOWN[kind]
 
 

@@ -20,7 +20,9 @@ _LONG = 80  # characters of a value in a message
 
 @cache
 def kinds(annotation: Any) -> tuple[Any, ...]:
-    """The types that an annotation allows besides None; for `Literal` its values. Those that take the fewest texts come first."""
+    """The types that an annotation allows besides None; for `Literal` its values. Those that take
+    the fewest texts come first.
+    """
     if get_origin(annotation) in (Union, UnionType):
         members = [kind for member in get_args(annotation) if member is not NoneType for kind in kinds(member)]
     else:
@@ -31,7 +33,10 @@ def kinds(annotation: Any) -> tuple[Any, ...]:
 
 def named(annotation: Any) -> str:
     """Says in words what an annotation allows, for messages."""
-    return " or ".join(_NAMES.get(kind) or _ORIGINS.get(get_origin(kind)) or str(getattr(kind, "__name__", repr(kind))) for kind in kinds(annotation))
+    return " or ".join(
+        _NAMES.get(kind) or _ORIGINS.get(get_origin(kind)) or str(getattr(kind, "__name__", repr(kind)))
+        for kind in kinds(annotation)
+    )
 
 
 def from_text(text: str, annotation: Any) -> Any:
@@ -82,7 +87,9 @@ def shown(value: object) -> str:
 
 def _as(value: Any, kind: Any) -> Any:
     """Returns the value as one of a type. Raises TypeError or ValueError where it is none."""
-    boolean = isinstance(value, bool) or (getattr(getattr(value, "dtype", None), "kind", "") == "b" and getattr(value, "ndim", 1) == 0)
+    boolean = isinstance(value, bool) or (
+        getattr(getattr(value, "dtype", None), "kind", "") == "b" and getattr(value, "ndim", 1) == 0
+    )
     if kind is bool and boolean:
         return bool(value)
     if kind is int and not boolean:

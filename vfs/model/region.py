@@ -46,7 +46,8 @@ class Region:
         """Make a region from slices, by numpy's rules, and check that it fits `shape`.
 
         Args:
-            region: a Region (checked), or at most one slice per axis with positive steps; axes not named are taken whole.
+            region: a Region (checked), or at most one slice per axis with positive steps; axes not
+                named are taken whole.
             shape: shape of the array.
 
         Raises:
@@ -108,12 +109,23 @@ class Region:
         return Region(self.start, stop, self.step), Region(start, self.stop, self.step)
 
     def placed(self, inside: Region) -> Region:
-        """Where this box lies in the array if it is counted from the start of another one: what reaches beyond that is left out (neither has steps)."""
+        """Where this box lies in the array if it is counted from the start of another one: what
+        reaches beyond that is left out (neither has steps).
+        """
         start = [min(a + o, end) for a, o, end in zip(self.start, inside.start, inside.stop, strict=True)]
-        return Region.box(start, [min(b + o, end) for b, o, end in zip(self.stop, inside.start, inside.stop, strict=True)])
+        return Region.box(
+            start, [min(b + o, end) for b, o, end in zip(self.stop, inside.start, inside.stop, strict=True)]
+        )
 
     def __str__(self) -> str:
-        return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in zip(self.start, self.stop, self.step, strict=True)) + "]"
+        return (
+            "["
+            + ", ".join(
+                f"{a}:{b}" + (f":{s}" if s != 1 else "")
+                for a, b, s in zip(self.start, self.stop, self.step, strict=True)
+            )
+            + "]"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +201,9 @@ class Selection:
 
     Attributes:
         region: the box to read.
-        post: index for numpy. It drops the axes that were integers and takes negative steps, and the
-            steps of the last axis, which is read in one piece. It ends with Ellipsis where the index had one: numpy then returns an array, not a
-            scalar, even where no axes are left.
+        post: index for numpy. It drops the axes that were integers and takes negative steps, and
+            the steps of the last axis, which is read in one piece. It ends with Ellipsis where the
+            index had one: numpy then returns an array, not a scalar, even where no axes are left.
     """
 
     region: Region
@@ -220,10 +232,15 @@ def select(key: object, shape: Sequence[int]) -> Selection:
     parts = key if isinstance(key, tuple) else (key,)
     for part in parts:
         if part is None:
-            raise RegionError("np.newaxis is not supported: index first, then add axes to the numpy array that comes back")
+            raise RegionError(
+                "np.newaxis is not supported: index first, then add axes to the numpy array that comes back"
+            )
         if not (part is Ellipsis or isinstance(part, slice) or _is_integer(part)):
             kind = f"an array of {part.dtype}" if isinstance(part, np.ndarray) else type(part).__name__
-            raise RegionError(f"basic indexing takes integers, slices and Ellipsis, not {kind}; for masks and lists use a.zarr().oindex or read a box first")
+            raise RegionError(
+                f"basic indexing takes integers, slices and Ellipsis, not {kind}; for masks and lists use"
+                " a.zarr().oindex or read a box first"
+            )
     dots = sum(part is Ellipsis for part in parts)
     if dots > 1:
         raise RegionError("an index can only have a single Ellipsis")

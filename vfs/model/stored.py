@@ -1,8 +1,8 @@
 """What a format says about its files, as frozen values that can be pickled. They read no elements.
 
-`Files` are the files of a set with the size and time they had when it was opened; a `StoredArray` is one array of it: where its
-elements are (`layout`), what they are (`decoder`), what its axes are called. A format's `open` returns its datasets in
-order, the main one first.
+`Files` are the files of a set with the size and time they had when it was opened; a `StoredArray`
+is one array of it: where its elements are (`layout`), what they are (`decoder`), what its axes are
+called. A format's `open` returns its datasets in order, the main one first.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _moves = count(1)
 class Files:
     """The files of a set, in the order that `FILE` of a read range counts.
 
-    A file counts as unchanged as long as its size and its time of writing (mtime) are the same. If only its time of
-    change (ctime) differs, it was *touched*: somebody changed its rights or links, renamed it and back, or gave it other
-    bytes, or put another file into its place, with the old mtime. Nothing tells which. So it is read as it is now, and
-    everything cached of the set is stale: `moves` is part of the keys of caches.
+    A file counts as unchanged as long as its size and its time of writing (mtime) are the same. If
+    only its time of change (ctime) differs, it was *touched*: somebody changed its rights or links,
+    renamed it and back, or gave it other bytes, or put another file into its place, with the old
+    mtime. Nothing tells which. So it is read as it is now, and everything cached of the set is
+    stale: `moves` is part of the keys of caches.
 
     Attributes:
         paths: absolute paths.
@@ -96,7 +97,9 @@ class Files:
             sizes.append(found.st_size)
             times.append(found.st_mtime_ns)
             ctimes.append(found.st_ctime_ns)
-        return cls(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current(), np.array(ctimes, np.int64))
+        return cls(
+            tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current(), np.array(ctimes, np.int64)
+        )
 
     def like(self, file: int, now: os.stat_result) -> bool:
         """Returns True if a file has the size and mtime of when it was opened. A file of unknown size
@@ -117,7 +120,10 @@ class Files:
 
     def restless(self) -> SourceChangedError:
         """Returns the error for files that are touched again and again while they are read."""
-        return SourceChangedError(f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it when that is over")
+        return SourceChangedError(
+            f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it"
+            " when that is over"
+        )
 
     def unremembered(self) -> Files:
         """Returns the same files without sizes and times: they are read even if they changed since they
@@ -144,7 +150,8 @@ _MOST_BLANK = 1000
 class Absence:
     """Something that a set should hold and does not, or that it holds and that is not shown.
 
-    A format reports it and opens what there is. `vfs.api` decides whether it is an error or a warning, by one rule for all formats.
+    A format reports it and opens what there is. `vfs.api` decides whether it is an error or a
+    warning, by one rule for all formats.
 
     Attributes:
         said: one line that names the file, what was expected and what was found.
@@ -170,7 +177,9 @@ class Absence:
         """True where it only says that the stored frames do not fill the scan of the files; another
         `nav_shape` may mend that.
         """
-        return self.refused is None and bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
+        return (
+            self.refused is None and bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +196,14 @@ class StoredArray:
         dims: a name per axis.
         nav_ndim: how many of the axes are navigation axes (they come first).
         fill: value of elements that no file holds.
-        block: elements per axis of the block that is cheapest to read whole (a frame, a tile), or () where it does not matter.
-        attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the root, for the main array).
+        block: elements per axis of the block that is cheapest to read whole (a frame, a tile), or
+            () where it does not matter.
+        attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the
+            root, for the main array).
         conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
         group_attrs: the same at the root group (`ome` of an OME-TIFF).
-        scan, chosen: shape of the scan, and the flat positions of it that are shown (int64[m]), where `arranged` selected some.
+        scan, chosen: shape of the scan, and the flat positions of it that are shown (int64[m]),
+            where `arranged` selected some.
         absent: what the files should hold of this array and do not.
         companion: True for an array that belongs to another one (time stamps of its frames).
     """
@@ -238,15 +250,18 @@ class StoredArray:
         """
         return self.layout.blank(box, self.nav_ndim)
 
-    def arranged(self, nav_shape: tuple[int, ...] | None = None, sync_offset: int = 0, roi: np.ndarray | None = None) -> StoredArray:
+    def arranged(
+        self, nav_shape: tuple[int, ...] | None = None, sync_offset: int = 0, roi: np.ndarray | None = None
+    ) -> StoredArray:
         """Show the same frames as another scan.
 
         Args:
             nav_shape: scan shape, slowest axis first. With fewer positions than frames the rest is left
                 out, with more the end is blank.
             sync_offset: frames to skip at the start (blank frames at the end); negative: so many blank frames first.
-            roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of these, in C order of the mask. Of an
-                array that already shows a selection it selects again.
+            roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of
+                these, in C order of the mask. Of an array that already shows a selection it selects
+                again.
 
         Raises:
             OptionError: the data set has no navigation axes, or the mask or the positions do not fit the scan.
@@ -254,10 +269,14 @@ class StoredArray:
         if nav_shape is None and sync_offset == 0 and roi is None:
             return self
         if self.nav_ndim == 0:
-            raise OptionError(f"nav_shape, sync_offset and roi do not apply: {self.path} has no navigation axes (shape {self.shape})")
+            raise OptionError(
+                f"nav_shape, sync_offset and roi do not apply: {self.path} has no navigation axes (shape {self.shape})"
+            )
         nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
         if math.prod(nav + self.shape[self.nav_ndim :]) * self.dtype.itemsize >= 1 << 63:
-            raise OptionError(f"nav_shape {nav}: an array of {nav + self.shape[self.nav_ndim :]} has more bytes than can be counted")
+            raise OptionError(
+                f"nav_shape {nav}: an array of {nav + self.shape[self.nav_ndim :]} has more bytes than can be counted"
+            )
         try:
             sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
         except TypeError:
@@ -270,10 +289,14 @@ class StoredArray:
                     raise OptionError(f"roi has shape {mask.shape}, the scan has {nav}")
                 mask = np.flatnonzero(mask)
             if mask.dtype.kind not in "iu" or mask.ndim != 1:
-                raise OptionError(f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions")
+                raise OptionError(
+                    f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions"
+                )
             chosen = mask.astype(np.int64)
             if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
-                found = f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
+                found = (
+                    f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
+                )
                 raise OptionError(f"roi selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}")
         if self.chosen is not None and (nav_shape is not None or sync_offset):
             raise OptionError("nav_shape and sync_offset do not apply to an array that was opened with roi=")
@@ -290,7 +313,9 @@ class StoredArray:
         if nav_shape is not None:
             unequal = self._unequal(nav, sync_offset)
             said_by_it = {"frames_left_out"} | (set(unequal.counts) if unequal else set())
-            absent = tuple(one for one in absent if not one.of_scan or not one.counts.keys() <= said_by_it) + ((unequal,) if unequal else ())
+            absent = tuple(one for one in absent if not one.of_scan or not one.counts.keys() <= said_by_it) + (
+                (unequal,) if unequal else ()
+            )
         more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 
@@ -302,7 +327,10 @@ class StoredArray:
         if not said:
             return self.attrs
         n = self.nav_ndim
-        return {**self.attrs, "calibration": calibration.arranged(said, self.dims[:n], self.shape[:n], nav, sync_offset)}
+        return {
+            **self.attrs,
+            "calibration": calibration.arranged(said, self.dims[:n], self.shape[:n], nav, sync_offset),
+        }
 
     def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
         """Returns what a scan shape leaves out or blank, apart from what `sync_offset` asks for; None
@@ -314,7 +342,12 @@ class StoredArray:
         if shown > most:
             blank = shown - most
             beyond = shown > _MOST_BLANK * max(1, stored)
-            return Absence(f"{said}: {_are(blank)} blank", OptionError if beyond else None, "shows them so", {"frames_missing": blank})
+            return Absence(
+                f"{said}: {_are(blank)} blank",
+                OptionError if beyond else None,
+                "shows them so",
+                {"frames_missing": blank},
+            )
         if shown < least:
             return Absence(f"{said}: {_are(least - shown)} left out", counts={"frames_left_out": least - shown})
         return None
@@ -333,7 +366,14 @@ def _are(n: int) -> str:
 
 
 def per_frame(
-    main: StoredArray, path: str, stored: Any, at: int, *, sig_shape: tuple[int, ...] = (), dims: tuple[str, ...] = (), attrs: Mapping[str, Any] | None = None
+    main: StoredArray,
+    path: str,
+    stored: Any,
+    at: int,
+    *,
+    sig_shape: tuple[int, ...] = (),
+    dims: tuple[str, ...] = (),
+    attrs: Mapping[str, Any] | None = None,
 ) -> StoredArray:
     """Make a companion array of a field that every frame's record has (a time stamp in its header, rows
     behind its pixels).
@@ -346,10 +386,19 @@ def per_frame(
     """
     dtype = np.dtype(stored)
     assert isinstance(main.layout, FrameLayout)
-    layout = altered(main.layout, sig_shape=sig_shape, header=at, word_bytes=dtype.itemsize, word_pixels=1, pieces=whole_frame(sig_shape))
+    layout = altered(
+        main.layout,
+        sig_shape=sig_shape,
+        header=at,
+        word_bytes=dtype.itemsize,
+        word_pixels=1,
+        pieces=whole_frame(sig_shape),
+    )
     nav = main.nav_ndim
     shape, names = main.shape[:nav] + sig_shape, main.dims[:nav] + dims
-    return StoredArray(path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True)
+    return StoredArray(
+        path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True
+    )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ from vfs.backends import Backend
 from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.stored import Files
 
-quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow])
+quick = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow],
+)
 
 
 class BackendTests:
@@ -74,8 +77,13 @@ class BackendTests:
             assert got[a - start : b - start].tobytes() == content[a:b]
 
     @quick
-    @given(st.lists(st.tuples(st.integers(0, 19_990), st.integers(1, 3000), st.integers(0, 2)), min_size=1, max_size=8), st.sampled_from([1, 2, 8]))
-    def test_ranges_are_read_to_their_places(self, paths: list[Path], backend: Backend, found: list[tuple[int, int, int]], width: int) -> None:
+    @given(
+        st.lists(st.tuples(st.integers(0, 19_990), st.integers(1, 3000), st.integers(0, 2)), min_size=1, max_size=8),
+        st.sampled_from([1, 2, 8]),
+    )
+    def test_ranges_are_read_to_their_places(
+        self, paths: list[Path], backend: Backend, found: list[tuple[int, int, int]], width: int
+    ) -> None:
         if not backend.in_place:
             pytest.skip("reads in windows of its own")
         content = paths[0].read_bytes()

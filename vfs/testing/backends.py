@@ -45,10 +45,15 @@ class MemoryBackend:
         self.margin = 0
         self.window = window
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         content = self.contents[file]
         if not 0 <= start <= stop <= content.size:
-            raise TruncatedSourceError(f"memory:{file}: expected bytes {start:,} to {stop:,}, the file has {content.size:,}; it looks truncated")
+            raise TruncatedSourceError(
+                f"memory:{file}: expected bytes {start:,} to {stop:,}, the file has {content.size:,}; it looks"
+                " truncated"
+            )
         if not self.copies:
             return content[start:stop]
         if width:
@@ -79,7 +84,9 @@ class _WrappingBackend:
         self.margin = inner.margin
         self.window = inner.window
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         return self.inner.span(file, start, stop, scratch, wanted, width)
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
@@ -122,7 +129,9 @@ class CountingBackend(_WrappingBackend):
         """Bytes read so far."""
         return sum(read.nbytes for read in self.reads)
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         found, nbytes = counted(lambda: self.inner.span(file, start, stop, scratch, wanted, width), "thread-self")
         self.reads.append(Read(file, start, stop, nbytes))
         return found
@@ -146,7 +155,9 @@ class FailingBackend(_WrappingBackend):
         super().__init__(inner)
         self.fails = fails
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         ranges = [[start, stop]] if wanted is None else wanted[:, START : STOP + 1].tolist()
         for a, b in ranges:
             if self.fails(file, a, b):
@@ -172,7 +183,9 @@ class SlowBackend(_WrappingBackend):
         super().__init__(inner)
         self.seconds = seconds
 
-    def span(self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0) -> np.ndarray:
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
         time.sleep(self.seconds)
         return self.inner.span(file, start, stop, scratch, wanted, width)
 

@@ -84,7 +84,9 @@ class CountedTests:
         array = found.open(backend="buffered", cache=ChunkCache(0))
         for cut in ((0,) * array.dataset.nav_ndim, ()):
             asked, nbytes = least(partial(WAYS[way], array, cut))
-            assert nbytes <= found.row.factor * asked, f"{nbytes:,} bytes were read for {asked:,}: of {cut or 'everything'}"
+            assert nbytes <= found.row.factor * asked, (
+                f"{nbytes:,} bytes were read for {asked:,}: of {cut or 'everything'}"
+            )
 
     def test_a_kernel_reads_no_more_than_window_by_window(self, found: WrittenSet) -> None:
         array = found.open(backend="buffered", cache=ChunkCache(0))

@@ -228,7 +228,9 @@ class FormatTests(CountedTests):
                 raise
             pytest.skip(f"NOTHING WAS READ THROUGH A MOUNT, FUSE does not work here: {error}")
         with shown:
-            names = sorted((name for name in os.listdir(point) if name.count(".") == 1 and name.endswith(".npy")), key=natural)
+            names = sorted(
+                (name for name in os.listdir(point) if name.count(".") == 1 and name.endswith(".npy")), key=natural
+            )
             assert len(names) == len(sets)
             twins = {Path(path).name.split(".")[0]: twin for path, twin in sets}
             for name in names:
@@ -369,10 +371,15 @@ class FormatTests(CountedTests):
         k, fill = array.dataset.nav_ndim, array.fill
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
         told = 0
-        # the place of a frame in headerless files follows only from the number of frames in front of it: cut the last file only
+        # the place of a frame in headerless files follows only from the number of frames in front
+        # of it: cut the last file only
         for path in {found.first, Path(array.files[-1])} if found.row.detected else {Path(array.files[-1])}:
             whole = path.read_bytes()
-            for n, size in enumerate(sorted({*range(0, min(len(whole), 400), 53), *np.linspace(0, len(whole) - 1, TRIES).astype(int).tolist()})):
+            for n, size in enumerate(
+                sorted(
+                    {*range(0, min(len(whole), 400), 53), *np.linspace(0, len(whole) - 1, TRIES).astype(int).tolist()}
+                )
+            ):
                 path.write_bytes(whole[:size])
                 try:
                     group, said = found.group_and_warnings(backend=("mmap", "buffered")[n % 2])
@@ -410,7 +417,9 @@ class FormatTests(CountedTests):
                 self._names(error, path)
             else:
                 whole = group.main.shape == found.twin.shape and np.array_equal(group.main[...], found.twin)
-                untold = not found.row.counted and path == max([*found.files, path], key=lambda file: natural(file.name))
+                untold = not found.row.counted and path == max(
+                    [*found.files, path], key=lambda file: natural(file.name)
+                )
                 assert said or whole or untold, f"{path.name} is gone: an array of {group.main.shape} without a word"
                 self._left(group, found)
             try:
@@ -450,7 +459,9 @@ class FormatTests(CountedTests):
                 for _ in range(rng.choice((1, 1, 2, 8))):
                     at = rng.randrange(min(len(made), rng.choice((64, 1024, len(made)))))
                     width = rng.choice((1, 1, 2, 4, 8))
-                    made[at : at + width] = rng.choice((bytes(width), b"\xff" * width, rng.randbytes(width), b"9" * width))
+                    made[at : at + width] = rng.choice(
+                        (bytes(width), b"\xff" * width, rng.randbytes(width), b"9" * width)
+                    )
                 path.write_bytes(bytes(made))
                 self._survives(found, backend=rng.choice(("mmap", "buffered")))
             path.write_bytes(whole)

@@ -48,9 +48,20 @@ def write_seq(
     height, width = frames.shape[1:]
     size = height * width * frames.itemsize
     stride = record or -(-(size + 8) // 512) * 512
-    head = struct.pack("<I24sii512s", 0xFEED, "Norpix seq".encode("utf-16-le"), version, 1024, "made for a test".encode("utf-16-le"))
+    head = struct.pack(
+        "<I24sii512s", 0xFEED, "Norpix seq".encode("utf-16-le"), version, 1024, "made for a test".encode("utf-16-le")
+    )
     head += struct.pack(
-        "<9I", width, height, frames.itemsize * 8, frames.itemsize * 8, size, image_format, len(frames) if allocated is None else allocated, 0, stride
+        "<9I",
+        width,
+        height,
+        frames.itemsize * 8,
+        frames.itemsize * 8,
+        size,
+        image_format,
+        len(frames) if allocated is None else allocated,
+        0,
+        stride,
     )
     head += struct.pack("<d7iIiHH", rate, 0, 0, 0, 0, 0, 0, 0, compression, 0, 0, 0)
     records = [head.ljust(8192 if version >= 5 else 1024, b"\xab")]
@@ -85,7 +96,23 @@ def write_blo(
     first = 240 + len(text) + 7
     data = first + nx * ny + 5
     head = struct.pack(
-        end + "6sHIIIHHHHHddIHId", b"IMGBLO", 0x0103 if wide else 0x0102, first, data, 131141, side, 0, nx, ny, 2500, 1.5, 2.5, 200_000, 6226, 2000, 42339.5
+        end + "6sHIIIHHHHHddIHId",
+        b"IMGBLO",
+        0x0103 if wide else 0x0102,
+        first,
+        data,
+        131141,
+        side,
+        0,
+        nx,
+        ny,
+        2500,
+        1.5,
+        2.5,
+        200_000,
+        6226,
+        2000,
+        42339.5,
     )
     image = (np.arange(ny * nx) % 251).astype("u1") if preview is None else preview
     body = bytearray((head + bytes(176) + text).ljust(first, b"\0") + image.tobytes() + b"\xab" * 5)
@@ -96,7 +123,15 @@ def write_blo(
     return path
 
 
-def write_empad(folder: Folder, frames: np.ndarray, *, name: str = "scan", raw: str | None = None, xml: str | None = "acquire", footer: float = -1.0) -> Path:
+def write_empad(
+    folder: Folder,
+    frames: np.ndarray,
+    *,
+    name: str = "scan",
+    raw: str | None = None,
+    xml: str | None = "acquire",
+    footer: float = -1.0,
+) -> Path:
     """Write frames float32 [scan_y, scan_x, 128, 128] or [n, 128, 128] as a .raw and an .xml file.
 
     Args:
@@ -116,7 +151,8 @@ def write_empad(folder: Folder, frames: np.ndarray, *, name: str = "scan", raw: 
         return path
 
     def scan(mode: str, y: int, x: int) -> str:
-        return f'<scan_parameters mode="{mode}"><scan_resolution_y>{y}</scan_resolution_y><scan_resolution_x>{x}</scan_resolution_x></scan_parameters>'
+        size = f"<scan_resolution_y>{y}</scan_resolution_y><scan_resolution_x>{x}</scan_resolution_x>"
+        return f'<scan_parameters mode="{mode}">{size}</scan_parameters>'
 
     y, x = nav if len(nav) == 2 else (1, *nav)
     inside = {
@@ -128,7 +164,10 @@ def write_empad(folder: Folder, frames: np.ndarray, *, name: str = "scan", raw: 
         "name": "",
     }[xml]
     view = "<full_scan_field_of_view><scale_factor>0.5</scale_factor><x>1e-8</x><y>1e-8</y></full_scan_field_of_view>"
-    text = f'<root name="test"><raw_file filename="C:\\data\\{raw}"/>{inside}<iom_measurements>{view}</iom_measurements></root>'
+    text = (
+        '<root name="test"><raw_file'
+        f' filename="C:\\data\\{raw}"/>{inside}<iom_measurements>{view}</iom_measurements></root>'
+    )
     path = Path(folder) / f"{name}.xml"
     path.write_text(text)
     return path
@@ -157,15 +196,36 @@ def write_tvips(
     """
     height, width = frames.shape[1:]
     gap = 12 if version == 1 else header_bytes
-    head = struct.pack("<13i", 256, version, width, height, frames.itemsize * 8, 0, 0, 1, 1, 15_500, 200, 80, gap if version == 2 else 0).ljust(256, b"T")
+    head = struct.pack(
+        "<13i",
+        256,
+        version,
+        width,
+        height,
+        frames.itemsize * 8,
+        0,
+        0,
+        1,
+        1,
+        15_500,
+        200,
+        80,
+        gap if version == 2 else 0,
+    ).ljust(256, b"T")
     n = 0
     for k, part in enumerate(_parts(frames, frames_per_file)):
         records = [head] if k == 0 else []
         for frame in part:
             at = n - scan_start
             inside = scan is not None and 0 <= at < scan[0] * scan[1]
-            y, x, turn = (*divmod(at, scan[1]), at + 1) if scan and inside else (-1 if scan else 0, -1 if scan else 0, 0)
-            header = struct.pack("<4IfII5fI", n, 1_600_000_000 + n, n % 1000, 0, 23.0, 80, mode, 1, 2, 3, 4, 5, turn) + bytes(16) + struct.pack("<2f", x, y)
+            y, x, turn = (
+                (*divmod(at, scan[1]), at + 1) if scan and inside else (-1 if scan else 0, -1 if scan else 0, 0)
+            )
+            header = (
+                struct.pack("<4IfII5fI", n, 1_600_000_000 + n, n % 1000, 0, 23.0, 80, mode, 1, 2, 3, 4, 5, turn)
+                + bytes(16)
+                + struct.pack("<2f", x, y)
+            )
             records.append(header.ljust(gap, b"\xab")[:gap] + frame.astype(frame.dtype.newbyteorder("<")).tobytes())
             n += 1
         (Path(folder) / f"{name}_{k:03}.tvips").write_bytes(b"".join(records))
@@ -200,7 +260,11 @@ def write_frms6(
     for k, part in enumerate([np.empty((0, y, x), "u2") if dark is None else dark, *_parts(frames, frames_per_file)]):
         if k == 0 and dark is None:
             continue
-        body = bytearray(struct.pack("<HH3xB80sHH928sI", 1024, 64, 6, b"made for a test", 2 * x, y // 2, b"", len(part) if counted else 0))
+        body = bytearray(
+            struct.pack(
+                "<HH3xB80sHH928sI", 1024, 64, 6, b"made for a test", 2 * x, y // 2, b"", len(part) if counted else 0
+            )
+        )
         for m, frame in enumerate(part):
             rows = np.concatenate([frame[: y // 2], frame[y // 2 :][::-1, ::-1]], axis=1)
             body += struct.pack("<4xIII12x36s", 1_600_000_000 + m, m, m + 1, b"a frame") + rows.astype("<u2").tobytes()
@@ -210,7 +274,8 @@ def write_frms6(
     ny, nx = scan or (1, n)
     path = Path(folder) / f"{name}.hdr"
     path.write_text(
-        f"[measurementInfo]\ndarkFrames={0 if dark is None else len(dark)}\nsignalFrames={n}\ndwellTimeMicroseconds=1000\ngain=1\n"
+        f"[measurementInfo]\ndarkFrames={0 if dark is None else len(dark)}\nsignalFrames={n}\n"
+        "dwellTimeMicroseconds=1000\ngain=1\n"
         f'stemImageSize={ny}x{nx}\nreadoutMode="bin: {binning}, windowing: {y * binning // 2} x {x}"\n'
     )
     return path

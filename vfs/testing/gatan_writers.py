@@ -41,7 +41,12 @@ def tag_bytes(value: Any, version: int = 3, order: str = "<") -> bytes:
         for name, inner in entries:
             body = tag_bytes(inner, version, order)
             size = struct.pack(">Q", len(body)) if version == 4 else b""
-            made += struct.pack(">BH", 20 if isinstance(inner, Mapping | list) else 21, len(name)) + name.encode("latin1") + size + body
+            made += (
+                struct.pack(">BH", 20 if isinstance(inner, Mapping | list) else 21, len(name))
+                + name.encode("latin1")
+                + size
+                + body
+            )
         return made
     if isinstance(value, tuple):
         kind: Sequence[int] = (15, 0, len(value)) + (0, 3) * len(value)
@@ -58,7 +63,12 @@ def tag_bytes(value: Any, version: int = 3, order: str = "<") -> bytes:
 def write_tags(path: Path, root: Mapping[str, Any], version: int = 3, order: str = "<") -> Path:
     """Write a tag file."""
     body = tag_bytes(root, version, order)
-    path.write_bytes(struct.pack(">II" if version == 3 else ">IQ", version, len(body)) + struct.pack(">I", order == "<") + body + bytes(8))
+    path.write_bytes(
+        struct.pack(">II" if version == 3 else ">IQ", version, len(body))
+        + struct.pack(">I", order == "<")
+        + body
+        + bytes(8)
+    )
     return path
 
 
@@ -87,7 +97,10 @@ def write_dm(
     entries: list[dict[str, Any]] = []
     for k, array in enumerate([np.zeros((4, 4), np.uint32)] * thumbnail + list(images)):
         coloured = colour or (23 if thumbnail and k == 0 else 0)
-        axes = [{"Origin": np.float32(2), "Scale": np.float32(0.5 * (n + 1)), "Units": units[n] if n < len(units) else ""} for n in range(array.ndim)]
+        axes = [
+            {"Origin": np.float32(2), "Scale": np.float32(0.5 * (n + 1)), "Units": units[n] if n < len(units) else ""}
+            for n in range(array.ndim)
+        ]
         kind = coloured or DATA_TYPES[array.dtype.str[1:]]
         shape = array.shape
         if half and not coloured:
@@ -137,8 +150,12 @@ def write_k2is(
                 low, high = pixels[:, 0].astype(np.uint16), pixels[:, 1].astype(np.uint16)
                 packed = np.stack([low & 255, low >> 8 | (high & 15) << 4, high >> 4], axis=1).astype(np.uint8)
                 count, place = 90_000 + 32 * n + i, (x, y, x + 15, y + 929)
-                head = struct.pack(">II2B6xI2HI4HI", 0xFFFF0055, 0, 1, n >= shutter, count, 256, 1860, first_id + n, *place, 0x5758)
+                head = struct.pack(
+                    ">II2B6xI2HI4HI", 0xFFFF0055, 0, 1, n >= shutter, count, 256, 1860, first_id + n, *place, 0x5758
+                )
                 blocks.append(head + packed.tobytes())
-        (Path(folder) / f"{name}{sector + 1}.bin").write_bytes(b"".join(blocks[first[sector] : len(blocks) - last[sector]]))
+        (Path(folder) / f"{name}{sector + 1}.bin").write_bytes(
+            b"".join(blocks[first[sector] : len(blocks) - last[sector]])
+        )
     sizes: dict[str, Any] = {"Size X": np.uint32(scan[1]), "Size Y": np.uint32(scan[0])} if scan else {}
     return write_tags(Path(folder) / f"{name}.gtg", {"Microscope": "K2", **({"SI Dimensions": sizes} if scan else {})})

@@ -14,7 +14,14 @@ Folder = str | os.PathLike[str]
 
 
 def write_ser(
-    folder: Folder, elements: np.ndarray, *, sig_ndim: int = 2, version: int = 0x0220, valid: int | None = None, short_tables: bool = False, name: str = "set_1"
+    folder: Folder,
+    elements: np.ndarray,
+    *,
+    sig_ndim: int = 2,
+    version: int = 0x0220,
+    valid: int | None = None,
+    short_tables: bool = False,
+    name: str = "set_1",
 ) -> Path:
     """Write elements [scan …, y, x] or [scan …, energy] as NAME.ser.
 
@@ -30,10 +37,15 @@ def write_ser(
     flat = elements.reshape(-1, *sig)
     total = len(flat)
     count = total if valid is None else valid
-    code = {"u1": 1, "u2": 2, "u4": 3, "i1": 4, "i2": 5, "i4": 6, "f4": 7, "f8": 8, "c8": 9, "c16": 10}[elements.dtype.str[1:]]
+    code = {"u1": 1, "u2": 2, "u4": 3, "i1": 4, "i2": 5, "i4": 6, "f4": 7, "f8": 8, "c8": 9, "c16": 10}[
+        elements.dtype.str[1:]
+    ]
     width = "q" if version >= 0x0220 else "i"
     head = struct.pack("<3H4I", 0x4949, 0x0197, version, 0x4122 if sig_ndim == 2 else 0x4120, 0x4142, total, count)
-    scan = b"".join(struct.pack("<i2d2i", n, 10.0, 0.5, 2, 8) + b"Position" + struct.pack("<i", 6) + b"meters" for n in (nav or (1,))[::-1])
+    scan = b"".join(
+        struct.pack("<i2d2i", n, 10.0, 0.5, 2, 8) + b"Position" + struct.pack("<i", 6) + b"meters"
+        for n in (nav or (1,))[::-1]
+    )
     at = len(head) + struct.calcsize(f"<{width}") + 4 + len(scan)
     body, places = bytearray(), []
     for image in flat[:count]:
@@ -56,7 +68,9 @@ def write_emi(folder: Folder, name: str = "set") -> Path:
     """Write the metadata beside `NAME_1.ser`, …"""
     path = Path(folder) / f"{name}.emi"
     entry = "<Data><Label>High tension</Label><Value>200</Value><Unit>kV</Unit></Data>"
-    text = f"<ObjectInfo><Uuid>1</Uuid><AcceleratingVoltage>200000</AcceleratingVoltage><Root>{entry}</Root></ObjectInfo>"
+    text = (
+        f"<ObjectInfo><Uuid>1</Uuid><AcceleratingVoltage>200000</AcceleratingVoltage><Root>{entry}</Root></ObjectInfo>"
+    )
     path.write_bytes(b"JK\0\2" + bytes(60) + text.encode() + bytes(20))
     return path
 
@@ -84,13 +98,42 @@ def write_mrc(
     record = 768
     extra = bytes(extended)
     if fei:
-        rows = [struct.pack(f"{order}2iId", record, 1, 0, 44000.5 + k).ljust(100, b"\0") + struct.pack(f"{order}d", 0.1 * k) for k in range(nz)]
+        rows = [
+            struct.pack(f"{order}2iId", record, 1, 0, 44000.5 + k).ljust(100, b"\0") + struct.pack(f"{order}d", 0.1 * k)
+            for k in range(nz)
+        ]
         extra = b"".join(row.ljust(record, b"\0") for row in rows)
     head = struct.pack(
-        f"{order}10i6f3i3f2i", nx, ny, nz, mode, 0, 0, 0, nx, ny, nz, 2.0 * nx, 3.0 * ny, 4.0 * nz, 90, 90, 90, 1, 2, 3, 0, 1, 0.5, ispg, len(extra)
+        f"{order}10i6f3i3f2i",
+        nx,
+        ny,
+        nz,
+        mode,
+        0,
+        0,
+        0,
+        nx,
+        ny,
+        nz,
+        2.0 * nx,
+        3.0 * ny,
+        4.0 * nz,
+        90,
+        90,
+        90,
+        1,
+        2,
+        3,
+        0,
+        1,
+        0.5,
+        ispg,
+        len(extra),
     )
     head = head.ljust(104, b"\0") + (b"FEI1" if fei else bytes(4))
-    head = head.ljust(208, b"\0") + (b"MAP " + (b"\x44\x44\0\0" if order == "<" else b"\x11\x11\0\0") if mark else bytes(8))
+    head = head.ljust(208, b"\0") + (
+        b"MAP " + (b"\x44\x44\0\0" if order == "<" else b"\x11\x11\0\0") if mark else bytes(8)
+    )
     head = (head.ljust(220, b"\0") + struct.pack(f"{order}i", 1) + b"a label").ljust(1024, b"\0")
     if mode == 101:
         wide = np.zeros((nz, ny, nx + nx % 2), np.uint8)

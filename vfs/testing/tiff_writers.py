@@ -62,7 +62,10 @@ def write_tiff(
         tags: more or other tags of every page, tag -> (type, values, count in the directory).
     """
     room, pointer, number = (8, "Q", LONG8) if big else (4, "I", LONG)
-    out = bytearray((b"II" if order == "<" else b"MM") + (struct.pack(order + "HHHQ", 43, 8, 0, 0) if big else struct.pack(order + "HI", 42, 0)))
+    out = bytearray(
+        (b"II" if order == "<" else b"MM")
+        + (struct.pack(order + "HHHQ", 43, 8, 0, 0) if big else struct.pack(order + "HI", 42, 0))
+    )
 
     def segments(page: np.ndarray) -> list[bytes]:
         width = 8 * page.itemsize if bits is None and page.dtype != bool else bits or 1
@@ -135,6 +138,12 @@ def write_tiff(
     return Path(path)
 
 
+_PIXELS = (
+    'PhysicalSizeX="0.5" PhysicalSizeY="0.25" PhysicalSizeYUnit="nm" PhysicalSizeZ="2"'
+    ' TimeIncrement="3" TimeIncrementUnit="ms"'
+)
+
+
 def ome_xml(
     sizes: Mapping[str, int],
     kind: str,
@@ -144,7 +153,7 @@ def ome_xml(
     samples: int = 1,
     uuid: str = "",
     more: str = "",
-    pixels: str = 'PhysicalSizeX="0.5" PhysicalSizeY="0.25" PhysicalSizeYUnit="nm" PhysicalSizeZ="2" TimeIncrement="3" TimeIncrementUnit="ms"',
+    pixels: str = _PIXELS,
 ) -> str:
     """Return OME-XML of one image.
 
@@ -156,7 +165,10 @@ def ome_xml(
         pixels: further attributes of Pixels.
     """
     size = " ".join(f'Size{axis}="{n}"' for axis, n in sizes.items())
-    channels = "".join(f'<Channel ID="Channel:0:{c}" Name="dye {c}" SamplesPerPixel="{samples}"/>' for c in range(sizes["C"] // samples))
+    channels = "".join(
+        f'<Channel ID="Channel:0:{c}" Name="dye {c}" SamplesPerPixel="{samples}"/>'
+        for c in range(sizes["C"] // samples)
+    )
     own = f' UUID="{uuid}"' if uuid else ""
     head = f'<Pixels ID="Pixels:0" DimensionOrder="{order}" Type="{kind}" {size} {pixels}>'
     return (
@@ -187,20 +199,33 @@ def write_ome_tiff(
     """
     folder = Path(folder)
     samples = image.shape[5] if image.ndim == 6 else 1
-    sizes = {"X": image.shape[4], "Y": image.shape[3], "Z": image.shape[2], "C": image.shape[1] * samples, "T": image.shape[0]}
+    sizes = {
+        "X": image.shape[4],
+        "Y": image.shape[3],
+        "Z": image.shape[2],
+        "C": image.shape[1] * samples,
+        "T": image.shape[0],
+    }
     length = {"T": image.shape[0], "C": image.shape[1], "Z": image.shape[2]}
     slow_first = order[:1:-1]
-    positions = [dict(zip(slow_first, at, strict=True)) for at in itertools.product(*(range(length[axis]) for axis in slow_first))]
+    positions = [
+        dict(zip(slow_first, at, strict=True))
+        for at in itertools.product(*(range(length[axis]) for axis in slow_first))
+    ]
     per_file = math.ceil(len(positions) / files)
     names = [f"{name}_{k}.ome.tif" if files > 1 or describe == "companion" else f"{name}.ome.tif" for k in range(files)]
     uuids = [f"urn:uuid:00000000-0000-4000-8000-{k:012d}" for k in range(files)]
-    kind = {"f4": "float", "f8": "double", "c8": "complex", "c16": "double-complex", "b1": "bit"}.get(image.dtype.str[1:], image.dtype.name)
+    kind = {"f4": "float", "f8": "double", "c8": "complex", "c16": "double-complex", "b1": "bit"}.get(
+        image.dtype.str[1:], image.dtype.name
+    )
     runs = ""
     for k, (file, uuid) in enumerate(zip(names, uuids, strict=True)):
         part = positions[k * per_file : (k + 1) * per_file]
         if part:
             first = " ".join(f'First{axis}="{n}"' for axis, n in part[0].items())
-            runs += f'<TiffData IFD="0" PlaneCount="{len(part)}" {first}><UUID FileName="{file}">{uuid}</UUID></TiffData>'
+            runs += (
+                f'<TiffData IFD="0" PlaneCount="{len(part)}" {first}><UUID FileName="{file}">{uuid}</UUID></TiffData>'
+            )
     describing = f"{name}.companion.ome" if describe == "companion" else names[0]
     elsewhere = f'<BinaryOnly MetadataFile="{describing}" UUID="{uuids[0]}"/>'
     for k, (file, uuid) in enumerate(zip(names, uuids, strict=True)):
@@ -212,5 +237,9 @@ def write_ome_tiff(
             xml = f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="{uuid}">{elsewhere}</OME>'
         write_tiff(folder / file, pages, description=xml, **options)
     if describe == "companion":
-        (folder / describing).write_text(ome_xml(sizes, kind, runs, order=order, samples=samples, uuid="urn:uuid:00000000-0000-4000-8000-999999999999"))
+        (folder / describing).write_text(
+            ome_xml(
+                sizes, kind, runs, order=order, samples=samples, uuid="urn:uuid:00000000-0000-4000-8000-999999999999"
+            )
+        )
     return folder / describing

@@ -15,7 +15,15 @@ import numpy as np
 Folder = str | os.PathLike[str]
 
 
-def write_raw(folder: Folder, frames: np.ndarray, *, file_header: int = 0, frame_header: int = 0, frame_footer: int = 0, files: int = 1) -> list[Path]:
+def write_raw(
+    folder: Folder,
+    frames: np.ndarray,
+    *,
+    file_header: int = 0,
+    frame_header: int = 0,
+    frame_footer: int = 0,
+    files: int = 1,
+) -> list[Path]:
     """Write frames [n, …] as headerless files `part0.bin`, …
 
     Each file has as many frames, the last one the rest. Headers and footers are bytes 0xAB.
@@ -24,13 +32,18 @@ def write_raw(folder: Folder, frames: np.ndarray, *, file_header: int = 0, frame
     paths = []
     for k in range(files):
         path = Path(folder) / f"part{k}.bin"
-        records = (b"\xab" * frame_header + frame.tobytes() + b"\xab" * frame_footer for frame in frames[k * per_file : (k + 1) * per_file])
+        records = (
+            b"\xab" * frame_header + frame.tobytes() + b"\xab" * frame_footer
+            for frame in frames[k * per_file : (k + 1) * per_file]
+        )
         path.write_bytes(b"\xab" * file_header + b"".join(records))
         paths.append(path)
     return paths
 
 
-def write_npy(folder: Folder, array: np.ndarray, *, name: str = "array.npy", version: tuple[int, int] | None = None) -> Path:
+def write_npy(
+    folder: Folder, array: np.ndarray, *, name: str = "array.npy", version: tuple[int, int] | None = None
+) -> Path:
     """Write an array as one .npy file, in its memory order and byte order."""
     path = Path(folder) / name
     with path.open("wb") as file:
@@ -86,7 +99,15 @@ def write_mib(
         x *= 2
     chips = 4 if quad else 1
     size = header_bytes or (768 if quad else 384)
-    counts = [n] if frames_per_file is None else list(frames_per_file) if not isinstance(frames_per_file, int) else [frames_per_file] * -(-n // frames_per_file)
+    counts = (
+        [n]
+        if frames_per_file is None
+        else (
+            list(frames_per_file)
+            if not isinstance(frames_per_file, int)
+            else [frames_per_file] * -(-n // frames_per_file)
+        )
+    )
     paths, at = [], 0
     for k, count in enumerate(counts):
         path = folder / (f"{prefix}{k + 1:03d}.mib" if len(counts) > 1 else f"{prefix}.mib")
@@ -94,18 +115,43 @@ def write_mib(
         for i in range(at, min(at + count, n)):
             time = np.datetime64(start, "ns") + np.timedelta64(i, "ms")
             fields = ["MQ1", f"{first_sequence + i:06d}", f"{size:05d}", f"{chips:02d}", f"{x:04d}", f"{y:04d}", kind]
-            fields += [layout or ("   2x2" if quad else "   1x1"), f"{(1 << chips) - 1:02X}", str(time)[:26].replace("T", " "), f"{exposure_ns / 1e9:.6f}"]
-            fields += ["0", "0", "0", "1.200000E+1", "5.110000E+2", *["0.000000E+0"] * 6, *(["3RX", "175", "511", *["000"] * 25] * chips)]
+            fields += [
+                layout or ("   2x2" if quad else "   1x1"),
+                f"{(1 << chips) - 1:02X}",
+                str(time)[:26].replace("T", " "),
+                f"{exposure_ns / 1e9:.6f}",
+            ]
+            fields += [
+                "0",
+                "0",
+                "0",
+                "1.200000E+1",
+                "5.110000E+2",
+                *["0.000000E+0"] * 6,
+                *(["3RX", "175", "511", *["000"] * 25] * chips),
+            ]
             fields += ["MQ1A", f"{time}Z", f"{exposure_ns}ns", str(depth)] if extended else []
-            records.append((",".join(fields) + ",").encode().ljust(size, b"\0")[:size] + _mib_pixels(frames[i], kind.upper(), depth, quad))
+            records.append(
+                (",".join(fields) + ",").encode().ljust(size, b"\0")[:size]
+                + _mib_pixels(frames[i], kind.upper(), depth, quad)
+            )
         if k not in missing:
             path.write_bytes(b"".join(records))
         paths.append(path)
         at += count
     if not hdr:
         return next(path for k, path in enumerate(paths) if k not in missing)
-    lines = ["HDR,\t", "Chip ID:\tW556_B4, - , - , -", f"Counter Depth (number):\t{depth}", f"Frames in Acquisition (Number):\t{n}"]
-    lines += [f"Frames per Trigger (Number):\t{per_trigger}", *([f"ScanX:\t{scan[1]}", f"ScanY:\t{scan[0]}"] if scan else []), "End\t"]
+    lines = [
+        "HDR,\t",
+        "Chip ID:\tW556_B4, - , - , -",
+        f"Counter Depth (number):\t{depth}",
+        f"Frames in Acquisition (Number):\t{n}",
+    ]
+    lines += [
+        f"Frames per Trigger (Number):\t{per_trigger}",
+        *([f"ScanX:\t{scan[1]}", f"ScanY:\t{scan[0]}"] if scan else []),
+        "End\t",
+    ]
     (folder / f"{prefix}.hdr").write_text("\r\n".join(lines), encoding="latin-1", newline="")
     return folder / f"{prefix}.hdr"
 
@@ -120,5 +166,10 @@ def _mib_pixels(image: np.ndarray, kind: str, depth: int, quad: bool) -> bytes:
         turned = image[h:][::-1, ::-1]  # turn the lower half by 180 degrees: bottom right comes first
         image = np.concatenate([turned[:, :w], turned[:, w:], image[:h, w:], image[:h, :w]], axis=1)
     if depth == 1:
-        return np.packbits(image.astype(np.uint8).reshape(-1, 64), axis=1, bitorder="little").view("<u8").astype(">u8").tobytes()
+        return (
+            np.packbits(image.astype(np.uint8).reshape(-1, 64), axis=1, bitorder="little")
+            .view("<u8")
+            .astype(">u8")
+            .tobytes()
+        )
     return image.astype("<u1" if depth == 6 else "<u2").reshape(-1).view("<u8").astype(">u8").tobytes()

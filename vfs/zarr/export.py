@@ -1,4 +1,5 @@
-"""Writes a data set as a real zarr store: the same groups, arrays, chunks, names and attributes, compressed as zarr does by default.
+"""Writes a data set as a real zarr store: the same groups, arrays, chunks, names and attributes,
+compressed as zarr does by default.
 
 The store is written beside its final name and renamed when it is complete, so whatever has the final name is complete.
 In zarr v3 chunks that hold nothing but the fill value are not written; readers fill them in.
@@ -20,11 +21,20 @@ from vfs.errors import OptionError, SourceError
 from vfs.hierarchy.faces import Hierarchy
 
 BATCH = 8 << 20
-"""Bytes written at once, in whole chunks: zarr compresses the chunks of a batch in several threads, and several batches are read ahead."""
+"""Bytes written at once, in whole chunks: zarr compresses the chunks of a batch in several threads,
+and several batches are read ahead.
+"""
 
 
-def export(tree: Hierarchy, target: str | os.PathLike[str], *, zarr_format: int = 3, progress: Callable[[int], None] | None = None) -> int:
-    """Write a data set as a zarr store in a folder. It takes memory of a few `BATCH`es, or of a few chunks if these are larger.
+def export(
+    tree: Hierarchy,
+    target: str | os.PathLike[str],
+    *,
+    zarr_format: int = 3,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write a data set as a zarr store in a folder. It takes memory of a few `BATCH`es, or of a few
+    chunks if these are larger.
 
     Args:
         tree: the data set.
@@ -44,7 +54,9 @@ def export(tree: Hierarchy, target: str | os.PathLike[str], *, zarr_format: int 
     try:
         with ThreadPoolExecutor(1) as writer:  # an interrupt waits until zarr has ended what it was writing
             _write(tree, partial, documents, zarr_format, writer, progress or (lambda done: None))
-        stored = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names)
+        stored = sum(
+            os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names
+        )
         os.rename(partial, target)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
@@ -64,30 +76,60 @@ def check_target(target: str | os.PathLike[str]) -> str:
     if os.path.lexists(target):
         raise OptionError(f"{target}: is there already; remove it, or give another name")
     if not os.path.isdir(os.path.dirname(target)):
-        raise OptionError(f"{target}: there is no folder {os.path.dirname(target)}; make it first: mkdir -p {quote(os.path.dirname(target))}")
+        raise OptionError(
+            f"{target}: there is no folder {os.path.dirname(target)}; make it first: mkdir -p"
+            f" {quote(os.path.dirname(target))}"
+        )
     return target
 
 
-def _write(tree: Hierarchy, folder: str, documents: dict[str, Any], zarr_format: int, writer: Executor, progress: Callable[[int], None]) -> None:
+def _write(
+    tree: Hierarchy,
+    folder: str,
+    documents: dict[str, Any],
+    zarr_format: int,
+    writer: Executor,
+    progress: Callable[[int], None],
+) -> None:
     import zarr
     from zarr.storage import LocalStore
 
     v3 = zarr_format == 3
     store = LocalStore(folder)
-    root = zarr.create_group(store, zarr_format=3 if v3 else 2, attributes=documents["zarr.json"]["attributes"] if v3 else documents[".zattrs"])
+    root = zarr.create_group(
+        store,
+        zarr_format=3 if v3 else 2,
+        attributes=documents["zarr.json"]["attributes"] if v3 else documents[".zattrs"],
+    )
     for path, array in sorted(tree.arrays.items()):
         about: dict[str, Any]
         if v3:
             document = documents[f"{path}/zarr.json"]
-            about = {"attributes": document["attributes"], "dimension_names": document["dimension_names"], "fill_value": array.fill}
+            about = {
+                "attributes": document["attributes"],
+                "dimension_names": document["dimension_names"],
+                "fill_value": array.fill,
+            }
         else:  # no fill value, so every chunk is written
-            about = {"attributes": documents[f"{path}/.zattrs"], "fill_value": None, "chunk_key_encoding": {"name": "v2", "separator": "/"}}
-        made = root.create_array(path, shape=array.shape, dtype=array.dtype, chunks=array.chunks, config={"write_empty_chunks": not v3}, **about)
+            about = {
+                "attributes": documents[f"{path}/.zattrs"],
+                "fill_value": None,
+                "chunk_key_encoding": {"name": "v2", "separator": "/"},
+            }
+        made = root.create_array(
+            path,
+            shape=array.shape,
+            dtype=array.dtype,
+            chunks=array.chunks,
+            config={"write_empty_chunks": not v3},
+            **about,
+        )
         for region, part in array.tiles(_batch(array.shape, array.chunks, array.dtype.itemsize)):
             writer.submit(made.__setitem__, region.slices, part).result()
             progress(part.nbytes)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # zarr warns that its consolidated metadata of v3 is not in the specification yet
+        # Zarr warns that its consolidated metadata of v3 is not in the specification yet
+        warnings.simplefilter("ignore")
         zarr.consolidate_metadata(store)
 
 

@@ -1,16 +1,18 @@
 """Makes zarr fast: a codec pipeline and an array that read stores of vfs straight into the output.
 
-zarr gives a pipeline a batch of chunks and the array that they go into. zarr's default pipeline makes a coroutine, a
-buffer and a copy for every chunk. `Pipeline` makes none of them: it finds the box of the array that the batch is, and
-reads it at once. What is no box (masks, lists of coordinates) it reads chunk by chunk. Arrays of other stores it leaves to
-the default pipeline, from which it is derived, so it can be set for all of zarr::
+zarr gives a pipeline a batch of chunks and the array that they go into. zarr's default pipeline
+makes a coroutine, a buffer and a copy for every chunk. `Pipeline` makes none of them: it finds the
+box of the array that the batch is, and reads it at once. What is no box (masks, lists of
+coordinates) it reads chunk by chunk. Arrays of other stores it leaves to the default pipeline, from
+which it is derived, so it can be set for all of zarr::
 
     import vfs.zarr.pipeline                                                 # registers it
     zarr.config.set({"codec_pipeline.path": vfs.zarr.pipeline.NAME})
 
-`a.zarr()` uses it for the array that it opens, and for nothing else. That array is a `DirectArray`: for integers and
-slices it makes no list of chunks, and small reads do not go through zarr's event loop; everything else it leaves to zarr.
-A frame of 128 KiB costs 22 µs instead of 150 (zarr's MemoryStore: 180).
+`a.zarr()` uses it for the array that it opens, and for nothing else. That array is a `DirectArray`:
+for integers and slices it makes no list of chunks, and small reads do not go through zarr's event
+loop; everything else it leaves to zarr. A frame of 128 KiB costs 22 µs instead of 150 (zarr's
+MemoryStore: 180).
 """
 
 from __future__ import annotations
@@ -50,7 +52,11 @@ class Pipeline(BatchedCodecPipeline):
     async def read(self, batch_info: Iterable[tuple[Any, ...]], out: Any, drop_axes: tuple[int, ...] = ()) -> Any:
         """Read chunks into `out`, as zarr asks a pipeline to."""
         batch = list(batch_info)
-        if not batch or type(out) is not NDBuffer or not all(isinstance(at, StorePath) and isinstance(at.store, Store) for at, *_ in batch):
+        if (
+            not batch
+            or type(out) is not NDBuffer
+            or not all(isinstance(at, StorePath) and isinstance(at.store, Store) for at, *_ in batch)
+        ):
             return await super().read(batch, out, drop_axes)
         target = out.as_numpy_array()
         jobs = _jobs(batch, target, drop_axes)
@@ -85,7 +91,9 @@ class _Box:
         for a, b in pairwise(edges):
             start = (*r.start[:axis], r.start[axis] + a * r.step[axis], *r.start[axis + 1 :])
             stop = (*r.stop[:axis], min(r.stop[axis], r.start[axis] + b * r.step[axis]), *r.stop[axis + 1 :])
-            parts.append(_Box(self.array, Region(start, stop, r.step), self.view[(slice(None),) * axis + (slice(a, b),)]))
+            parts.append(
+                _Box(self.array, Region(start, stop, r.step), self.view[(slice(None),) * axis + (slice(a, b),)])
+            )
         return parts
 
 
@@ -131,7 +139,11 @@ def _jobs(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ...
     for at, _, of, to, _ in batch:
         array, position, _ = at.store.face.chunk(at.path)
         cut = _cut(array, position, of, to, target, drop)
-        jobs.append(_Picked(at.store.face.chunks[array], position, of, target, to, drop) if cut is None else _Box(cut.array, cut.region, _view(target, cut)))
+        jobs.append(
+            _Picked(at.store.face.chunks[array], position, of, target, to, drop)
+            if cut is None
+            else _Box(cut.array, cut.region, _view(target, cut))
+        )
     return jobs
 
 
@@ -145,7 +157,9 @@ class _Cut:
     gone: tuple[bool, ...]
 
 
-def _cut(array: ArrayReader, position: tuple[int, ...], of: Any, to: Any, target: np.ndarray, drop: tuple[int, ...]) -> _Cut | None:
+def _cut(
+    array: ArrayReader, position: tuple[int, ...], of: Any, to: Any, target: np.ndarray, drop: tuple[int, ...]
+) -> _Cut | None:
     """The box that a selection in a chunk is; None where it is none."""
     of, to = (part if isinstance(part, tuple) else (part,) for part in (of, to))
     if drop or len(of) != array.ndim or not all(isinstance(cut, slice) for cut in to):
@@ -171,7 +185,9 @@ def _cut(array: ArrayReader, position: tuple[int, ...], of: Any, to: Any, target
 
 
 def _view(target: np.ndarray, cut: _Cut) -> np.ndarray:
-    """The part of the output that a cut goes into, as a view with all axes of the array, also those indexed by integers."""
+    """The part of the output that a cut goes into, as a view with all axes of the array, also those
+    indexed by integers.
+    """
     if not target.ndim:
         return target.reshape(cut.region.shape)
     return target[cut.to][tuple(None if gone else slice(None) for gone in cut.gone)]
@@ -180,9 +196,9 @@ def _view(target: np.ndarray, cut: _Cut) -> np.ndarray:
 def _union(batch: list[tuple[Any, ...]], target: np.ndarray) -> _Box | None:
     """All chunks of a batch as one box that fills the output in order; None where they form none.
 
-    A slice of a chunk and the slice of the output that it goes into say by how much indices of the array differ from those
-    of the output. Where this is the same for all chunks, and together they have as many elements as the output, the output
-    is one box of the array.
+    A slice of a chunk and the slice of the output that it goes into say by how much indices of the
+    array differ from those of the output. Where this is the same for all chunks, and together they
+    have as many elements as the output, the output is one box of the array.
     """
     face = batch[0][0].store.face
     array, _, _ = face.chunk(batch[0][0].path)
@@ -205,7 +221,14 @@ def _union(batch: list[tuple[Any, ...]], target: np.ndarray) -> _Box | None:
                 continue
             out = to[k]
             k += 1
-            if type(cut) is not slice or type(out) is not slice or cut.start is None or out.start is None or (cut.step or 1) != 1 or (out.step or 1) != 1:
+            if (
+                type(cut) is not slice
+                or type(out) is not slice
+                or cut.start is None
+                or out.start is None
+                or (cut.step or 1) != 1
+                or (out.step or 1) != 1
+            ):
                 return None
             length = out.stop - out.start
             if cut.stop - cut.start != length:
@@ -239,7 +262,11 @@ class DirectArray(zarr.Array[Any]):
     def __getitem__(self, selection: Any) -> Any:
         """The same as zarr's `Array` gives."""
         reader = self._reader
-        chosen = None if reader is None or default_buffer_prototype().nd_buffer is not NDBuffer else _basic(selection, reader.shape)
+        chosen = (
+            None
+            if reader is None or default_buffer_prototype().nd_buffer is not NDBuffer
+            else _basic(selection, reader.shape)
+        )
         if reader is None or chosen is None:
             return super().__getitem__(selection)
         out = np.empty(chosen.region.shape, reader.dtype)
@@ -252,7 +279,9 @@ class DirectArray(zarr.Array[Any]):
 
 
 def _basic(selection: Any, shape: tuple[int, ...]) -> Selection | None:
-    """Translate integers, slices with positive steps and an Ellipsis; None for a scalar and for anything that zarr has rules or errors of its own for."""
+    """Translate integers, slices with positive steps and an Ellipsis; None for a scalar and for
+    anything that zarr has rules or errors of its own for.
+    """
     parts = selection if type(selection) is tuple else (selection,)
     for part in parts:
         if type(part) is slice:

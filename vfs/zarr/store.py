@@ -4,16 +4,17 @@ It translates `vfs.hierarchy.faces.ZarrFace` and nothing else:
 
 - A key that does not exist gives None, and so does a chunk outside of the grid. A source that cannot be read raises
   `SourceError`, because zarr turns None into fill values without a word.
-- Where one range of a mapped file is the answer, zarr gets this memory itself. Otherwise it gets memory from a pool, which
-  is used again when nothing refers to it any more. Nothing is copied on the way, and no fresh pages are needed. Chunks
-  are read-only.
-- Where the file has another byte order, or headers between the frames, zarr gets a view that decodes only what is looked at
-  (`vfs.hierarchy.chunk_access.ChunkView`): for z[i] one frame of a chunk of 16. The files are checked when the view is made.
+- Where one range of a mapped file is the answer, zarr gets this memory itself. Otherwise it gets
+  memory from a pool, which is used again when nothing refers to it any more. Nothing is copied on
+  the way, and no fresh pages are needed. Chunks are read-only.
+- Where the file has another byte order, or headers between the frames, zarr gets a view that
+  decodes only what is looked at (`vfs.hierarchy.chunk_access.ChunkView`): for z[i] one frame of a
+  chunk of 16. The files are checked when the view is made.
 - Sizes and listings are computed. They touch no source, and take time only for what is listed.
 - Writing of any kind raises zarr's own error for read-only stores, a ValueError.
-- Stores are equal, and hash alike, if they show the same: equal documents, opened the same way from files of the same sizes
-  and times. A pickled store holds how it was opened, not the data. Its files are opened when it is first used; if they
-  changed, that is an error.
+- Stores are equal, and hash alike, if they show the same: equal documents, opened the same way from
+  files of the same sizes and times. A pickled store holds how it was opened, not the data. Its
+  files are opened when it is first used; if they changed, that is an error.
 
 The event loop answers cheap requests itself. Only what takes longer than going to a thread and back goes to a thread
 (`WORTH_A_THREAD`). `get_sync` does without an event loop, for zarr's fused codec pipeline (zarr 3.3 and later).
@@ -53,7 +54,12 @@ class Store(zarr.abc.store.Store):
     supports_deletes = False
     supports_listing = True
 
-    def __init__(self, face: ZarrFace | Callable[[], ZarrFace], again: tuple[Callable[..., Store], tuple[Any, ...]], name: str = "") -> None:
+    def __init__(
+        self,
+        face: ZarrFace | Callable[[], ZarrFace],
+        again: tuple[Callable[..., Store], tuple[Any, ...]],
+        name: str = "",
+    ) -> None:
         super().__init__(read_only=True)
         self._face = face
         self.again = again
@@ -85,8 +91,14 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def _viewed(self) -> tuple[str, ...]:
-        """Beginnings of the keys of chunks that zarr gets as a `ChunkView`. Of v3 only: zarr makes bytes of any v2 chunk first."""
-        return tuple(f"{path}/" for path, array in self.face.arrays.items() if self.face.zarr_format == 3 and self.face.viewed(array))
+        """Beginnings of the keys of chunks that zarr gets as a `ChunkView`. Of v3 only: zarr makes
+        bytes of any v2 chunk first.
+        """
+        return tuple(
+            f"{path}/"
+            for path, array in self.face.arrays.items()
+            if self.face.zarr_format == 3 and self.face.viewed(array)
+        )
 
     @cached_property
     def _slow(self) -> tuple[str, ...]:
@@ -104,7 +116,9 @@ class Store(zarr.abc.store.Store):
             self._check_writable()
         return type(self)(self._face, self.again, self.name)
 
-    def get_sync(self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
+    def get_sync(
+        self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
         """Returns the bytes behind a key; None where there is no such key.
 
         Args:
@@ -136,13 +150,17 @@ class Store(zarr.abc.store.Store):
             return None
         return kind.from_bytes(data)
 
-    async def get(self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None) -> Buffer | None:
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
         """Do what `get_sync` does, in a thread where that is worth it."""
         if key[-1:].isdecimal() and key.startswith(self._slow) and not self.face.kept(key):
             return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
         return self.get_sync(key, prototype=prototype, byte_range=byte_range)
 
-    async def get_partial_values(self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]) -> list[Buffer | None]:
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
         """`get` for each of several keys and ranges, in their order."""
         return list(await asyncio.gather(*(self.get(key, prototype, byte_range) for key, byte_range in key_ranges)))
 
@@ -227,10 +245,16 @@ class Store(zarr.abc.store.Store):
 
 
 def _is_slow(array: ArrayReader) -> bool:
-    """True where making a chunk takes longer than going to a thread. A view of a mapped file is made at once, whatever its size."""
+    """True where making a chunk takes longer than going to a thread. A view of a mapped file is
+    made at once, whatever its size.
+    """
     if array.decodes_whole or array.groups.chunks != array.chunks:
         return True
-    return array.size > 0 and array.chunk_bytes > WORTH_A_THREAD and array.straight(array.grid.region((0,) * array.ndim)) is None
+    return (
+        array.size > 0
+        and array.chunk_bytes > WORTH_A_THREAD
+        and array.straight(array.grid.region((0,) * array.ndim)) is None
+    )
 
 
 def _frozen(value: Any) -> Hashable:

@@ -80,7 +80,9 @@ _RESERVED = ("zarr.json", "c")
 
 
 def sniff(path: str, head: bytes) -> bool:
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', head) is not None)
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (
+        path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', head) is not None
+    )
 
 
 def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
@@ -100,10 +102,17 @@ def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
     if kind == "format":
         return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
     if kind == "arrays":
-        return [_with_recorded_absence(array, paths[0]) for array in _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)]
-    members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.OPTIONAL[:-1], *_OWN[kind], "group_attributes"))
+        return [
+            _with_recorded_absence(array, paths[0])
+            for array in _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)
+        ]
+    members = whole.members(
+        ("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.OPTIONAL[:-1], *_OWN[kind], "group_attributes")
+    )
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
-    return [_with_recorded_absence(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])]
+    return [
+        _with_recorded_absence(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])
+    ]
 
 
 def _with_recorded_absence(array: StoredArray, path: str) -> StoredArray:
@@ -127,7 +136,9 @@ def _kind(value: Value, kinds: Sequence[str]) -> str:
     if "vfs" in value.value and kinds is _KINDS:
         number = value.inside("vfs", value.value["vfs"]).integer(1)
         if number != VERSION:
-            value.inside("vfs", number).fail(f"version {number} of descriptions is not known, only {VERSION}; a newer vfs may know it")
+            value.inside("vfs", number).fail(
+                f"version {number} of descriptions is not known, only {VERSION}; a newer vfs may know it"
+            )
     found = [name for name in kinds if name in value.value]
     if len(found) != 1:
         value.fail(f"expected one of {', '.join(kinds)}; found {' and '.join(found) or 'none'}")
@@ -145,7 +156,9 @@ def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[Stor
         value = members["arrays"].inside(path, array)
         _check_path(value, path, members["arrays"].value)
         kind = _kind(value, tuple(_OWN))
-        own = value.members((*arrays.REQUIRED, kind, *(("files",) if shared is None else ())), (*arrays.OPTIONAL, *_OWN[kind], "files"))
+        own = value.members(
+            (*arrays.REQUIRED, kind, *(("files",) if shared is None else ())), (*arrays.OPTIONAL, *_OWN[kind], "files")
+        )
         sources = folder.files(own["files"]) if "files" in own else shared
         assert sources is not None
         found.append(_array(path, kind, own, folder, *sources, group))
@@ -157,7 +170,13 @@ def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[Stor
 
 def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
     for part in path.split("/"):
-        if not part or part.startswith((".", "__")) or part in _RESERVED or not part.isprintable() or len(part.encode()) > 200:
+        if (
+            not part
+            or part.startswith((".", "__"))
+            or part in _RESERVED
+            or not part.isprintable()
+            or len(part.encode()) > 200
+        ):
             value.fail(f"expected a path such as data or entry/data, found {path[:60]!r}")
     above = next((other for other in others if path.startswith(f"{other}/")), None)
     if above is not None:
@@ -165,18 +184,36 @@ def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
 
 
 def _array(
-    path: str, kind: str, members: Mapping[str, Value], folder: DescribedFolder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
+    path: str,
+    kind: str,
+    members: Mapping[str, Value],
+    folder: DescribedFolder,
+    files: Files,
+    lost: tuple[Absence, ...],
+    group: Mapping[str, Any],
 ) -> StoredArray:
     """Make an array; `lost` says which files are missing."""
     common = arrays.common(members)
-    made = frames_array(path, common, members, files, lost, group) if kind == "frames" else blocks_array(path, common, members, folder, files, lost, group)
+    made = (
+        frames_array(path, common, members, files, lost, group)
+        if kind == "frames"
+        else blocks_array(path, common, members, folder, files, lost, group)
+    )
     sources = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
     said = Files.stat(sources)  # if the description or its table changes, so do the data
-    sizes, times, ctimes = (np.concatenate([getattr(each, name) for each in (files, said)]) for name in ("sizes", "times", "ctimes"))
+    sizes, times, ctimes = (
+        np.concatenate([getattr(each, name) for each in (files, said)]) for name in ("sizes", "times", "ctimes")
+    )
     every = Files(files.paths + said.paths, sizes, times, said.boundary, ctimes)
     return replace(made, files=every)
 
 
 FORMAT = Format(
-    "description", (".vfs.json",), "", "where the elements are, said by a person: blocks, frames, or how a set is opened", sniff, open, (".vfs.json",)
+    "description",
+    (".vfs.json",),
+    "",
+    "where the elements are, said by a person: blocks, frames, or how a set is opened",
+    sniff,
+    open,
+    (".vfs.json",),
 )

@@ -103,7 +103,12 @@ def common(members: Mapping[str, Value]) -> Common:
 def dtype(value: Value) -> np.dtype:
     """Parse the name of a dtype of numbers: "<u2", ">f4", "uint16", …"""
     name = value.text()
-    if re.fullmatch(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)|bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)", name) is None:
+    if (
+        re.fullmatch(
+            r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)|bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)", name
+        )
+        is None
+    ):
         value.expected("a dtype such as <u2, >i4, <f4, uint8, bool or complex64")
     return np.dtype(name)
 

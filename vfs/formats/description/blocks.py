@@ -88,18 +88,33 @@ class _Blocks:
         rows = bad.any(axis=1) if bad.ndim == 2 else bad
         i = int(np.argmax(rows))
         axis = f"_{int(np.argmax(bad[i]))}" if bad.ndim == 2 and self.table else ""
-        values = {name: getattr(self, name)[i].tolist() for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")}
-        where = f"{self.table}: {place(self.table, i, column + axis)}" if self.table else f"{self.source.place}[{i}].{column}"
+        values = {
+            name: getattr(self, name)[i].tolist()
+            for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")
+        }
+        where = (
+            f"{self.table}: {place(self.table, i, column + axis)}"
+            if self.table
+            else f"{self.source.place}[{i}].{column}"
+        )
         return f"{self.source.file}: {where}: {message.format(**values)}"
 
     def those(self, keep: np.ndarray) -> _Blocks:
         """Return only some of the blocks."""
-        columns = {name: getattr(self, name)[keep] for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")}
+        columns = {
+            name: getattr(self, name)[keep] for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")
+        }
         return replace(self, **columns)
 
 
 def blocks_array(
-    path: str, common: Common, members: Mapping[str, Value], folder: DescribedFolder, files: Files, lost: tuple[Absence, ...], group: Mapping[str, Any]
+    path: str,
+    common: Common,
+    members: Mapping[str, Value],
+    folder: DescribedFolder,
+    files: Files,
+    lost: tuple[Absence, ...],
+    group: Mapping[str, Any],
 ) -> StoredArray:
     """Make the array of a description with `blocks` or a `table`; `lost` says which files are missing.
 
@@ -112,7 +127,10 @@ def blocks_array(
     blocks = _from_list(members, common) if "blocks" in members else _from_table(members, common, folder)
     found, cut = _check_blocks(blocks, common, files, pitch)
     used = np.unique(found.encoding)
-    plain = all(not found.decoders[k].codec and found.decoders[k].stored == found.decoders[used[0]].stored for k in used.tolist())
+    plain = all(
+        not found.decoders[k].codec and found.decoders[k].stored == found.decoders[used[0]].stored
+        for k in used.tolist()
+    )
     try:
         layout = BlockLayout.of(
             common.shape,
@@ -131,7 +149,9 @@ def blocks_array(
     if plain:
         stored = found.decoders[used[0]].stored if len(used) else common.dtype
         return altered(common.dataset(path, files, layout, PlainDecoder(stored), group), absent=lost + cut)
-    decoder: Decoder | BlockDecoder = found.decoders[used[0]] if len(used) == 1 else MixedDecoder(found.decoders, found.encoding)
+    decoder: Decoder | BlockDecoder = (
+        found.decoders[used[0]] if len(used) == 1 else MixedDecoder(found.decoders, found.encoding)
+    )
     typical = pitch or tuple(int(n) for n in np.median(found.shape, axis=0))
     return altered(common.dataset(path, files, layout, decoder, group, typical), absent=lost + cut)
 
@@ -146,20 +166,36 @@ def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
     return pitch
 
 
-def _check_blocks(blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]) -> tuple[_Blocks, tuple[Absence, ...]]:
+def _check_blocks(
+    blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]
+) -> tuple[_Blocks, tuple[Absence, ...]]:
     """Check blocks and fill in `nbytes`.
 
     Returns: (the blocks that exist, what is absent of those beyond the ends of their files). Blocks
         of missing files are left out without a word: `lost` tells of them.
     """
-    blocks.refuse((blocks.file < 0) | (blocks.file >= len(files)), "file", f"there are {len(files)} files, counted from 0; found {{file}}")
+    blocks.refuse(
+        (blocks.file < 0) | (blocks.file >= len(files)),
+        "file",
+        f"there are {len(files)} files, counted from 0; found {{file}}",
+    )
     blocks.refuse(blocks.offset < 0, "offset", "expected a number of bytes, 0 or more, found {offset}")
-    blocks.refuse(blocks.origin < 0, "origin", "expected elements from the start of the array, 0 or more, found {origin}")
+    blocks.refuse(
+        blocks.origin < 0, "origin", "expected elements from the start of the array, 0 or more, found {origin}"
+    )
     blocks.refuse(blocks.shape < 1, "shape", "expected 1 element or more along every axis, found {shape}")
     room = np.array(common.shape) - blocks.origin
-    blocks.refuse(blocks.shape > room, "shape", f"a block at {{origin}} of shape {{shape}} does not fit into an array of {list(common.shape)}")
+    blocks.refuse(
+        blocks.shape > room,
+        "shape",
+        f"a block at {{origin}} of shape {{shape}} does not fit into an array of {list(common.shape)}",
+    )
     if pitch:
-        blocks.refuse(blocks.shape > np.array(pitch), "shape", f"a block of shape {{shape}} is larger than stored_shape {list(pitch)}")
+        blocks.refuse(
+            blocks.shape > np.array(pitch),
+            "shape",
+            f"a block of shape {{shape}} is larger than stored_shape {list(pitch)}",
+        )
     size = np.full(len(blocks), math.prod(pitch), np.int64) if pitch else blocks.shape.prod(axis=1)
     size = size * common.dtype.itemsize
     coded = np.array([bool(decoder.codec) for decoder in blocks.decoders], bool)[blocks.encoding]
@@ -168,7 +204,11 @@ def _check_blocks(blocks: _Blocks, common: Common, files: Files, pitch: tuple[in
     held = files.sizes[blocks.file] - blocks.offset
     beyond = ~gone & (held < 0)
     stored = str(list(pitch)) if pitch else "{shape}"
-    blocks.refuse(~coded & (given >= 0) & (given != size), "nbytes", f"found {{nbytes}}, another size than plain {common.dtype} of shape {stored} has")
+    blocks.refuse(
+        ~coded & (given >= 0) & (given != size),
+        "nbytes",
+        f"found {{nbytes}}, another size than plain {common.dtype} of shape {stored} has",
+    )
     nbytes = np.where(given >= 0, given, np.where(coded, held, size))
     full = replace(blocks, nbytes=nbytes)
     full.refuse(~gone & ~beyond & (nbytes < 1), "nbytes", "expected a number of bytes, 1 or more, found {nbytes}")
@@ -178,11 +218,21 @@ def _check_blocks(blocks: _Blocks, common: Common, files: Files, pitch: tuple[in
     there = full.those(~(gone | cut))
     if not cut.any():
         return there, ()
-    first = "the file ends before byte {offset}" if beyond[np.argmax(cut)] else "a block of {nbytes} bytes at byte {offset} reaches beyond the end of the file"
-    said = full.line(cut, "offset", f"{first}; it looks truncated") + f", and {int(cut.sum()) - 1:,} more" * int(cut.sum() > 1)
+    first = (
+        "the file ends before byte {offset}"
+        if beyond[np.argmax(cut)]
+        else "a block of {nbytes} bytes at byte {offset} reaches beyond the end of the file"
+    )
+    said = full.line(cut, "offset", f"{first}; it looks truncated") + f", and {int(cut.sum()) - 1:,} more" * int(
+        cut.sum() > 1
+    )
     if not len(there):
         raise TruncatedSourceError(said)
-    return there, (Absence(said, TruncatedSourceError, "shows blocks that are not whole as blank", {"blocks_missing": int(cut.sum())}),)
+    return there, (
+        Absence(
+            said, TruncatedSourceError, "shows blocks that are not whole as blank", {"blocks_missing": int(cut.sum())}
+        ),
+    )
 
 
 def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
@@ -202,14 +252,28 @@ def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
     decoders: list[CodecDecoder] = []
     encoding = np.zeros(len(given), np.int64)
     for i, block in enumerate(given):
-        key = "" if "codec" not in block and "byte_order" not in block else json.dumps([block.get("codec", 0), block.get("byte_order")], sort_keys=True)
+        key = (
+            ""
+            if "codec" not in block and "byte_order" not in block
+            else json.dumps([block.get("codec", 0), block.get("byte_order")], sort_keys=True)
+        )
         if key not in kinds:
             at = source.inside(i, block).members(_REQUIRED, _KEYS[len(_REQUIRED) :])
             kinds[key] = len(decoders)
             decoders.append(_decoder(at, common.dtype, default))
         encoding[i] = kinds[key]
     columns = numbers.T
-    return _Blocks(columns[0], columns[1], columns[2], encoding, numbers[:, 3 : 3 + ndim], numbers[:, 3 + ndim :], source, None, tuple(decoders))
+    return _Blocks(
+        columns[0],
+        columns[1],
+        columns[2],
+        encoding,
+        numbers[:, 3 : 3 + ndim],
+        numbers[:, 3 + ndim :],
+        source,
+        None,
+        tuple(decoders),
+    )
 
 
 def _numbers(blocks: list[Any], ndim: int) -> np.ndarray | None:
@@ -219,7 +283,13 @@ def _numbers(blocks: list[Any], ndim: int) -> np.ndarray | None:
     """
     keys = set(_KEYS)
     try:
-        if not all(type(b) is dict and keys.issuperset(b) and len(b["origin"]) == ndim == len(b["shape"]) and b.get("nbytes", 0) >= 0 for b in blocks):
+        if not all(
+            type(b) is dict
+            and keys.issuperset(b)
+            and len(b["origin"]) == ndim == len(b["shape"])
+            and b.get("nbytes", 0) >= 0
+            for b in blocks
+        ):
             return None
         flat = [n for b in blocks for n in (b["file"], b["offset"], b.get("nbytes", -1), *b["origin"], *b["shape"])]
         return np.array(flat, np.int64).reshape(-1, 3 + 2 * ndim) if set(map(type, flat)) <= {int} else None
@@ -244,15 +314,35 @@ def _from_table(members: Mapping[str, Value], common: Common, folder: DescribedF
     except FormatError as error:
         raise FormatError(f"{source.file}: {source.place}: {error}") from None
     default = _codec(members.get("codec"))
-    kinds = [kind.members((), ("codec", "byte_order")) for kind in members["encodings"].items()] if "encodings" in members else [{}]
+    kinds = (
+        [kind.members((), ("codec", "byte_order")) for kind in members["encodings"].items()]
+        if "encodings" in members
+        else [{}]
+    )
     decoders = tuple(_decoder(kind, common.dtype, default) for kind in kinds)
     n = len(table["file"])
     encoding = table.get("encoding", np.zeros(n, np.int64))
     if not decoders or ("encodings" in members and "encoding" not in table):
-        members["encodings"].fail("expected a column `encoding` in the table that says which one a block has, and at least one encoding")
+        members["encodings"].fail(
+            "expected a column `encoding` in the table that says which one a block has, and at least one encoding"
+        )
     origin, shape = (np.stack([table[f"{name}_{k}"] for k in range(ndim)], axis=1) for name in ("origin", "shape"))
-    made = _Blocks(table["file"], table["offset"], table.get("nbytes", np.full(n, -1)), encoding, origin, shape, source, path, decoders)
-    made.refuse((encoding < 0) | (encoding >= len(decoders)), "encoding", f"there are {len(decoders)} encodings, counted from 0; found {{encoding}}")
+    made = _Blocks(
+        table["file"],
+        table["offset"],
+        table.get("nbytes", np.full(n, -1)),
+        encoding,
+        origin,
+        shape,
+        source,
+        path,
+        decoders,
+    )
+    made.refuse(
+        (encoding < 0) | (encoding >= len(decoders)),
+        "encoding",
+        f"there are {len(decoders)} encodings, counted from 0; found {{encoding}}",
+    )
     if "nbytes" in table:
         made.refuse(made.nbytes < 0, "nbytes", "expected a number of bytes, 1 or more, found {nbytes}")
     return made

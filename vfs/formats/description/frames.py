@@ -16,13 +16,32 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.stored import Absence, Files, StoredArray
 
-_OPTIONAL = ("header", "footer", "first", "per_file", "first_frame", "file", "payload", "pieces", "running_on", "stored", "sync_offset")
+_OPTIONAL = (
+    "header",
+    "footer",
+    "first",
+    "per_file",
+    "first_frame",
+    "file",
+    "payload",
+    "pieces",
+    "running_on",
+    "stored",
+    "sync_offset",
+)
 _NOT_RUNNING_ON = ("per_file", "first_frame", "file", "payload", "pieces")
 _MOST_PIECES = 1 << 16
 _FAR = 1 << 48  # bytes: more than any file has, and far below where sums overflow
 
 
-def frames_array(path: str, common: Common, members: Mapping[str, Value], files: Files, lost: Sequence[Absence], group: Mapping[str, Any]) -> StoredArray:
+def frames_array(
+    path: str,
+    common: Common,
+    members: Mapping[str, Value],
+    files: Files,
+    lost: Sequence[Absence],
+    group: Mapping[str, Any],
+) -> StoredArray:
     """Make the array of a description with `frames`; `lost` says which files are missing.
 
     Raises:
@@ -51,7 +70,10 @@ def frames_array(path: str, common: Common, members: Mapping[str, Value], files:
     wanted = given["stored"].integer() if "stored" in given else math.prod(nav)
     if layout.stored < wanted:
         place = given.get("stored", members["shape"])
-        message = f"expected {wanted:,} frames, the files have {layout.stored:,}; if fewer are stored than the shape has, say in frames.stored how many"
+        message = (
+            f"expected {wanted:,} frames, the files have {layout.stored:,}; if fewer are stored than the shape has, say"
+            " in frames.stored how many"
+        )
         if not layout.stored or not found.placed:
             place.fail(message, TruncatedSourceError if layout.stored else FormatError)
         absent.append(place.line(message))
@@ -88,7 +110,15 @@ def _bytes(given: Mapping[str, Value], name: str) -> int:
 def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> _Found:
     first, header, footer = (_bytes(given, name) for name in ("first", "header", "footer"))
     width = common.dtype.itemsize
-    layout = FrameLayout.running_on(sig, files.sizes, word_bytes=width, file_header=first, frame_header=header, frame_footer=footer, names=files.paths)
+    layout = FrameLayout.running_on(
+        sig,
+        files.sizes,
+        word_bytes=width,
+        file_header=first,
+        frame_header=header,
+        frame_footer=footer,
+        names=files.paths,
+    )
     return _Found(layout, "", 0, len(files) == 1)
 
 
@@ -100,7 +130,9 @@ def _in_each_file(given: Mapping[str, Value], common: Common, sig: tuple[int, ..
     payload = given["payload"].integer(width, _FAR) if "payload" in given else math.prod(sig) * width
     pieces = _pieces(given["pieces"], sig, payload // width) if "pieces" in given else None
     if pieces is None and payload < math.prod(sig) * width:
-        given["payload"].fail(f"a frame of {list(sig)} {common.dtype} has {math.prod(sig) * width:,} bytes, found {payload:,}")
+        given["payload"].fail(
+            f"a frame of {list(sig)} {common.dtype} has {math.prod(sig) * width:,} bytes, found {payload:,}"
+        )
     stride = header + payload + footer
     first = _each(given["first"], len(which), _FAR) if "first" in given else np.zeros(len(which), np.int64)
     room = np.maximum(files.sizes[which] - first + footer, 0) // stride  # the last footer may be missing
@@ -113,14 +145,26 @@ def _in_each_file(given: Mapping[str, Value], common: Common, sig: tuple[int, ..
         raise FormatError(f"{last:,} frames of {stride:,} bytes are more than 2^63 bytes")
     begin = counts.cumsum() - counts if begin is None else begin
     layout = FrameLayout.of(
-        sig, held, word_bytes=width, payload=payload, file_header=first, frame_header=header, frame_footer=footer, first=begin, files=which, pieces=pieces
+        sig,
+        held,
+        word_bytes=width,
+        payload=payload,
+        file_header=first,
+        frame_header=header,
+        frame_footer=footer,
+        first=begin,
+        files=which,
+        pieces=pieces,
     )
     missing = np.minimum(begin + counts, layout.stored) - np.minimum(begin + held, layout.stored)
     short = np.flatnonzero((counts > held) & ~gone)
     if not len(short):
         return _Found(layout, "", int(missing.sum()), known or "first_frame" in given)
     i, value = int(short[0]), given["per_file"]
-    message = f"expected {counts[i]:,} frames of {stride:,} bytes from byte {first[i]:,} on, the file has room for {room[i]:,}; it looks truncated"
+    message = (
+        f"expected {counts[i]:,} frames of {stride:,} bytes from byte {first[i]:,} on, the file has room for"
+        f" {room[i]:,}; it looks truncated"
+    )
     place = value.inside(i, None) if isinstance(value.value, list) else value
     return _Found(layout, place.line(f"{files.paths[which[i]]}: {message}"), int(missing.sum()), True)
 
@@ -163,7 +207,11 @@ def _pieces(value: Value, sig: tuple[int, ...], held: int) -> np.ndarray:
     rows = np.zeros((len(given), 3 * k + 2), np.int64)
     for row, piece in zip(rows, given, strict=True):
         members = piece.members(("origin", "shape", "strides", "first"))
-        origin, shape, strides = members["origin"].integers(0, k), members["shape"].integers(1, k), members["strides"].integers(-_FAR, k, _FAR)
+        origin, shape, strides = (
+            members["origin"].integers(0, k),
+            members["shape"].integers(1, k),
+            members["strides"].integers(-_FAR, k, _FAR),
+        )
         first = members["first"].integer()
         low = first + sum(min(0, (n - 1) * s) for n, s in zip(shape.tolist(), strides.tolist(), strict=True))
         high = first + sum(max(0, (n - 1) * s) for n, s in zip(shape.tolist(), strides.tolist(), strict=True))

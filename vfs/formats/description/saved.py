@@ -109,7 +109,12 @@ def _image_or_array(value: Value, folder: DescribedFolder) -> Any:
     return _image(value, folder)
 
 
-_WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {"dtype": _text, "numbers": _numbers, "positions": _image, "image": _image_or_array}
+_WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {
+    "dtype": _text,
+    "numbers": _numbers,
+    "positions": _image,
+    "image": _image_or_array,
+}
 _PLAIN: dict[Any, Callable[[Value, DescribedFolder], Any]] = {bool: _flag, int: _whole, float: _number, str: _text}
 
 

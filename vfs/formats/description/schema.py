@@ -19,7 +19,9 @@ from vfs.errors import FormatError, VfsError
 from vfs.formats.headers import read_at
 from vfs.model.stored import Files
 
-MOST_BYTES = 16 << 20  # of a document, 150,000 blocks: parsed it takes up to 30 times as much memory, a table little more than its size
+# Of a document, 150,000 blocks: parsed it takes up to 30 times as much memory, a table little more
+# than its size
+MOST_BYTES = 16 << 20
 MOST_LEVELS = 32  # of nesting
 MOST = (1 << 63) - 1
 
@@ -98,7 +100,11 @@ class Value:
     def integer(self, low: int = 0, high: int = MOST) -> int:
         """Return a whole number from `low` to `high`, both included."""
         if type(self.value) is not int or not low <= self.value <= high:  # bool is an int, too
-            self.expected(f"a whole number from {low:,} to {high:,}" if high < MOST else f"a whole number of at most 63 bits, {low:,} or more")
+            self.expected(
+                f"a whole number from {low:,} to {high:,}"
+                if high < MOST
+                else f"a whole number of at most 63 bits, {low:,} or more"
+            )
         return int(self.value)
 
     def integers(self, low: int = 0, length: int | None = None, high: int = MOST) -> np.ndarray:
@@ -158,7 +164,10 @@ def load(path: str) -> Value:
     """
     size = int(Files.stat([path]).sizes[0])
     if size > MOST_BYTES:
-        raise FormatError(f'{path}: has {size:,} bytes, expected at most {MOST_BYTES:,}; put many blocks into a table ("table": "blocks.npz")')
+        raise FormatError(
+            f'{path}: has {size:,} bytes, expected at most {MOST_BYTES:,}; put many blocks into a table ("table":'
+            ' "blocks.npz")'
+        )
     data = read_at(path, MOST_BYTES, short_ok=True)
     deep = False
     try:
@@ -171,7 +180,9 @@ def load(path: str) -> Value:
         value = None
         deep = True
     except ValueError:  # Python refuses to read numbers of more than 4,300 digits
-        raise FormatError(f"{path}: expected JSON with numbers of at most 64 bits, found one of thousands of digits") from None
+        raise FormatError(
+            f"{path}: expected JSON with numbers of at most 64 bits, found one of thousands of digits"
+        ) from None
     if deep or not _shallow(value):
         raise FormatError(f"{path}: expected at most {MOST_LEVELS} levels of nesting")
     return Value(path, "", value)
@@ -181,7 +192,12 @@ def _shallow(value: Any) -> bool:
     """Return True if a document is at most `MOST_LEVELS` deep, so that recursive functions can walk it."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MOST_LEVELS):
-        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer) if isinstance(inner, dict | list)]
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
         if not level:
             return True
     return False

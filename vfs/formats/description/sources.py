@@ -40,7 +40,11 @@ class DescribedFolder:
             name.expected("the name of a file")
         path = os.path.join(self.path, text)
         if not current().unlimited and not self.holds(path, text):
-            name.fail(f"{text!r} leaves the folder of the description; put the description beside its files, or open it with {ALLOW}", OutsideError)
+            name.fail(
+                f"{text!r} leaves the folder of the description; put the description beside its files, or open it with"
+                f" {ALLOW}",
+                OutsideError,
+            )
         return path
 
     def holds(self, path: str, text: str) -> bool:
@@ -94,11 +98,17 @@ class DescribedFolder:
         gone = [k for k, size in enumerate(files.sizes.tolist()) if size < 0]
         if not gone:
             return files, ()
-        said = given[gone[0]].line(f"{files.paths[gone[0]]}: no such file" + f", nor are {len(gone) - 1:,} others there" * (len(gone) > 1))
+        said = given[gone[0]].line(
+            f"{files.paths[gone[0]]}: no such file" + f", nor are {len(gone) - 1:,} others there" * (len(gone) > 1)
+        )
         if len(gone) == len(files):
             raise MissingSourceError(said)
         counts = {"files_missing": len(gone)}
-        return files, (Absence(said, MissingSourceError, "shows what they hold as blank", counts, tuple([files.paths[k] for k in gone])),)
+        return files, (
+            Absence(
+                said, MissingSourceError, "shows what they hold as blank", counts, tuple([files.paths[k] for k in gone])
+            ),
+        )
 
     @staticmethod
     def _look(name: Value, path: str) -> None:

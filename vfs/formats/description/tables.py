@@ -33,7 +33,10 @@ _HEADER = 1 << 16  # most bytes of the header of a column
 
 def columns(ndim: int) -> tuple[list[str], list[str]]:
     """Return (names of the columns a table must have, names of those it may have)."""
-    return ["file", "offset", *(f"origin_{k}" for k in range(ndim)), *(f"shape_{k}" for k in range(ndim))], ["nbytes", "encoding"]
+    return ["file", "offset", *(f"origin_{k}" for k in range(ndim)), *(f"shape_{k}" for k in range(ndim))], [
+        "nbytes",
+        "encoding",
+    ]
 
 
 def read_table(path: str, ndim: int) -> dict[str, np.ndarray]:
@@ -63,10 +66,14 @@ def _check_names(path: str, names: list[str], ndim: int) -> None:
     known = required + optional
     for name in names:
         if name not in known:
-            raise FormatError(f"{path}: the column {name[:60]!r} is not known{nearest(name, known)}; there can be: {', '.join(known)}")
+            raise FormatError(
+                f"{path}: the column {name[:60]!r} is not known{nearest(name, known)}; there can be: {', '.join(known)}"
+            )
     for name in required:
         if name not in names:
-            raise FormatError(f"{path}: the column {name!r} is missing; an array of {ndim} axes needs: {', '.join(required)}")
+            raise FormatError(
+                f"{path}: the column {name!r} is missing; an array of {ndim} axes needs: {', '.join(required)}"
+            )
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise FormatError(f"{path}: the column {twice!r} is given twice")
@@ -74,7 +81,10 @@ def _check_names(path: str, names: list[str], ndim: int) -> None:
 
 def _check_size(path: str, rows: int, width: int) -> None:
     if rows > _MOST_ROWS or rows * width * 8 > _MOST_BYTES:
-        raise FormatError(f"{path}: has {rows:,} rows of {width} columns; expected at most {min(_MOST_ROWS, _MOST_BYTES // (8 * width)):,}")
+        raise FormatError(
+            f"{path}: has {rows:,} rows of {width} columns; expected at most"
+            f" {min(_MOST_ROWS, _MOST_BYTES // (8 * width)):,}"
+        )
 
 
 def _read_csv(path: str, size: int, ndim: int) -> dict[str, np.ndarray]:
@@ -92,7 +102,10 @@ def _read_csv(path: str, size: int, ndim: int) -> dict[str, np.ndarray]:
     if wrong != text.OK:
         where = place(path, row, names[column])
         if wrong in (text.TOO_FEW, text.TOO_MANY):
-            raise FormatError(f"{path}: line {row + 2}: expected {len(names)} cells, found {'fewer' if wrong == text.TOO_FEW else 'more'}")
+            raise FormatError(
+                f"{path}: line {row + 2}: expected {len(names)} cells, found"
+                f" {'fewer' if wrong == text.TOO_FEW else 'more'}"
+            )
         what = "a whole number of at most 63 bits" if wrong == text.TOO_LARGE else "a whole number"
         cell = _cell(body, row, column)
         raise FormatError(f"{path}: {where}: expected {what}, found {cell!r}")
@@ -117,7 +130,8 @@ def _read_npz(path: str, ndim: int) -> dict[str, np.ndarray]:
     except VfsError:
         raise
     except Exception as error:  # a garbled archive can fail anywhere in zipfile, zlib and numpy's parser
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a garbled archive made zipfile seek to before the start of the file
+        # EINVAL: a garbled archive made zipfile seek to before the start of the file
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise SourceError(f"{path}: cannot be read: {error.strerror or error}", error.errno or errno.EIO) from None
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise FormatError(f"{path}: expected a .npz file as numpy.savez writes it: {reason}") from None
@@ -134,14 +148,22 @@ def _read_members(path: str, archive: zipfile.ZipFile, members: Mapping[str, zip
                 rows = count
                 _check_size(path, rows, len(members))
             if count != rows:
-                raise FormatError(f"{path}: column {name} has {count:,} rows, expected {rows:,} as in {next(iter(members))}")
+                raise FormatError(
+                    f"{path}: column {name} has {count:,} rows, expected {rows:,} as in {next(iter(members))}"
+                )
             data = head[offset:] + stream.read(max(0, info.file_size - _HEADER))
         if len(data) != rows * dtype.itemsize:
-            raise FormatError(f"{path}: column {name}: expected {rows * dtype.itemsize:,} bytes, found {len(data):,}; the file looks truncated")
+            raise FormatError(
+                f"{path}: column {name}: expected {rows * dtype.itemsize:,} bytes, found {len(data):,}; the file looks"
+                " truncated"
+            )
         values = np.frombuffer(data, dtype)
         if dtype.kind == "u" and dtype.itemsize == 8 and (values > MOST).any():
             row = int(np.argmax(values > MOST))
-            raise FormatError(f"{path}: {place(path, row, name)}: expected a whole number of at most 63 bits, found {int(values[row])}")
+            raise FormatError(
+                f"{path}: {place(path, row, name)}: expected a whole number of at most 63 bits, found"
+                f" {int(values[row])}"
+            )
         table[name] = values.astype(np.int64)
     return table
 
@@ -158,8 +180,13 @@ def _column(path: str, name: str, head: bytes, size: int) -> tuple[int, np.dtype
     stream.seek(0)
     shape, _, dtype = npy_header(stream, _HEADER)
     if len(shape) != 1 or dtype.kind not in "iu":
-        raise FormatError(f"{path}: column {name}: expected a one-dimensional array of integers, found {dtype}{list(shape)}")
+        raise FormatError(
+            f"{path}: column {name}: expected a one-dimensional array of integers, found {dtype}{list(shape)}"
+        )
     held = size - stream.tell()
     if shape[0] * dtype.itemsize != held:
-        raise FormatError(f"{path}: column {name}: the header says {shape[0]:,} rows of {dtype}, {shape[0] * dtype.itemsize:,} bytes; found {held:,}")
+        raise FormatError(
+            f"{path}: column {name}: the header says {shape[0]:,} rows of {dtype}, {shape[0] * dtype.itemsize:,} bytes;"
+            f" found {held:,}"
+        )
     return shape[0], dtype, stream.tell()

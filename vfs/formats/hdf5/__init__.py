@@ -65,10 +65,14 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     try:
         found, left, absent = _arrays(path, known)
         datasets = _datasets(path, known, found, left)
-    except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:  # numbers of a damaged file that libhdf5 has let through
+    except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:
+        # Numbers of a damaged file that libhdf5 has let through
         if isinstance(error, FormatError | DependencyError):
             raise
-        raise FormatError(f"{path}: the HDF5 file cannot be understood: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
+        raise FormatError(
+            f"{path}: the HDF5 file cannot be understood:"
+            f" {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from None
     if not datasets:
         for absence in absent:
             raise (absence.refused or FormatError)(absence.said)
@@ -93,7 +97,13 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, 
             if isinstance(reason, AbsentError):
                 gone[name] = reason
     absent = join_numbered(path, found, left, gone, known)
-    return found, left, absent + absences(path, gone) + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone})
+    return (
+        found,
+        left,
+        absent
+        + absences(path, gone)
+        + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone}),
+    )
 
 
 def _larger(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[Absence]:
@@ -114,13 +124,17 @@ def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: M
     root = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
     order = sorted(found, key=lambda name: -math.prod(found[name].shape) * found[name].dtype.itemsize)
     axes = {name: axes_of(name, found[name].shape, known, found) for name in order}
-    dims = dimensions({name: (found[name].shape, found[name].dims or (of.names if (of := axes[name]) else ())) for name in order})
+    dims = dimensions(
+        {name: (found[name].shape, found[name].dims or (of.names if (of := axes[name]) else ())) for name in order}
+    )
     files: dict[tuple[str, ...], Files] = {}
     for name in order:
         paths = found[name].files or (path,)
         if paths not in files:
             files[paths] = _unchanged(Files.stat(paths), known)
-    return [_dataset(name, found[name], files[found[name].files or (path,)], root, axes[name], dims[name]) for name in order]
+    return [
+        _dataset(name, found[name], files[found[name].files or (path,)], root, axes[name], dims[name]) for name in order
+    ]
 
 
 def _unchanged(files: Files, known: Survey) -> Files:
@@ -135,7 +149,9 @@ def _unchanged(files: Files, known: Survey) -> Files:
     return files
 
 
-def _dataset(name: str, entry: StoredData, files: Files, root: Mapping[str, Any], axes: Axes | None, dims: tuple[str, ...]) -> StoredArray:
+def _dataset(
+    name: str, entry: StoredData, files: Files, root: Mapping[str, Any], axes: Axes | None, dims: tuple[str, ...]
+) -> StoredArray:
     nav = max(0, len(entry.shape) - 2)
     more: dict[str, Any] = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
     if axes is not None:
@@ -143,7 +159,18 @@ def _dataset(name: str, entry: StoredData, files: Files, root: Mapping[str, Any]
         more |= {"calibration": known} if known else {}
         nav = nav if axes.nav_ndim is None else axes.nav_ndim
     attrs = {**entry.attrs, "root": root, **more}
-    return StoredArray(name, files, entry.layout, entry.decoder, entry.shape, dims, nav, fill=entry.fill, block=entry.chunk, attrs=attrs)
+    return StoredArray(
+        name,
+        files,
+        entry.layout,
+        entry.decoder,
+        entry.shape,
+        dims,
+        nav,
+        fill=entry.fill,
+        block=entry.chunk,
+        attrs=attrs,
+    )
 
 
 FORMAT = Format(

@@ -95,7 +95,9 @@ def dimensions(arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) ->
     names = dict.fromkeys(arrays, ())  # type: dict[str, tuple[str, ...]]
     for path, (shape, given) in arrays.items():
         group = path.rpartition("/")[0]
-        names[path] = given or tuple(_invented(name, n, group, lengths[group], arrays) for name, n in zip(_usual(len(shape)), shape, strict=True))
+        names[path] = given or tuple(
+            _invented(name, n, group, lengths[group], arrays) for name, n in zip(_usual(len(shape)), shape, strict=True)
+        )
     return names
 
 
@@ -103,7 +105,13 @@ def _usual(ndim: int) -> tuple[str, ...]:
     return tuple(f"dim_{k}" for k in range(ndim - 2)) + ("y", "x")[max(0, 2 - ndim) :]
 
 
-def _invented(name: str, length: int, group: str, lengths: dict[str, int], arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) -> str:
+def _invented(
+    name: str,
+    length: int,
+    group: str,
+    lengths: dict[str, int],
+    arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]],
+) -> str:
     """Return the name, or the name with the length behind it, and underscores until it is unique."""
     for made in chain([name], (f"{name}_{length}{'_' * k}" for k in count())):
         shape, _ = arrays.get(f"{group}/{made}".lstrip("/"), ((length,), ()))
@@ -112,7 +120,9 @@ def _invented(name: str, length: int, group: str, lengths: dict[str, int], array
     raise AssertionError
 
 
-def _hyperspy(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
+def _hyperspy(
+    group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
+) -> Axes | None:
     said = [survey.groups.get(f"{group}/axis-{k}") for k in range(len(shape))]
     if own != "data" or not shape or any(axis is None for axis in said):
         return None
@@ -138,22 +148,35 @@ def _emd(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Ma
     return Axes(tuple(_vector(vector, n, survey, found, short=True) for vector, n in zip(names, shape, strict=True)))
 
 
-def _velox(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
-    if own != "Data" or len(shape) != 3 or not re.fullmatch(r"Data/Image/[^/]+", group) or f"{group}/Metadata" not in found:
+def _velox(
+    group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
+) -> Axes | None:
+    if (
+        own != "Data"
+        or len(shape) != 3
+        or not re.fullmatch(r"Data/Image/[^/]+", group)
+        or f"{group}/Metadata" not in found
+    ):
         return None
     text = _values(found[f"{group}/Metadata"], lambda whole: (whole[0], 1))
     axes = [Axis("y"), Axis("x"), Axis("frame")]
     try:
         said = json.loads(bytes(text.astype(np.uint8)).split(b"\0")[0])["BinaryResult"] if text is not None else {}
         for k, (size, word) in enumerate((("height", "y"), ("width", "x"))):
-            known = {"scale": float(said["PixelSize"][size]), "offset": float(said["Offset"][word]), "unit": _unit(said[f"PixelUnit{word.upper()}"])}
+            known = {
+                "scale": float(said["PixelSize"][size]),
+                "offset": float(said["Offset"][word]),
+                "unit": _unit(said[f"PixelUnit{word.upper()}"]),
+            }
             axes[k] = Axis(word, known)
     except (ValueError, KeyError, TypeError):
         pass
     return Axes(tuple(axes))
 
 
-def _nexus(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
+def _nexus(
+    group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
+) -> Axes | None:
     about = survey.groups.get(group, {})
     data = survey.data.get(f"{group}/{own}".strip("/"))
     attrs = data.attrs if data else {}
@@ -164,7 +187,13 @@ def _nexus(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: 
     axes: list[Axis] = [Axis()] * len(shape)
     for k, axis in enumerate(names):
         indices = about.get(f"{axis}_indices", k)
-        at = indices if isinstance(indices, int) else indices[0] if isinstance(indices, list) and len(indices) == 1 else k
+        at = (
+            indices
+            if isinstance(indices, int)
+            else indices[0]
+            if isinstance(indices, list) and len(indices) == 1
+            else k
+        )
         if axis not in (".", "") and isinstance(at, int) and 0 <= at < len(shape):
             path = f"{group}/{axis}".strip("/")
             found_axis = _vector(path, shape[at], survey, found) if path in survey.data else Axis()
@@ -220,7 +249,9 @@ def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] |
     return scale, float(values[0]) + (scale / 2 if n == length + 1 and not (short and n == 2) else 0.0)
 
 
-def _values(entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole) -> np.ndarray | None:
+def _values(
+    entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole
+) -> np.ndarray | None:
     """Read the elements of a small array, or of its first corner, flat.
 
     None if there are too many or they cannot be read.
@@ -235,7 +266,9 @@ def _values(entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = 
         if layout.whole:
             decoder = cast(BlockDecoder, entry.decoder)
             for box, stored, lead, (file, start, size, number) in cast(BlockLayout, layout).touched(region):
-                made = decoder.decode_block(np.frombuffer(read_at(entry.files[file], size, start), np.uint8), number, stored)
+                made = decoder.decode_block(
+                    np.frombuffer(read_at(entry.files[file], size, start), np.uint8), number, stored
+                )
                 ends = [min(b, n) for b, n in zip(box.stop, shape, strict=True)]
                 of = tuple(slice(p, p + e - a) for p, a, e in zip(lead, box.start, ends, strict=True))
                 out[tuple(slice(a, e) for a, e in zip(box.start, ends, strict=True))] = made[of]

@@ -44,7 +44,9 @@ def unpack(data: np.ndarray, out: np.ndarray, decode: Callable[..., Any]) -> Non
     width, rest = divmod(out.size, math.prod(shape))
     counts = tuple(-(-n // b) for n, b in zip(shape, block, strict=True))
     if rest or width < 1 or size != math.prod(counts) * math.prod(block) * width or size > 16 * out.size:
-        raise ValueError(f"expected {out.size:,} bytes, the Blosc2 frame says {size:,} in chunks of {shape} and blocks of {block}")
+        raise ValueError(
+            f"expected {out.size:,} bytes, the Blosc2 frame says {size:,} in chunks of {shape} and blocks of {block}"
+        )
     if stored == 0:
         at = int.from_bytes(decode(data[start:].tobytes())[:8], "little", signed=True)
         if at >= 0 or at >> 56 & 7 not in _SPECIAL:
@@ -82,7 +84,14 @@ def _blocks(header: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return shape, block
 
 
-def _placed(whole: np.ndarray, out: np.ndarray, width: int, shape: tuple[int, ...], block: tuple[int, ...], counts: tuple[int, ...]) -> None:
+def _placed(
+    whole: np.ndarray,
+    out: np.ndarray,
+    width: int,
+    shape: tuple[int, ...],
+    block: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> None:
     """Put blocks that follow each other, padded at the edges, into elements in C order."""
     nd = len(shape)
     apart = whole.view(f"V{width}").reshape(counts + block)

@@ -66,7 +66,8 @@ def _fletcher32(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
     first = int(words.sum())
     second = int((words * np.arange(len(words), 0, -1, dtype=np.uint64) % np.uint64(65535)).sum())
     made = _folded(second) << 16 | _folded(first)
-    swapped = int.from_bytes(made.to_bytes(4, "little")[:2][::-1] + made.to_bytes(4, "little")[2:][::-1], "little")  # old writers
+    # Old writers
+    swapped = int.from_bytes(made.to_bytes(4, "little")[:2][::-1] + made.to_bytes(4, "little")[2:][::-1], "little")
     if stored not in (made, swapped):
         raise ValueError(f"the checksum is {stored:#010x}, of these bytes it is {made:#010x}")
     _exactly(body, out)
@@ -237,7 +238,9 @@ class FilterDecoder:
         if not self.stored.isnative:
             out.byteswap(inplace=True)
 
-    def _undo(self, data: np.ndarray, block: int, flat: np.ndarray, used: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+    def _undo(
+        self, data: np.ndarray, block: int, flat: np.ndarray, used: Sequence[tuple[int, tuple[int, ...]]]
+    ) -> None:
         """Undo filters, the last one written first, through scratch memory and at last into `flat`."""
         (number, values), rest = used[-1], used[:-1]
         if not rest:

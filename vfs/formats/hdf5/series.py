@@ -14,7 +14,9 @@ from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.model.stored import Absence
 
 
-def join_numbered(path: str, found: dict[str, StoredData], left: dict[str, str], gone: dict[str, AbsentError], known: Survey) -> list[Absence]:
+def join_numbered(
+    path: str, found: dict[str, StoredData], left: dict[str, str], gone: dict[str, AbsentError], known: Survey
+) -> list[Absence]:
     """Replace numbered pieces (Dectris: data_000001, data_000002 …) by one array, `data`.
 
     The pieces follow each other along its first axis.
@@ -45,7 +47,14 @@ def join_numbered(path: str, found: dict[str, StoredData], left: dict[str, str],
             left[whole] = str(reason)
             continue
         if lost:
-            absent.append(_lost(path, whole, {name: left[name] for name in lost}, made.shape[0] - sum(part.shape[0] for part in there if part)))
+            absent.append(
+                _lost(
+                    path,
+                    whole,
+                    {name: left[name] for name in lost},
+                    made.shape[0] - sum(part.shape[0] for part in there if part),
+                )
+            )
         for name in names:
             gone.pop(name, None)
             found.pop(name, None)
@@ -83,7 +92,16 @@ def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
         for name, error in list(some.items())[:1]:
             files = tuple(dict.fromkeys(error.file for error in some.values()))
             line = f"{path}: {name} {error}{_more(len(some))}"
-            said.append(Absence(line, refused, "shows the largest of the arrays that are there", {"files_missing": len(files)}, files, main=True))
+            said.append(
+                Absence(
+                    line,
+                    refused,
+                    "shows the largest of the arrays that are there",
+                    {"files_missing": len(files)},
+                    files,
+                    main=True,
+                )
+            )
     return said
 
 

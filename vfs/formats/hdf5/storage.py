@@ -76,7 +76,13 @@ def stored(data: Data, survey: Survey) -> StoredData:
     if data.left_out:
         raise LeftOutError(data.left_out)
     dtype = np.dtype(data.dtype)
-    made = {"virtual": _virtual, "chunked": _chunked, "compact": _compact, "external": _external, "contiguous": _contiguous}[data.kind](data, dtype, survey)
+    made = {
+        "virtual": _virtual,
+        "chunked": _chunked,
+        "compact": _compact,
+        "external": _external,
+        "contiguous": _contiguous,
+    }[data.kind](data, dtype, survey)
     named = all(data.labels) and len(set(data.labels)) == len(data.labels) == len(data.shape)
     return replace(made, attrs=data.attrs, dims=data.labels if named else ())
 
@@ -91,13 +97,19 @@ def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     one = np.zeros((1, nd), np.int64)
     zero = np.zeros(1, np.int64)
     size = np.array([math.prod(shape) * dtype.itemsize])
-    blocks = Blocks(one, np.array([shape], np.int64).reshape(1, nd), one, zero, np.array([data.offset]), size, zero, shape)
-    return StoredData(shape, dtype, (data.file,), data.fill, layout, PlainDecoder(dtype), blocks if math.prod(shape) else None)
+    blocks = Blocks(
+        one, np.array([shape], np.int64).reshape(1, nd), one, zero, np.array([data.offset]), size, zero, shape
+    )
+    return StoredData(
+        shape, dtype, (data.file,), data.fill, layout, PlainDecoder(dtype), blocks if math.prod(shape) else None
+    )
 
 
 def _nothing(data: Data, dtype: np.dtype) -> StoredData:
     nd = len(data.shape)
-    empty = BlockLayout.of(data.shape, np.empty((0, nd)), np.empty((0, nd)), np.empty(0), np.empty(0), word_bytes=dtype.itemsize)
+    empty = BlockLayout.of(
+        data.shape, np.empty((0, nd)), np.empty((0, nd)), np.empty(0), np.empty(0), word_bytes=dtype.itemsize
+    )
     return StoredData(data.shape, dtype, (), data.fill, empty, PlainDecoder(dtype))
 
 
@@ -131,19 +143,29 @@ def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
 def _compact(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     shape, nd = data.shape, len(data.shape)
     if len(data.held) != math.prod(shape) * dtype.itemsize:
-        raise FormatError(f"{data.file}: {data.name}: expected {math.prod(shape) * dtype.itemsize:,} bytes in its header, found {len(data.held):,}")
+        raise FormatError(
+            f"{data.file}: {data.name}: expected {math.prod(shape) * dtype.itemsize:,} bytes in its header, found"
+            f" {len(data.held):,}"
+        )
     values = np.frombuffer(data.held, dtype).reshape(shape)
     count = 1 if values.size else 0
     zero = np.zeros(count, np.int64)
-    layout = BlockLayout.of(shape, np.zeros((count, nd)), np.array([shape] * count).reshape(count, nd), zero, zero, zero, whole=True)
-    return StoredData(shape, dtype, (data.file,), 0, layout, CompactValues(values), chunk=shape if values.size and nd else ())
+    layout = BlockLayout.of(
+        shape, np.zeros((count, nd)), np.array([shape] * count).reshape(count, nd), zero, zero, zero, whole=True
+    )
+    return StoredData(
+        shape, dtype, (data.file,), 0, layout, CompactValues(values), chunk=shape if values.size and nd else ()
+    )
 
 
 def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     for number, _, name in data.filters:
         if number not in FILTERS:
             known = UNKNOWN.get(number) or name or "not registered"
-            raise LeftOutError(f"its compression, HDF5 filter {number} ({known}), is not supported; `h5repack -f GZIP=4` makes a copy that is")
+            raise LeftOutError(
+                f"its compression, HDF5 filter {number} ({known}), is not supported; `h5repack -f GZIP=4` makes a copy"
+                " that is"
+            )
     shape, nd = data.shape, len(data.shape)
     table = data.table
     origins = table[:, :nd]
@@ -155,10 +177,18 @@ def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
 
 
 def _of_blocks(
-    shape: tuple[int, ...], dtype: np.dtype, filters: tuple[Any, ...], chunk: tuple[int, ...], blocks: Blocks, files: tuple[str, ...], fill: Any
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    filters: tuple[Any, ...],
+    chunk: tuple[int, ...],
+    blocks: Blocks,
+    files: tuple[str, ...],
+    fill: Any,
 ) -> StoredData:
     _, numbers = (
-        np.unique(np.stack([blocks.files, blocks.offsets]), axis=1, return_inverse=True) if blocks.leads.any() else (None, np.arange(len(blocks.files)))
+        np.unique(np.stack([blocks.files, blocks.offsets]), axis=1, return_inverse=True)
+        if blocks.leads.any()
+        else (None, np.arange(len(blocks.files)))
     )
     layout = BlockLayout.of(
         shape,
@@ -176,7 +206,9 @@ def _of_blocks(
     decoder: Decoder | BlockDecoder = PlainDecoder(dtype)
     if filters:
         left_out = (blocks.masks & ((1 << len(filters)) - 1)) != 0
-        decoder = FilterDecoder(dtype, filters, {int(numbers[n]): int(blocks.masks[n]) for n in np.flatnonzero(left_out)})
+        decoder = FilterDecoder(
+            dtype, filters, {int(numbers[n]): int(blocks.masks[n]) for n in np.flatnonzero(left_out)}
+        )
     return StoredData(shape, dtype, files, fill, layout, decoder, blocks, chunk, filters)
 
 
@@ -204,7 +236,9 @@ def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
         moved[:, 0] += size
         places.append((part, replace(part.blocks, origins=moved)))
         size = end = size + part.shape[0]
-    return replace(_merged((end, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims)
+    return replace(
+        _merged((end, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims
+    )
 
 
 def _merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], fill: Any) -> StoredData:
@@ -229,7 +263,11 @@ def _merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]],
     columns: list[list[np.ndarray]] = [[] for _ in range(7)]
     for part, blocks in places:
         files = np.array([index[path] for path in part.files], np.int64)[blocks.files]
-        for column, values in zip(columns, (blocks.origins, blocks.shapes, blocks.leads, files, blocks.offsets, blocks.sizes, blocks.masks), strict=True):
+        for column, values in zip(
+            columns,
+            (blocks.origins, blocks.shapes, blocks.leads, files, blocks.offsets, blocks.sizes, blocks.masks),
+            strict=True,
+        ):
             column.append(values)
     origins, shapes, leads, which, offsets, sizes, masks = (np.concatenate(column) for column in columns)
     merged = Blocks(origins, shapes, leads, which, offsets, sizes, masks, pitch)
@@ -245,7 +283,9 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
             known[mapped.source] = _source(survey.sources[mapped.source], survey, data, dtype)
         part = known[mapped.source]
         if part.blocks is not None:
-            places.append((part, _mapped(part.blocks, mapped, part.dtype.itemsize, bool(part.filters), len(data.shape))))
+            places.append(
+                (part, _mapped(part.blocks, mapped, part.dtype.itemsize, bool(part.filters), len(data.shape)))
+            )
     places = [(part, blocks) for part, blocks in places if len(blocks.files)]
     if not places:
         return _nothing(data, dtype)
@@ -257,7 +297,9 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
             BlockLayout.of(data.shape, made.blocks.origins, made.blocks.shapes, zero, zero, check_overlap=True)
         except FormatError:
             raise LeftOutError("a virtual data set whose sources overlap") from None
-    return replace(made, chunk=tuple(min(c, n) for c, n in zip(made.blocks.pitch, data.shape, strict=True)) if made.chunk else ())
+    return replace(
+        made, chunk=tuple(min(c, n) for c, n in zip(made.blocks.pitch, data.shape, strict=True)) if made.chunk else ()
+    )
 
 
 def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData:
@@ -273,7 +315,10 @@ def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData
         raise LeftOutError("a virtual data set whose source is compact or in raw files")
     held = 0 if part.blocks is None else int(part.blocks.shapes.prod(axis=1).sum())
     if held < math.prod(data.shape) and part.fill != of.fill:
-        raise LeftOutError(f"a virtual data set with another fill value ({of.fill}) than its source ({part.fill}), of which parts were never written")
+        raise LeftOutError(
+            f"a virtual data set with another fill value ({of.fill}) than its source ({part.fill}), of which parts were"
+            " never written"
+        )
     return part
 
 
@@ -319,7 +364,9 @@ def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: in
     return Blocks(origins, shapes, leads, blocks.files[row], offsets, blocks.sizes[row], blocks.masks[row], pitch)
 
 
-def _other_axes(pitch: tuple[int, ...], leads: np.ndarray, pairs: Sequence[tuple[int, int]], ndim: int) -> tuple[tuple[int, ...], np.ndarray]:
+def _other_axes(
+    pitch: tuple[int, ...], leads: np.ndarray, pairs: Sequence[tuple[int, int]], ndim: int
+) -> tuple[tuple[int, ...], np.ndarray]:
     """See stored blocks with other axes. Returns (their shape, where pieces begin in them).
 
     An axis of which one element is taken stays if there is room for it, else it becomes part of the

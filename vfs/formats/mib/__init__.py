@@ -88,7 +88,8 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     full = np.flatnonzero(counts)  # the files that hold a whole frame
     if not len(full):
         raise FormatError(
-            f"{found.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has {found.sizes[0]:,}; it looks truncated"
+            f"{found.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has"
+            f" {found.sizes[0]:,}; it looks truncated"
         )
     counts = counts[full]
     stored = StoredFrames(found, full, counts, first_frames(found, full, counts, record), record)
@@ -109,18 +110,38 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     nav = _scan(hdr_path, hdr, layout.stored)
     absent = absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
     if not whole_hdr:
-        absent += (Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),)
+        absent += (
+            Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),
+        )
     files = Files(found.paths, found.sizes, found.times, current(), found.ctimes)
     attrs = _attrs(found, geometry, hdr) | {
         "frames": layout.stored,
         "rows": "last stored row first (flip_y)" if flip_y else "as stored",
     }
     names = nav_dims(len(nav))
-    datasets = [StoredArray("data", files, layout.arranged(nav), decoder, nav + sig, (*names, "y", "x"), len(nav), attrs=attrs, absent=absent)]
-    headers = altered(layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())).arranged(nav)
+    datasets = [
+        StoredArray(
+            "data",
+            files,
+            layout.arranged(nav),
+            decoder,
+            nav + sig,
+            (*names, "y", "x"),
+            len(nav),
+            attrs=attrs,
+            absent=absent,
+        )
+    ]
+    headers = altered(
+        layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())
+    ).arranged(nav)
     beside = altered(datasets[0], layout=headers, shape=nav, dims=names, companion=True)
     for name, units, about in (
-        ("timestamp", "nanoseconds since 1970-01-01", "start of the frame: UTC, of older software (no MQ1A) local time; 0 where no frame is stored"),
+        (
+            "timestamp",
+            "nanoseconds since 1970-01-01",
+            "start of the frame: UTC, of older software (no MQ1A) local time; 0 where no frame is stored",
+        ),
         ("exposure", "s", "shutter open time; 0 where no frame is stored"),
     ):
         stamp = StampDecoder(files.paths, geometry.header, name == "exposure")
@@ -139,11 +160,18 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str],
     """
     hdr_paths = [p for p in paths if p.lower().endswith(".hdr")]
     if len(hdr_paths) > 1:
-        raise OptionError(f"{hdr_paths[1]}: expected files of one set, found a second .hdr; open {hdr_paths[0]} and this one separately")
+        raise OptionError(
+            f"{hdr_paths[1]}: expected files of one set, found a second .hdr; open {hdr_paths[0]} and this one"
+            " separately"
+        )
     folder, name = os.path.split(os.path.abspath(paths[0]))
     stem, ending = os.path.splitext(name)
     if len(paths) > 1 or ending.lower() not in (".mib", ".hdr") or not (series or hdr_paths):
-        return (os.path.abspath(hdr_paths[0]) if hdr_paths else None), [os.path.abspath(p) for p in paths if p not in hdr_paths], False
+        return (
+            (os.path.abspath(hdr_paths[0]) if hdr_paths else None),
+            [os.path.abspath(p) for p in paths if p not in hdr_paths],
+            False,
+        )
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -156,7 +184,9 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str],
     prefix, between = (stem, " _-") if stem in hdrs else (stem.rstrip("0123456789"), "")
     mine = [n for n in names if _belongs(n, prefix, between) and (n[:-4] not in hdrs or n[:-4] == prefix)]
     if not mine:
-        raise MissingSourceError(f"{paths[0]}: expected its data in {prefix}.mib or {prefix}<number>.mib beside it, found no such file")
+        raise MissingSourceError(
+            f"{paths[0]}: expected its data in {prefix}.mib or {prefix}<number>.mib beside it, found no such file"
+        )
     hdr = hdrs.get(prefix) or hdrs.get(prefix.rstrip(" _-"))
     return (os.path.join(folder, hdr) if hdr else None), [folder + os.sep + n for n in mine], True
 
@@ -184,7 +214,9 @@ def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
         raise FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
     lines = text.splitlines()[1:]
     pairs = (line.split(":\t", 1) for line in lines)
-    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}, any(line.rstrip() == "End" for line in lines)
+    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}, any(
+        line.rstrip() == "End" for line in lines
+    )
 
 
 def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]:
@@ -225,10 +257,16 @@ def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:
     scan = {key: hdr.get(key, "") or "0" for key in ("ScanY", "ScanX")}
     for key, word in scan.items():
         if not re.fullmatch("[0-9]{1,9}", word):
-            raise FormatError(f"{path}: {key} says {word[:24]!r}, expected a number of frames; open the .mib files by name, without the .hdr")
+            raise FormatError(
+                f"{path}: {key} says {word[:24]!r}, expected a number of frames; open the .mib files by name, without"
+                " the .hdr"
+            )
     y, x = map(int, scan.values())
     if y * x > _MOST_SCAN:
-        raise FormatError(f"{path}: ScanY {y} × ScanX {x} are too many, expected at most {_MOST_SCAN:,}; open the .mib files by name, without the .hdr")
+        raise FormatError(
+            f"{path}: ScanY {y} × ScanX {x} are too many, expected at most {_MOST_SCAN:,}; open the .mib files by name,"
+            " without the .hdr"
+        )
     return y, x
 
 
@@ -246,7 +284,9 @@ def _attrs(found: MibFiles, geometry: Geometry, hdr: dict[str, str]) -> dict[str
     text = head[: geometry.header].partition(b"\0")[0].decode("latin-1")
     fields = list(map(str.strip, text.split(",")))
     fields += [""] * (22 - len(fields))
-    time, exposure, depth = (*fields[fields.index("MQ1A") + 1 :], "", "", "")[:3] if "MQ1A" in fields else (fields[9], fields[10], "")
+    time, exposure, depth = (
+        (*fields[fields.index("MQ1A") + 1 :], "", "", "")[:3] if "MQ1A" in fields else (fields[9], fields[10], "")
+    )
     seconds = _number(exposure.removesuffix("ns"))
     attrs: dict[str, Any] = {
         "pixel_type": geometry.kind,

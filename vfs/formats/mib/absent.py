@@ -53,12 +53,15 @@ def in_front(stored: StoredFrames, expected: int) -> int:
     if before < 1 or absent < 1:
         return 0
     path = stored.found.paths[0]
-    if series.in_front(path).count or (series.in_front(path, 0).count and stored.counts.item(0) == before):  # series begin with 1, rarely with 0
+    # Series begin with 1, rarely with 0
+    if series.in_front(path).count or (series.in_front(path, 0).count and stored.counts.item(0) == before):
         return min(before, absent)
     return 0
 
 
-def absences(named: str, stored: StoredFrames, front: int, expected: int, scan: Sequence[int], whole_series: bool) -> tuple[Absence, ...]:
+def absences(
+    named: str, stored: StoredFrames, front: int, expected: int, scan: Sequence[int], whole_series: bool
+) -> tuple[Absence, ...]:
     """Return what is absent, worst first.
 
     Args:
@@ -81,7 +84,10 @@ def absences(named: str, stored: StoredFrames, front: int, expected: int, scan: 
         found.append(Absence(said, counts={"frames_missing": less}))
     if total > shown:
         more = total - shown
-        said = f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored: {more:,} {'is' if more == 1 else 'are'} left out"
+        said = (
+            f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored: {more:,}"
+            f" {'is' if more == 1 else 'are'} left out"
+        )
         found.append(Absence(said, counts={"frames_left_out": more}))
     return tuple(found)
 
@@ -96,9 +102,20 @@ def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, who
     lost = series.in_front(path)
     names = f", {lost}" if lost.count else ""
     if front:
-        said = f"{named}: says {expected:,} frames, {path} begins with number {number:,}: the first {front:,} are missing{names}"
-        yield Absence(said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": front}, lost.paths)
-    elif whole_series and not expected and len(stored.full) > 1 and lost.count and lost.count * stored.counts.item(0) == number - 1:
+        said = (
+            f"{named}: says {expected:,} frames, {path} begins with number {number:,}: the first {front:,} are"
+            f" missing{names}"
+        )
+        yield Absence(
+            said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": front}, lost.paths
+        )
+    elif (
+        whole_series
+        and not expected
+        and len(stored.full) > 1
+        and lost.count
+        and lost.count * stored.counts.item(0) == number - 1
+    ):
         said = f"{path}: begins with frame number {number:,}{names}: what is shown begins with this frame"
         yield Absence(said, counts={"files_missing": lost.count, "frames_missing": number - 1}, files=lost.paths)
 
@@ -118,18 +135,30 @@ def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, tota
             cut, cut_frames = [*cut, before + int(np.argmax(rests[before:after] > 0))], [*cut_frames, frames]
     if lost_frames:
         counts = {"files_missing": lost.count, "frames_missing": _count(lost_frames)}
-        yield Absence(f"{named}: {lost}, with {series.ranges(lost_frames)} of {total:,}", MissingSourceError, _BLANK, counts, lost.paths)
+        yield Absence(
+            f"{named}: {lost}, with {series.ranges(lost_frames)} of {total:,}",
+            MissingSourceError,
+            _BLANK,
+            counts,
+            lost.paths,
+        )
     if cut_frames:
         file, count = cut[0], _count(cut_frames)
         how = f"ends too early, before {os.path.basename(paths[file + 1])} begins"
-        said = f"{paths[file]}: {how}{_others(len(cut))}: {series.ranges(cut_frames)} of {total:,} {'is' if count == 1 else 'are'} missing"
+        said = (
+            f"{paths[file]}: {how}{_others(len(cut))}: {series.ranges(cut_frames)} of {total:,}"
+            f" {'is' if count == 1 else 'are'} missing"
+        )
         yield Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": count})
 
 
 def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
     """Return the bytes behind the last whole frame of files."""
     files, left = np.flatnonzero(rests), int(rests.sum())
-    said = f"{stored.found.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,} {'byte is' if left == 1 else 'bytes are'} left out"
+    said = (
+        f"{stored.found.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,}"
+        f" {'byte is' if left == 1 else 'bytes are'} left out"
+    )
     return Absence(said, counts={"bytes_left_over": left})
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from vfs.errors import DecodeError
 from vfs.kernels import stamps, steps
 
-_RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}  # depth in bits -> dtype, pixels a word
+# Depth in bits -> dtype, pixels a word
+_RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}
 
 
 @dataclass(frozen=True)
@@ -77,4 +78,7 @@ class StampDecoder:
         bad = kernel(ranges, data, base, self.word_bytes, out)
         if bad >= 0:
             what = "an exposure" if self.exposure else "a time"
-            raise DecodeError(f"{self.paths[int(ranges[0, 0])]}: the frame header at byte {bad:,} has no field that is {what}; it looks garbled")
+            raise DecodeError(
+                f"{self.paths[int(ranges[0, 0])]}: the frame header at byte {bad:,} has no field that is {what}; it"
+                " looks garbled"
+            )

@@ -88,13 +88,22 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
         if not head:
             raise FormatError(f"{path}: expected frames, found an empty file")
         digits = head[4:at]
-        if head[at:stop] != words or head[last:end] != tail or not digits.isdigit() or head[:4] != b"MQ1," or (last and b"\0" in head[:last]):
+        if (
+            head[at:stop] != words
+            or head[last:end] != tail
+            or not digits.isdigit()
+            or head[:4] != b"MQ1,"
+            or (last and b"\0" in head[:last])
+        ):
             digits, key, (at, stop, words, last, end, tail) = _parsed(head, path)
             if key not in known:
                 known[key] = _geometry(path, *key, hdr)
                 first = next(iter(known.values()))
                 if known[key] != first:
-                    raise FormatError(f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or one with series=false")
+                    raise FormatError(
+                        f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or"
+                        " one with series=false"
+                    )
         sequence = int(digits)
         sequences[k], sizes[k], times[k], ctimes[k] = sequence, found.st_size, found.st_mtime_ns, found.st_ctime_ns
         if sequence <= least[0] and (sequence, path) < least:
@@ -104,7 +113,9 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
     order = np.argsort(sequences, kind="stable")
     if (np.diff(sequences[order]) == 0).any():
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
-    return first, MibFiles(tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], ctimes[order], lowest)
+    return first, MibFiles(
+        tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], ctimes[order], lowest
+    )
 
 
 def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
@@ -115,7 +126,10 @@ def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]
     """
     start = _START.match(head)
     if start is None:
-        raise FormatError(f"{path}: expected a frame header, comma separated, that begins with MQ1 and a sequence number, found {head[:16]!r}")
+        raise FormatError(
+            f"{path}: expected a frame header, comma separated, that begins with MQ1 and a sequence number, found"
+            f" {head[:16]!r}"
+        )
     common = _Words(start.end(1), start.end(), head[start.end(1) : start.end()])
     if b"R64" not in start[2].upper():
         return start[1], (start[2], b""), common
@@ -124,7 +138,11 @@ def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]
     most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
     text = read_at(path, most, short_ok=True) if most > len(head) else head
     before, _, depth = text[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")
-    common = common._replace(last=len(before), end=most, tail=text[len(before) : most]) if before and most <= len(head) else _Words()
+    common = (
+        common._replace(last=len(before), end=most, tail=text[len(before) : most])
+        if before and most <= len(head)
+        else _Words()
+    )
     return start[1], (start[2], depth), common
 
 
@@ -135,17 +153,28 @@ def _geometry(path: str, words: bytes, last: bytes, hdr: dict[str, str]) -> Geom
     kind = fields[4].decode("latin-1").upper()
     layout = fields[5].decode("latin-1").upper().removesuffix("G").lower()
     if kind != "R64" and kind not in _PLAIN:
-        raise FormatError(f"{path}: expected pixels of type U08, U16, U32 or R64 in the frame header, found {kind[:8]!r}")
+        raise FormatError(
+            f"{path}: expected pixels of type U08, U16, U32 or R64 in the frame header, found {kind[:8]!r}"
+        )
     if not (chips > 0 and 0 < x <= _MOST_SIDE and 0 < y <= _MOST_SIDE):
-        raise FormatError(f"{path}: expected chips and 1 to {_MOST_SIDE:,} pixels in x and y in the frame header, found {b','.join(fields[1:4])[:40]!r}")
+        raise FormatError(
+            f"{path}: expected chips and 1 to {_MOST_SIDE:,} pixels in x and y in the frame header, found"
+            f" {b','.join(fields[1:4])[:40]!r}"
+        )
     if not 64 <= header <= _MOST_HEADER:
-        raise FormatError(f"{path}: expected a header size of 64 to {_MOST_HEADER:,} bytes in the frame header, found {fields[0][:20]!r}")
+        raise FormatError(
+            f"{path}: expected a header size of 64 to {_MOST_HEADER:,} bytes in the frame header, found"
+            f" {fields[0][:20]!r}"
+        )
     depth = 0
     if kind == "R64":
         says = [last.decode("latin-1"), hdr.get("Counter Depth (number)", "")]
         depth = next((int(word) for word in says if word in ("1", "6", "12", "24")), 0)
         if not depth:
-            raise FormatError(f"{path}: R64 pixels need a counter depth of 1, 6, 12 or 24 bits, neither the frame header nor a .hdr file says one")
+            raise FormatError(
+                f"{path}: R64 pixels need a counter depth of 1, 6, 12 or 24 bits, neither the frame header nor a .hdr"
+                " file says one"
+            )
     return Geometry(header, chips, x, y, kind, layout, depth)
 
 
@@ -157,13 +186,17 @@ def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tu
         return plain, (y, x), y * x * plain.word_bytes, whole_frame((y, x))
     quad = layout == "2x2" and chips == 4
     if not quad and (layout, chips) != ("1x1", 1):
-        raise FormatError(f"{path}: R64 pixels are read of one chip (1x1) and of four (2x2), found {chips} chips {layout}; export them as U16, or open as raw")
+        raise FormatError(
+            f"{path}: R64 pixels are read of one chip (1x1) and of four (2x2), found {chips} chips {layout}; export"
+            " them as U16, or open as raw"
+        )
     decoder = RawDecoder(depth)
     halves = 2 if depth == 24 else 1
     width = x // halves
     if width % ((4 if quad else 1) * decoder.word_pixels) or x % halves:
         raise FormatError(
-            f"{path}: R64 rows of {depth} bits are whole words of 64 bits, {decoder.word_pixels} pixels in each chip; found rows of {width} pixels"
+            f"{path}: R64 rows of {depth} bits are whole words of 64 bits, {decoder.word_pixels} pixels in each chip;"
+            f" found rows of {width} pixels"
         )
     size = width * y
     if quad:
@@ -207,12 +240,15 @@ def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: 
     for k in np.flatnonzero(begin[1:] < begin[:-1] + counts[:-1])[:1].tolist() if len(full) > 1 else ():
         before, file = full[k : k + 2].tolist()
         raise FormatError(
-            f"{found.paths[file]}: its first frame is number {begin[k + 1]}, {found.paths[before]} has the numbers {begin[k]} to {begin[k] + counts[k] - 1}; "
-            "name the files that belong together, or one with series=false"
+            f"{found.paths[file]}: its first frame is number {begin[k + 1]}, {found.paths[before]} has the numbers"
+            f" {begin[k]} to {begin[k] + counts[k] - 1}; name the files that belong together, or one with series=false"
         )
     highest, held = begin.item(-1) + counts.item(-1) - 1, int(counts.sum())
     total = highest + 1 - lowest
     if total > held + _MOST_BLANK or total * record >= 1 << 62:
-        raise FormatError(f"{found.paths[full[-1]]}: frames are numbered {lowest} to {highest}, the files hold {held:,}; a sequence number looks garbled")
+        raise FormatError(
+            f"{found.paths[full[-1]]}: frames are numbered {lowest} to {highest}, the files hold {held:,}; a sequence"
+            " number looks garbled"
+        )
     shifted: np.ndarray = begin - lowest
     return shifted

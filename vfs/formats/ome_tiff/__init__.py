@@ -37,7 +37,16 @@ from vfs.model.stored import Absence, Files, StoredArray
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BLANKS = 1_000_000  # most planes that may be blank if few are stored: with more the document is garbled
-_UNITS = {"µm": "micrometer", "um": "micrometer", "nm": "nanometer", "mm": "millimeter", "cm": "centimeter", "m": "meter", "pm": "picometer", "Å": "angstrom"}
+_UNITS = {
+    "µm": "micrometer",
+    "um": "micrometer",
+    "nm": "nanometer",
+    "mm": "millimeter",
+    "cm": "centimeter",
+    "m": "meter",
+    "pm": "picometer",
+    "Å": "angstrom",
+}
 _UNITS |= {"s": "second", "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "min": "minute", "h": "hour"}
 
 
@@ -46,7 +55,11 @@ def sniff(path: str, head: bytes) -> bool:
         if not head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<"):
             return False
         text = head.decode("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "ignore")
-        return text.lstrip("\ufeff \t\r\n").startswith("<") and re.search(r"<(\w+:)?OME\s", text) is not None and "openmicroscopy.org" in text
+        return (
+            text.lstrip("\ufeff \t\r\n").startswith("<")
+            and re.search(r"<(\w+:)?OME\s", text) is not None
+            and "openmicroscopy.org" in text
+        )
     try:
         return described_as_ome(path)
     except VfsError:
@@ -70,7 +83,10 @@ class _OmeSet:
     def kind(self, row: int) -> Kind:
         kind = self.table.kinds[self.table.kind[row]]
         if isinstance(kind, str):
-            raise FormatError(f"{self.table.paths[self.table.file[row]]}: the page at byte {self.table.at[row]:,} cannot be read: {kind}")
+            raise FormatError(
+                f"{self.table.paths[self.table.file[row]]}: the page at byte {self.table.at[row]:,} cannot be read:"
+                f" {kind}"
+            )
         return kind
 
 
@@ -89,7 +105,10 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     found = _OmeSet(members(document, holder))
     for path in named[1:]:
         if path not in found.paths and path != holder:
-            raise OptionError(f"{path}: does not belong to the set that {holder} describes ({len(found.paths)} files); open sets one by one")
+            raise OptionError(
+                f"{path}: does not belong to the set that {holder} describes ({len(found.paths)} files); open sets one"
+                " by one"
+            )
     out: list[StoredArray] = []
     absent: list[Absence] = []
     lost = 0
@@ -112,7 +131,10 @@ def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
     if not gone:
         return ()
     names = ", ".join([os.path.basename(path) for path in gone[:3]]) + ", …" * (len(gone) > 3)
-    said = f"{holder}: its OME-XML names {names}: missing, {len(gone):,} of {len(found.paths):,} files with {planes:,} planes"
+    said = (
+        f"{holder}: its OME-XML names {names}: missing, {len(gone):,} of {len(found.paths):,} files with {planes:,}"
+        " planes"
+    )
     counts = {"files_missing": len(gone), "frames_missing": planes}
     return (Absence(said, MissingSourceError, "shows their planes as blank", counts, gone),)
 
@@ -122,16 +144,23 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
     kind = _kind(found, image)
     samples = image.samples if kind is None else kind.shaped[0] * kind.shaped[4]
     if image.sizes["C"] % samples:
-        raise FormatError(f"{holder}: its OME-XML says SizeC={image.sizes['C']}, its pages have {samples} samples a pixel")
+        raise FormatError(
+            f"{holder}: its OME-XML says SizeC={image.sizes['C']}, its pages have {samples} samples a pixel"
+        )
     nav = image.sizes["T"], image.sizes["C"] // samples, image.sizes["Z"]
     size = image.sizes["Y"], image.sizes["X"]
     if kind is not None and (kind.shaped[1] != 1 or kind.shaped[2:4] != size):
-        raise FormatError(f"{holder}: its OME-XML says an image of {size}, its pages are {kind.shape}; open with format='tiff' to see the pages")
+        raise FormatError(
+            f"{holder}: its OME-XML says an image of {size}, its pages are {kind.shape}; open with format='tiff' to see"
+            " the pages"
+        )
     dtype = dtype_of(image.type)
     if kind is not None and (kind.signed or dtype is None or dtype.itemsize != kind.dtype.itemsize):
         dtype = kind.dtype  # the document decides only if pages leave the type of their numbers open
     if dtype is None:
-        raise FormatError(f"{holder}: its OME-XML says pixels of type {image.type[:40]!r}, and no page of the image is there")
+        raise FormatError(
+            f"{holder}: its OME-XML says pixels of type {image.type[:40]!r}, and no page of the image is there"
+        )
     if math.prod(nav) * math.prod(size) * samples * dtype.itemsize >= 1 << 62:
         raise FormatError(f"{holder}: its OME-XML says an image of {image.sizes}, which is absurd")
     placed = _place_planes(found, image, nav, samples, holder)
@@ -139,7 +168,18 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
     if kind is None or not (placed.row >= 0).any():
         sig = size + ((samples,) if samples > 1 else ())
         layout = FrameLayout.of(sig, [], word_bytes=dtype.itemsize).arranged(nav)
-        return placed, [StoredArray(above + "data", found.files, layout, PlainDecoder(dtype), nav + sig, _DIMS + ("s",) * (samples > 1), 3, attrs=attrs)]
+        return placed, [
+            StoredArray(
+                above + "data",
+                found.files,
+                layout,
+                PlainDecoder(dtype),
+                nav + sig,
+                _DIMS + ("s",) * (samples > 1),
+                3,
+                attrs=attrs,
+            )
+        ]
     out = [_array(found, above + "data", placed, placed.row, nav, dtype, attrs)]
     for level, rows in enumerate(_smaller(found, placed), 1):
         out.append(_array(found, f"{above}level_{level}/data", placed, rows, nav, dtype, {"level": level}))
@@ -186,13 +226,17 @@ class _PlacedPlanes:
         if blank:
             pages = int((~known).sum())
             at_end = not known.any() or int(self.plane[known].max()) + 1 == int(known.sum())
-            said = f"{says} {self.total:,} planes, {self.total - blank:,} have a page: {'the last ' * at_end}{blank:,} {'is' if blank == 1 else 'are'} blank"
+            said = (
+                f"{says} {self.total:,} planes, {self.total - blank:,} have a page: {'the last ' * at_end}{blank:,}"
+                f" {'is' if blank == 1 else 'are'} blank"
+            )
             said += f", {pages:,} of a page that its file does not have; it looks truncated" if pages else ""
             refused = None if at_end else TruncatedSourceError if pages else FormatError
             yield Absence(said, refused, "shows them so", {"frames_missing": blank})
         if self.ignored:
             yield Absence(
-                f"{says} {self.ignored:,} runs of planes that begin outside of the image; these are left out", counts={"frames_left_out": self.ignored}
+                f"{says} {self.ignored:,} runs of planes that begin outside of the image; these are left out",
+                counts={"frames_left_out": self.ignored},
             )
 
     def attrs(self, found: _OmeSet) -> dict[str, Any]:
@@ -230,16 +274,25 @@ def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], sampl
             continue
         claimed += count
         if claimed > _BLANKS and claimed > 1000 * pages:
-            raise FormatError(f"{holder}: its OME-XML says where {claimed:,} planes are, the files have {pages - 1:,} pages; it is garbled")
+            raise FormatError(
+                f"{holder}: its OME-XML says where {claimed:,} planes are, the files have {pages - 1:,} pages; it is"
+                " garbled"
+            )
         runs.append((start, count, file, run.ifd))
     if not runs:
         raise FormatError(f"{holder}: its OME-XML puts every plane outside of its image of {image.sizes}")
     if total > _BLANKS and total > 1000 * claimed:
-        raise FormatError(f"{holder}: its OME-XML says an image of {total:,} planes and where {claimed:,} of them are; it is garbled")
+        raise FormatError(
+            f"{holder}: its OME-XML says an image of {total:,} planes and where {claimed:,} of them are; it is garbled"
+        )
 
     starts, counts, files, ifds = np.array(runs, np.int64).T
     within = np.arange(claimed) - np.repeat(np.cumsum(counts) - counts, counts)
-    plane, file_of, page = np.repeat(starts, counts) + within, np.repeat(files, counts), np.repeat(ifds, counts) + within
+    plane, file_of, page = (
+        np.repeat(starts, counts) + within,
+        np.repeat(files, counts),
+        np.repeat(ifds, counts) + within,
+    )
     along = {a: plane % size[a], b: plane // size[a] % size[b], c: plane // (size[a] * size[b])}
     index = (along["T"] * size["C"] + along["C"]) * size["Z"] + along["Z"]
     begin, length = np.zeros(len(found.paths), np.int64), np.zeros(len(found.paths), np.int64)
@@ -248,10 +301,20 @@ def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], sampl
     row = np.where(page < length[file_of], begin[file_of] + page, -1)
     _, last = np.unique(index[::-1], return_index=True)  # of several runs for a plane the last one counts
     keep = claimed - 1 - last
-    return _PlacedPlanes(index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total)
+    return _PlacedPlanes(
+        index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total
+    )
 
 
-def _array(found: _OmeSet, path: str, placed: _PlacedPlanes, rows: np.ndarray, nav: tuple[int, ...], dtype: np.dtype, attrs: dict[str, Any]) -> StoredArray:
+def _array(
+    found: _OmeSet,
+    path: str,
+    placed: _PlacedPlanes,
+    rows: np.ndarray,
+    nav: tuple[int, ...],
+    dtype: np.dtype,
+    attrs: dict[str, Any],
+) -> StoredArray:
     """Make the array of pages, one for each of the planes of `placed`."""
     there = rows >= 0
     kind = found.kind(int(rows[there][0]))
@@ -259,7 +322,9 @@ def _array(found: _OmeSet, path: str, placed: _PlacedPlanes, rows: np.ndarray, n
     planes = replace(found.table.planes(rows[there], kind.shaped[0] == 1), file=placed.file[there])
     layout, decoder, block = arrange(planes, placed.index[there], nav, shown, dtype)
     shape = nav + tuple(kind.shaped[k] for k in shown)
-    return StoredArray(path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs)
+    return StoredArray(
+        path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs
+    )
 
 
 def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:
@@ -289,7 +354,12 @@ def _multiscales(image: Image, arrays: Sequence[StoredArray]) -> dict[str, Any]:
         scale.append(step["scale"])
     base = arrays[0].shape
     sets = [
-        {"path": d.path, "coordinateTransformations": [{"type": "scale", "scale": [s * n / m for s, n, m in zip(scale, base, d.shape, strict=True)]}]}
+        {
+            "path": d.path,
+            "coordinateTransformations": [
+                {"type": "scale", "scale": [s * n / m for s, n, m in zip(scale, base, d.shape, strict=True)]}
+            ],
+        }
         for d in arrays
     ]
     title = image.attrs.get("name")

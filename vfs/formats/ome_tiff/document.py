@@ -101,14 +101,17 @@ def parse(text: str, path: str) -> Document:
     Raises:
         FormatError: it is not OME-XML, or says something impossible.
     """
-    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)  # the declaration may name another encoding than the UTF-8 that we pass on
+    # The declaration may name another encoding than the UTF-8 that we pass on
+    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)
     root = parse_xml(plain.encode("utf-8", "replace"), path)
     if _local(root) != "OME":
         raise FormatError(f"{path}: expected OME-XML, found an XML document of <{_local(root)}>")
     only = next(_children(root, "BinaryOnly"), None)
     if only is not None:
         return Document(root.get("UUID", ""), only.get("MetadataFile", ""), ())
-    images = tuple(_image(image, pixels, path) for image in _children(root, "Image") for pixels in _children(image, "Pixels"))
+    images = tuple(
+        _image(image, pixels, path) for image in _children(root, "Image") for pixels in _children(image, "Pixels")
+    )
     if not images:
         raise FormatError(f"{path}: its OME-XML describes no image")
     return Document(root.get("UUID", ""), "", images)
@@ -128,7 +131,10 @@ def _number(element: Element, path: str, *names: str) -> int | None:
         value = element.get(name)
         if value is not None:
             if not _NUMBER(value):
-                raise FormatError(f"{path}: its OME-XML says {name}={value[:40]!r} of a {_local(element)}, expected a number from 0 on")
+                raise FormatError(
+                    f"{path}: its OME-XML says {name}={value[:40]!r} of a {_local(element)}, expected a number from"
+                    " 0 on"
+                )
             return int(value)
     return None
 
@@ -142,7 +148,9 @@ def _image(image: Element, pixels: Element, path: str) -> Image:
         sizes[axis] = size
     order = pixels.get("DimensionOrder", "XYCZT").upper()
     if order not in _ORDERS:
-        raise FormatError(f"{path}: its OME-XML says DimensionOrder={order[:40]!r}, expected one of {', '.join(sorted(_ORDERS))}")
+        raise FormatError(
+            f"{path}: its OME-XML says DimensionOrder={order[:40]!r}, expected one of {', '.join(sorted(_ORDERS))}"
+        )
     channels = list(_children(pixels, "Channel"))
     samples = _number(channels[0], path, "SamplesPerPixel") if channels else 1
     runs = tuple(_run(data, path) for data in _children(pixels, "TiffData"))
@@ -157,7 +165,13 @@ def _run(data: Element, path: str) -> Run:
         count = 1
     z, c, t = (_number(data, path, f"First{axis}") or 0 for axis in "ZCT")
     uuid = next(_children(data, "UUID"), None)
-    return Run(ifd or 0, count, (z, c, t), "" if uuid is None else (uuid.text or "").strip(), "" if uuid is None else uuid.get("FileName", ""))
+    return Run(
+        ifd or 0,
+        count,
+        (z, c, t),
+        "" if uuid is None else (uuid.text or "").strip(),
+        "" if uuid is None else uuid.get("FileName", ""),
+    )
 
 
 def _value(text: str) -> Any:
@@ -169,25 +183,39 @@ def _value(text: str) -> Any:
 
 def _attrs(image: Element, pixels: Element, channels: list[Element]) -> dict[str, Any]:
     attrs: dict[str, Any] = {}
-    for name, value in (("id", image.get("ID")), ("name", image.get("Name")), ("dimension_order", pixels.get("DimensionOrder"))):
+    for name, value in (
+        ("id", image.get("ID")),
+        ("name", image.get("Name")),
+        ("dimension_order", pixels.get("DimensionOrder")),
+    ):
         if value:
             attrs[name] = value
-    for key, names in (("acquired", ("AcquisitionDate", "AcquiredDate", "CreationDate")), ("description", ("Description",))):
+    for key, names in (
+        ("acquired", ("AcquisitionDate", "AcquiredDate", "CreationDate")),
+        ("description", ("Description",)),
+    ):
         text = next(((child.text or "").strip() for name in names for child in _children(image, name)), "")
         if text:
             attrs[key] = text
-    steps = {axis.lower(): (pixels.get(f"PhysicalSize{axis}"), pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in "XYZ"}
+    steps = {
+        axis.lower(): (pixels.get(f"PhysicalSize{axis}"), pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in "XYZ"
+    }
     steps["t"] = (pixels.get("TimeIncrement"), pixels.get("TimeIncrementUnit", "s"))
     known = {axis: (_value(size or ""), unit) for axis, (size, unit) in steps.items()}
     calibration = {
-        axis: {"scale": float(step), "offset": 0.0, "unit": unit} for axis, (step, unit) in known.items() if isinstance(step, int | float) and 0 < step < 1e300
+        axis: {"scale": float(step), "offset": 0.0, "unit": unit}
+        for axis, (step, unit) in known.items()
+        if isinstance(step, int | float) and 0 < step < 1e300
     }
     if calibration:
         attrs["calibration"] = calibration
     if pixels.get("SignificantBits"):
         attrs["significant_bits"] = _value(pixels.get("SignificantBits", ""))
     if channels:
-        attrs["channels"] = [{re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", k).lower(): _value(v) for k, v in channel.attrib.items()} for channel in channels[:1000]]
+        attrs["channels"] = [
+            {re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", k).lower(): _value(v) for k, v in channel.attrib.items()}
+            for channel in channels[:1000]
+        ]
     return attrs
 
 

@@ -27,7 +27,9 @@ def inside(folder: str, name: str, path: str) -> str:
     """
     found = os.path.normpath(os.path.join(folder, name))
     if not current().covers(found):
-        raise OutsideError(f"{path}: its OME-XML names {name[:200]!r}, a file outside of its folder; {ALLOW} reads it nevertheless")
+        raise OutsideError(
+            f"{path}: its OME-XML names {name[:200]!r}, a file outside of its folder; {ALLOW} reads it nevertheless"
+        )
     return found
 
 
@@ -49,7 +51,8 @@ def document_at(path: str) -> tuple[Document, str]:
         there = _own(target)
     except MissingSourceError:
         raise MissingSourceError(
-            f"{path}: holds only pixels; {target}, which describes the set, is missing; open with format='tiff' to see the pages of this file alone"
+            f"{path}: holds only pixels; {target}, which describes the set, is missing; open with format='tiff' to see"
+            " the pages of this file alone"
         ) from None
     if there.elsewhere:
         raise FormatError(f"{path}: says that {target} describes the set, which says the same of {there.elsewhere!r}")
@@ -61,7 +64,9 @@ def _own(path: str) -> Document:
         with Reader(path) as reader:
             text = description(reader, 1 << 62)
         if not text:
-            raise FormatError(f"{path}: expected OME-XML in the description of the first page, found none; open with format='tiff'")
+            raise FormatError(
+                f"{path}: expected OME-XML in the description of the first page, found none; open with format='tiff'"
+            )
         return parse(text, path)
     data = read_side_file(path)
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
@@ -127,7 +132,9 @@ def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
     if missing:
         renamed = _by_uuid(folder, {uuid for uuid, _ in missing if uuid}, set(found.values()))
         for uuid, name in missing:
-            found[uuid, name] = renamed.get(uuid) or (os.path.normpath(os.path.join(folder, name)) if name else os.path.join(folder, uuid.replace("/", "_")))
+            found[uuid, name] = renamed.get(uuid) or (
+                os.path.normpath(os.path.join(folder, name)) if name else os.path.join(folder, uuid.replace("/", "_"))
+            )
     return found
 
 

@@ -100,7 +100,17 @@ _FORMATS = {
     1001: "Euresys JPEG",
     1002: "ISG JPEG",
 }
-_COMPRESSIONS = {1: "JPEG", 2: "RLE", 3: "Huffman", 4: "LZ", 5: "fast RLE", 6: "fast Huffman", 7: "fast LZ", 8: "H.264", 9: "wavelet"}
+_COMPRESSIONS = {
+    1: "JPEG",
+    2: "RLE",
+    3: "Huffman",
+    4: "LZ",
+    5: "fast RLE",
+    6: "fast Huffman",
+    7: "fast LZ",
+    8: "H.264",
+    9: "wavelet",
+}
 _NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that stand for "unknown"
 _HALF = re.compile(r"(.*)_(Top|Bottom)_[^/\\]*\.seq$", re.IGNORECASE | re.DOTALL)
 
@@ -144,23 +154,34 @@ def _sequence(path: str, size: int) -> _Sequence:
         raise FormatError(f"{path}: expected a sequence of version 3 to 5, found {version}")
     if header["compression"]:
         name = _COMPRESSIONS.get(int(header["compression"]), f"method {header['compression']}")
-        raise FormatError(f"{path}: its images are compressed ({name}); only uncompressed sequences are read, export it as such from StreamPix")
+        raise FormatError(
+            f"{path}: its images are compressed ({name}); only uncompressed sequences are read, export it as such from"
+            " StreamPix"
+        )
     if header["image_format"] != _MONO:
         name = _FORMATS.get(int(header["image_format"]), f"format {header['image_format']}")
-        raise FormatError(f"{path}: its images are {name}; only monochrome sequences (format 100) are read, others with --format raw")
+        raise FormatError(
+            f"{path}: its images are {name}; only monochrome sequences (format 100) are read, others with --format raw"
+        )
     stride = int(header["true_image_size"])
     nbytes = width * height * depth // 8
     if depth not in (8, 16, 32) or width < 1 or height < 1 or header["image_size"] != nbytes or stride < nbytes:
         raise FormatError(
-            f"{path}: the header says {height:,} × {width:,} pixels of {depth} bits in {header['image_size']:,} bytes, {stride:,} from image to image; "
-            f"expected 8, 16 or 32 bits, {nbytes:,} bytes, and no less from image to image"
+            f"{path}: the header says {height:,} × {width:,} pixels of {depth} bits in {header['image_size']:,} bytes,"
+            f" {stride:,} from image to image; expected 8, 16 or 32 bits, {nbytes:,} bytes, and no less from image to"
+            " image"
         )
     first = 8192 if version >= 5 else 1024
     frames = max(size - first, 0) // stride
     if frames < 1:
-        raise TruncatedSourceError(f"{path}: expected an image of {stride:,} bytes at byte {first:,}, the file has {size:,} bytes; it looks truncated")
+        raise TruncatedSourceError(
+            f"{path}: expected an image of {stride:,} bytes at byte {first:,}, the file has {size:,} bytes; it looks"
+            " truncated"
+        )
     text = header["_description"].tobytes().decode("utf-16-le", "replace").split("\0")[0].strip()
-    return _Sequence(header, text, (height, width), np.dtype(f"<u{depth // 8}"), first, stride, frames, (size - first) % stride)
+    return _Sequence(
+        header, text, (height, width), np.dtype(f"<u{depth // 8}"), first, stride, frames, (size - first) % stride
+    )
 
 
 def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArray]:
@@ -180,16 +201,27 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
     alike = [(part.sig_shape, part.dtype, part.stride, part.first) for part in parts]
     for path, mine in zip(files.paths, alike, strict=True):
         if mine != alike[0]:
-            raise FormatError(f"{path}: differs from {files.paths[0]} in image shape, bits, record size or version; files that follow each other are alike")
+            raise FormatError(
+                f"{path}: differs from {files.paths[0]} in image shape, bits, record size or version; files that follow"
+                " each other are alike"
+            )
     halves = [_HALF.fullmatch(path) for path in files.paths]
     base = halves[0][1] + ".seq" if halves[0] else files.paths[0]
     beside = Beside.of(base, files.paths[0] + ".metadata")
     which = [half[2].lower() if half else "" for half in halves]
     split = {"top", "bottom"} <= set(which)
     row = joined(files.paths, [0] if split else [part.frames for part in parts])
-    main, *stamps = _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts, row)
-    attrs = {"header": {**fields(parts[0].header), "description": parts[0].description}, "stored_frames": main.shape[0], **beside.attrs}
-    rate = beside.rate(split) or float(parts[0].header["frame_rate"]) * (main.shape[0] / min(part.frames for part in parts) if split else 1)
+    main, *stamps = (
+        _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts, row)
+    )
+    attrs = {
+        "header": {**fields(parts[0].header), "description": parts[0].description},
+        "stored_frames": main.shape[0],
+        **beside.attrs,
+    }
+    rate = beside.rate(split) or float(parts[0].header["frame_rate"]) * (
+        main.shape[0] / min(part.frames for part in parts) if split else 1
+    )
     if 0 < rate < 1e12:
         attrs["calibration"] = {"frame": {"scale": 1 / rate, "offset": 0.0, "unit": "s"}}
     companions, left_out = beside.companions(main.shape[1:])
@@ -210,10 +242,17 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
         if part.rest:
             line = f"{path}: expected records of {part.stride:,} bytes, the file ends with {part.rest:,} bytes of one"
             inside = n < len(parts) - 1 and not split
-            found.append(Absence(line, TruncatedSourceError if inside else None, "leaves them out", {"bytes_left_over": part.rest}))
+            found.append(
+                Absence(
+                    line, TruncatedSourceError if inside else None, "leaves them out", {"bytes_left_over": part.rest}
+                )
+            )
     if split and parts[0].frames != parts[1].frames:
         more = abs(parts[0].frames - parts[1].frames) * parts[0].stride
-        line = f"{files.paths[0]}: has {parts[0].frames:,} records of half images, {files.paths[1]} {parts[1].frames:,}; single halves are left out"
+        line = (
+            f"{files.paths[0]}: has {parts[0].frames:,} records of half images, {files.paths[1]} {parts[1].frames:,};"
+            " single halves are left out"
+        )
         found.append(Absence(line, counts={"bytes_left_over": more}))
     return tuple(found)
 
@@ -223,7 +262,11 @@ def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:
 
     Returns: (name, dtype, byte after the image, unit) of each.
     """
-    parts = [("timestamp_seconds", "<u4", 0, "s since 1970-01-01"), ("timestamp_milliseconds", "<u2", 4, "ms"), ("timestamp_microseconds", "<u2", 6, "µs")]
+    parts = [
+        ("timestamp_seconds", "<u4", 0, "s since 1970-01-01"),
+        ("timestamp_milliseconds", "<u2", 4, "ms"),
+        ("timestamp_microseconds", "<u2", 6, "µs"),
+    ]
     return [part for part in parts[: 3 if version >= 5 else 2] if part[2] + int(part[1][2]) <= room]
 
 
@@ -232,20 +275,32 @@ def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[Store
     one = parts[0]
     room = one.stride - one.stamp
     counts = [part.frames for part in parts]
-    layout = FrameLayout.of(one.sig_shape, counts, word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room, first=row.first)
+    layout = FrameLayout.of(
+        one.sig_shape, counts, word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room, first=row.first
+    )
     main = StoredArray("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)
     stamps = _stamps(int(one.header["version"]), room)
-    return [main, *(per_frame(main, name, stored, one.stamp + at, attrs={"unit": unit}) for name, stored, at, unit in stamps)]
+    return [
+        main,
+        *(per_frame(main, name, stored, one.stamp + at, attrs={"unit": unit}) for name, stored, at, unit in stamps),
+    ]
 
 
-def _halves(files: Files, parts: Sequence[_Sequence], which: Sequence[str], segment: int | None, beside: Beside) -> list[StoredArray]:
+def _halves(
+    files: Files, parts: Sequence[_Sequence], which: Sequence[str], segment: int | None, beside: Beside
+) -> list[StoredArray]:
     """Put the upper and the lower half of a Celeritas camera together."""
     if sorted(which) != ["bottom", "top"]:
-        raise OptionError(f"{files.paths[0]}: expected one file with upper halves (_Top_) and one with lower halves (_Bottom_), found {', '.join(which)}")
+        raise OptionError(
+            f"{files.paths[0]}: expected one file with upper halves (_Top_) and one with lower halves (_Bottom_), found"
+            f" {', '.join(which)}"
+        )
     one = parts[0]
     height, width = one.sig_shape
     if segment is None:
-        raise OptionError(f"{files.paths[0]}: needs the number of half frames in a record: segment=…, or {beside.config} beside it")
+        raise OptionError(
+            f"{files.paths[0]}: needs the number of half frames in a record: segment=…, or {beside.config} beside it"
+        )
     if segment < 1 or height % segment:
         raise OptionError(f"segment={segment}: records of {height} rows do not hold that many half frames")
     rows = height // segment
@@ -257,18 +312,38 @@ def _halves(files: Files, parts: Sequence[_Sequence], which: Sequence[str], segm
     begin = n * 2 * half  # the stream: upper half, lower half, upper half, …
     stream = np.empty((len(n), 2, 4), np.int64)
     for place, file in enumerate((top, bottom)):
-        stream[:, place] = np.stack([begin + place * half, begin + (place + 1) * half, at, np.full_like(n, file)], axis=1)
+        stream[:, place] = np.stack(
+            [begin + place * half, begin + (place + 1) * half, at, np.full_like(n, file)], axis=1
+        )
     size = rows * width
-    pieces = np.array([[0, 0, rows, width, -width, 1, size - width, 0], [rows, 0, rows, width, width, 1, size, 0]], np.int64)
+    pieces = np.array(
+        [[0, 0, rows, width, -width, 1, size - width, 0], [rows, 0, rows, width, width, 1, size, 0]], np.int64
+    )
     sig = (2 * rows, width)
     layout = FrameLayout((len(n),), sig, stream.reshape(-1, 4), 2 * half, 0, len(n), one.dtype.itemsize, 1, pieces)
     found = [StoredArray("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)]
     for name, stored, byte, unit in _stamps(int(one.header["version"]), one.stride - one.stamp):
         dtype = np.dtype(stored)
-        times = FrameLayout.planes((), np.full(len(n), top), one.first + n // segment * one.stride + one.stamp + byte, word_bytes=dtype.itemsize)
+        times = FrameLayout.planes(
+            (),
+            np.full(len(n), top),
+            one.first + n // segment * one.stride + one.stamp + byte,
+            word_bytes=dtype.itemsize,
+        )
         attrs = {"unit": unit, "of": "the record of the upper half, shared by all its half frames"}
-        found.append(StoredArray(name, files, times, PlainDecoder(dtype), times.shape, ("frame",), 1, attrs=attrs, companion=True))
+        found.append(
+            StoredArray(
+                name, files, times, PlainDecoder(dtype), times.shape, ("frame",), 1, attrs=attrs, companion=True
+            )
+        )
     return found
 
 
-FORMAT = Format("seq", (".seq",), "https://www.norpix.com", "NorPix StreamPix sequences and Direct Electron's files beside them", sniff, open)
+FORMAT = Format(
+    "seq",
+    (".seq",),
+    "https://www.norpix.com",
+    "NorPix StreamPix sequences and Direct Electron's files beside them",
+    sniff,
+    open,
+)

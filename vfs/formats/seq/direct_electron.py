@@ -123,7 +123,9 @@ class Beside:
 
         The camera says it; its records hold many half frames, so for these the XML does.
         """
-        said = self.attrs.get("config", {}).get("FrameRate") if split else self.attrs.get("camera", {}).get("frame_rate")
+        said = (
+            self.attrs.get("config", {}).get("FrameRate") if split else self.attrs.get("camera", {}).get("frame_rate")
+        )
         try:
             return float(said or 0) or None
         except ValueError:
@@ -157,9 +159,15 @@ class Beside:
         if camera:
             binning, y, x = camera["hardware_binning"], camera["offset_y"], camera["offset_x"]
         else:
-            texts = [self.attrs.get("config", {}).get(name) or "" for name in ("ImageBinning", "ImageOffsetY", "ImageOffsetX")]
+            texts = [
+                self.attrs.get("config", {}).get(name) or ""
+                for name in ("ImageBinning", "ImageOffsetY", "ImageOffsetX")
+            ]
             if not all(re.fullmatch(r"\d{1,6}", text) for text in texts):
-                raise FormatError("has a map of bad pixels, but does not say where in the sensor the frame lies; nor does a .metadata file")
+                raise FormatError(
+                    "has a map of bad pixels, but does not say where in the sensor the frame lies; nor does a .metadata"
+                    " file"
+                )
             binning, y, x = map(int, texts)
         binning = max(1, binning)
         return binning, (y // binning, x // binning)
@@ -176,17 +184,37 @@ class Beside:
         chosen = max(fitting, key=lambda one: (_whole(one, "Columns"), _whole(one, "Rows")))
         shape = (_whole(chosen, "Rows"), _whole(chosen, "Columns"))
         if any(o < 0 or o + n > whole for o, n, whole in zip(origin, sig_shape, shape, strict=True)):
-            raise FormatError(f"has a map of bad pixels of {shape[0]} × {shape[1]}; a frame of {sig_shape[0]} × {sig_shape[1]} at {origin} does not lie in it")
+            raise FormatError(
+                f"has a map of bad pixels of {shape[0]} × {shape[1]}; a frame of {sig_shape[0]} × {sig_shape[1]} at"
+                f" {origin} does not lie in it"
+            )
         boxes = []
         for defect in chosen.iter("Defect"):
             y0, y1 = _span(defect, "Row", shape[0])
             x0, x1 = _span(defect, "Column", shape[1])
-            box = (max(y0 - origin[0], 0), min(y1 - origin[0], sig_shape[0]), max(x0 - origin[1], 0), min(x1 - origin[1], sig_shape[1]))
+            box = (
+                max(y0 - origin[0], 0),
+                min(y1 - origin[0], sig_shape[0]),
+                max(x0 - origin[1], 0),
+                min(x1 - origin[1], sig_shape[1]),
+            )
             if box[0] < box[1] and box[2] < box[3]:
                 boxes.append(box)
         files = Files.stat([path])
-        layout = BlockLayout.of(sig_shape, np.zeros((1, 2)), np.array([sig_shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True)
-        return StoredArray("bad_pixels", files, layout, _BadPixels(tuple(boxes)), sig_shape, ("y", "x"), 0, block=sig_shape, companion=True)
+        layout = BlockLayout.of(
+            sig_shape, np.zeros((1, 2)), np.array([sig_shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True
+        )
+        return StoredArray(
+            "bad_pixels",
+            files,
+            layout,
+            _BadPixels(tuple(boxes)),
+            sig_shape,
+            ("y", "x"),
+            0,
+            block=sig_shape,
+            companion=True,
+        )
 
 
 def _whole(element: Element, name: str, default: int = 0) -> int:
@@ -215,8 +243,13 @@ def _reference(name: str, path: str, sig_shape: tuple[int, ...]) -> StoredArray:
     files = Files.stat([path])
     width, height, _, mode = np.frombuffer(read_at(path, 16), "<i4").tolist()
     if (height, width) != sig_shape or mode != 2:
-        raise FormatError(f"expected an image of {sig_shape[0]} × {sig_shape[1]} float32 (mode 2), found {height} × {width} of mode {mode}")
+        raise FormatError(
+            f"expected an image of {sig_shape[0]} × {sig_shape[1]} float32 (mode 2), found {height} × {width} of mode"
+            f" {mode}"
+        )
     if files.sizes[0] < 1024 + 4 * width * height:
-        raise TruncatedSourceError(f"expected {1024 + 4 * width * height:,} bytes, found {files.sizes[0]:,}; the file looks truncated")
+        raise TruncatedSourceError(
+            f"expected {1024 + 4 * width * height:,} bytes, found {files.sizes[0]:,}; the file looks truncated"
+        )
     layout = FrameLayout.of(sig_shape, [1], word_bytes=4, file_header=1024).arranged(())
     return StoredArray(name, files, layout, PlainDecoder(np.dtype("<f4")), sig_shape, ("y", "x"), 0, companion=True)

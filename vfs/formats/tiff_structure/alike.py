@@ -66,10 +66,15 @@ class PagePattern(NamedTuple):
         order = places.get(TILES) or places.get(STRIPS), places.get(TILE_SIZES) or places.get(STRIP_SIZES)
         bits = int.from_bytes(mask, "little")
         common = int.from_bytes(data, "little") & bits
-        return cls((reader.order, reader.big, len(data)), bits, common, kind, used, tuple(p or (0, 0, 0, 0) for p in order))
+        return cls(
+            (reader.order, reader.big, len(data)), bits, common, kind, used, tuple(p or (0, 0, 0, 0) for p in order)
+        )
 
     def fits(self, reader: Reader, data: bytes) -> bool:
-        return self.form == (reader.order, reader.big, len(data)) and int.from_bytes(data, "little") & self.mask == self.common
+        return (
+            self.form == (reader.order, reader.big, len(data))
+            and int.from_bytes(data, "little") & self.mask == self.common
+        )
 
     def where(self, data: bytes) -> list[int]:
         """Return the six numbers that `PageTable` keeps of a page.
@@ -134,7 +139,17 @@ class FilePattern(NamedTuple):
         every = b"\xff" * head + mask + b"\xff" * pointer
         bits = int.from_bytes(every, "little")
         common = int.from_bytes(whole, "little") & bits
-        return cls(like, "little" if reader.order == "<" else "big", start, pointer, bits, common, head, len(whole), tuple(texts))
+        return cls(
+            like,
+            "little" if reader.order == "<" else "big",
+            start,
+            pointer,
+            bits,
+            common,
+            head,
+            len(whole),
+            tuple(texts),
+        )
 
     def same(self, fd: int, size: int) -> tuple[int, bytes] | None:
         """Compare an open file of `size` bytes.
@@ -153,6 +168,10 @@ class FilePattern(NamedTuple):
             first = at + value if inside else int.from_bytes(data[value : value + self.pointer], self.order)
             if first > size - len(text):
                 return None
-            if (window[first : first + len(text)] if first + len(text) <= len(window) else os.pread(fd, len(text), first)) != text:
+            if (
+                window[first : first + len(text)]
+                if first + len(text) <= len(window)
+                else os.pread(fd, len(text), first)
+            ) != text:
                 return None
         return at, data[self.head : -self.pointer]

@@ -39,7 +39,8 @@ HOW = _SCALARS | _LISTS
 _JPEG_TABLES = 347
 _STRIPS, _STRIP_SIZES = 273, 279
 
-_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}  # a value of each TIFF type
+# A value of each TIFF type
+_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 _LONGEST = 1 << 20  # bytes that one tag about storage may have
 
@@ -121,7 +122,10 @@ class Reader:
             if found is None:
                 if header_of((head + bytes(16))[:16]) is not None:
                     raise TruncatedSourceError(f"{path}: a TIFF file of {self.size} bytes; it looks truncated")
-                raise FormatError(f"{path}: expected a TIFF file, " + (f"it begins with {head[:8]!r}" if head else "found an empty file"))
+                raise FormatError(
+                    f"{path}: expected a TIFF file, "
+                    + (f"it begins with {head[:8]!r}" if head else "found an empty file")
+                )
             self.order, self.big, self.first = found
         except BaseException:
             os.close(self.fd)
@@ -143,13 +147,18 @@ class Reader:
         if inside >= 0 and inside + size <= len(self._window):
             return self._window[inside : inside + size]
         if at + size > self.size:
-            raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes of tags at byte {at:,}, the file has {self.size:,}; it looks truncated")
+            raise TruncatedSourceError(
+                f"{self.path}: expected {size:,} bytes of tags at byte {at:,}, the file has {self.size:,}; it looks"
+                " truncated"
+            )
         try:
             got = read_open(self.fd, max(size, 4096), at)  # what a directory points to is often next to it
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
         if len(got) < size:
-            raise TruncatedSourceError(f"{self.path}: expected {size:,} bytes at byte {at:,}, found {len(got):,}; it looks truncated")
+            raise TruncatedSourceError(
+                f"{self.path}: expected {size:,} bytes at byte {at:,}, found {len(got):,}; it looks truncated"
+            )
         if len(got) <= 1 << 16:
             self._window, self._at = got, at
         return got[:size]
@@ -163,7 +172,10 @@ class Reader:
         order: Literal["little", "big"] = "little" if self.order == "<" else "big"
         count = int.from_bytes(self.read(at, head), order)
         if not 1 <= count <= 4096:
-            raise FormatError(f"{self.path}: the directory at byte {at:,} claims {count:,} entries, expected 1 to 4,096; the file is garbled")
+            raise FormatError(
+                f"{self.path}: the directory at byte {at:,} claims {count:,} entries, expected 1 to 4,096; the file is"
+                " garbled"
+            )
         data = self.read(at + head, count * entry + pointer)
         return data[:-pointer], at + head, int.from_bytes(data[-pointer:], order)
 
@@ -191,9 +203,14 @@ class Reader:
     def number(self, field: Field, value: bytes) -> int:
         """Return the value of a field of one unsigned integer."""
         if field.type not in _UNSIGNED:
-            raise FormatError(f"{self.path}: expected a whole number at byte {field.at:,}, found TIFF type {field.type}")
+            raise FormatError(
+                f"{self.path}: expected a whole number at byte {field.at:,}, found TIFF type {field.type}"
+            )
         raw = value[: _BYTES[field.type]]
-        return int.from_bytes(raw if len(raw) == _BYTES[field.type] else self.read(field.at, _BYTES[field.type]), "little" if self.order == "<" else "big")
+        return int.from_bytes(
+            raw if len(raw) == _BYTES[field.type] else self.read(field.at, _BYTES[field.type]),
+            "little" if self.order == "<" else "big",
+        )
 
     def numbers(self, field: Field, most: int = 1 << 62) -> np.ndarray:
         """Return the values of a field of unsigned integers, at most `most` of them: int64[n]."""
@@ -325,7 +342,9 @@ class Kind:
 
     def same(self, other: Kind) -> bool:
         """Return True if pages of both kinds can stand in one array."""
-        return self is other or (self.plain and other.plain and self.shaped == other.shaped and self.stored == other.stored)
+        return self is other or (
+            self.plain and other.plain and self.shaped == other.shaped and self.stored == other.stored
+        )
 
 
 def storage_value(order: str, tag: int, kind: int, raw: bytes) -> tuple[int, ...] | bytes | str:
@@ -399,7 +418,13 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
         raise DependencyError("reading compressed TIFF needs imagecodecs: pip install 'vfs[tiff]'") from None
     except Exception as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
-    number = page.compression == 1 and page.predictor == 1 and page.fillorder == 1 and page.sampleformat != 5 and not page.is_subsampled
+    number = (
+        page.compression == 1
+        and page.predictor == 1
+        and page.fillorder == 1
+        and page.sampleformat != 5
+        and not page.is_subsampled
+    )
     plain = bool(number and isinstance(bits, int) and bits == dtype.itemsize * 8 and dtype.kind in "iufc")
     facts = {
         "compression": "none" if page.compression == 1 else lower_name(page.compression),
@@ -411,4 +436,16 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
     shown = np.dtype(np.uint8) if dtype.kind == "b" else dtype
     if math.prod(shaped) * dtype.itemsize >= 1 << 60:
         return f"its size, {'×'.join(str(n) for n in shaped)}, is absurd"
-    return Kind(header, order, shaped, segment, bool(page.is_tiled), plain, dtype.newbyteorder(order), shown, 339 in tags, facts)  # type: ignore[arg-type]
+    stored = dtype.newbyteorder(order)
+    return Kind(
+        header,
+        order,
+        shaped,  # type: ignore[arg-type]
+        segment,
+        bool(page.is_tiled),
+        plain,
+        stored,
+        shown,
+        339 in tags,
+        facts,
+    )

@@ -27,7 +27,18 @@ import numpy as np
 
 from vfs.boundary import open_file
 from vfs.errors import FormatError, SourceError, TruncatedSourceError
-from vfs.formats.tiff_structure.alike import MISSING, START, STRIP_SIZES, STRIPS, SUB, TILE_SIZES, TILES, WHERE, FilePattern, PagePattern
+from vfs.formats.tiff_structure.alike import (
+    MISSING,
+    START,
+    STRIP_SIZES,
+    STRIPS,
+    SUB,
+    TILE_SIZES,
+    TILES,
+    WHERE,
+    FilePattern,
+    PagePattern,
+)
 from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, Field, Kind, Order, Reader, make_kind, storage_value
 from vfs.formats.tiff_structure.planes import Planes, complaint_of
 
@@ -109,7 +120,8 @@ class PageTable:
         self.file, self.at, self.kind = array("q"), array("q"), array("q")
         self.kinds: list[Kind | str] = []
         self._numbers: dict[object, int] = {}  # tags about storage -> number of the kind
-        self._where = array("q")  # six a page: type, count and place of the offsets, and of the byte counts; see `_place`
+        # Six a page: type, count and place of the offsets, and of the byte counts; see `_place`
+        self._where = array("q")
         self._like: PagePattern | None = None  # of the page before
         self._example: FilePattern | None = None  # the file that `follow` compares with
 
@@ -170,16 +182,23 @@ class PageTable:
                 raise FormatError(f"{path}: a TIFF file without pages")
             while at:
                 if at in walk.seen:
-                    raise FormatError(f"{path}: its directories run in a circle: number {len(walk.seen)} is the one at byte {at:,} again")
+                    raise FormatError(
+                        f"{path}: its directories run in a circle: number {len(walk.seen)} is the one at byte {at:,}"
+                        " again"
+                    )
                 data, first, after = walk.directory(at)
                 if not tags:
-                    tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}  # of equal tags the first one counts
+                    # Of equal tags the first one counts
+                    tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}
                 sub = self._page(walk, at, data, first)
                 if sub is not None:
                     subs[len(self.at) - 1] = sub
                 at = after
             rows = range(begin, len(self.at))
-            found = {row: [self._sub(walk, place) for place in reader.numbers(field, _SUBS).tolist()] for row, field in subs.items()}
+            found = {
+                row: [self._sub(walk, place) for place in reader.numbers(field, _SUBS).tolist()]
+                for row, field in subs.items()
+            }
             note = tags.get(DESCRIPTION)
             start = "" if note is None or note.type != 2 else reader.text(note._replace(length=min(note.length, START)))
             return Structure(path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start)
@@ -229,7 +248,11 @@ class PageTable:
             changed: tags (as `t317`) that a vendor's files are known to have wrong, and the right
                 values.
         """
-        told = reader.order, *[(tag, field.type, field.length, reader.stored(field, value)) for tag, field, value in how], *changed.items()
+        told = (
+            reader.order,
+            *[(tag, field.type, field.length, reader.stored(field, value)) for tag, field, value in how],
+            *changed.items(),
+        )
         number = self._numbers.get(told)
         if number is None:
             tags: dict[int, tuple[int, ...] | bytes | str] = {}
@@ -240,7 +263,10 @@ class PageTable:
             number = self._numbers.get(key)
             if number is None:
                 if len(self.kinds) == _KINDS:
-                    raise FormatError(f"{reader.path}: expected pages that are alike, found more than {_KINDS:,} kinds; the file is garbled")
+                    raise FormatError(
+                        f"{reader.path}: expected pages that are alike, found more than {_KINDS:,} kinds; the file is"
+                        " garbled"
+                    )
                 number = len(self.kinds)
                 self.kinds.append(make_kind(reader.order, tags))
             self._numbers[told] = self._numbers[key] = number
@@ -272,12 +298,16 @@ class PageTable:
                 raise FormatError(f"{name} cannot be read: {kind}")
             assert isinstance(first, Kind)
             if not kind.same(first):
-                raise FormatError(f"{name} is stored differently from others of its array: {kind.facts}, expected {first.facts}")
+                raise FormatError(
+                    f"{name} is stored differently from others of its array: {kind.facts}, expected {first.facts}"
+                )
             a, b = self._segments(chosen[mine], kind, one_piece)
             if len(mine) == len(chosen):
                 return Planes(kind, file, a, b)
             if a.shape[1] != 1:
-                raise FormatError(f"{name} is cut differently from others of its array: {kind.facts}, expected {first.facts}")
+                raise FormatError(
+                    f"{name} is cut differently from others of its array: {kind.facts}, expected {first.facts}"
+                )
             offsets[mine], sizes[mine] = a, b
         assert isinstance(first, Kind)
         return Planes(first, file, offsets, sizes)
@@ -322,7 +352,8 @@ class PageTable:
                 i = int(np.flatnonzero(short)[0])
                 row = int(rows[i])
                 raise FormatError(
-                    f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} has {where[i, column]:,} {what} of strips or tiles, expected {n:,}"
+                    f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} has {where[i, column]:,} {what}"
+                    f" of strips or tiles, expected {n:,}"
                 )
         ends = np.array(self.sizes, np.int64)[np.frombuffer(self.file, np.int64)[rows]]
         for kind, count, at in ((_O_TYPE, _O_COUNT, _O_AT), (_C_TYPE, _C_COUNT, _C_AT)):
@@ -330,7 +361,8 @@ class PageTable:
             if beyond.any():
                 row = int(rows[np.flatnonzero(beyond)[0]])
                 raise TruncatedSourceError(
-                    f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} lists its strips or tiles beyond the end of the file; it looks truncated"
+                    f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} lists its strips or tiles beyond"
+                    " the end of the file; it looks truncated"
                 )
         if (where[:, (_O_TYPE, _C_TYPE)] == 0).all():
             return where[:, _O_AT : _O_AT + 1], where[:, _C_AT : _C_AT + 1]
@@ -367,7 +399,8 @@ class _Walk:
         self.used += size
         if self.used > self.reader.size:
             raise FormatError(
-                f"{self.reader.path}: {len(self.seen):,} directories claim {self.used:,} bytes, the file has {self.reader.size:,}; they overlap or are garbled"
+                f"{self.reader.path}: {len(self.seen):,} directories claim {self.used:,} bytes, the file has"
+                f" {self.reader.size:,}; they overlap or are garbled"
             )
 
 

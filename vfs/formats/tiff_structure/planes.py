@@ -20,7 +20,9 @@ from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, Layout
 
 _LARGEST = 1 << 31  # most bytes of a block that decodes whole
-_EXPANDS = 1 << 18  # bytes that one compressed byte may stand for (deflate: 1,032; zstd: 32,768; blank lines of CCITT: more)
+# Bytes that one compressed byte may stand for (deflate: 1,032; zstd: 32,768; blank lines of CCITT:
+# more)
+_EXPANDS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,9 @@ class Planes:
     sizes: np.ndarray
 
 
-def complaint_of(kind: Kind, offsets: np.ndarray, sizes: np.ndarray, ends: np.ndarray) -> tuple[int, type[FormatError | TruncatedSourceError], str] | None:
+def complaint_of(
+    kind: Kind, offsets: np.ndarray, sizes: np.ndarray, ends: np.ndarray
+) -> tuple[int, type[FormatError | TruncatedSourceError], str] | None:
     """Check offsets and byte counts (int64[p, m]) of pages. Fills in the byte counts of plain pages.
 
     Args:
@@ -51,25 +55,51 @@ def complaint_of(kind: Kind, offsets: np.ndarray, sizes: np.ndarray, ends: np.nd
     absent = (offsets == 0) & (sizes == 0)
     block = math.prod(kind.segment) * kind.dtype.itemsize
     if kind.plain:
-        need = kind.segment_bytes() if offsets.shape[1] > 1 else np.array([kind.nbytes if math.prod(kind.grid) > 1 else kind.segment_bytes()[0]])
+        need = (
+            kind.segment_bytes()
+            if offsets.shape[1] > 1
+            else np.array([kind.nbytes if math.prod(kind.grid) > 1 else kind.segment_bytes()[0]])
+        )
         short = ~absent & (sizes > 0) & (sizes < need)
         if short.any():
             page, segment = (int(k) for k in np.argwhere(short)[0])
-            return page, FormatError, f"stores {sizes[page, segment]:,} bytes for strip or tile {segment}, expected {need[segment]:,}; the file is garbled"
+            return (
+                page,
+                FormatError,
+                (
+                    f"stores {sizes[page, segment]:,} bytes for strip or tile {segment}, expected {need[segment]:,};"
+                    " the file is garbled"
+                ),
+            )
         np.copyto(sizes, np.broadcast_to(need, sizes.shape), where=~absent)
     wrong = ~absent & ((offsets == 0) | (sizes <= 0))
     if wrong.any():
         page, segment = (int(k) for k in np.argwhere(wrong)[0])
-        return page, FormatError, f"stores strip or tile {segment} at byte {offsets[page, segment]:,} with {sizes[page, segment]:,} bytes; the file is garbled"
+        return (
+            page,
+            FormatError,
+            (
+                f"stores strip or tile {segment} at byte {offsets[page, segment]:,} with {sizes[page, segment]:,}"
+                " bytes; the file is garbled"
+            ),
+        )
     beyond = (offsets < 0) | (offsets > ends[:, None]) | (sizes > ends[:, None] - offsets)
     if beyond.any():
         page, segment = (int(k) for k in np.argwhere(beyond)[0])
         first, size = int(offsets[page, segment]), int(sizes[page, segment])
-        return page, TruncatedSourceError, f"has pixels at bytes {first:,} to {first + size:,}, the file has {ends[page]:,}; it looks truncated"
+        return (
+            page,
+            TruncatedSourceError,
+            f"has pixels at bytes {first:,} to {first + size:,}, the file has {ends[page]:,}; it looks truncated",
+        )
     if not kind.plain or absent.any():
         least = np.where(absent, 0, sizes).min(initial=1 << 40) if not absent.all() else 0
         if block > min(_LARGEST, max(1 << 26, int(least) * _EXPANDS)):
-            return 0, FormatError, f"has strips or tiles of {block:,} bytes in {least:,} stored ones; such sizes are absurd"
+            return (
+                0,
+                FormatError,
+                f"has strips or tiles of {block:,} bytes in {least:,} stored ones; such sizes are absurd",
+            )
     return None
 
 
@@ -98,7 +128,12 @@ def arrange(
     n = math.prod(kind.grid)
     if kind.plain and used == sorted(used) and planes.offsets.shape[1] == 1 and (n > 1 or kind.whole_page):
         frames = FrameLayout.of(
-            sig, np.ones(len(index), np.int64), word_bytes=show.itemsize, file_header=planes.offsets[:, 0], first=index, files=planes.file
+            sig,
+            np.ones(len(index), np.int64),
+            word_bytes=show.itemsize,
+            file_header=planes.offsets[:, 0],
+            first=index,
+            files=planes.file,
         ).arranged(nav)
         return frames, PlainDecoder(show.newbyteorder(kind.order)), ()
     pitch = tuple(_pitch(kind, shown)) if kind.tiled else ()

@@ -37,7 +37,13 @@ def _inflated(header: bytes) -> np.dtype | None:
     None for other segments.
     """
     page = tiny_page(header)
-    if page.compression not in _DEFLATE or page.predictor != 1 or page.fillorder != 1 or page.sampleformat == 5 or page.is_subsampled:
+    if (
+        page.compression not in _DEFLATE
+        or page.predictor != 1
+        or page.fillorder != 1
+        or page.sampleformat == 5
+        or page.is_subsampled
+    ):
         return None
     dtype: np.dtype = np.dtype(page.dtype)
     whole = isinstance(page.bitspersample, int) and page.bitspersample == dtype.itemsize * 8 and dtype.kind in "iuf"
@@ -79,21 +85,31 @@ class SegmentDecoder:
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         stored = _inflated(self.header)
-        if stored is not None and stored.itemsize == self.dtype.itemsize and math.prod(shape) * stored.itemsize <= _DEFLATED * data.size:
+        if (
+            stored is not None
+            and stored.itemsize == self.dtype.itemsize
+            and math.prod(shape) * stored.itemsize <= _DEFLATED * data.size
+        ):
             inflated = np.empty(shape, self.dtype)
             if _inflate(data, inflated):
                 return inflated if stored.isnative else inflated.byteswap(inplace=True)
         page = tiny_page(self.header)
         if page.compression in _JPEG_2000 and _jpeg_2000_size(data) > 4 * math.prod(shape):
-            raise DecodeError(f"segment {block % self.segments}: expected {shape}, its JPEG 2000 header says {_jpeg_2000_size(data):,} samples")
+            raise DecodeError(
+                f"segment {block % self.segments}: expected {shape}, its JPEG 2000 header says"
+                f" {_jpeg_2000_size(data):,} samples"
+            )
         try:
             with quiet(), np.errstate(all="ignore"):
                 made, _, full = page.decode(data.tobytes(), block % self.segments, jpegtables=page.jpegtables)
         except Exception as error:
             raise DecodeError(
-                f"segment {block % self.segments}: does not decode ({lower_name(page.compression)}): {' '.join(str(error).split())[:200]}"
+                f"segment {block % self.segments}: does not decode ({lower_name(page.compression)}):"
+                f" {' '.join(str(error).split())[:200]}"
             ) from None
-        if made.dtype.itemsize != self.dtype.itemsize or (made.dtype.kind != self.dtype.kind and {made.dtype.kind, self.dtype.kind} - set("biu")):
+        if made.dtype.itemsize != self.dtype.itemsize or (
+            made.dtype.kind != self.dtype.kind and {made.dtype.kind, self.dtype.kind} - set("biu")
+        ):
             raise DecodeError(f"segment {block % self.segments}: expected {self.dtype}, found {made.dtype}")
         if made.shape != full:  # a tile at the edge that holds less than a whole one
             whole = np.zeros(full, made.dtype)

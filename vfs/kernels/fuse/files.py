@@ -13,7 +13,9 @@ from vfs.kernels.ranges import inner
 
 _FAIL = -(1 << 40)
 NO_ANSWER = _FAIL
-"""From `serve.answer`: not from here. From `NOT_OPEN` on: file `n - NOT_OPEN` of the source is not open, or not what it was when it was opened."""
+"""From `serve.answer`: not from here. From `NOT_OPEN` on: file `n - NOT_OPEN` of the source is not
+open, or not what it was when it was opened.
+"""
 NOT_OPEN = _FAIL + 1
 
 RANGES = 32
@@ -39,7 +41,8 @@ _room_for_a_gap = room(GAP // WORD)
 def same(fd, path, source, file):
     """Say whether a source file has a name, and the size and times that it was last found with.
 
-    Where it has not, it may still be the one that was opened: the interpreter finds out (`vfs.model.stored.Files.same`).
+    Where it has not, it may still be the one that was opened: the interpreter finds out
+        (`vfs.model.stored.Files.same`).
 
     Args:
         fd: its descriptor, or of the folder that `path` starts from.
@@ -57,7 +60,9 @@ def same(fd, path, source, file):
         return False
     if peek(found + _WRITTEN) * SECOND + peek32(found + _WRITTEN_NS) != get(get(source, SourceWord.WRITTEN), file):
         return False
-    return peek(found + _CHANGED) * SECOND + peek32(found + _CHANGED_NS) == atomic_get(get(source, SourceWord.CHANGED), file)
+    return peek(found + _CHANGED) * SECOND + peek32(found + _CHANGED_NS) == atomic_get(
+        get(source, SourceWord.CHANGED), file
+    )
 
 
 @inner
@@ -65,7 +70,8 @@ def _fetch(source, file, start, vectors, n):
     """Read bytes of a file from `start` on to `n` places in memory, by one call.
 
     Args:
-        vectors: address of `n` `Iovec`s. Where the first one is at address 0 nothing is read: it is only found out whether the file is open.
+        vectors: address of `n` `Iovec`s. Where the first one is at address 0 nothing is read: it is
+            only found out whether the file is open.
 
     Returns: 0, or `NOT_OPEN` and the file.
     """
@@ -105,7 +111,8 @@ def _checked(source, file):
 def position_at(source, number, k):
     """Find the scan position of frame `k` of file `number`.
 
-    Returns: (position, how many follow one another from it on); position -1 where the array has none, in a chunk that its edge cuts.
+    Returns: (position, how many follow one another from it on); position -1 where the array has
+        none, in a chunk that its edge cuts.
     """
     axes = get(source, SourceWord.NAV_AXES)
     grid = get(source, SourceWord.GRID)
@@ -131,7 +138,13 @@ def position_at(source, number, k):
 def frame_tables(source):
     """Return what `vfs.kernels.locate.tables` returns, of a source."""
     chosen, choices = get(source, SourceWord.CHOSEN), get(source, SourceWord.CHOSEN_COUNT)
-    return address(source, SourceWord.STRIDE), chosen, choices, get(source, SourceWord.STREAM), get(source, SourceWord.STREAM_ROWS)
+    return (
+        address(source, SourceWord.STRIDE),
+        chosen,
+        choices,
+        get(source, SourceWord.STREAM),
+        get(source, SourceWord.STREAM_ROWS),
+    )
 
 
 @inner
@@ -154,11 +167,16 @@ def read_frames(source, number, first, last, to):
     move = 1 if to else 0
     frame = get(source, SourceWord.FRAME_BYTES)
     where = frame_tables(source)
-    stride, header, stored = get(source, SourceWord.STRIDE), get(source, SourceWord.FRAME_HEADER), get(source, SourceWord.STORED)
+    stride, header, stored = (
+        get(source, SourceWord.STRIDE),
+        get(source, SourceWord.FRAME_HEADER),
+        get(source, SourceWord.STORED),
+    )
     single = get(source, SourceWord.CHOSEN_COUNT) > 0 or stride != frame
     vectors = _room_for_vectors()
     nowhere = _room_for_a_gap()
-    file, start, end, used = -1, 0, 0, 0  # what is to be read next: of that file, from there to there, to so many places
+    # What is to be read next: of that file, from there to there, to so many places
+    file, start, end, used = -1, 0, 0, 0
     row = -1
     while first < last:
         k, within = first // frame, first % frame

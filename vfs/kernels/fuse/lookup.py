@@ -1,9 +1,11 @@
 """What the tables hold, found by its number, and handles, which say what is open.
 
-Nothing is freed while it is used. A reader is counted in (`enter`) before it follows an address of a table, and counted out (`leave`)
-when it is done. There are two counters, and the lowest bit of `EPOCH` says which one readers use now. Whoever takes something out of a
-table waits, before freeing it, until he has seen each counter at 0 once since then: readers who are counted in later cannot find it
-any more. Turning `EPOCH` over lets the counter that is in use run dry. See `vfs.fuse.retired`.
+Nothing is freed while it is used. A reader is counted in (`enter`) before it follows an address of
+a table, and counted out (`leave`) when it is done. There are two counters, and the lowest bit of
+`EPOCH` says which one readers use now. Whoever takes something out of a table waits, before freeing
+it, until he has seen each counter at 0 once since then: readers who are counted in later cannot
+find it any more. Turning `EPOCH` over lets the counter that is in use run dry. See
+`vfs.fuse.retired`.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ OURS = 1 << 62
 """The bit that tells our handles from whatever else `fi->fh` may be."""
 _NUMBER_BITS = 32
 FILES_MOST, SOURCES_MOST = 1 << _NUMBER_BITS, OURS >> _NUMBER_BITS
-"""The numbers of files and pieces of a source are below the first, those of sources below the second. A source lies at the last
-bits of its number in the table of sources."""
+"""The numbers of files and pieces of a source are below the first, those of sources below the
+second. A source lies at the last bits of its number in the table of sources."""
 
 _CLOCK = time.CLOCK_MONOTONIC
 _room_for_a_time = room(len(Timespec))
@@ -32,7 +34,9 @@ _room_for_a_time = room(len(Timespec))
 
 @register_jitable
 def handle(source, number):
-    """Return what stands for file `number` of a source, as `fi->fh`, or for its piece `number`, in the table of pieces. Never 0."""
+    """Return what stands for file `number` of a source, as `fi->fh`, or for its piece `number`, in
+    the table of pieces. Never 0.
+    """
     return OURS | source << _NUMBER_BITS | number
 
 
@@ -58,14 +62,18 @@ def leave(inside):
 
 @njit(nogil=True, cache=True)
 def place(key, mask):
-    """Return where the search for a key begins in a table of `mask + 1` places: it lies there or in one of the next `PROBES - 1`."""
+    """Return where the search for a key begins in a table of `mask + 1` places: it lies there or in
+    one of the next `PROBES - 1`.
+    """
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> np.uint64(20)) & mask
 
 
 @inner
 def source_of(number):
-    """Return the address of a source that is good now; 0: there is none, any more. To be called between `enter` and `leave`."""
+    """Return the address of a source that is good now; 0: there is none, any more. To be called
+    between `enter` and `leave`.
+    """
     places = atomic_get(state(), StateWord.SOURCE_PLACES)
     if places == 0:
         return 0
@@ -75,14 +83,19 @@ def source_of(number):
     until = atomic_get(source, SourceWord.UNTIL)
     if until:
         now = _room_for_a_time()
-        if clock_gettime(np.int32(_CLOCK), now) != 0 or get(now, Timespec.SECONDS) * SECOND + get(now, Timespec.NANOSECONDS) >= until:
+        if (
+            clock_gettime(np.int32(_CLOCK), now) != 0
+            or get(now, Timespec.SECONDS) * SECOND + get(now, Timespec.NANOSECONDS) >= until
+        ):
             return 0
     return source
 
 
 @inner
 def piece_of(pieces, mask, key, made):
-    """Return the address of the piece of that key and state, 0 where there is none. To be called between `enter` and `leave`."""
+    """Return the address of the piece of that key and state, 0 where there is none. To be called
+    between `enter` and `leave`.
+    """
     at = place(key, mask)
     for _ in range(PROBES):
         piece = atomic_get(pieces, at)

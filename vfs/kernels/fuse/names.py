@@ -1,8 +1,10 @@
-"""Names of a mount, looked up, opened and listed without the interpreter: `open_file`, `get_attributes` and `read_folder`.
+"""Names of a mount, looked up, opened and listed without the interpreter: `open_file`,
+`get_attributes` and `read_folder`.
 
-libfuse calls these three. The table of names holds paths that numbers follow (`NameWord`): `scan.zarr/data/c` with as many numbers as the
-array has axes is a chunk, with fewer a folder; `scan.npy` with none is a file. All else is left to the interpreter: documents, names
-that do not exist, and every name of a source that is not good now.
+libfuse calls these three. The table of names holds paths that numbers follow (`NameWord`):
+`scan.zarr/data/c` with as many numbers as the array has axes is a chunk, with fewer a folder;
+`scan.npy` with none is a file. All else is left to the interpreter: documents, names that do not
+exist, and every name of a source that is not good now.
 """
 
 from __future__ import annotations
@@ -30,7 +32,18 @@ from vfs.kernels.fuse.native import (
     state,
 )
 from vfs.kernels.fuse.paths import BASIS, PRIME, hashed, inode
-from vfs.kernels.fuse.tables import CONTEXT, NAME_PLACES, PROBES, THREADS, WORD, CounterWord, NameWord, SourceWord, StateWord, offset
+from vfs.kernels.fuse.tables import (
+    CONTEXT,
+    NAME_PLACES,
+    PROBES,
+    THREADS,
+    WORD,
+    CounterWord,
+    NameWord,
+    SourceWord,
+    StateWord,
+    offset,
+)
 from vfs.kernels.intrinsics import get, memcpy
 from vfs.kernels.locate import S_FILE, S_START, S_STOP, locate, stream_word
 from vfs.kernels.ranges import inner
@@ -43,7 +56,8 @@ _HERE = -100  # AT_FDCWD of fcntl.h: paths start from the working folder
 _THREAD = offset(CONTEXT, "pid")
 _OPEN_FLAGS = 0  # offset in fuse_file_info of the flags of open(2)
 _ACCESS = os.O_ACCMODE
-_PLUS, _FILL_PLUS = 1, 2  # FUSE_READDIR_PLUS, which libfuse 3 asks with, and FUSE_FILL_DIR_PLUS, which it is answered with
+# FUSE_READDIR_PLUS, which libfuse 3 asks with, and FUSE_FILL_DIR_PLUS, which it is answered with
+_PLUS, _FILL_PLUS = 1, 2
 _ROOT = 1  # inode number
 _DOT, _SLASH, _ZERO, _NINE = b"./09"
 
@@ -67,7 +81,12 @@ def _find(h, text, length):
     at = place(h, NAME_PLACES - 1)
     for _ in range(PROBES):
         name = atomic_get(names, at)
-        if name and get(name, NameWord.HASH) == h and get(name, NameWord.LENGTH) == length and _equal(text, get(name, NameWord.TEXT), length):
+        if (
+            name
+            and get(name, NameWord.HASH) == h
+            and get(name, NameWord.LENGTH) == length
+            and _equal(text, get(name, NameWord.TEXT), length)
+        ):
             return name
         at = (at + 1) & (NAME_PLACES - 1)
     return 0
@@ -107,7 +126,8 @@ def _split(text, length, numbers, cuts):
 def _resolve(path):
     """Find the name that a path begins with.
 
-    Returns: (name, how many numbers follow it, number of the file or folder among those with so many, hash of the path, its length); name 0: not known.
+    Returns: (name, how many numbers follow it, number of the file or folder among those with so
+        many, hash of the path, its length); name 0: not known.
     """
     text = path + 1  # without the slash
     length = 0
@@ -139,7 +159,9 @@ def _resolve(path):
 
 @inner
 def _good(path):
-    """Do what `_resolve` does, where the source of the name is good now: it is returned last. To be called between `enter` and `leave`."""
+    """Do what `_resolve` does, where the source of the name is good now: it is returned last. To be
+    called between `enter` and `leave`.
+    """
     name, k, index, h, length = _resolve(path)
     source = source_of(get(name, NameWord.SOURCE)) if name else 0
     return (name if source else 0), k, index, h, length, source
@@ -147,7 +169,9 @@ def _good(path):
 
 @inner
 def _unchanged(source, number):
-    """Say whether the source files that hold file `number` of a source are as they were last found: 1 yes, 0 no, -1 not known here."""
+    """Say whether the source files that hold file `number` of a source are as they were last found:
+    1 yes, 0 no, -1 not known here.
+    """
     paths = get(source, SourceWord.PATHS)
     if paths == 0:
         return -1
@@ -192,7 +216,8 @@ def _opened(path, info):
     if name == 0 or k != get(name, NameWord.AXES) or peek32(info + _OPEN_FLAGS) & _ACCESS != os.O_RDONLY:
         return False
     lasting = get(source, SourceWord.UNTIL) == 0
-    if _unchanged(source, index) != 1 or (lasting and atomic_get(get(source, SourceWord.MOVES), 0)):  # the interpreter knows which pages are old
+    # The interpreter knows which pages are old
+    if _unchanged(source, index) != 1 or (lasting and atomic_get(get(source, SourceWord.MOVES), 0)):
         return False
     poke(info + get(state(), StateWord.INFO_FH), handle(get(name, NameWord.SOURCE), index))
     at = info + get(state(), StateWord.INFO_FLAGS)
@@ -230,7 +255,9 @@ def _described(path, attributes):
     if name == 0:
         return False
     file = k == get(name, NameWord.AXES)
-    memcpy(attributes, get(name, NameWord.FILE_STAT if file else NameWord.FOLDER_STAT), get(state(), StateWord.STAT_BYTES))
+    memcpy(
+        attributes, get(name, NameWord.FILE_STAT if file else NameWord.FOLDER_STAT), get(state(), StateWord.STAT_BYTES)
+    )
     poke(attributes + get(state(), StateWord.STAT_INODE), inode(h))
     return True
 
@@ -285,7 +312,9 @@ def _listed(path, buffer, fill, offset, flags):
         poke(own, inode(hashed(BASIS, path + 1, 0, parent)) if parent else _ROOT)
         if call_fill(fill, buffer, entry, attributes, dots, plus):
             return True
-    memcpy(attributes, get(name, NameWord.FILE_STAT if k + 1 == get(name, NameWord.AXES) else NameWord.FOLDER_STAT), long)
+    memcpy(
+        attributes, get(name, NameWord.FILE_STAT if k + 1 == get(name, NameWord.AXES) else NameWord.FOLDER_STAT), long
+    )
     below = (h ^ np.uint64(_SLASH)) * PRIME
     for n in range(max(0, offset - 2), get(get(name, NameWord.COUNTS), k)):
         digits = _write_number(entry, n)
@@ -295,7 +324,11 @@ def _listed(path, buffer, fill, offset, flags):
     return True
 
 
-@cfunc(types.int32(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+@cfunc(
+    types.int32(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64),
+    cache=True,
+    error_model="numpy",
+)
 def read_folder(path, buffer, fill, offset, info, flags):
     """Answer `readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, the numbers follow."""
     inside = enter()

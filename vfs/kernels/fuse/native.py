@@ -1,7 +1,8 @@
 """Memory and functions by their addresses, for kernels that C code calls: loads, stores, atomic operations, calls.
 
-Addresses are plain integers. `put` and the atomic operations take a word of a table (see `vfs.kernels.fuse.tables`), `peek` and `poke`
-the address of a field of a struct that C code knows. All atomic operations are sequentially consistent.
+Addresses are plain integers. `put` and the atomic operations take a word of a table (see
+`vfs.kernels.fuse.tables`), `peek` and `poke` the address of a field of a struct that C code knows.
+All atomic operations are sequentially consistent.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from vfs.kernels.ranges import inner
 _WORD = ir.IntType(64)
 
 STATE = np.zeros(STATE_WORDS, np.int64)
-"""What the callbacks of this process know, see `StateWord`. They find it by the name of a symbol: compiled, they are kept on disk, and may
-hold no address of this process."""
+"""What the callbacks of this process know, see `StateWord`. They find it by the name of a symbol:
+compiled, they are kept on disk, and may hold no address of this process."""
 _NAME = "vfs_mount_state"
 llvm.add_symbol(_NAME, STATE.ctypes.data)
 
@@ -111,8 +112,8 @@ def poke8(typing_context, address, value):
 def room(words):
     """Make a function for kernels that returns the address of so many int64 on the stack, whatever is in them.
 
-    They are there until the kernel that calls the function returns. The memory of an array would be freed as soon as the array is not
-    named any more, whoever still has its address.
+    They are there until the kernel that calls the function returns. The memory of an array would be
+    freed as soon as the array is not named any more, whoever still has its address.
     """
 
     @intrinsic
@@ -204,7 +205,9 @@ memory16, memory32, memory64 = map(_memory, (types.uint16, types.uint32, types.u
 
 @intrinsic
 def call(typing_context, function, a, b, c, d, e, f):
-    """Call a function of libfuse's operations by its address, with up to six integers or pointers. Ones that it does not take do no harm."""
+    """Call a function of libfuse's operations by its address, with up to six integers or pointers.
+    Ones that it does not take do no harm.
+    """
     word = types.int64
 
     def generate(context, builder, signature, args):
@@ -227,12 +230,16 @@ def call_word(typing_context, function):
 
 @intrinsic
 def call_fill(typing_context, function, buffer, name, attributes, offset, flags):
-    """Call libfuse's function that takes an entry of a folder. libfuse 2 knows no flags: one argument more does it no harm."""
+    """Call libfuse's function that takes an entry of a folder. libfuse 2 knows no flags: one
+    argument more does it no harm.
+    """
     word = types.int64
 
     def generate(context, builder, signature, args):
         kind = ir.FunctionType(ir.IntType(32), [_WORD, _WORD, _WORD, _WORD, ir.IntType(32)])
-        found = builder.call(builder.inttoptr(args[0], kind.as_pointer()), [*args[1:5], builder.trunc(args[5], ir.IntType(32))])
+        found = builder.call(
+            builder.inttoptr(args[0], kind.as_pointer()), [*args[1:5], builder.trunc(args[5], ir.IntType(32))]
+        )
         return builder.sext(found, _WORD)
 
     return word(word, word, word, word, word, word), generate
@@ -257,7 +264,9 @@ def copy(to, start, count):
 
 
 statx = types.ExternalFunction("statx", types.int32(types.int32, types.intp, types.int32, types.uint32, types.intp))
-"""statx(2). It is in the C library since 2018, and its struct is laid out alike on all machines, where struct stat is not."""
+"""statx(2). It is in the C library since 2018, and its struct is laid out alike on all machines,
+where struct stat is not.
+"""
 
 clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
 """clock_gettime(2). It writes a `Timespec` on machines where both its fields have 64 bits."""

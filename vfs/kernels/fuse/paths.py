@@ -1,7 +1,7 @@
 """Hashes of paths, and inode numbers: both follow from a path's text alone.
 
-They stand apart from `vfs.kernels.fuse.names`, whose callbacks are compiled or loaded as soon as it is imported: a mount that is only
-described, not served, needs none of those.
+They stand apart from `vfs.kernels.fuse.names`, whose callbacks are compiled or loaded as soon as it
+is imported: a mount that is only described, not served, needs none of those.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ PRIME = np.uint64(0x100000001B3)
 
 @inner
 def hashed(h, text, start, stop):
-    """Return the FNV-1a hash of the bytes `start` to `stop` at an address, going on from `h`, which begins as `BASIS`."""
+    """Return the FNV-1a hash of the bytes `start` to `stop` at an address, going on from `h`, which
+    begins as `BASIS`.
+    """
     for i in range(start, stop):
         h = (h ^ np.uint64(peek8(text + i))) * PRIME
     return h

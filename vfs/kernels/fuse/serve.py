@@ -1,14 +1,15 @@
 """Reads of a mount, answered without the interpreter: `read` is what libfuse calls.
 
-`fi->fh` says what is open: a *source* (one face of an array, see `SourceWord`) and the number of a file in it (a chunk; 0 for a .npy
-face), see `lookup.handle`. The bytes come from one of two places:
+`fi->fh` says what is open: a *source* (one face of an array, see `SourceWord`) and the number of a
+file in it (a chunk; 0 for a .npy face), see `lookup.handle`. The bytes come from one of two places:
 
 - *pieces*: decoded bytes that Python put into the table of pieces, found by the source and the number of the piece;
-- the source's own files, where they hold the bytes as they are shown, or swapped: `preadv` puts them into libfuse's buffer, then each
-  file is asked whether it is still the one that was opened, once for all that was read of it.
+- the source's own files, where they hold the bytes as they are shown, or swapped: `preadv` puts
+  them into libfuse's buffer, then each file is asked whether it is still the one that was opened,
+  once for all that was read of it.
 
-A read that cannot be answered wholly, for whatever reason, is left to the function at `SLOW_READ`, which has the interpreter and says
-what is wrong.
+A read that cannot be answered wholly, for whatever reason, is left to the function at `SLOW_READ`,
+which has the interpreter and says what is wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +19,18 @@ from numba import carray, cfunc, njit, types
 
 from vfs.kernels.fuse.files import NO_ANSWER, read_frames
 from vfs.kernels.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of
-from vfs.kernels.fuse.native import atomic_add, atomic_get, atomic_swap, call, memory16, memory32, memory64, peek, put, state
+from vfs.kernels.fuse.native import (
+    atomic_add,
+    atomic_get,
+    atomic_swap,
+    call,
+    memory16,
+    memory32,
+    memory64,
+    peek,
+    put,
+    state,
+)
 from vfs.kernels.fuse.tables import CounterWord, PieceWord, SourceWord, StateWord
 from vfs.kernels.intrinsics import get, memcpy, swap_bytes
 from vfs.kernels.ranges import inner
@@ -116,7 +128,8 @@ def _answer(fh, to, size, offset):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def answer(fh, to, size, offset):
-    """Read bytes of what is open as `fh`: `size` of them from `offset` on, or as many as there are, to the address `to`.
+    """Read bytes of what is open as `fh`: `size` of them from `offset` on, or as many as there are,
+    to the address `to`.
 
     `to` may be 0 for a source whose bytes come from files: then it is only found out whether these are open.
 

@@ -1,8 +1,10 @@
-"""The tables of words that Python and native code share: each is declared here once, with the names and units of its words.
+"""The tables of words that Python and native code share: each is declared here once, with the names
+and units of its words.
 
-A word is an int64, and a table is known by its address. Kernels use `get(table, word)` and what stands beside it in
-`vfs.kernels.fuse.native`, Python an array: `words[SourceWord.FILE_BYTES] = 4096`. An enumeration costs a kernel nothing: the
-compiler takes its members as constants. numba's cache does not notice that they changed: touch the modules that use them.
+A word is an int64, and a table is known by its address. Kernels use `get(table, word)` and what
+stands beside it in `vfs.kernels.fuse.native`, Python an array: `words[SourceWord.FILE_BYTES] =
+4096`. An enumeration costs a kernel nothing: the compiler takes its members as constants. numba's
+cache does not notice that they changed: touch the modules that use them.
 
 Structs that the C library and libfuse lay out are numpy dtypes here, and `offset` says at which byte a field lies.
 """
@@ -29,9 +31,11 @@ class Words(IntEnum):
 
 
 class StateWord(Words):
-    """What the callbacks of a process know, `native.STATE`. Offsets are in bytes and, as masks, of this machine's libfuse.
+    """What the callbacks of a process know, `native.STATE`. Offsets are in bytes and, as masks, of
+    this machine's libfuse.
 
-    Readers are counted in while they follow pointers, in `INSIDE` or one line behind it, as the lowest bit of `EPOCH` says.
+    Readers are counted in while they follow pointers, in `INSIDE` or one line behind it, as the
+    lowest bit of `EPOCH` says.
     """
 
     SOURCES = auto()  # address of the table of sources: int64[SOURCE_PLACES], addresses
@@ -71,7 +75,8 @@ class CounterWord(Words):
 
 
 class SourceWord(Words):
-    """A source: the files that show one array, all chunks of it or one .npy file. Filled by `vfs.fuse.sources.NativeSource`.
+    """A source: the files that show one array, all chunks of it or one .npy file. Filled by
+    `vfs.fuse.sources.NativeSource`.
 
     The words from `STREAM` to `CHOSEN_COUNT` say where its frames lie, see `vfs.kernels.locate`.
     """
@@ -89,7 +94,9 @@ class SourceWord(Words):
     GRID = auto()  # address of a `GridRow` for each of them
     STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `locate.S_START`
     STREAM_ROWS = auto()
-    STRIDE = auto()  # bytes of the stream from a frame to the next one; this word and the next three in the order of `locate.STRIDE`
+    # Bytes of the stream from a frame to the next one; this word and the next three in the order of
+    # `locate.STRIDE`
+    STRIDE = auto()
     FRAME_HEADER = auto()  # bytes of it before a frame's pixels
     STORED = auto()  # stored frames
     OFFSET = auto()  # stored frame = scan position + this

@@ -48,11 +48,13 @@ class Layout(Protocol):
             most: ranges at most.
 
         Returns:
-            (int64[n, 11] read ranges, see `vfs.kernels.ranges`; number of elements they cover, or -1 and no ranges where
-            there would be more than `most`).
+            (int64[n, 11] read ranges, see `vfs.kernels.ranges`; number of elements they cover, or
+            -1 and no ranges where there would be more than `most`).
         """
 
-    def arranged(self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1) -> Layout:
+    def arranged(
+        self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
+    ) -> Layout:
         """Show the same frames as another scan.
 
         Args:

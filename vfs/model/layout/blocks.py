@@ -28,7 +28,8 @@ class BlockLayout:
         pitch: shape in which every block is stored (tiles at the edges are stored whole), () for its own shape.
         whole: True where a block decodes only as a whole.
         word_bytes: bytes an element (0 where `whole`).
-        leads: int64[n, ndim], where in the stored block its box begins, in the tree's order; None: at its start. Only where `whole`.
+        leads: int64[n, ndim], where in the stored block its box begins, in the tree's order; None:
+            at its start. Only where `whole`.
     """
 
     shape: tuple[int, ...]
@@ -67,7 +68,8 @@ class BlockLayout:
             origins, shapes: int64[n, ndim], elements.
             files: int64[n]; offsets, nbytes: int64[n], bytes. `nbytes` may be left out where blocks are not `whole`.
             numbers: int64[n], what `decode_block` calls the blocks; by default 0, 1, 2, …
-            leads: int64[n, ndim], where in the block as it is stored the box begins, for blocks that are `whole` and have a `pitch`.
+            leads: int64[n, ndim], where in the block as it is stored the box begins, for blocks
+                that are `whole` and have a `pitch`.
             check_overlap: look for blocks that overlap (costs a search a block).
 
         Raises:
@@ -81,12 +83,18 @@ class BlockLayout:
         bad = np.flatnonzero(((low < 0) | (size < 1) | (high > np.array(shape, np.int64)) | (high < low)).any(axis=1))
         if len(bad):
             i = int(bad[0])
-            raise FormatError(f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} does not fit an array of shape {list(shape)}")
+            raise FormatError(
+                f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} does not fit an array of shape"
+                f" {list(shape)}"
+            )
         at = np.stack([np.asarray(files, np.int64), np.asarray(offsets, np.int64)], axis=1)
         bad = np.flatnonzero((at < 0).any(axis=1))
         if len(bad):
             i = int(bad[0])
-            raise FormatError(f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} lies at byte {at[i, 1]} of file {at[i, 0]}; expected 0 or more")
+            raise FormatError(
+                f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} lies at byte {at[i, 1]} of file"
+                f" {at[i, 0]}; expected 0 or more"
+            )
         stored = np.zeros(n, np.int64) if nbytes is None else np.asarray(nbytes, np.int64)
         names = np.arange(n) if numbers is None else np.asarray(numbers, np.int64)
         bits = max(1, min(21, 63 // max(1, nd)))
@@ -103,24 +111,34 @@ class BlockLayout:
             if a >= 0:
                 a, b = sorted((int(order[a]), int(order[b])))
                 raise FormatError(
-                    f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at {low[b].tolist()} of shape {size[b].tolist()}"
+                    f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at"
+                    f" {low[b].tolist()} of shape {size[b].tolist()}"
                 )
         into = None if leads is None else np.ascontiguousarray(np.asarray(leads, np.int64)[order])
         return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
 
-    def arranged(self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1) -> BlockLayout:
+    def arranged(
+        self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
+    ) -> BlockLayout:
         """See `Layout`: each block must belong to one scan position."""
         nd = len(self.shape)
         n = int(self.levels[1])
         low, high = self.tree[:n, :nd], self.tree[:n, nd:]
         old = self.shape[:nav_ndim]
         if n and (high[:, :nav_ndim] - low[:, :nav_ndim]).max(initial=1) > 1:
-            raise OptionError("nav_shape, sync_offset and roi do not apply: the file stores blocks that span several navigation positions")
+            raise OptionError(
+                "nav_shape, sync_offset and roi do not apply: the file stores blocks that span several navigation"
+                " positions"
+            )
         new = tuple(nav_shape)
-        flat = np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset if nav_ndim else np.zeros(n, np.int64)
+        flat = (
+            np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset if nav_ndim else np.zeros(n, np.int64)
+        )
         keep = np.flatnonzero((flat >= 0) & (flat < math.prod(new)))
         if chosen is None:
-            nav = np.stack(np.unravel_index(flat[keep], new), axis=1) if len(keep) else np.empty((0, len(new)), np.int64)
+            nav = (
+                np.stack(np.unravel_index(flat[keep], new), axis=1) if len(keep) else np.empty((0, len(new)), np.int64)
+            )
             shape = new
         else:  # a position may be chosen more than once: join the blocks with the list of choices
             shape = (len(chosen),)
@@ -132,8 +150,11 @@ class BlockLayout:
             nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
         origins = np.concatenate([nav, low[keep, nav_ndim:]], axis=1)
         shapes = np.concatenate([np.ones_like(nav), (high - low)[keep, nav_ndim:]], axis=1)
-        # a block of one position may be stored longer (the last one of an odd number of frames, two a block): it comes first there
-        pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:]) if self.pitch else ()
+        # a block of one position may be stored longer (the last one of an odd number of frames, two
+        # a block): it comes first there
+        pitch = (
+            (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:]) if self.pitch else ()
+        )
         place = self.place[keep]
         leads = None
         if self.leads is not None:
@@ -154,8 +175,12 @@ class BlockLayout:
             leads=leads,
         )
 
-    def touched(self, region: Region) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
-        """The blocks that a region meets: (box, shape stored, where in it the box begins, (file, first byte, bytes, number)), by place in the files."""
+    def touched(
+        self, region: Region
+    ) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
+        """The blocks that a region meets: (box, shape stored, where in it the box begins, (file,
+        first byte, bytes, number)), by place in the files.
+        """
         nd = len(self.shape)
         start, steps = (0,) * nd, (1,) * nd
         ends = np.array((region.start, region.stop), np.int64)
@@ -194,7 +219,9 @@ class BlockLayout:
         room = max(ROOM, 2 * len(hits))
         while True:
             rows = np.empty((room, COLUMNS), np.int64)
-            first, end, covered = blocks.plan_blocks(box, hits, self.tree, self.place, pitch, self.whole, self.word_bytes, work, rows, most)
+            first, end, covered = blocks.plan_blocks(
+                box, hits, self.tree, self.place, pitch, self.whole, self.word_bytes, work, rows, most
+            )
             if covered > -2:
                 return (rows[first:end] if covered >= 0 else NO_ROWS), covered  # not a view of a long table for none
             room = end

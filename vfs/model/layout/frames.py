@@ -24,7 +24,9 @@ Value = TypeVar("Value")
 
 
 def altered(value: Value, **fields: Any) -> Value:
-    """`dataclasses.replace` for frozen values without slots and without `__post_init__`, in a tenth of the time: a set has many such values."""
+    """`dataclasses.replace` for frozen values without slots and without `__post_init__`, in a tenth
+    of the time: a set has many such values.
+    """
     made = object.__new__(type(value))
     made.__dict__.update(value.__dict__)
     made.__dict__.pop("how", None)  # a layout's, worked out from its fields
@@ -71,8 +73,9 @@ def mirrored(pieces: np.ndarray, axis: int) -> np.ndarray:
 class FrameLayout:
     """Equal frames in a stream of bytes that is spread over files.
 
-    Frame n lies at stream byte `n * stride + header`. The stream is made of pieces of files and may have holes; frames may
-    run across the border of two files, but no word (see `vfs.kernels.ranges`) may.
+    Frame n lies at stream byte `n * stride + header`. The stream is made of pieces of files and may
+    have holes; frames may run across the border of two files, but no word (see
+    `vfs.kernels.ranges`) may.
 
     Attributes:
         nav_shape: scan shape, slowest axis first; scan position i shows stored frame `i + offset`, blank outside.
@@ -81,7 +84,8 @@ class FrameLayout:
         stride, header: bytes.
         stored: number of stored frames (holes count).
         word_bytes, word_pixels: the smallest unit that decodes by itself.
-        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`; best in the order in which they begin in the file.
+        pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`; best in the order
+            in which they begin in the file.
         offset: frames to skip at the start (negative: blank frames first).
         chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
     """
@@ -125,7 +129,8 @@ class FrameLayout:
             counts: frames in each file.
             payload: bytes of a frame; by default as many words as its pixels need.
             file_header: bytes before the first record, one number or one a file.
-            first: index of the first frame of each file, ascending; by default they follow on each other. Gaps are blank.
+            first: index of the first frame of each file, ascending; by default they follow on each
+                other. Gaps are blank.
             files: which file each entry is, by default 0, 1, 2, …
 
         Raises:
@@ -133,8 +138,13 @@ class FrameLayout:
         """
         size = _payload(sig_shape, word_bytes, word_pixels) if payload is None else payload
         stride = frame_header + size + frame_footer
-        if len(counts) == 1:  # most sets that are opened are one file, and most of their opening was arithmetic with arrays of one
-            start, count, at, file = (_only(value) for value in (0 if first is None else first, counts, file_header, 0 if files is None else files))
+        # Most sets that are opened are one file, and most of their opening was arithmetic with
+        # arrays of one
+        if len(counts) == 1:
+            start, count, at, file = (
+                _only(value)
+                for value in (0 if first is None else first, counts, file_header, 0 if files is None else files)
+            )
             alone = np.array([[start * stride, (start + count) * stride, at, file]], np.int64)
             return cls._checked(sig_shape, alone, stride, frame_header, start + count, word_bytes, word_pixels, pieces)
         n = np.asarray(counts, np.int64)
@@ -178,16 +188,26 @@ class FrameLayout:
         if cut.any():
             file = int(np.flatnonzero(cut)[0])
             name = names[file] if names else f"file {file} of the set"
-            raise FormatError(f"{name}: ends in the middle of a pixel; frames of {size:,} bytes cannot run across this border")
+            raise FormatError(
+                f"{name}: ends in the middle of a pixel; frames of {size:,} bytes cannot run across this border"
+            )
         whole, rest = divmod(int(end[-1]) if len(end) else 0, stride)
         stored = whole + (rest >= frame_header + size)  # the last footer may be missing
         return cls._checked(sig_shape, stream[n > 0], stride, frame_header, stored, word_bytes, word_pixels, None)
 
     @classmethod
     def planes(
-        cls, sig_shape: Sequence[int], files: Sequence[int] | np.ndarray, offsets: Sequence[int] | np.ndarray, *, word_bytes: int, word_pixels: int = 1
+        cls,
+        sig_shape: Sequence[int],
+        files: Sequence[int] | np.ndarray,
+        offsets: Sequence[int] | np.ndarray,
+        *,
+        word_bytes: int,
+        word_pixels: int = 1,
     ) -> FrameLayout:
-        """Frames at any place: frame n starts at byte `offsets[n]` of file `files[n]`; a negative offset is a blank frame."""
+        """Frames at any place: frame n starts at byte `offsets[n]` of file `files[n]`; a negative
+        offset is a blank frame.
+        """
         at = np.asarray(offsets, np.int64)
         which = np.asarray(files, np.int64)
         stride = _payload(sig_shape, word_bytes, word_pixels)
@@ -209,11 +229,15 @@ class FrameLayout:
     ) -> FrameLayout:
         if len(stream) != 1 or stream.item(0) >= stream.item(1):
             order = np.argsort(stream[:, 0], kind="stable")
-            order = order[stream[order, 1] > stream[order, 0]]  # an empty file holds nothing, wherever it is said to begin
+            # An empty file holds nothing, wherever it is said to begin
+            order = order[stream[order, 1] > stream[order, 0]]
             stream = np.ascontiguousarray(stream[order])
             clash = np.flatnonzero(stream[1:, 0] < stream[:-1, 1])
             if len(clash):
-                raise FormatError(f"two files of the set hold the same frames (entries {int(order[clash[0]])} and {int(order[clash[0] + 1])})")
+                raise FormatError(
+                    f"two files of the set hold the same frames (entries {int(order[clash[0]])} and"
+                    f" {int(order[clash[0] + 1])})"
+                )
         parts = whole_frame(sig_shape) if pieces is None else pieces
         if len(parts) > 1:
             k = len(sig_shape)
@@ -225,17 +249,26 @@ class FrameLayout:
     def whole(self) -> bool:
         return False
 
-    def arranged(self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1) -> FrameLayout:
-        """See `Layout`. Of a layout that shows a selection, `chosen` selects again, and `nav_shape` says nothing new."""
+    def arranged(
+        self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
+    ) -> FrameLayout:
+        """See `Layout`. Of a layout that shows a selection, `chosen` selects again, and `nav_shape`
+        says nothing new.
+        """
         if self.chosen is None:
             return altered(self, nav_shape=tuple(nav_shape), offset=self.offset + sync_offset, chosen=chosen)
-        return altered(self, offset=self.offset + sync_offset, chosen=self.chosen if chosen is None else self.chosen[chosen])
+        return altered(
+            self, offset=self.offset + sync_offset, chosen=self.chosen if chosen is None else self.chosen[chosen]
+        )
 
     @cached_property
     def how(self) -> tuple[np.ndarray, np.ndarray]:
         """(numbers, chosen positions) as `vfs.kernels.planning.plan_frames` and `vfs.kernels.locate` take them."""
         nav, chosen = (self.nav_shape, _NONE) if self.chosen is None else ((len(self.chosen),), self.chosen)
-        return _ints((self.stride, self.header, self.stored, self.offset, self.word_bytes, self.word_pixels, *nav)), chosen
+        return (
+            _ints((self.stride, self.header, self.stored, self.offset, self.word_bytes, self.word_pixels, *nav)),
+            chosen,
+        )
 
     def locate(self, positions: np.ndarray) -> np.ndarray:
         """Find where frames begin.
@@ -270,7 +303,8 @@ class FrameLayout:
         if self.chosen is not None:
             return nav - int(np.count_nonzero(self.valid(nav_ndim)))
         low, high = max(0, self.offset), min(self.stored, nav + self.offset)
-        first, last = (-(-(self.stream[:, end] - self.header) // self.stride) for end in (S_START, S_STOP))  # frames that begin in each row
+        # Frames that begin in each row
+        first, last = (-(-(self.stream[:, end] - self.header) // self.stride) for end in (S_START, S_STOP))
         return nav - int(np.maximum(0, np.minimum(last, high) - np.maximum(first, low)).sum())
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
