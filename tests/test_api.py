@@ -24,6 +24,7 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Files, StoredArray
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
 VALUES = np.arange(12 * 4 * 5, dtype="<u2").reshape(12, 4, 5)
@@ -174,7 +175,7 @@ def test_a_group_is_a_mapping(many: Path) -> None:
     assert list(group) == ["entry/large", "entry/small", "stamp"]
     assert len(group) == 3
     assert group.main is group["entry/large"]
-    assert vfs.open(many).dataset.path == "entry/large"
+    assert reader_of(vfs.open(many)).dataset.path == "entry/large"
     assert group.name == "set"
     assert group.attrs == {"vfs": {"format": "container", "name": "entry/large"}}
     np.testing.assert_array_equal(group["entry/small"][...], VALUES[6:11])
@@ -191,7 +192,7 @@ def test_a_group_is_a_mapping(many: Path) -> None:
 @pytest.mark.parametrize("name", ["entry/large", "entry/small", "stamp"])
 def test_any_array_can_be_the_main_one(many: Path, name: str) -> None:
     array = vfs.open(many, array=name)
-    assert array.dataset.path == name
+    assert reader_of(array).dataset.path == name
     assert array.group.main is array
     np.testing.assert_array_equal(array[...], vfs.open_group(many)[name][...])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(array))[...], array[...])
@@ -203,8 +204,8 @@ def test_any_array_can_be_the_main_one(many: Path, name: str) -> None:
 def test_the_main_array_stays_the_main_one_however_little_of_it_is_shown(many: Path) -> None:
     for options in ({"roi": [0]}, {"nav_shape": 1}, {"dtype": "u1"}):
         array = vfs.open(many, **options)
-        assert array.dataset.path == "entry/large"
-        assert array.group.tree.main == "entry/large"
+        assert reader_of(array).dataset.path == "entry/large"
+        assert set_of(array.group).tree.main == "entry/large"
 
 
 def test_companions_go_with_the_scan_and_others_do_not(many: Path) -> None:
@@ -218,7 +219,7 @@ def test_companions_go_with_the_scan_and_others_do_not(many: Path) -> None:
 
 def test_an_opening_is_what_was_given(path: Path) -> None:
     array = vfs.open(path, nav_shape=(3, 4), chunks="frames", backend="buffered")
-    how = array.group.opening
+    how = set_of(array.group).opening
     assert how.paths == (str(path),)
     assert how.format == "npy"
     assert pickle.loads(pickle.dumps(how)) == how
@@ -316,7 +317,7 @@ def test_headerless_data_takes_dtype_as_what_it_is(tmp_path: Path) -> None:
 def test_arrays_are_let_go_of(path: Path) -> None:
     array = vfs.open(path)
     array[0]
-    Chunks(array).cached((0, 0, 0))
+    Chunks(reader_of(array)).cached((0, 0, 0))
     gone = weakref.ref(array)
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
@@ -341,7 +342,7 @@ print(light, heavy)
 
 def test_what_a_mount_shows_shares_one_cache_of_the_size_asked_for(path: Path, tmp_path: Path) -> None:
     other = write_npy(tmp_path, VALUES, name="other.npy")
-    openings = [vfs.open_group(name, chunks=(4, 4, 5)).opening for name in (path, other)]
+    openings = [set_of(vfs.open_group(name, chunks=(4, 4, 5))).opening for name in (path, other)]
     shown = plans.open_folder(openings, 200)  # a chunk has 160 bytes
     assert shown.cache.limit == 200
     for name in ("scan", "other"):
@@ -363,7 +364,7 @@ def test_a_cache_size_that_is_none(path: Path, size: Any) -> None:
 
 
 def test_without_a_cache_everything_is_read_all_the_same(path: Path) -> None:
-    shown = plans.open_folder([vfs.open_group(path, chunks=(4, 4, 5)).opening], 0)
+    shown = plans.open_folder([set_of(vfs.open_group(path, chunks=(4, 4, 5))).opening], 0)
     for _ in range(2):
         assert shown.get("scan.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
     assert shown.cache.held == 0
@@ -372,7 +373,7 @@ def test_without_a_cache_everything_is_read_all_the_same(path: Path) -> None:
 def test_arrays_are_made_when_they_are_asked_for_and_once(many: Path) -> None:
     group = vfs.open_group(many)
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: group["stamp"].token, range(64)))
-    assert found == {group["stamp"].token}
+        found = set(pool.map(lambda _: reader_of(group["stamp"]).token, range(64)))
+    assert found == {reader_of(group["stamp"]).token}
     assert group["stamp"].group is group
-    assert group["stamp"].cache is group.main.cache
+    assert reader_of(group["stamp"]).cache is reader_of(group.main).cache

@@ -20,6 +20,7 @@ from tests.formats import test_frms6
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at, open_file, open_found, within
 from vfs.cli.app import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.testing.inside import set_of
 from vfs.testing.opens import opened_past_the_boundary
 from vfs.testing.stack_writers import write_mrc
 from vfs.testing.writers import write_mib, write_npy
@@ -311,7 +312,7 @@ def test_what_a_description_stands_for_is_bound_by_its_folder(inside: Path, secr
     path.write_text(json.dumps({"vfs": 1, "format": "mib", "files": ["sub/scan.hdr"]}))
     group = vfs.open_group(path)
     np.testing.assert_array_equal(group.main[...].reshape(4, 8, 8), frames)
-    assert group.opening.boundary.folders == (str(inside),)
+    assert set_of(group).opening.boundary.folders == (str(inside),)
     away = pickle.dumps(group)
     member = sorted(sub.glob("*.mib"))[1]
     member.rename(secret.with_name("scan2.mib"))

@@ -30,6 +30,7 @@ from tests.engine.test_corrections import twin as corrected
 from tests.fuse.support import eventually, free, python
 from vfs.fuse.points import mounted
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_raw
 from vfs.zarr.pipeline import NAME
 
@@ -309,13 +310,13 @@ def check(array: vfs.VirtualArray, twin: np.ndarray, data: st.DataObject) -> Non
         for n in twin.shape
     )
     np.testing.assert_array_equal(array.read(box), twin[box])
-    position = tuple(data.draw(st.integers(0, n - 1)) for n in array.grid.counts)
-    region = array.grid.region(position)
-    chunk = Chunks(array).make(position)
+    position = tuple(data.draw(st.integers(0, n - 1)) for n in reader_of(array).grid.counts)
+    region = reader_of(array).grid.region(position)
+    chunk = Chunks(reader_of(array)).make(position)
     np.testing.assert_array_equal(chunk[tuple(slice(0, n) for n in region.shape)], twin[region.slices])
     first, last = sorted(data.draw(st.tuples(st.integers(0, twin.size), st.integers(0, twin.size))))
     np.testing.assert_array_equal(
-        Chunks(array).run(first * array.dtype.itemsize, last * array.dtype.itemsize).view(array.dtype),
+        Chunks(reader_of(array)).run(first * array.dtype.itemsize, last * array.dtype.itemsize).view(array.dtype),
         twin.reshape(-1)[first:last],
     )
 

@@ -19,6 +19,7 @@ import pytest
 import vfs
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_raw
 
 LIMIT = 1 << 20
@@ -66,8 +67,8 @@ def tiles(array: vfs.VirtualArray) -> None:
 
 
 def chunks(array: vfs.VirtualArray) -> None:
-    for position in np.ndindex(array.grid.counts):
-        Chunks(array).cached(position)
+    for position in np.ndindex(reader_of(array).grid.counts):
+        Chunks(reader_of(array)).cached(position)
 
 
 def frames(array: vfs.VirtualArray) -> None:
@@ -109,7 +110,7 @@ def test_memory_is_flat_over_ten_times_the_cache(
     few, many = (opened(tmp_path / str(times), kind, times * LIMIT // FRAME, **options) for times in (3, 10))
     assert peak(act, many) <= peak(act, few) + LIMIT // 2  # threads do not always have the same under way
     assert many.nbytes >= 10 * LIMIT
-    assert many.cache.held <= LIMIT
+    assert reader_of(many).cache.held <= LIMIT
 
 
 def test_a_dask_graph_holds_nothing_a_chunk(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import vfs
 from tests.fuse.direct import Direct
 from vfs import Region
 from vfs.hierarchy.face_folder import FaceFolder
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
 LEVELS, FUNCTIONS = 8, 20
@@ -90,7 +91,7 @@ def arrays(folder: Path) -> dict[str, vfs.VirtualArray]:
 @pytest.mark.parametrize("kind", ["view", "copied", "gathered", "read", "converted"])
 def test_a_chunk_passes_through_few_functions(tmp_path: Path, kind: str) -> None:
     array = arrays(tmp_path)[kind]
-    face = array.group.tree.zarr(3)
+    face = set_of(array.group).tree.zarr(3)
     region = Region.box((8, 0, 0), (16, 32, 32))
     out = np.empty((8, 32, 32), array.dtype)
     for name, act in (
@@ -127,7 +128,7 @@ def compressed(folder: Path) -> vfs.VirtualArray:
 
 
 WAYS = {
-    "array[n]": ((6, 17), (8, 21)),
+    "array[n]": ((7, 18), (9, 22)),
     "store": ((7, 20), (9, 25)),
     "store, part of a chunk": ((8, 17), (10, 23)),
     "zarr": ((8, 21), (9, 28)),
@@ -143,7 +144,7 @@ and cache are on the way. As many as there are: nothing gets longer unnoticed.""
 
 def ways(array: vfs.VirtualArray) -> dict[str, Callable[[], Any]]:
     """What an adapter does for one request."""
-    store, folder = array.store(), FaceFolder([array.group.tree])
+    store, folder = array.store(), FaceFolder([set_of(array.group).tree])
     direct = Direct(folder)
     key, proto = "data/c/1/0/0", default_buffer_prototype()
 
@@ -161,9 +162,9 @@ def ways(array: vfs.VirtualArray) -> dict[str, Callable[[], Any]]:
         "store": lambda: store.get_sync(key),
         "store, part of a chunk": lambda: store.get_sync(key, prototype=proto, byte_range=RangeByteRequest(100, 300)),
         "zarr": lambda: asyncio.run(zarred.getitem(9)),
-        "mount, chunk": read(f"{chunk}/{key}", array.chunk_bytes, 0),
+        "mount, chunk": read(f"{chunk}/{key}", reader_of(array).chunk_bytes, 0),
         "mount, part of a chunk": read(f"{chunk}/{key}", 4096, 4096),
-        "mount, .npy": read(npy, array.chunk_bytes, 0),
+        "mount, .npy": read(npy, reader_of(array).chunk_bytes, 0),
         "mount, part of a .npy": read(npy, 4096, 20_000),
     }
 
@@ -173,7 +174,7 @@ def ways(array: vfs.VirtualArray) -> dict[str, Callable[[], Any]]:
 def test_the_way_of_a_chunk_through_every_adapter(tmp_path: Path, kind: str, way: str) -> None:
     array = compressed(tmp_path) if kind == "compressed" else arrays(tmp_path)[kind]
     act = ways(array)[way]
-    levels, called = profiled(act, array.cache.clear, threads=way == "zarr")
+    levels, called = profiled(act, reader_of(array).cache.clear, threads=way == "zarr")
     # What is decoded as fast as it is copied never comes to the interpreter
     by_kernels_alone = way.startswith("mount") and kind in ("copied", "read")
     assert (not called) == by_kernels_alone, called
@@ -204,7 +205,7 @@ def test_no_call_more_for_a_larger_set(tmp_path: Path) -> None:
                 len(profiled(act)[1])
                 for act in (
                     lambda array=array: array[3],
-                    lambda array=array: array.group.tree.zarr(3).node("data/c/0/0/0"),
+                    lambda array=array: set_of(array.group).tree.zarr(3).node("data/c/0/0/0"),
                 )
             ]
         )

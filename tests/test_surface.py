@@ -22,6 +22,7 @@ from vfs.cli.describe import describe
 from vfs.formats import formats
 from vfs.model.open_options import MountOptions, OpenOptions, flag, known
 from vfs.model.options import fitting, kinds
+from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy, write_raw
 
 
@@ -29,6 +30,37 @@ def test_only_public_names_are_shown(tmp_path: Path) -> None:
     vfs.open(write_npy(tmp_path, np.zeros((4, 5))))  # which loads modules of the package
     assert set(dir(vfs)) == {*vfs.__all__, "__doc__", "__version__"}
     assert all(hasattr(vfs, name) for name in dir(vfs))
+
+
+ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read", "tiles", "store", "zarr"}
+"""Names of an array in section 1 of the design."""
+BESIDE = {"ndim", "size", "calibration", "valid", "valid_slices", "unroi", "group"}
+"""Names of an array that pages in vfs/docs promise besides."""
+GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs"}
+"""Names of a group: those of a Mapping, and those that the design or a page promises."""
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_public_classes_show_the_contract_and_no_more(tmp_path: Path) -> None:
+    group = vfs.open_group(write_npy(tmp_path, np.zeros((4, 5))))
+    again = pickle.loads(pickle.dumps(group.main))
+    assert public(vfs.VirtualArray) == public(group.main) == public(again) == ARRAY | BESIDE
+    assert again[0].shape == (5,)  # now it is open
+    assert public(again) == ARRAY | BESIDE
+    assert public(vfs.VirtualGroup) == public(group) == GROUP
+    for kind in (vfs.VirtualArray, vfs.VirtualGroup):
+        assert all(inspect.getdoc(getattr(kind, name)) for name in public(kind))
+
+
+def test_an_array_takes_no_other_attributes(tmp_path: Path) -> None:
+    array = vfs.open(write_npy(tmp_path, np.zeros((4, 5))))
+    with pytest.raises(AttributeError, match="'VirtualArray' object has no attribute 'gird'"):
+        array.gird  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError):
+        array.chunsk = (1, 5)  # type: ignore[attr-defined]
 
 
 # signatures
@@ -112,8 +144,8 @@ def test_a_description_keeps_every_option_that_it_may_say(tmp_path: Path) -> Non
     for name, option in options.items():  # what is not named above takes a value of its type
         values.setdefault(name, {bool: True, int: 1, float: 1.5, str: "text"}.get(kinds(option.annotation)[0]))
     description = tmp_path / "set.vfs.json"
-    description.write_text(json.dumps(describe(vfs.open_group(path, **values), tmp_path)))
-    again = vfs.open_group(description).opening.options
+    description.write_text(json.dumps(describe(set_of(vfs.open_group(path, **values)), tmp_path)))
+    again = set_of(vfs.open_group(description)).opening.options
     assert set(again.said()) == {*options, "format"}
     assert (again.nav_shape, again.dtype, again.backend) == ([3, 4], "<f4", "buffered")
 

@@ -11,22 +11,23 @@ Options, formats, backends and the hierarchy are put together here. What does th
 from __future__ import annotations
 
 import os
-import sys
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from vfs.backends import choice
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
-from vfs.errors import IncompleteWarning, OptionError, UnknownArrayError
+from vfs.errors import OptionError, UnknownArrayError
 from vfs.folder_tree.plans import plan_sets, plan_tree
 from vfs.formats.headers import file_name
-from vfs.hierarchy.opening import OpenedSet, Opening, first_names, open_set, refuse_without_main
+from vfs.hierarchy.opening import OpenedSet, Opening, first_names, open_set, refuse_without_main, warned
 from vfs.model.open_options import MountOptions, OpenOptions, option, split
+from vfs.model.region import Region
 from vfs.model.signatures import Path, Paths, Several, mounts, opens
 
 if TYPE_CHECKING:
@@ -38,54 +39,186 @@ if TYPE_CHECKING:
 __all__ = ["VirtualArray", "VirtualGroup", "mount", "open", "open_group"]
 
 
-class VirtualArray(ArrayReader):
+class VirtualArray:
     """One array of a data set: is indexed like numpy, and gives the zarr store that it stands in. Made by `vfs.open`.
 
-    It shares all attributes of the group's reader; the group holds that reader, not this array. No reference leads
-    from a group back to its arrays, so the files are closed at once when the last array and the group go.
+    Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the
+    caller; where the bytes in the file already are the answer and the backend maps files, it is a read-only view.
+
+    No reference leads from a data set back to its arrays, so the files are closed at once when the last array and the
+    last group go.
 
     A pickled array opens its files when it is first used, not when it is unpickled: a process that only passes it on
     (dask's scheduler) may not have the files, and the process that reads reports what is wrong with them.
-
-    Args:
-        reader: reads the array.
-        group: the data set that the array belongs to.
     """
 
-    group: VirtualGroup
+    __slots__ = ("__weakref__", "_again", "_group", "_reader")
 
-    def __init__(self, reader: ArrayReader, group: VirtualGroup) -> None:
-        self.__dict__.update(reader.__dict__, group=group)
+    _again: tuple[Opening, str]  # how the data set was opened, path of the array in it
+    _group: VirtualGroup  # not there before the array of a pickle is used
+    _reader: ArrayReader  # reads the array; not there either
 
-    @classmethod
-    def later(cls, opening: Opening, path: str) -> VirtualArray:
-        """Make an array whose data set is opened again when the array is first used.
+    def __init__(self, again: tuple[Opening, str], group: VirtualGroup | None = None) -> None:
+        self._again = again
+        if group is not None:
+            self._group = group
+            self._reader = group._opened.arrays[again[1]]
+
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:  # Python asks here for what is not there
+            if name not in ("_group", "_reader"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            opening, path = self._again
+            group = VirtualGroup(opening.open())
+            VirtualArray.__init__(self, self._again, group)
+            group._in_use[path] = self
+            return getattr(self, name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements along each axis."""
+        return self._reader.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._reader.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._reader.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements, in native byte order."""
+        return self._reader.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._reader.nbytes
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """A name per axis."""
+        return self._reader.dims
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Elements per axis of a chunk."""
+        return self._reader.chunks
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The format's metadata."""
+        return self._reader.attrs
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Paths of the files that the elements are read from."""
+        return self._reader.files
+
+    @property
+    def calibration(self) -> dict[str, dict[str, Any]]:
+        """Positions of the elements along each axis: axis name -> {"scale": …, "offset": …, "unit": …}.
+
+        Element k is at `offset + k * scale`, in `unit` ("" where the file names none). Of an axis with uneven steps
+        scale and offset are None, and "values" is the path of the array of the set that holds the positions. Axes that
+        the file says nothing of are not there, nor are those of a scan that `nav_shape` or `roi` arranged so that the
+        steps in the file do not hold any more.
+        """
+        return self._reader.calibration
+
+    @property
+    def valid(self) -> np.ndarray:
+        """bool[navigation shape]: where a frame is stored; elsewhere the array is blank."""
+        return self._reader.valid
+
+    @property
+    def valid_slices(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """(the smallest box of the scan that holds all stored frames, the longest run of whole scan rows stored)."""
+        return self._reader.valid_slices
+
+    @property
+    def group(self) -> VirtualGroup:
+        """All arrays of the data set: this one, the others of a container, and companions such as time stamps."""
+        return self._group
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._reader)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._reader[key]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._reader.__array__(dtype, copy)
+
+    def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a box of the array.
 
         Args:
-            opening: how the data set was opened.
-            path: path of the array in it.
+            region: a Region, or slices with positive steps (missing axes: whole); None: everything.
+            out: array of the region's shape and this array's dtype that the elements are written to. Any strides.
+
+        Returns: `out`, or a new array, or a read-only view of the file where that is the same bytes.
+
+        Raises:
+            RegionError: the region does not fit the array.
+            OptionError: `out` does not fit the region, or cannot be written to.
+            SourceError: bytes are missing, truncated or unreadable; the message names file, bytes and region.
         """
-        array = cls.__new__(cls)
-        array.__dict__["_later"] = opening, path
-        return array
+        return self._reader.read(region, out)
 
-    def __getattr__(self, name: str) -> Any:  # is called for attributes that are not there yet
-        if "_later" not in self.__dict__ or name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        opening, path = self.__dict__["_later"]
-        group = VirtualGroup(opening.open())
-        VirtualArray.__init__(self, group.tree.arrays[path], group)
-        self.__dict__.pop("_later", None)
-        return getattr(self, name)
+    def tiles(
+        self,
+        shape: chunking.ChunkSpec | None = None,
+        *,
+        access: str | None = None,
+        roi: Any = None,
+        workers: int | None = None,
+    ) -> Iterator[tuple[Region, np.ndarray]]:
+        """Stream the whole array, a tile at a time, navigation axes slowest, with the next tiles being read meanwhile.
 
-    def __repr__(self) -> str:
-        if "_later" in self.__dict__:
-            opening, path = self.__dict__["_later"]
-            return f"<vfs.VirtualArray {path} of {opening.paths[0]}, not open yet>"
-        return super().__repr__()
+        At most `2 * workers` tiles are under way; leaving the loop early ends the reading. Where tiles take a little
+        of every frame, neighbouring ones are read together, so that frames are not read anew for each.
+
+        Args:
+            shape: elements per axis (-1: the whole axis) or bytes; None: the chunks.
+            access: "frames", "scan" or "balanced" instead of a shape.
+            roi: only these frames: as `vfs.open` takes it; the navigation axes are then one.
+            workers: threads that read, at most 256; None: one a core, at most four; 0: read in the caller's thread,
+                without reading ahead.
+
+        Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
+
+        Raises:
+            OptionError: an argument does not fit.
+            SourceError: see `read`.
+        """
+        return self._reader.tiles(shape, access=access, roi=roi, workers=workers)
+
+    def unroi(self, result: Any) -> np.ndarray:
+        """Put a result per selected frame back into the scan.
+
+        `a.unroi(a.valid)` is the mask of what was selected and stored.
+
+        Args:
+            result: [frames that roi selected, …].
+
+        Returns: [scan shape, …], with NaN, NaT, False, 0, '' or None where nothing was selected.
+
+        Raises:
+            OptionError: the array was opened without roi, or `result` has another length.
+        """
+        return self._reader.unroi(result)
 
     def store(self, zarr_format: int = 3) -> Store:
-        """A read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
+        """Make a read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
 
         Args:
             zarr_format: 3 or 2.
@@ -93,78 +226,89 @@ class VirtualArray(ArrayReader):
         Raises:
             OptionError: another zarr format.
         """
-        return self.group.store(zarr_format)
+        return self._group.store(zarr_format)
 
     def zarr(self) -> zarr.Array[Any]:
-        """This array as a zarr.Array, through `store()` and the fast lane of `vfs.zarr.pipeline`."""
+        """Open this array as a zarr.Array, through `store()` and the fast lane of `vfs.zarr.pipeline`."""
         from vfs.zarr.pipeline import direct
 
-        return direct(self.store(), self.dataset.path)
+        return direct(self.store(), self._again[1])
+
+    def __repr__(self) -> str:
+        try:
+            reader = object.__getattribute__(self, "_reader")
+        except AttributeError:
+            opening, path = self._again
+            return f"<vfs.VirtualArray {path} of {opening.paths[0]}, not open yet>"
+        return f"<vfs.VirtualArray {reader.summary}>"
 
     def _repr_html_(self) -> str:
         from vfs.hierarchy.display import array_html
 
-        return array_html(self)
+        return array_html(self._reader)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return VirtualArray.later, self.__dict__.get("_later") or (self.group.opening, self.dataset.path)
+        return VirtualArray, (self._again,)
 
 
 class VirtualGroup(Mapping[str, VirtualArray]):
-    """All arrays of a data set: a Mapping of path -> VirtualArray. Made by `vfs.open_group`.
-
-    Attributes:
-        tree: the arrays with what reads them.
-        opening: how the data set was opened.
-        absent: what the set should hold and does not, or holds and does not show: see `vfs.model.stored.Absence`.
-    """
+    """All arrays of a data set: a Mapping of path -> VirtualArray. Made by `vfs.open_group`."""
 
     def __init__(self, opened: OpenedSet) -> None:
-        self.tree = opened.tree
-        self.opening = opened.opening
-        self.absent = opened.absent
+        self._opened = opened
         self._in_use: WeakValueDictionary[str, VirtualArray] = WeakValueDictionary()
 
     @property
     def name(self) -> str:
         """The name that a mount shows the data set under."""
-        return self.tree.name
+        return self._opened.name
 
     @property
     def main(self) -> VirtualArray:
         """The array that was asked for (`array=`), else the largest one."""
-        return self[self.tree.main]
+        return self[self._opened.tree.main]
 
     @property
     def attrs(self) -> Mapping[str, Any]:
         """Attributes of the zarr root group."""
-        return self.tree.attrs
+        return self._opened.attrs
 
     def __getitem__(self, path: str) -> VirtualArray:
         try:
-            reader = self.tree.arrays[path]
+            return self._in_use[path]
+        except KeyError:
+            pass
+        try:
+            array = VirtualArray((self._opened.opening, path), self)
         except KeyError:
             raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {first_names(list(self))}") from None
-        array = self._in_use.get(path)
-        return self._in_use.setdefault(path, VirtualArray(reader, self)) if array is None else array
+        return self._in_use.setdefault(path, array)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.tree.arrays)
+        return iter(self._opened.arrays)
 
     def __len__(self) -> int:
-        return len(self.tree.arrays)
+        return len(self._opened.arrays)
 
     def __repr__(self) -> str:
         return f"<vfs.VirtualGroup {self.name}: {', '.join(self)}>"
 
     def store(self, zarr_format: int = 3) -> Store:
-        """A read-only `zarr.abc.store.Store` over the whole tree; picklable."""
+        """Make a read-only `zarr.abc.store.Store` over the whole tree; picklable.
+
+        Args:
+            zarr_format: 3 or 2.
+
+        Raises:
+            OptionError: another zarr format.
+        """
         from vfs.zarr.store import Store
 
-        return Store(self.tree.zarr(zarr_format), (_store_again, (self.opening, zarr_format)), self.name)
+        opened = self._opened
+        return Store(opened.tree.zarr(zarr_format), (_store_again, (opened.opening, zarr_format)), opened.name)
 
     def zarr(self) -> zarr.Group:
-        """The whole tree as a zarr.Group."""
+        """Open the whole tree as a zarr.Group."""
         import zarr
 
         return zarr.open_group(self.store(), mode="r")
@@ -172,29 +316,10 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     def _repr_html_(self) -> str:
         from vfs.hierarchy.display import group_html
 
-        return group_html(self.name, self.opening.format, self, self.tree.main)
+        return group_html(self.name, self._opened.opening.format, self._opened.arrays, self._opened.tree.main)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _group_again, (self.opening,)
-
-
-def group_of(found: OpenedSet, *, main: bool = False) -> VirtualGroup:
-    """The arrays of an open set. Says in one warning what is absent, at the line outside of vfs that opens the set.
-
-    Args:
-        main: the main array is wanted, not whatever there is.
-
-    Raises:
-        VfsError: the main array is wanted and not there; of the class that the format names.
-    """
-    if main:
-        refuse_without_main(found)
-    if found.warnings:
-        level, frame = 2, sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "vfs":
-            level, frame = level + 1, frame.f_back
-        warnings.warn("; ".join(found.warnings), IncompleteWarning, stacklevel=level)
-    return VirtualGroup(found)
+        return _group_again, (self._opened.opening,)
 
 
 def _group_again(opening: Opening) -> VirtualGroup:
@@ -232,7 +357,7 @@ def open_group(paths: Paths, **given: Any) -> VirtualGroup:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
     here, format_options = split(OpenHere, given)
-    return group_of(open_set(paths, here, format_options, here.cache))
+    return VirtualGroup(warned(open_set(paths, here, format_options, here.cache)))
 
 
 @opens(OpenHere)
@@ -255,7 +380,9 @@ def open(paths: Paths, **given: Any) -> VirtualArray:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
     here, format_options = split(OpenHere, given)
-    return group_of(open_set(paths, here, format_options, here.cache), main=True).main
+    opened = open_set(paths, here, format_options, here.cache)
+    refuse_without_main(opened)
+    return VirtualGroup(warned(opened)).main
 
 
 @mounts(MountOptions)
@@ -293,7 +420,7 @@ def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
     else:
         backend, _ = choice(common.backend, serves=True)
         common, cache = options.common(backend=backend), ChunkCache(limit)
-        plan = plan_sets([group_of(open_set(item, common, format_options, cache)) for item in items], cache)
+        plan = plan_sets([warned(open_set(item, common, format_options, cache)) for item in items], cache)
     how: dict[str, Any] = {
         "workers": options.workers,
         "allow_other": options.allow_other,

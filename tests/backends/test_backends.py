@@ -441,10 +441,11 @@ def test_few_addresses(tmp_path: Path) -> None:
         file.truncate(40 << 30)
     code = f"""
         import resource, vfs
+        from vfs.testing.inside import reader_of
         a = vfs.open({str(path)!r}, format="raw", dtype="<u2", sig_shape=(1024, 1024))
         b = vfs.open({str(path)!r}, format="raw", dtype=">u2", sig_shape=(1024, 1024))
         assert not b[7].any() and not a[7].any()
-        a.backend.handles.drop(0), b.backend.handles.drop(0)
+        reader_of(a).backend.handles.drop(0), reader_of(b).backend.handles.drop(0)
         now = int(open("/proc/self/statm").read().split()[0]) * 4096
         resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 30),) * 2)
         assert not a[20_000].any() and not b[20_000:20_010].any() and not b[::1000, 5, 5].any()

@@ -28,6 +28,7 @@ from tests.benchmarks.mount_bench import through_mount
 from tests.benchmarks.rows import FITS, FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing import writers
+from vfs.testing.inside import reader_of
 
 
 def write_mib(folder: Path, frames: np.ndarray, **options: Any) -> Path:
@@ -176,8 +177,8 @@ def _chunked(raw: Path, chunks: str) -> vfs.VirtualArray:
 def _pass(raw: Path, chunks: str) -> None:
     """Every chunk once, by an array that has nothing in its cache."""
     array = _chunked(raw, chunks)
-    for position in np.ndindex(array.grid.counts):
-        Chunks(array).make(position)
+    for position in np.ndindex(reader_of(array).grid.counts):
+        Chunks(reader_of(array)).make(position)
 
 
 def random_frames(folder: Path, size: Size) -> Iterator[Row]:

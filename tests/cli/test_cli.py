@@ -28,6 +28,7 @@ from vfs.formats import formats
 from vfs.fuse.status import Status
 from vfs.hierarchy.documents import plain_json
 from vfs.model.options import from_text, kinds
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 from vfs.zarr import export
 
@@ -175,7 +176,7 @@ def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.Capture
         assert said["nbytes"] == array.nbytes
         assert said["companion"] is (path != "data")
         # One array: there is nothing to share
-        assert said["attrs"] == plain_json({**array.attrs, **array.dataset.conventions})
+        assert said["attrs"] == plain_json({**array.attrs, **reader_of(array).dataset.conventions})
     assert (entry["shared_attrs"], entry["group_attrs"]) == ({}, {})
     assert entry["arrays"]["exposure"]["scale"] == {"units": "s"}
 
@@ -220,7 +221,7 @@ def test_info_verbose_says_what_was_asked_for(scan: Path, capsys: pytest.Capture
 def test_info_says_why_chunks_are_what_they_are_and_what_they_cost(
     scan: Path, spec: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chunking = vfs.open(scan, chunks=spec).chunking
+    chunking = reader_of(vfs.open(scan, chunks=spec)).chunking
     assert run("info", scan, "--chunks", spec) == 0
     line = " ".join(capsys.readouterr().out.partition("    chunks: ")[2].split())
     assert chunking.reason in line
@@ -652,7 +653,7 @@ def test_a_failed_export_leaves_nothing(
     last = scan.parent / "scan005.mib"
     os.truncate(last, last.stat().st_size - 100)
     with pytest.raises(vfs.SourceError, match=r"scan005\.mib"):
-        export.export(group.tree, tmp_path / "o.zarr", progress=written.append)
+        export.export(set_of(group).tree, tmp_path / "o.zarr", progress=written.append)
     assert len(written) > 2, "it had begun"
     assert os.listdir(tmp_path) == ["a scan"]
 
@@ -660,7 +661,9 @@ def test_a_failed_export_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     with pytest.raises(vfs.OptionError, match=r"o\.zarr: cannot be written: No space left"):
-        export.export(vfs.open_group(write_npy(tmp_path, np.ones((9, 9)))).tree, tmp_path / "o.zarr", progress=full)
+        export.export(
+            set_of(vfs.open_group(write_npy(tmp_path, np.ones((9, 9))))).tree, tmp_path / "o.zarr", progress=full
+        )
     assert sorted(os.listdir(tmp_path)) == ["a scan", "array.npy"]
 
 

@@ -20,12 +20,13 @@ from vfs.cli import describe as module
 from vfs.cli.describe import describe
 from vfs.errors import OptionError
 from vfs.hierarchy.documents import plain_json
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
 
 def again(group: vfs.VirtualGroup, folder: Path, **options: Any) -> tuple[dict[str, Any], vfs.VirtualGroup]:
     """Describe a set, write it as JSON, open that: the arrays are the same, in all that a user sees of them."""
-    described = describe(group, folder, **options)
+    described = describe(set_of(group), folder, **options)
     path = folder / "again.vfs.json"
     path.write_text(json.dumps(described, allow_nan=False))
     found = vfs.open_group(path, **({"follow_outside": True} if options.get("follow_outside") else {}))
@@ -34,12 +35,14 @@ def again(group: vfs.VirtualGroup, folder: Path, **options: Any) -> tuple[dict[s
     for name in found:
         before, after = group[name], found[name]
         assert after.dims == before.dims
-        assert after.dataset.nav_ndim == before.dataset.nav_ndim
+        assert reader_of(after).dataset.nav_ndim == before.dataset.nav_ndim
         assert plain_json(after.attrs) == plain_json(before.attrs)
-        assert plain_json(after.dataset.conventions) == plain_json(before.dataset.conventions)
+        assert plain_json(reader_of(after).dataset.conventions) == plain_json(before.dataset.conventions)
         assert after.dtype == before.dtype
         assert np.array_equal(after[...], before[...], equal_nan=before.dtype.kind in "fc")
-        assert np.array_equal(np.asarray(after.fill), np.asarray(before.fill), equal_nan=before.dtype.kind in "fc")
+        assert np.array_equal(
+            np.asarray(reader_of(after).fill), np.asarray(before.fill), equal_nan=before.dtype.kind in "fc"
+        )
     return described, found
 
 
@@ -99,7 +102,7 @@ def test_frames_that_run_on(tmp_path: Path) -> None:
     both(vfs.open_group(paths, sync_offset=-1, nav_shape=(3, 5), **how), tmp_path)
     again(vfs.open_group(paths, roi=[0, 3], **how), tmp_path)
     with pytest.raises(OptionError, match="chosen frames that run across files have no explicit description"):
-        describe(vfs.open_group(paths, roi=[0, 1, 2, 3], **how), tmp_path, explicit=True)
+        describe(set_of(vfs.open_group(paths, roi=[0, 1, 2, 3], **how)), tmp_path, explicit=True)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -138,7 +141,7 @@ def test_packed_pixels_have_a_short_form_only(tmp_path: Path) -> None:
     with pytest.raises(
         OptionError, match=r"data: its elements are no plain numbers \(.*\); only the short description can be written"
     ):
-        describe(group, tmp_path, explicit=True)
+        describe(set_of(group), tmp_path, explicit=True)
 
 
 @settings(max_examples=40)
@@ -245,32 +248,32 @@ def test_what_the_short_form_keeps(tmp_path: Path) -> None:
         "gain": [[2.0] * 5] * 4,
         "sig_ndim": 2,
     }
-    assert describe(found, tmp_path) == described  # of a set that was opened by a description: the same
+    assert describe(set_of(found), tmp_path) == described  # of a set that was opened by a description: the same
     with pytest.raises(OptionError, match="what is converted"):
-        describe(group, tmp_path, explicit=True)
+        describe(set_of(group), tmp_path, explicit=True)
     big = np.ones((300, 300))
     write_npy(tmp_path, np.ones((2, 300, 300), "u2"), name="big.npy")
     with pytest.raises(
         OptionError, match=r"gain: 90,000 numbers are too many for a description; save them beside the files"
     ):
-        describe(vfs.open_group(tmp_path / "big.npy", gain=big), tmp_path)
+        describe(set_of(vfs.open_group(tmp_path / "big.npy", gain=big)), tmp_path)
 
 
 def test_names_of_files(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_npy(tmp_path / "in", FRAMES, name="a.npy")
     group = vfs.open_group(tmp_path / "in" / "a.npy")
-    assert describe(group)["files"] == ["a.npy"]  # by default for the folder of the files
-    assert describe(group, tmp_path)["files"] == ["in/a.npy"]
+    assert describe(set_of(group))["files"] == ["a.npy"]  # by default for the folder of the files
+    assert describe(set_of(group), tmp_path)["files"] == ["in/a.npy"]
     other = tmp_path / "other"
     other.mkdir()
     for explicit in (False, True):
         with pytest.raises(OptionError, match=r"a.npy lies outside of .*other: write the description beside its files"):
-            describe(group, other, explicit=explicit)
+            describe(set_of(group), other, explicit=explicit)
         again(group, other, explicit=explicit, follow_outside=True)
     link(tmp_path / "in" / "a.npy", other / "link.npy")
     with pytest.raises(OptionError, match="lies outside"):
-        describe(vfs.open_group(other / "link.npy"), other)
+        describe(set_of(vfs.open_group(other / "link.npy")), other)
 
 
 def test_too_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,10 +284,10 @@ def test_too_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         write(tmp_path, {"vfs": 1, "dtype": "<u2", "shape": [4, 4, 5], "files": ["a.bin"], "blocks": blocks})
     )
     with pytest.raises(OptionError, match="data: 4 blocks are too many for an explicit description"):
-        describe(group, tmp_path, explicit=True)
+        describe(set_of(group), tmp_path, explicit=True)
     array = vfs.open_group(tmp_path / "a.bin", format="raw", dtype="<u2", sig_shape="4,5", roi=[3, 2, 1, 0])
     with pytest.raises(OptionError, match="data: frames in 4 places are too many"):
-        describe(array, tmp_path, explicit=True)
+        describe(set_of(array), tmp_path, explicit=True)
 
 
 def real_files() -> list[Path]:
@@ -316,7 +319,7 @@ def real_files() -> list[Path]:
 def explains(group: vfs.VirtualGroup, folder: Path) -> bool:
     """True where there is an explicit form; else the error names the other one."""
     try:
-        describe(group, folder, explicit=True, follow_outside=True)
+        describe(set_of(group), folder, explicit=True, follow_outside=True)
     except OptionError as error:
         if "only the short" not in str(error):
             raise
@@ -350,7 +353,7 @@ def test_a_description_of_an_incomplete_set_says_so(tmp_path: Path) -> None:
     with pytest.warns(vfs.IncompleteWarning):
         group = vfs.open_group(path, allow_incomplete=True, array="data")
     said = tmp_path / "kept.vfs.json"
-    said.write_text(json.dumps(describe(group, tmp_path, explicit=True)))
+    said.write_text(json.dumps(describe(set_of(group), tmp_path, explicit=True)))
     with pytest.warns(
         vfs.IncompleteWarning, match="was written of a set that is incomplete: files missing 1, frames missing 4"
     ):

@@ -24,6 +24,7 @@ from vfs.cli import app
 from vfs.engine import frames
 from vfs.engine.frames import FrameView, look
 from vfs.errors import OptionError
+from vfs.testing.inside import reader_of
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy
 
@@ -31,7 +32,7 @@ RANDOM = np.random.default_rng(8)
 
 
 def opened(folder: Path, values: np.ndarray, **options: Any) -> FrameView:
-    return FrameView.of(vfs.open(write_npy(folder, values), **options))
+    return FrameView.of(reader_of(vfs.open(write_npy(folder, values), **options)))
 
 
 def binned(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
@@ -89,7 +90,9 @@ def test_kinds_of_frames(tmp_path: Path) -> None:
     colours = RANDOM.integers(0, 255, (6, 4, 3)).astype("u1")
     for planar in (False, True):
         pages = [np.moveaxis(colours, 2, 0).copy()] if planar else [colours]
-        seen = look(FrameView.of(vfs.open(write_tiff(tmp_path / f"{planar}.tif", pages, planar=planar))), (), 9, 9)
+        seen = look(
+            FrameView.of(reader_of(vfs.open(write_tiff(tmp_path / f"{planar}.tif", pages, planar=planar)))), (), 9, 9
+        )
         np.testing.assert_array_equal(seen.picture, colours)
     assert look(opened(tmp_path, np.array(5.5)), (), 9, 9).mean == 5.5
 
@@ -99,8 +102,8 @@ def test_saturated_pixels_are_those_of_the_counter(tmp_path: Path) -> None:
     frame[0, 2, 2:5] = 4095
     path = write_mib(tmp_path, frame, kind="R64", depth=12)
     assert (
-        look(FrameView.of(vfs.open(path)), (0,), 9, 9).saturated,
-        look(FrameView.of(vfs.open(path, dtype="f4")), (0,), 9, 9).full,
+        look(FrameView.of(reader_of(vfs.open(path))), (0,), 9, 9).saturated,
+        look(FrameView.of(reader_of(vfs.open(path, dtype="f4"))), (0,), 9, 9).full,
     ) == (3, None)
 
 
@@ -229,7 +232,7 @@ def test_nothing_but_text_goes_into_a_pipe(
 CHILD = """
 import json, os, sys
 os.close(os.open(os.ttyname(1), os.O_RDWR))  # the terminal of this session from now on
-from vfs.cli import screen
+from vfs.testing.inside import reader_of
 screen._WAIT = float(sys.argv[2])
 found = []
 for environment in json.loads(sys.argv[3]):

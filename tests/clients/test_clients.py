@@ -20,6 +20,7 @@ import pytest
 
 import vfs
 from vfs.hierarchy.faces import Face, NpyFace, ZarrFace
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_raw
 
 from .compare import UNREADABLE, WRONG
@@ -96,7 +97,7 @@ def zarr_format(request: pytest.FixtureRequest) -> int:
 def folder(zarr_format: int, opened: Callable[..., vfs.VirtualArray], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The face as files."""
     return dump(
-        opened().group.tree.zarr(zarr_format),
+        set_of(opened().group).tree.zarr(zarr_format),
         tmp_path_factory.mktemp("face") / ("scan.zarr" if zarr_format == 3 else "scan.v2.zarr"),
     )
 
@@ -151,7 +152,7 @@ def test_tensorstore_over_http(folder: Path, expected: Path, zarr_format: int) -
 
 
 def test_numpy_maps_the_npy_face(opened: Callable[..., vfs.VirtualArray], expected: Path, tmp_path: Path) -> None:
-    held = NpyFace(opened()).get("")
+    held = NpyFace(reader_of(opened())).get("")
     assert held is not None
     (tmp_path / "scan.npy").write_bytes(held)
     answer = seen("npy", tmp_path / "scan.npy", expected)

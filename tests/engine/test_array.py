@@ -42,6 +42,7 @@ from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region
 from vfs.model.stored import Files, StoredArray
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, memory_files
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_npy, write_raw
 
 BACKENDS = ["mmap", "buffered"]
@@ -237,10 +238,10 @@ def test_out_on_a_corrected_and_converted_array(tmp_path: Path, numbers: np.ndar
 
 
 def shares(array: vfs.VirtualArray, got: np.ndarray) -> bool:
-    backend = array.backend
+    backend = reader_of(array).backend
     return any(
         np.shares_memory(got, backend.span(n, 0, int(size), np.empty(0, np.uint8)))
-        for n, size in enumerate(array.dataset.files.sizes)
+        for n, size in enumerate(reader_of(array).dataset.files.sizes)
     )
 
 
@@ -292,7 +293,7 @@ def test_what_is_longer_than_the_file_is_not_even_planned(tmp_path: Path, number
     after planning them one by one.
     """
     array = vfs.open(write_npy(tmp_path, numbers), nav_shape=10**12, allow_incomplete=True)
-    assert array.straight(Region.whole(array.shape)) is None
+    assert reader_of(array).straight(Region.whole(array.shape)) is None
     assert shares(array, array[3])
     assert not array[10**12 - 1].any()
 
@@ -392,7 +393,7 @@ def test_pickles_are_small_and_equal(array: vfs.VirtualArray, numbers: np.ndarra
     assert len(small) < 4000
     again = pickle.loads(small)
     assert type(again) is vfs.VirtualArray
-    assert (again.dims, again.chunks, type(again.backend)) == (array.dims, array.chunks, type(array.backend))
+    assert (again.dims, again.chunks, type(reader_of(again).backend)) == (array.dims, array.chunks, type(array.backend))
     np.testing.assert_array_equal(again[...], numbers, strict=True)
     group = pickle.loads(pickle.dumps(array.group))
     np.testing.assert_array_equal(group["data"][...], numbers, strict=True)
@@ -445,7 +446,7 @@ def test_forked_workers(array: vfs.VirtualArray, numbers: np.ndarray) -> None:
 
 def test_a_child_of_a_fork_uses_what_it_inherited(array: vfs.VirtualArray, numbers: np.ndarray) -> None:
     """Not a pickle but the very object: handles, maps, scratch memory, cache. Parent and child read at once."""
-    Chunks(array).cached((0,) * 4)
+    Chunks(reader_of(array)).cached((0,) * 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
@@ -456,7 +457,7 @@ def test_a_child_of_a_fork_uses_what_it_inherited(array: vfs.VirtualArray, numbe
         good &= np.array_equal(array[n], numbers[n]) and np.array_equal(
             array[:, n % 5, 1:, 2], numbers[:, n % 5, 1:, 2]
         )
-    good &= np.array_equal(Chunks(array).cached((0,) * 4), Chunks(array).make((0,) * 4))
+    good &= np.array_equal(Chunks(reader_of(array)).cached((0,) * 4), Chunks(array).make((0,) * 4))
     if child == 0:
         os._exit(0 if good else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -939,7 +940,7 @@ def test_converted_boxes_with_blank_frames(tmp_path: Path, backend: str, stored:
         nav_shape=16,
         backend=backend,
     )
-    assert array.converts == (stored not in ("<f4", "<u8"))
+    assert reader_of(array).converts == (stored not in ("<f4", "<u8"))
     for box in (np.s_[:], np.s_[1:5], np.s_[2:16:5, 3:, 1:7:2], np.s_[4:9, 8], np.s_[0:2]):
         np.testing.assert_array_equal(array[box], twin[box])
         assert array[box].dtype == to

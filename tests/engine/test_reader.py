@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import vfs
 import vfs.engine.reader
 from vfs.errors import SourceChangedError, TruncatedSourceError
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_raw
 
 FRAMES = np.random.default_rng(4).integers(0, 4096, (24, 16, 64)).astype("u2")
@@ -65,9 +66,9 @@ def test_equal_to_reads_window_by_window(
     )
     ends = [sorted((data.draw(st.integers(0, n)), data.draw(st.integers(0, n)))) for n in array.shape]
     cut = tuple(slice(a, b, data.draw(st.sampled_from([1, 1, 2, 5]))) for a, b in ends)
-    with mock.patch.object(array.backend, "window", data.draw(st.sampled_from([64, 700, 9000, 1 << 19]))):
+    with mock.patch.object(reader_of(array).backend, "window", data.draw(st.sampled_from([64, 700, 9000, 1 << 19]))):
         got = array.read(cut)
-        with mock.patch.object(array.backend, "lend", return_value=None):
+        with mock.patch.object(reader_of(array).backend, "lend", return_value=None):
             np.testing.assert_array_equal(got, array.read(cut), strict=True)
 
 
@@ -85,8 +86,8 @@ def test_a_kernel_goes_through_all_windows_of_a_file(
         return kernel(rows, wins, *rest)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(vfs.engine.reader, "decode_windows", counted)
-    monkeypatch.setattr(array.backend, "window", 1000)
-    monkeypatch.setattr(array.backend, "span", lambda *args: pytest.fail("was read by itself"))
+    monkeypatch.setattr(reader_of(array).backend, "window", 1000)
+    monkeypatch.setattr(reader_of(array).backend, "span", lambda *args: pytest.fail("was read by itself"))
     np.testing.assert_array_equal(array.read(), expected)
     assert len(calls) == 3
     assert min(calls) > 10
@@ -96,7 +97,7 @@ def test_a_kernel_goes_through_all_windows_of_a_file(
 def test_what_goes_wrong_is_said(tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the kernel meets, the file and its bytes are named."""
     array = opened(tmp_path, "swapped", **options)
-    array.backend.window = 1000
+    reader_of(array).backend.window = 1000
     array.read()
     path = Path(array.files[1])
     whole, time = path.read_bytes(), path.stat().st_mtime_ns
@@ -132,7 +133,7 @@ def test_a_window_that_can_be_read_after_all_is(tmp_path: Path, monkeypatch: pyt
     """A signal may end a call of the system before anything was read."""
     array = opened(tmp_path, "halves")  # these add to what is there: nothing may be decoded twice
     expected = array[...]
-    array.backend.window = 1000
+    reader_of(array).backend.window = 1000
     kernel = vfs.engine.reader.decode_windows
 
     def interrupted(rows: np.ndarray, wins: np.ndarray, *rest: Any) -> int:

@@ -16,6 +16,7 @@ import pytest
 import vfs
 from vfs.engine.chunking import COSTLY, ChunkingInput, negotiate
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_raw
 
 
@@ -117,8 +118,8 @@ def test_chunks_that_take_little_of_every_frame_are_read_together(tmp_path: Path
         return read(region, out)
 
     array.read = counted  # type: ignore[method-assign]
-    for position in array.grid.touched(vfs.Region.whole(array.shape)):
-        assert (Chunks(array).make(position) == frames[array.grid.region(position).slices]).all()
+    for position in reader_of(array).grid.touched(vfs.Region.whole(array.shape)):
+        assert (Chunks(reader_of(array)).make(position) == frames[reader_of(array).grid.region(position).slices]).all()
     assert len(asked) == 1  # 256 chunks, one pass over the frames
 
 
@@ -129,10 +130,10 @@ def test_what_is_read_together_keeps_its_proportion_to_the_files(tmp_path: Path)
         json.dumps({"vfs": 1, "dtype": "u1", "shape": [65_536, 64, 64], "files": ["a.bin"], "blocks": [block]})
     )
     array = vfs.open(tmp_path / "a.vfs.json", chunks=(65_536, 1, 4))
-    Chunks(array).make((0, 0, 0))
+    Chunks(reader_of(array)).make((0, 0, 0))
     tracemalloc.start()
     try:
-        got = Chunks(array).make((0, 63, 2))
+        got = Chunks(reader_of(array)).make((0, 63, 2))
         grown = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -202,7 +203,7 @@ def test_blank_frames_are_counted(
     for offset in (-20, -9, -1, 0, 1, 4, 11, 20):
         for count in (9, 12, 30):
             array = vfs.open(path, nav_shape=(count,), sync_offset=offset, roi=roi, allow_incomplete=True)
-            assert array.dataset.blanks == np.count_nonzero(~array.valid)
+            assert reader_of(array).dataset.blanks == np.count_nonzero(~array.valid)
 
 
 def test_costly_shapes_say_so() -> None:

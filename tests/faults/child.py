@@ -35,6 +35,7 @@ from vfs.engine.array import ArrayReader  # noqa: E402
 from vfs.errors import SourceError  # noqa: E402
 from vfs.kernels.ranges import FILE, START, STOP, in_lines  # noqa: E402
 from vfs.model.region import Region  # noqa: E402
+from vfs.testing.inside import reader_of, set_of  # noqa: E402
 from vfs.testing.rows import Row, WrittenSet  # noqa: E402
 
 WINDOW = 1 << 13
@@ -101,8 +102,8 @@ def forget(group: VirtualGroup) -> None:
     scratch.clear()
     lender.clear()
     for array in group.values():
-        array.cache.clear()
-        array.backend.window = WINDOW
+        reader_of(array).cache.clear()
+        reader_of(array).backend.window = WINDOW
 
 
 def _read(group: VirtualGroup, array: ArrayReader, box: Sequence[slice]) -> bytes:
@@ -123,7 +124,10 @@ def in_process(found: WrittenSet, backend: str) -> Generator[Case]:
     array, twin = group.main, found.twin.astype(found.twin.dtype.newbyteorder("="))
     readers: dict[str, tuple[ArrayReader, np.ndarray]] = {"": (array, twin)}
     if twin.dtype.kind in "iu":
-        readers[" as f4"] = ArrayReader(array.dataset, array.backend, dtype="f4", cache=array.cache), twin.astype("f4")
+        readers[" as f4"] = (
+            ArrayReader(reader_of(array).dataset, reader_of(array).backend, dtype="f4", cache=reader_of(array).cache),
+            twin.astype("f4"),
+        )
     whole = tuple(slice(0, n) for n in array.shape)
     for name, (reader, values) in readers.items():
         for box in [whole, (*whole[:-1], slice(1, 4))][: 1 + (array.ndim > 2)]:
@@ -137,7 +141,7 @@ def in_process(found: WrittenSet, backend: str) -> Generator[Case]:
     if backend == "direct":
         return
     shown = array.zarr()
-    yield Case("zarr", lambda: _read_zarr(group, shown), twin.tobytes(), places(array, whole))
+    yield Case("zarr", lambda: _read_zarr(group, shown), twin.tobytes(), places(reader_of(array), whole))
     for path, beside in group.items():
         if beside is not array and beside.files:
             box = tuple(slice(0, n) for n in beside.shape)
@@ -161,13 +165,13 @@ def mounted(found: WrittenSet) -> Generator[Case]:
     from vfs.kernels.fuse import native, serve
 
     group = found.group(backend="buffered")
-    direct = Direct(FaceFolder([group.tree]))
+    direct = Direct(FaceFolder([set_of(group).tree]))
     direct.call["read"] = calls.named("serve.read", direct.call["read"])
     serve.answer = calls.named("serve.answer", serve.answer)
     every = files_of(direct.folder)
-    folder = f"{group.name}.zarr/{group.main.dataset.path}/c"
+    folder = f"{group.name}.zarr/{reader_of(group.main).dataset.path}/c"
     chunks = [path for path in every if path == folder or path.startswith(f"{folder}/")]
-    known = places(group.main, [slice(0, n) for n in group.main.shape])
+    known = places(reader_of(group.main), [slice(0, n) for n in group.main.shape])
     try:
         for name, paths in (("npy", [f"{group.name}.npy"]), ("chunks", chunks)):
             expected = [bytes(direct.folder.get(path) or b"") for path in paths]

@@ -26,6 +26,7 @@ from vfs.folder_tree import FolderTree, plans
 from vfs.folder_tree import folder_tree as forests
 from vfs.folder_tree import listing as listings
 from vfs.model.open_options import OpenOptions, split
+from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
 VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
@@ -127,7 +128,7 @@ def test_what_is_shown_is_what_a_folder_of_the_same_set_shows(tmp_path: Path) ->
     write_mib(tmp_path, np.arange(6 * 64 * 64, dtype=np.uint16).reshape(6, 64, 64), frames_per_file=2)
     folder_tree = plans.folder_tree(tmp_path)
     namer = next(name for name in os.listdir(tmp_path) if name.endswith(".hdr"))
-    folder = plans.folder([vfs.open_group(tmp_path / namer)], folder_tree.cache)
+    folder = plans.folder([set_of(vfs.open_group(tmp_path / namer))], folder_tree.cache)
     for path in everything(folder_tree):
         assert folder_tree.node(path) == folder.node(path)
         assert folder_tree.time(path) == folder.time(path)
@@ -723,7 +724,7 @@ def test_sets_that_are_open_are_limited_and_listings_hold_little(
     groups = [
         each
         for each in gc.get_objects()
-        if isinstance(each, vfs.VirtualGroup) and each.opening.paths[0].startswith(str(tmp_path))
+        if isinstance(each, vfs.VirtualGroup) and set_of(each).opening.paths[0].startswith(str(tmp_path))
     ]
     assert len(groups) <= 2
 
@@ -813,7 +814,7 @@ def test_every_set_of_real_files_is_shown_once_with_all_its_faces(caplog: pytest
     covered: set[str] = set()
     for path, endings in shown.items():
         group = vfs.open_group(path, backend="buffered")
-        assert endings == list(group.tree.faces())
+        assert endings == list(set_of(group).tree.faces())
         covered |= {path, *(name for array in group.values() for name in array.files)}
     for folder, _, files in os.walk(shared):
         for path in (os.path.join(folder, name) for name in files):

@@ -18,6 +18,7 @@ import pytest
 
 import vfs
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.testing.inside import reader_of
 
 BACKENDS = ("mmap", "buffered")
 
@@ -249,8 +250,8 @@ def _read_a_little(paths: Any, **options: Any) -> tuple[str, int]:
             size = math.prod(array.chunks) * array.dtype.itemsize
             if array.size and size <= 1 << 24:
                 chunk = max(chunk, size)
-                Chunks(array).make((0,) * array.ndim)
-                Chunks(array).make(tuple(n - 1 for n in array.grid.counts))
+                Chunks(reader_of(array)).make((0,) * array.ndim)
+                Chunks(reader_of(array)).make(tuple(n - 1 for n in reader_of(array).grid.counts))
     except vfs.VfsError as error:
         one_line(error)
         return type(error).__name__, chunk
@@ -273,7 +274,7 @@ def fuzz(
         with unwarned():
             group = vfs.open_group(paths, format=format, backend=backend, **options)
         for array in group.values():
-            Chunks(array).make((0,) * array.ndim)
+            Chunks(reader_of(array)).make((0,) * array.ndim)
     tracemalloc.start()
     try:
         for k in range(count):

@@ -38,6 +38,7 @@ from vfs.formats import detect
 from vfs.kernels.ranges import FILE, LINES
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy
 
 BACKENDS = ("mmap", "buffered")
@@ -78,7 +79,7 @@ def test_blocks_of_any_shape_and_place(data: st.DataObject) -> None:
         head, blocks = made.write(Path(folder))
         path = write(Path(folder), head | {"blocks": blocks})
         check(path, made.twin, regions(data.draw, made.twin.shape))
-        layout = vfs.open(path).dataset.layout
+        layout = reader_of(vfs.open(path)).dataset.layout
         assert isinstance(layout, BlockLayout)
         assert layout.whole is not made.plain  # plain blocks of one byte order are read as ranges
         assert (layout.place[:, FILE] < made.files).all()
@@ -197,7 +198,7 @@ def test_names_and_metadata(tmp_path: Path) -> None:
     head = {"vfs": 1, "dtype": "<u2", "shape": [3, 4, 5], "files": ["a.bin"], "frames": {}}
     plain = vfs.open(write(tmp_path, head))
     assert plain.dims == ("frame", "y", "x")
-    assert plain.dataset.nav_ndim == 1
+    assert reader_of(plain).dataset.nav_ndim == 1
     document = head | {
         "dims": ["t", "u", "v"],
         "sig_ndim": 1,
@@ -208,7 +209,7 @@ def test_names_and_metadata(tmp_path: Path) -> None:
     group = vfs.open_group(write(tmp_path, document, "Some Name.vfs.json"))
     assert group.name == "Some Name"
     assert group.main.dims == ("t", "u", "v")
-    assert group.main.dataset.nav_ndim == 2
+    assert reader_of(group.main).dataset.nav_ndim == 2
     assert group.main.attrs == {"who": "me"}
     shown = group.zarr()
     assert dict(shown.attrs) == {"vfs": {"format": "description", "who": "me"}, "ome": 1}
@@ -386,7 +387,7 @@ def test_a_set_keeps_how_it_is_opened(tmp_path: Path) -> None:
     same(group.main[...], twin[[3, 11]])
     assert group.main.chunks == (1, 2, 5)
     assert group.name == "kept"
-    assert group.main.group.opening.format == "raw"
+    assert set_of(group.main.group).opening.format == "raw"
     shutil.rmtree(tmp_path / "in" / "nothing", ignore_errors=True)
     for again in (pickle.loads(pickle.dumps(group)), pickle.loads(pickle.dumps(group.main)).group):
         assert again.name == "kept"
@@ -499,8 +500,8 @@ def test_a_million_blocks(tmp_path: Path) -> None:
     head = {"vfs": 1, "dtype": "<u2", "shape": [n, 2 * n, 3 * n], "files": ["f0", "f1", "f2"]}
     path = write(tmp_path, head | {"table": write_npz(tmp_path / "t.npz", table)})
     array = vfs.open(path)
-    assert isinstance(array.dataset.decoder, PlainDecoder)
-    rows, covered = array.dataset.layout.read_ranges(vfs.Region.box((5, 4, 3), (6, 8, 9)))
+    assert isinstance(reader_of(array).dataset.decoder, PlainDecoder)
+    rows, covered = reader_of(array).dataset.layout.read_ranges(vfs.Region.box((5, 4, 3), (6, 8, 9)))
     assert covered == 4 * 6
     assert rows[:, LINES].tolist() == [2] * 4
     table["shape_1"][1234] += 1

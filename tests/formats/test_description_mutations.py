@@ -16,6 +16,7 @@ import pytest
 import vfs
 from tests.formats.description_sets import columns, values, write, write_csv, write_npz
 from vfs.errors import VfsError
+from vfs.testing.inside import set_of
 
 TWIN = values((4, 6, 8), "<u2")
 BLOCKS = [{"file": 0, "offset": 96 * t, "origin": [t, 0, 0], "shape": [1, 6, 8]} for t in range(4)]
@@ -229,7 +230,7 @@ def opens_or_refuses(folder: Path) -> bool:
         for array in group.values():
             if array.nbytes < 1 << 22:
                 array.read()
-        group.tree.faces()
+        set_of(group).tree.faces()
     except VfsError as error:
         if "\n" in str(error) or len(str(error)) > 1500:
             raise RuntimeError(f"more than one line: {error}") from error

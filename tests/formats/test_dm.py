@@ -19,6 +19,7 @@ from vfs.cli.describe import describe
 from vfs.formats import dm
 from vfs.formats.gatan_tags import StoredTag, plain, read_tags
 from vfs.testing.gatan_writers import DATA_TYPES, tag_bytes, write_dm, write_tags
+from vfs.testing.inside import reader_of, set_of
 
 SWAPPED = {"Meta Data": {"Data Order Swapped": np.bool_(True)}}
 MAPS = {"Meta Data": {"Format": "Spectrum image"}}
@@ -234,19 +235,19 @@ def test_one_pixel_of_a_scan_stored_as_maps_is_one_range(tmp_path: Path) -> None
     stored = frames_of((4, 5, 20, 30), "u2")
     array = vfs.open(write_dm(tmp_path, stored))
     assert array.chunks[:2] == (20, 30)
-    rows, covered = array.dataset.layout.read_ranges(vfs.Region.box((0, 0, 1, 2), (20, 30, 2, 3)))
+    rows, covered = reader_of(array).dataset.layout.read_ranges(vfs.Region.box((0, 0, 1, 2), (20, 30, 2, 3)))
     assert (len(rows), covered) == (1, 600)
-    rows, covered = array.dataset.layout.read_ranges(vfs.Region.box((0, 0, 0, 0), (20, 30, 4, 5)))
+    rows, covered = reader_of(array).dataset.layout.read_ranges(vfs.Region.box((0, 0, 0, 0), (20, 30, 4, 5)))
     assert (len(rows), covered) == (20, 12_000)
-    assert array.dataset.layout.read_ranges(vfs.Region.whole(array.shape), 19)[1] == -1
+    assert reader_of(array).dataset.layout.read_ranges(vfs.Region.whole(array.shape), 19)[1] == -1
 
 
 def test_maps_have_a_short_description_only(tmp_path: Path) -> None:
     stored = frames_of((4, 5, 2, 3), "u2")
     path = write_dm(tmp_path, stored)
     with pytest.raises(vfs.OptionError, match="only the short one"):
-        describe(vfs.open_group(path), explicit=True)
-    (tmp_path / "x.vfs.json").write_text(json.dumps(describe(vfs.open_group(path, sync_offset=1), tmp_path)))
+        describe(set_of(vfs.open_group(path)), explicit=True)
+    (tmp_path / "x.vfs.json").write_text(json.dumps(describe(set_of(vfs.open_group(path, sync_offset=1)), tmp_path)))
     same(vfs.open(tmp_path / "x.vfs.json")[0, 0], stored[:, :, 0, 1])
 
 

@@ -11,13 +11,14 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
+from vfs.testing.inside import reader_of
 
 h5py = pytest.importorskip("h5py")
 
 
 def shown(path: Path, name: str) -> tuple[tuple[str, ...], int, Any]:
     array = vfs.open_group(path)[name]
-    return array.dims, array.dataset.nav_ndim, array.attrs.get("calibration")
+    return array.dims, reader_of(array).dataset.nav_ndim, array.attrs.get("calibration")
 
 
 def near(got: Any, scale: float, offset: float, unit: str) -> None:

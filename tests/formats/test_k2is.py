@@ -32,6 +32,7 @@ from tests.formats.frame_checks import (
 )
 from vfs.kernels import k2is
 from vfs.testing.gatan_writers import write_k2is
+from vfs.testing.inside import reader_of
 
 BLOCK, FRAME = 22360, 22360 * 32
 CROP = "915,945,248,300"  # both bands, two sectors, five blocks across
@@ -347,10 +348,10 @@ def test_absurd_scans_are_refused(tmp_path: Path) -> None:
 
 def test_a_small_box_reads_headers_and_the_rows_it_wants(tmp_path: Path) -> None:
     array = vfs.open(write_k2is(tmp_path, camera(1)))
-    rows, covered = array.dataset.layout.read_ranges(vfs.Region.box((0, 700, 20), (1, 710, 30)))
+    rows, covered = reader_of(array).dataset.layout.read_ranges(vfs.Region.box((0, 700, 20), (1, 710, 30)))
     assert covered == 100
     assert (rows[:, 2] - rows[:, 1]).tolist() == [40, 240]
-    assert array.dataset.layout.read_ranges(vfs.Region.whole(array.shape), 100)[1] == -1
+    assert reader_of(array).dataset.layout.read_ranges(vfs.Region.whole(array.shape), 100)[1] == -1
 
 
 def test_real_block(oracle: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from vfs.errors import (
 from vfs.formats import detect
 from vfs.formats.mib.decoders import RawDecoder, StampDecoder
 from vfs.model.region import Region
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib
 
 BACKENDS = ["mmap", "buffered"]
@@ -239,7 +240,7 @@ def test_lost_files_are_named(tmp_path: Path) -> None:
     equal(array, frames)
     assert array.valid.tolist() == [n // 3 not in (1, 3) for n in range(15)]
     assert counts(array) == {"files_missing": 2, "frames_missing": 6}
-    assert array.group.absent[0].files == tuple(str(tmp_path / f"scan00{k}.mib") for k in (2, 4))
+    assert set_of(array.group).absent[0].files == tuple(str(tmp_path / f"scan00{k}.mib") for k in (2, 4))
     named = [tmp_path / f"scan00{k}.mib" for k in (1, 3)]
     equal(incomplete(named, "scan002.mib is missing", kind=MissingSourceError), frames[:9])
     equal(vfs.open(tmp_path / "scan003.mib", series=False), frames[6:9])
@@ -300,7 +301,7 @@ def test_cut_files(tmp_path: Path) -> None:
         kind=TruncatedSourceError,
     )
     equal(array, expected)
-    assert "as 1 other does" in array.group.absent[1].said
+    assert "as 1 other does" in set_of(array.group).absent[1].said
     expected[:3] = 0
     for size in (500, 200):  # no whole frame, but its number says that there were some: what follows stays where it is
         os.truncate(tmp_path / "scan001.mib", size)
@@ -498,8 +499,8 @@ def test_time_stamps_and_exposures(extended: bool, backend: str, tmp_path: Path)
     seconds = np.full(n, 0.0015)
     times[2:4] = seconds[2:4] = 0
     stamps = group["timestamp"]
-    assert stamps.dataset.companion
-    assert stamps.dataset.conventions["units"] == "nanoseconds since 1970-01-01"
+    assert reader_of(stamps).dataset.companion
+    assert reader_of(stamps).dataset.conventions["units"] == "nanoseconds since 1970-01-01"
     np.testing.assert_array_equal(stamps[...], [[0, *times[:4]], times[4:]])
     np.testing.assert_array_equal(group["exposure"][...], [[0, *seconds[:4]], seconds[4:]])
     assert stamps[1, -1] == times[-1]

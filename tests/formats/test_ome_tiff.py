@@ -21,6 +21,7 @@ from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, one_line, opens_incomplete, refuses, same
 from vfs.cli.report import as_json
 from vfs.formats import detect
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.tiff_writers import SHORT, ome_xml, write_ome_tiff, write_tiff
 
 pytest.importorskip("tifffile", reason="reading TIFF needs tifffile")
@@ -79,7 +80,7 @@ def test_planes_in_any_order(tmp_path: Path, order: str, describe: Any) -> None:
     for member in sorted(tmp_path.glob("set_*.ome.tif")):
         same(vfs.open(member)[...], twin)
     array = vfs.open(path)
-    assert (array.dims, array.dataset.nav_ndim, len(array.files)) == (("t", "c", "z", "y", "x"), 3, 5)
+    assert (array.dims, reader_of(array).dataset.nav_ndim, len(array.files)) == (("t", "c", "z", "y", "x"), 3, 5)
 
 
 STORED: list[dict[str, Any]] = [
@@ -296,7 +297,7 @@ def test_a_missing_file(tmp_path: Path, how: dict[str, Any], backend: str) -> No
     )
     group = opens_incomplete(path, words, counts=counts, kind=vfs.MissingSourceError, backend=backend)
     assert group.main.attrs["files_missing"] == ["set_2.ome.tif"]
-    assert as_json(group)["missing"] == [str(tmp_path / "set_2.ome.tif")]
+    assert as_json(set_of(group))["missing"] == [str(tmp_path / "set_2.ome.tif")]
     blank = twin.copy()
     blank[2] = 0
     same(group.main[...], blank)

@@ -26,6 +26,7 @@ from vfs.formats.tiff_structure import segments
 from vfs.formats.tiff_structure.headers import tiny_page
 from vfs.formats.tiff_structure.pages import PageTable
 from vfs.testing.backends import CountingBackend
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.tiff_writers import LONG, LONG8, SHORT, write_tiff
 
 tifffile = pytest.importorskip("tifffile", reason="reading TIFF needs tifffile")
@@ -63,7 +64,7 @@ def test_real_files(oracle: dict[str, Any], name: str, array: str, backend: str)
     group = vfs.open_group([str(SHARED / file) for file in entry["files"]], backend=backend)
     several = sum(key.startswith("series") for key in entry["arrays"]) > 1
     path = array.replace("series", "series_") + "/data" if several else "data"
-    assert group.tree.arrays.keys() >= {path}
+    assert set_of(group).tree.arrays.keys() >= {path}
     got = group[path]
     assert same_values(got[...], entry["arrays"][array])
     stored = np.dtype(entry["arrays"][array]["dtype"])
@@ -98,7 +99,7 @@ def test_uncompressed(tmp_path: Path, samples: str, order: Any, big: bool, how: 
         array.dims
         == {"": ("frame", "y", "x"), "chunky": ("frame", "y", "x", "s"), "planar": ("frame", "s", "y", "x")}[samples]
     )
-    assert array.decodes_whole is False
+    assert reader_of(array).decodes_whole is False
     check_arranged(path, twin)
 
 
@@ -164,9 +165,9 @@ def test_compressed(tmp_path: Path, how: dict[str, Any], tile: tuple[int, int] |
     check_boxes(tmp_path / "a.tif", twin, count=15)
     check_arranged(tmp_path / "a.tif", twin)
     array = vfs.open(tmp_path / "a.tif")
-    assert array.decodes_whole
-    assert array.dataset.block == ((1, *tile) if tile else (1, 8, 37))
-    assert len(pickle.dumps(array.dataset.decoder)) < 2000
+    assert reader_of(array).decodes_whole
+    assert reader_of(array).dataset.block == ((1, *tile) if tile else (1, 8, 37))
+    assert len(pickle.dumps(reader_of(array).dataset.decoder)) < 2000
 
 
 @pytest.mark.parametrize("planar", ["contig", "separate"])
@@ -284,7 +285,7 @@ def test_no_byte_counts(tmp_path: Path) -> None:
 def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
     twin = frames_of((4, 64, 64), "u2")
     for how in ({}, {"strip": 8, "gap": 2}, {"tile": (16, 16)}):
-        dataset = vfs.open(write_tiff(tmp_path / "a.tif", list(twin), **how)).dataset
+        dataset = reader_of(vfs.open(write_tiff(tmp_path / "a.tif", list(twin), **how))).dataset
         backend = CountingBackend(BufferedBackend(dataset.files))
         array = vfs.engine.array.ArrayReader(dataset, backend)
         same(array.read((slice(2, 3), slice(30, 31), slice(0, 16))), twin[2:3, 30:31, :16])
@@ -336,7 +337,7 @@ def test_several_series(tmp_path: Path) -> None:
     path = write_tiff(tmp_path / "a.tif", [a[0], b, a[1], c[0], a[2], c[1]])
     group = vfs.open_group(path)
     assert set(group) == {"series_0/data", "series_1/data", "series_2/data"}
-    assert group.main.dataset.path == "series_1/data"  # the largest
+    assert reader_of(group.main).dataset.path == "series_1/data"  # the largest
     for k, twin in enumerate((a, b, c)):
         check_boxes(path, twin, f"series_{k}/data", count=5)
 
@@ -378,7 +379,7 @@ def test_imagej(tmp_path: Path, order: str) -> None:
         path, twin, imagej=True, metadata={"axes": "TZCYX", "unit": "um"}, resolution=(4, 2), byteorder=order
     )
     array = vfs.open(path)
-    assert (array.dims, array.dataset.nav_ndim) == (("t", "z", "c", "y", "x"), 3)
+    assert (array.dims, reader_of(array).dataset.nav_ndim) == (("t", "z", "c", "y", "x"), 3)
     assert array.attrs["metadata_of"] == "imagej"
     assert array.attrs["calibration"] == {
         "x": {"scale": 0.25, "offset": 0.0, "unit": "µm"},

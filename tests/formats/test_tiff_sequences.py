@@ -16,6 +16,7 @@ import vfs
 from tests.formats.frame_checks import opens_incomplete
 from vfs.formats import tiff
 from vfs.formats.tiff_structure.pages import PageTable
+from vfs.testing.inside import set_of
 from vfs.testing.tiff_writers import write_tiff
 
 PAGES = np.random.default_rng(5).integers(0, 4000, (5, 6, 7)).astype("u2")
@@ -150,7 +151,7 @@ def test_a_file_that_is_missing_is_blank_at_its_place(
     group = opens_incomplete(
         str(tmp_path / "img_*.tif"), "img_002.tif: missing", counts=counts, kind=vfs.MissingSourceError, **options
     )
-    assert [path for one in group.absent for path in one.files] == [str(tmp_path / "img_002.tif")]
+    assert [path for one in set_of(group).absent for path in one.files] == [str(tmp_path / "img_002.tif")]
     every[2] = 0
     want = every.reshape(group.main.shape)
     assert group.main.shape[0] == (5 if pages == 1 or not concatenate else 10)

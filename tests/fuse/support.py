@@ -117,7 +117,8 @@ class Foreground:
         import sys, vfs
         from vfs.fuse import serve
         from vfs.hierarchy.face_folder import FaceFolder
-        folder = FaceFolder([vfs.open_group(name, backend="buffered").tree for name in sys.argv[2:]])
+        from vfs.testing.inside import set_of
+        folder = FaceFolder([set_of(vfs.open_group(name, backend="buffered")).tree for name in sys.argv[2:]])
         try:
             serve(folder, sys.argv[1], ready=lambda: print("ready", flush=True))
         except vfs.MountError as error:

@@ -14,6 +14,7 @@ import vfs
 from tests.conformance.test_formats import ROWS
 from tests.fuse.support import server_of
 from vfs.testing.counted import counted
+from vfs.testing.inside import reader_of
 from vfs.testing.suites import Row
 
 ASKING = 600
@@ -75,7 +76,7 @@ def excess(rows: Sequence[Row], folder: Path, point: Path) -> dict[Row, str]:
     with vfs.mount([[path] for path in sets.values()], point) as mount:
         server = server_of(mount).pid
         for n, row in enumerate(rows):
-            array = vfs.open_group(sets[f"before{n}"]).main.dataset.path
+            array = reader_of(vfs.open_group(sets[f"before{n}"]).main).dataset.path
             before, chunks = (chunks_of(point / f"{kind}{n}.zarr" / array) for kind in ("before", "chunks"))
             contents([point / f"before{n}.npy", *before])
             for paths in ([point / f"npy{n}.npy"], chunks):

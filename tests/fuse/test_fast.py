@@ -37,12 +37,15 @@ from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import NpyFace, ZarrFace
 from vfs.kernels.fuse import native
 from vfs.kernels.fuse.tables import LINE, StateWord
+from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
 
 
 @pytest.fixture
 def opened(direct: Callable[[FaceFolder], Direct]) -> Callable[..., Direct]:
-    return lambda files, **options: direct(FaceFolder([open_group(files, **{"backend": "buffered", **options}).tree]))
+    return lambda files, **options: direct(
+        FaceFolder([set_of(open_group(files, **{"backend": "buffered", **options})).tree])
+    )
 
 
 FRAMES = np.random.default_rng(5).integers(0, 1 << 12, (60, 64, 48))
@@ -543,7 +546,8 @@ def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(
         import sys, vfs
         from vfs.fuse import serve
         from vfs.hierarchy.face_folder import FaceFolder
-        shown = FaceFolder([vfs.open_group(sys.argv[2], backend="buffered").tree])
+        from vfs.testing.inside import set_of
+        shown = FaceFolder([set_of(vfs.open_group(sys.argv[2], backend="buffered")).tree])
         serve(shown, sys.argv[1], ready=lambda: print("ready", flush=True), direct_io=True)
     """
     server = subprocess.Popen(

@@ -23,6 +23,7 @@ from vfs.fuse import Mount
 from vfs.fuse.view import FuseView, library
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import FOLDER, Node
+from vfs.testing.inside import set_of
 
 
 def read_error(path: Path, offset: int = 0, size: int = 4096) -> int:
@@ -134,7 +135,7 @@ def test_a_source_that_is_gone_before_mounting_does_not_stop_the_mount(
 
 
 def _vanishing(files: list[Path], options: dict[str, Any], flag: Path) -> Callable[[], FaceFolder]:
-    folder = FaceFolder([open_group(files, **options, backend="buffered").tree])
+    folder = FaceFolder([set_of(open_group(files, **options, backend="buffered")).tree])
     files[0].rename(flag)
     return lambda: folder
 

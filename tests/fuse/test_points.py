@@ -24,6 +24,7 @@ from vfs.fuse.points import KIND, Mounted, detach, prepare, users
 from vfs.fuse.server import serve
 from vfs.fuse.view import library, version
 from vfs.hierarchy.face_folder import FaceFolder
+from vfs.testing.inside import set_of
 
 
 def refused(point: str | os.PathLike[str], small: Path) -> str:
@@ -72,7 +73,7 @@ def test_serve_needs_the_main_thread(small: Path, point: Path) -> None:
 
     def attempt() -> None:
         try:
-            serve(FaceFolder([open_group(small).tree]), point)
+            serve(FaceFolder([set_of(open_group(small)).tree]), point)
         except MountError as error:
             caught.append(error)
 

@@ -25,6 +25,7 @@ from vfs.errors import MountError
 from vfs.fuse.points import mounted
 from vfs.fuse.view import FuseView, inode, library
 from vfs.hierarchy.face_folder import FaceFolder
+from vfs.testing.inside import set_of
 
 
 def test_the_three_faces_are_listed_with_sizes_modes_and_owner(scan: Scan, point: Path, lib: str) -> None:
@@ -340,7 +341,7 @@ def test_a_folder_of_a_million_chunks_is_listed_as_it_goes(million: Path, point:
 
 
 def test_listing_resumes_at_any_offset(scan: Scan, point: Path) -> None:
-    folder = FaceFolder([open_group(scan.files, **{**scan.options, "chunks": (1, 1, 64, 48)}).tree])
+    folder = FaceFolder([set_of(open_group(scan.files, **{**scan.options, "chunks": (1, 1, 64, 48)})).tree])
     view = FuseView(folder, library(), False)
 
     def listed(key: bytes, offset: int, room: int = 1000) -> list[tuple[str, int, int, int]]:

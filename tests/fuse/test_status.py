@@ -15,6 +15,7 @@ from vfs.fuse.status import Status
 from vfs.fuse.view import FuseView, library
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.kernels.fuse.tables import CounterWord
+from vfs.testing.inside import set_of
 
 
 def test_counters_of_many_threads_and_of_native_code_add_up() -> None:
@@ -48,7 +49,7 @@ def test_counters_of_many_threads_and_of_native_code_add_up() -> None:
 
 
 def test_a_view_counts_what_it_answers(small: Path) -> None:
-    view = FuseView(FaceFolder([open_group(small).tree]), library(), False)
+    view = FuseView(FaceFolder([set_of(open_group(small)).tree]), library(), False)
     buffer, info = ctypes.create_string_buffer(200), SimpleNamespace(contents=SimpleNamespace(fh=0))
     assert view.read(b"/small.npy", buffer, 200, 0, info) == 200
     assert view.read(b"/small.npy", buffer, 200, 200, info) == 120

@@ -28,6 +28,7 @@ from tests.fuse.support import HEADERS, Foreground, Scan, eventually, free, run,
 from vfs.errors import VfsError
 from vfs.fuse import Mount
 from vfs.fuse.points import mounted
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_raw
 
 READER = """
@@ -288,9 +289,9 @@ def failing_disk(files: list[Path], options: dict[str, Any], bad: int) -> Callab
 
     group = open_group(files, **options, backend="buffered")
     start = files[bad].stat().st_size // 2
-    reader = group.tree.arrays[group.main.dataset.path]
+    reader = set_of(group).tree.arrays[reader_of(group.main).dataset.path]
     reader.backend = FailingBackend(reader.backend, lambda file, first, last: file == bad and last > start)
-    return lambda: FaceFolder([group.tree])
+    return lambda: FaceFolder([set_of(group).tree])
 
 
 class Disk:

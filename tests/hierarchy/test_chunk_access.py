@@ -23,6 +23,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, memory_files
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_raw
 
 
@@ -201,7 +202,7 @@ def test_only_what_is_looked_at_is_read(tmp_path: Path) -> None:
 def test_a_view_of_another_file_is_none(tmp_path: Path, change: str) -> None:
     path = write_raw(tmp_path, np.zeros((4, 8, 8), "<u2"), frame_header=16)[0]
     array = vfs.open(path, format="raw", stored_dtype="<u2", sig_shape=(8, 8), frame_header=16, chunks=(2, -1, -1))
-    chunks = Chunks(array)
+    chunks = Chunks(reader_of(array))
     assert chunks.view((1, 0, 0)) is not None
     if change == "gone":
         Path(path).unlink()
@@ -232,13 +233,13 @@ def test_what_cannot_be_read_says_so_as_always(tmp_path: Path, backend: str, cut
         chunks=(cut, -1, -1),
         backend=backend,
     )
-    chunks = Chunks(array)
+    chunks = Chunks(reader_of(array))
     held = chunks.get((0, 0, 0))
     with Path(paths[1]).open("r+b") as file:
         file.truncate(20)
     for _ in range(2):
         with pytest.raises(SourceError, match=r"part1\.bin: .*truncated.*\[reading data\["):
-            chunks.get((array.grid.counts[0] - 1, 0, 0))
+            chunks.get((reader_of(array).grid.counts[0] - 1, 0, 0))
     assert not held.any()
     assert chunks.get((1, 0, 0)).size == cut * 8192
 
@@ -286,10 +287,10 @@ def test_no_chunk_shows_the_bytes_of_another(tmp_path: Path, kind: str, monkeypa
         frame_header=16,
         **({"chunks": (4, -1, -1)} | options.get(kind, {})),
     )
-    array.cache = ChunkCache(1 << 20)
-    wanted = {position: expected(array, position) for position in np.ndindex(array.grid.counts)}
-    assert array.chunk_bytes > 1 << 16
-    chunks = Chunks(array)
+    reader_of(array).cache = ChunkCache(1 << 20)
+    wanted = {position: expected(reader_of(array), position) for position in np.ndindex(reader_of(array).grid.counts)}
+    assert reader_of(array).chunk_bytes > 1 << 16
+    chunks = Chunks(reader_of(array))
 
     def work(seed: int) -> bool:
         rng = np.random.default_rng(seed)

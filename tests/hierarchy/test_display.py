@@ -14,6 +14,7 @@ import pytest
 import vfs
 from vfs.hierarchy import display
 from vfs.testing.gatan_writers import write_dm
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
 HOSTILE = "<script>alert('1')</script>\"><img src=x onerror=alert(2)>\n\x1b[31m&amp;"
@@ -114,7 +115,7 @@ def test_names_from_files_stay_text(tmp_path: Path) -> None:
     (folder / name).write_text(json.dumps(said))
     group = vfs.open_group(folder / name)
     object.__setattr__(
-        group.main.dataset,
+        reader_of(group.main).dataset,
         "attrs",
         {"calibration": {"'y'": {"scale": 2.0, "unit": HOSTILE}, '"x"': {"values": HOSTILE}}},
     )

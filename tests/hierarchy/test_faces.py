@@ -29,6 +29,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Files, StoredArray
 from vfs.testing.backends import CountingBackend, MemoryBackend, memory_files
+from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy
 
 
@@ -520,7 +521,7 @@ def test_times_are_those_of_the_newest_source(tmp_path: Path) -> None:
     paths = [write_npy(tmp_path, np.zeros((2, 2)), name=f"{n}.npy") for n in range(3)]
     for n, path in enumerate(paths):
         os.utime(path, ns=(0, 10**18 + n))
-    trees = [vfs.open_group(paths[:2]).tree, vfs.open_group(paths[2]).tree]
+    trees = [set_of(vfs.open_group(one)).tree for one in (paths[:2], paths[2])]
     assert [tree.time for tree in trees] == [10**18 + 1, 10**18 + 2]
     folder = FaceFolder(trees)
     assert folder.time("0.zarr/data/zarr.json") == folder.time("0.npy") == 10**18 + 1

@@ -49,8 +49,8 @@ from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.streams import give_up
 
 if TYPE_CHECKING:
-    from vfs.api import VirtualGroup
     from vfs.cli.folders import FoundSets
+    from vfs.hierarchy.opening import OpenedSet
 
 app = typer.Typer(
     name="vfs",
@@ -137,7 +137,7 @@ def info(
     raise_all(failed)
 
 
-def _print_json(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], version: int | None) -> None:
+def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], version: int | None) -> None:
     from vfs.cli import report
 
     entries = [
@@ -149,9 +149,7 @@ def _print_json(groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], ve
             say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
 
 
-def _print_text(
-    groups: Sequence[VirtualGroup], folders: Sequence[FoundSets], verbose: bool, version: int | None
-) -> None:
+def _print_text(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], verbose: bool, version: int | None) -> None:
     from vfs.cli import report
 
     if len(groups) > report.SEVERAL and not verbose and not version:
@@ -220,7 +218,7 @@ def export(
     check_target(target)
     group = open_set(datasets, settings)
     warn_of_chunks([group])
-    total = sum(array.nbytes for array in group.values())
+    total = sum(array.nbytes for array in group.arrays.values())
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -234,7 +232,7 @@ def export(
             group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done)
         )
     put(
-        f"{target}: {count(len(group), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
+        f"{target}: {count(len(group.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
         f" {total / stored:,.1f}"
     )
 
@@ -383,7 +381,7 @@ def _folders(
     return found
 
 
-def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:
+def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
     """Describe a set, with names relative to the current folder if the set lies in it, else to the set's folder."""
     from vfs.cli.describe import describe
 
@@ -395,7 +393,7 @@ def _description(group: VirtualGroup, explicit: bool) -> dict[str, Any]:
     return made
 
 
-def _zarr_metadata(group: VirtualGroup, version: int) -> Any:
+def _zarr_metadata(group: OpenedSet, version: int) -> Any:
     """Return the document by which zarr clients open the set: consolidated metadata of version 3 or 2."""
     return json.loads(group.tree.zarr(version).documents["zarr.json" if version == 3 else ".zmetadata"])
 

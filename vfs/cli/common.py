@@ -26,9 +26,9 @@ from vfs.model.options import from_text, kinds, named
 from vfs.streams import give_up
 
 if TYPE_CHECKING:
-    from vfs.api import VirtualGroup
     from vfs.engine.cache import ChunkCache
     from vfs.formats import Format
+    from vfs.hierarchy.opening import OpenedSet
 
 Datasets = Annotated[
     list[str],
@@ -222,7 +222,7 @@ def put(text: str) -> None:
 
 def open_set(
     paths: Sequence[str], settings: Settings, main: bool = False, cache: ChunkCache | None = None
-) -> VirtualGroup:
+) -> OpenedSet:
     """Open the paths as one set.
 
     Args:
@@ -232,12 +232,15 @@ def open_set(
     Raises:
         OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
     """
-    from vfs.api import group_of
     from vfs.hierarchy.opening import open_set as opened
+    from vfs.hierarchy.opening import refuse_without_main, warned
 
     for path in paths:
         _check_name(path)
-    return group_of(opened(paths, settings.options, settings.format_options, cache, convert=converted), main=main)
+    found = opened(paths, settings.options, settings.format_options, cache, convert=converted)
+    if main:
+        refuse_without_main(found)
+    return warned(found)
 
 
 def _check_name(path: str) -> None:
@@ -307,7 +310,7 @@ def raise_all(failed: Sequence[VfsError]) -> None:
 
 def open_all(
     arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None, cache: ChunkCache | None = None
-) -> list[VirtualGroup]:
+) -> list[OpenedSet]:
     """Open each argument as a set, but not files of the set of another argument: `scan_*.mib` unquoted is one scan.
 
     Args:
@@ -316,7 +319,7 @@ def open_all(
     """
     from vfs.formats.headers import series
 
-    groups: dict[str, VirtualGroup] = {}
+    groups: dict[str, OpenedSet] = {}
     files: dict[str, set[str]] = {}
     shown: dict[str, list[str]] = {}
     for argument in arguments:
@@ -332,7 +335,7 @@ def open_all(
                 raise
             failed.append(error)
             continue
-        here = {os.path.realpath(name) for array in group.values() for name in array.files}
+        here = {os.path.realpath(name) for array in group.arrays.values() for name in array.files}
         # Named before the file that names the set
         for name in [name for name in groups if os.path.realpath(name) in here]:
             shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
@@ -348,10 +351,10 @@ def open_all(
     return list(groups.values())
 
 
-def warn_of_chunks(groups: Sequence[VirtualGroup]) -> None:
+def warn_of_chunks(groups: Sequence[OpenedSet]) -> None:
     """Warn on stderr of arrays whose chunks make every read much larger than what is asked for."""
     for group in groups:
-        for path, array in group.items():
+        for path, array in group.arrays.items():
             if array.chunking.warning:
                 say(f"warning: {group.name} {path}: {array.chunking.warning}")
 

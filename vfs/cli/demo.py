@@ -18,10 +18,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.tree import Tree
 
-from vfs.api import mount, open_group
+from vfs.api import mount, open
 from vfs.cli.look import picture
 from vfs.cli.screen import screen
 from vfs.errors import MountError, OptionError, VfsError
+from vfs.hierarchy.opening import open_set
+from vfs.model.open_options import OpenOptions
 from vfs.testing.writers import write_mib
 
 SCAN = (12, 16)
@@ -72,9 +74,10 @@ def demo(keep: str | None = None, console: Console | None = None) -> None:
         folder = _new_folder(keep) if keep else temporary
         written = diffraction()
         naming = write_mib(folder, written.reshape(-1, SIZE, SIZE), frames_per_file=50, scan=SCAN)
-        group = open_group(naming, chunks=CHUNKS)
+        found = open_set(naming, OpenOptions(chunks=CHUNKS), {})
+        array = found.main
         out.print(
-            f"[bold]written[/]  a scan of {SCAN[0]} x {SCAN[1]} frames in {len(group.main.files)} files, with a header"
+            f"[bold]written[/]  a scan of {SCAN[0]} x {SCAN[1]} frames in {len(array.files)} files, with a header"
             " before every frame"
         )
         _list(out, folder)
@@ -85,22 +88,22 @@ def demo(keep: str | None = None, console: Console | None = None) -> None:
                 out.print("[bold]mounted[/]  nothing is converted: what these files hold is computed when it is read")
                 out.print(Padding(_tree(mountpoint), (0, 0, 0, 9)))
                 read = _second_process(
-                    os.path.join(mountpoint, f"{group.name}.zarr"), os.path.join(temporary, "read.npy")
+                    os.path.join(mountpoint, f"{found.name}.zarr"), os.path.join(temporary, "read.npy")
                 )
                 reader = "a second process, zarr-python through the mount"
         except MountError as error:
             out.print(f"[bold]not mounted[/]  {escape(str(error))}")
-            read = np.asarray(group.zarr()["data"])
+            read = np.asarray(open(naming, chunks=CHUNKS).zarr())
             reader = "this process, zarr-python through vfs's store"
         if not np.array_equal(read, written):
             raise VfsError(
                 f"demo: read {read.dtype}{list(read.shape)} that is not what was written,"
                 f" {written.dtype}{list(written.shape)}"
             )
-        axes = ", ".join(f"{dim}: {n}" for dim, n in zip(group.main.dims, read.shape, strict=True))
+        axes = ", ".join(f"{dim}: {n}" for dim, n in zip(array.dims, read.shape, strict=True))
         out.print(f"[bold]read[/]     by {reader}\n         {read.dtype} ({axes})")
         out.print(f"         all {read.size:,} pixels are what was written; this is the frame at [6, 8]")
-        out.file.write(picture(group, (6, 8), screen()) + "\n")
+        out.file.write(picture(found, (6, 8), screen()) + "\n")
     if keep:
         out.print(f"[bold]kept[/]     the files in {escape(keep)}; try: vfs info {escape(str(naming))}")
     else:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from vfs.api import VirtualArray, VirtualGroup
+from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.formats.description import VERSION
 from vfs.formats.description.blocks import MixedDecoder
 from vfs.formats.description.sources import DescribedFolder
 from vfs.hierarchy.documents import json_number, plain_json
-from vfs.hierarchy.opening import Opening
+from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions, Saved, known
@@ -32,7 +32,7 @@ MOST_NUMBERS = 1 << 16  # elements of a correction that was given as an array
 
 
 def describe(
-    group: VirtualGroup,
+    group: OpenedSet,
     folder: str | os.PathLike[str] | None = None,
     *,
     explicit: bool = False,
@@ -50,7 +50,7 @@ def describe(
     Raises:
         OptionError: a file lies outside of `folder`; or the set cannot be described in the form that is asked for.
     """
-    names = [name for array in group.values() for name in array.files] if explicit else list(group.opening.paths)
+    names = [name for array in group.arrays.values() for name in array.files] if explicit else list(group.opening.paths)
     here = (
         os.path.abspath(folder)
         if folder is not None
@@ -125,9 +125,9 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
     return plain_json(value)
 
 
-def _explicit(group: VirtualGroup, names: _RelativeNames) -> dict[str, Any]:
+def _explicit(group: OpenedSet, names: _RelativeNames) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
-    for path, array in group.items():
+    for path, array in group.arrays.items():
         try:
             found[path] = _array(array, names)
         except OptionError:
@@ -151,7 +151,7 @@ def _explicit(group: VirtualGroup, names: _RelativeNames) -> dict[str, Any]:
     return top | ({"group_attributes": attributes} if attributes else {}) | {"arrays": found}
 
 
-def _array(array: VirtualArray, names: _RelativeNames) -> dict[str, Any]:
+def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
     """Describe an array and where its elements lie in the files.
 
     Raises:

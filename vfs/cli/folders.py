@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from vfs.api import group_of
 from vfs.cli.report import SCREEN, as_json, count, fitting, set_cells
 from vfs.cli.tables import cut, table, wrapped
 from vfs.errors import FormatError, printable
@@ -20,7 +19,7 @@ from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
 from vfs.formats.headers import natural, series
-from vfs.hierarchy.opening import open_set
+from vfs.hierarchy.opening import open_set, warned
 from vfs.model.open_options import OpenOptions
 
 _NAMES = 8  # subfolders that are named
@@ -104,7 +103,7 @@ def look(
     kept: dict[str, Any] = {}
 
     def opened(file: str) -> MemberSet:
-        group = group_of(open_set(file, options, format_options))
+        group = warned(open_set(file, options, format_options))
         kept[os.path.basename(file)] = as_json(group) if json else set_cells(group)
         return MemberSet(group.tree, group.opening.format, group.opening.paths)
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vfs.api import VirtualGroup
 from vfs.cli.screen import Screen
 from vfs.engine.frames import FrameView, Look, look
 from vfs.engine.picture import bars, contrast, shaded, shares
+from vfs.hierarchy.opening import OpenedSet
 
 _HIGH = 4  # lines of a histogram
 _BINS = 64
 
 
-def looked(group: VirtualGroup, position: str | None, screen: Screen) -> Iterator[str]:
+def looked(group: OpenedSet, position: str | None, screen: Screen) -> Iterator[str]:
     """Show a frame of a group's main array, line by line.
 
     Args:
@@ -52,7 +52,7 @@ def looked(group: VirtualGroup, position: str | None, screen: Screen) -> Iterato
         yield from _histogram(seen, screen)
 
 
-def picture(group: VirtualGroup, position: tuple[int, ...], screen: Screen) -> str:
+def picture(group: OpenedSet, position: tuple[int, ...], screen: Screen) -> str:
     """Draw a frame of a group's main array, without a word."""
     view = FrameView.of(group.main)
     return _pictured(look(view, position, *screen.room), screen)

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vfs.api import VirtualArray, VirtualGroup
 from vfs.backends import choice
 from vfs.cli.tables import GLUE, cut, table, wrapped
+from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import size
 from vfs.errors import VfsError, printable
 from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
+from vfs.hierarchy.opening import OpenedSet
 
 SCREEN = 22  # lines that fit an ordinary terminal of 24, with the command above them and the prompt below
 NUMBERS = 6  # of these lines, how many arrays of one element get where not all arrays fit
@@ -27,16 +28,16 @@ _UNIT = ("unit", "units")
 _SCALE = re.compile(r"scale|calibration|pixel_?size|physical_?size|resolution|spacing|units?$", re.IGNORECASE)
 
 
-def sources(group: VirtualGroup) -> dict[str, int]:
+def sources(group: OpenedSet) -> dict[str, int]:
     """Return path -> size in bytes of every file of the set; -1 for missing ones."""
     found: dict[str, int] = {}
-    for array in group.values():
+    for array in group.arrays.values():
         files = array.dataset.files
         found.update(zip(files.paths, files.sizes.tolist(), strict=True))
     return found
 
 
-def scale(array: VirtualArray) -> dict[str, Any]:
+def scale(array: ArrayReader) -> dict[str, Any]:
     """Return the metadata about sizes and units: the entries whose names say so (`_SCALE`)."""
     said = {**array.attrs, **array.dataset.conventions}
     return {
@@ -44,15 +45,15 @@ def scale(array: VirtualArray) -> dict[str, Any]:
     }
 
 
-def as_json(group: VirtualGroup) -> dict[str, Any]:
+def as_json(group: OpenedSet) -> dict[str, Any]:
     """Return everything about a set, as JSON can hold it. The fields are listed in vfs/docs/commands.md.
 
     Metadata that all arrays share, companions aside, is said once, in `shared_attrs`: a set of hundreds of arrays
     would repeat it hundreds of times.
     """
     files = sources(group)
-    attrs = {path: plain_json({**array.attrs, **array.dataset.conventions}) for path, array in group.items()}
-    shared = _shared([attrs[path] for path, array in group.items() if not array.dataset.companion])
+    attrs = {path: plain_json({**array.attrs, **array.dataset.conventions}) for path, array in group.arrays.items()}
+    shared = _shared([attrs[path] for path, array in group.arrays.items() if not array.dataset.companion])
     return {
         "name": group.name,
         "format": group.opening.format,
@@ -69,7 +70,7 @@ def as_json(group: VirtualGroup) -> dict[str, Any]:
         "absent": group.attrs["vfs"].get("incomplete", {}),
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
         "main": group.tree.main,
-        "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.items()},
+        "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.arrays.items()},
         "shared_attrs": shared,
         "group_attrs": plain_json({key: value for key, value in group.attrs.items() if key != "vfs"}),
     }
@@ -85,7 +86,7 @@ def _shared(attrs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
 
 
-def _array_json(array: VirtualArray, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+def _array_json(array: ArrayReader, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything about an array but what is said once for all of them."""
     chunking = array.chunking
     return {
@@ -104,7 +105,7 @@ def _array_json(array: VirtualArray, attrs: Mapping[str, Any], shared: Mapping[s
     }
 
 
-def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> Iterator[str]:
+def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Iterator[str]:
     """Describe a set for people, line by line: as much as fits a screen, the main array first.
 
     Args:
@@ -129,7 +130,7 @@ def as_text(group: VirtualGroup, verbose: bool = False, columns: int = 80) -> It
         yield from _more(group, files, columns)
 
 
-def as_rows(groups: Sequence[VirtualGroup], columns: int = 80) -> list[str]:
+def as_rows(groups: Sequence[OpenedSet], columns: int = 80) -> list[str]:
     """Describe several sets for people, a row each, as many as fit a screen."""
     rows = table(
         [(printable(os.path.basename(group.opening.paths[0])), *set_cells(group)) for group in groups], columns
@@ -139,17 +140,17 @@ def as_rows(groups: Sequence[VirtualGroup], columns: int = 80) -> list[str]:
     return [*(line for row in shown for line in row), f"{more}`vfs info FILE` says more of one, -v of all"]
 
 
-def set_cells(group: VirtualGroup) -> tuple[str, str, str, str]:
+def set_cells(group: OpenedSet) -> tuple[str, str, str, str]:
     """Return the cells of a set's row: format, number of files, bytes, and its arrays.
 
     Of the arrays it says dtype and axes of the main one, and how many more there are.
     """
     files, main = sources(group), group.main
     more = (
-        f", {len(group) - 1}{GLUE}more{GLUE}arrays"
-        if len(group) > 2
+        f", {len(group.arrays) - 1}{GLUE}more{GLUE}arrays"
+        if len(group.arrays) > 2
         else f", 1{GLUE}more{GLUE}array"
-        if len(group) == 2
+        if len(group.arrays) == 2
         else ""
     )
     return (
@@ -160,19 +161,19 @@ def set_cells(group: VirtualGroup) -> tuple[str, str, str, str]:
     )
 
 
-def _ordered(group: VirtualGroup) -> list[str]:
+def _ordered(group: OpenedSet) -> list[str]:
     """Sort the arrays as people want to see them: the main one, the others, those of one element."""
-    return sorted(group, key=lambda path: (path != group.tree.main, group[path].size == 1))
+    return sorted(group.arrays, key=lambda path: (path != group.tree.main, group.arrays[path].size == 1))
 
 
-def _bounded(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
+def _bounded(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str]]:
     """Return the blocks of lines that fit a screen.
 
     These are all lines of the main array, rows of some others and of some single numbers, and how many are left.
     """
     main = _blocks(group, paths[:1], False, columns)
     room = SCREEN - 2 - len(main[0])  # the set has a line of its own, and so has the number of those left
-    numbers = [path for path in paths[1:] if group[path].size == 1]
+    numbers = [path for path in paths[1:] if group.arrays[path].size == 1]
     others = paths[1 : len(paths) - len(numbers)][:room]
     rows = _rows(group, [*others, *numbers[:room]], columns)
     kept = sum(map(len, rows[len(others) :][:NUMBERS]))
@@ -198,19 +199,19 @@ def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
         yield row
 
 
-def _blocks(group: VirtualGroup, paths: Sequence[str], verbose: bool, columns: int) -> list[list[str]]:
+def _blocks(group: OpenedSet, paths: Sequence[str], verbose: bool, columns: int) -> list[list[str]]:
     """Return the lines of each array: its row, and what else there is to say of it."""
     rows = _rows(group, paths, columns)
-    details = [list(_details(group[path], path == group.tree.main, verbose, columns)) for path in paths]
+    details = [list(_details(group.arrays[path], path == group.tree.main, verbose, columns)) for path in paths]
     if verbose:
         said: Mapping[str, Any] = {}
         for path, lines in zip(paths, details, strict=True):
-            lines += _metadata(group[path], said, columns)
+            lines += _metadata(group.arrays[path], said, columns)
             said = said or plain_json(group.main.attrs)  # which comes first
     return [[*row, *lines] for row, lines in zip(rows, details, strict=True)]
 
 
-def _metadata(array: VirtualArray, said: Mapping[str, Any], columns: int) -> Iterator[str]:
+def _metadata(array: ArrayReader, said: Mapping[str, Any], columns: int) -> Iterator[str]:
     """Yield a line for each metadata entry that was not printed already, for the main array or as a scale."""
     shown = scale(array)
     entries = [
@@ -222,34 +223,34 @@ def _metadata(array: VirtualArray, said: Mapping[str, Any], columns: int) -> Ite
     yield from (f"    {line}" for line in _some(lines, "more: --json says all"))
 
 
-def _rows(group: VirtualGroup, paths: Sequence[str], columns: int) -> list[list[str]]:
+def _rows(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str]]:
     """Return the lines of each array's row: cells of a table, or, for an array of one element, its value."""
-    several = [path for path in paths if group[path].size != 1]
-    rows = dict(zip(several, table([_cells(path, group[path]) for path in several], columns), strict=True))
-    return [rows.get(path) or _number_row(path, group[path], columns) for path in paths]
+    several = [path for path in paths if group.arrays[path].size != 1]
+    rows = dict(zip(several, table([_cells(path, group.arrays[path]) for path in several], columns), strict=True))
+    return [rows.get(path) or _number_row(path, group.arrays[path], columns) for path in paths]
 
 
-def _number_row(path: str, array: VirtualArray, columns: int) -> list[str]:
+def _number_row(path: str, array: ArrayReader, columns: int) -> list[str]:
     return _paragraph(f"{path} = {single_value(array)}{_unit(array, ' ')}", columns, 2)
 
 
-def _cells(path: str, array: VirtualArray) -> tuple[str, ...]:
+def _cells(path: str, array: ArrayReader) -> tuple[str, ...]:
     """Return the cells of an array's row: name, dtype, bytes, axes with their lengths and the unit."""
     unit = printable(_unit(array, ", in ")).replace(" ", GLUE).replace(GLUE, " ", 1)
     return printable(path), array.dtype.name, size(array.nbytes), _axis_lengths(array) + unit
 
 
-def _axis_lengths(array: VirtualArray) -> str:
+def _axis_lengths(array: ArrayReader) -> str:
     return ", ".join(f"{printable(dim)}:{GLUE}{n}" for dim, n in zip(array.dims, array.shape, strict=True))
 
 
-def _unit(array: VirtualArray, before: str) -> str:
+def _unit(array: ArrayReader, before: str) -> str:
     """Return the unit of an array's values with a text before it; nothing where there is no unit."""
     unit = next((" ".join(str(value).split()) for key, value in scale(array).items() if key in _UNIT), "")
     return before + cut(unit, _LONGEST_UNIT) if unit else ""
 
 
-def single_value(array: VirtualArray) -> Any:
+def single_value(array: ArrayReader) -> Any:
     """Read the value of an array of one element. Returns a text that says so where it cannot be read."""
     try:
         return array.read().reshape(-1)[0]
@@ -257,7 +258,7 @@ def single_value(array: VirtualArray) -> Any:
         return "cannot be read"
 
 
-def _details(array: VirtualArray, main: bool, verbose: bool, columns: int) -> Iterator[str]:
+def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Iterator[str]:
     """Yield lines about an array: calibration, how many frames are not stored, chunks if there are
     several, warnings.
     """
@@ -280,7 +281,7 @@ def _paragraph(text: str, columns: int, indent: int = 4) -> list[str]:
     return wrapped(printable(text), columns, " " * indent, " " * (indent + 2))
 
 
-def _chunks(array: VirtualArray) -> str:
+def _chunks(array: ArrayReader) -> str:
     """Say what the chunks are, why so, and how many bytes are read for each one asked for."""
     chunking = array.chunking
     one, full = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
@@ -289,7 +290,7 @@ def _chunks(array: VirtualArray) -> str:
     return f"{shape}, {size(array.chunk_bytes)}: {chunking.reason}; {read}"
 
 
-def _more(group: VirtualGroup, files: Mapping[str, int], columns: int) -> Iterator[str]:
+def _more(group: OpenedSet, files: Mapping[str, int], columns: int) -> Iterator[str]:
     """Yield how the files are read, and their names, by folder."""
     for line in _backend(group):
         yield from _paragraph(line, columns, 2)
@@ -302,7 +303,7 @@ def _more(group: VirtualGroup, files: Mapping[str, int], columns: int) -> Iterat
         yield from (f"    {line}" for line in _some(lines, "more: --json says all"))
 
 
-def _backend(group: VirtualGroup) -> Iterator[str]:
+def _backend(group: OpenedSet) -> Iterator[str]:
     """Yield how files are read and why; also how a mount reads them, if that is another way."""
     asked = group.opening.options.backend
     chosen, why = choice(asked)

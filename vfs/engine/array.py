@@ -98,12 +98,15 @@ class ArrayReader(RegionReader):
     def __iter__(self) -> Iterator[Any]:
         return (self[n] for n in range(len(self)))
 
-    def __repr__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """Path, axes, dtype, chunks and number of files, in a line."""
         axes = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
-        return (
-            f"<vfs.VirtualArray {self.dataset.path} ({axes}) {self.dtype} chunks {self.chunks} of {len(self.files)}"
-            f" file{'s' * (len(self.files) != 1)}>"
-        )
+        files = f"{len(self.files)} file{'s' * (len(self.files) != 1)}"
+        return f"{self.dataset.path} ({axes}) {self.dtype} chunks {self.chunks} of {files}"
+
+    def __repr__(self) -> str:
+        return f"<ArrayReader {self.summary}>"
 
     def __getitem__(self, key: Any) -> Any:
         chosen = select(key, self.shape)

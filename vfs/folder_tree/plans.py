@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from vfs.backends import choice
 from vfs.engine import chunking
@@ -21,21 +21,9 @@ from vfs.folder_tree.listing import log
 from vfs.formats import by_name
 from vfs.formats.headers import dtype_option, file_name
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.faces import Hierarchy, MountSource
-from vfs.hierarchy.opening import Opening, open_set
+from vfs.hierarchy.faces import MountSource
+from vfs.hierarchy.opening import OpenedSet, Opening, open_set
 from vfs.model.open_options import OpenOptions, known
-from vfs.model.stored import Absence
-
-
-class OpenSet(Protocol):
-    """A data set that is open, as `OpenedSet` and `VirtualGroup` are."""
-
-    @property
-    def tree(self) -> Hierarchy: ...
-    @property
-    def opening(self) -> Opening: ...
-    @property
-    def absent(self) -> tuple[Absence, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +41,7 @@ class MountPlan:
     sources: Sequence[str]
 
 
-def plan_sets(sets: Sequence[OpenSet], cache: ChunkCache, zarr_format: int | None = None) -> MountPlan:
+def plan_sets(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None) -> MountPlan:
     """Plan a mount of open data sets.
 
     Args:
@@ -104,7 +92,7 @@ def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_forma
     return folder([opening.open(cache) for opening in openings], cache, zarr_format)
 
 
-def folder(sets: Sequence[OpenSet], cache: ChunkCache, zarr_format: int | None = None) -> FaceFolder:
+def folder(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None) -> FaceFolder:
     """Make what a mount shows of open data sets.
 
     Args:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +34,14 @@ from vfs.engine import chunking
 from vfs.engine.array import ArrayReader, mean_frame
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections, check
-from vfs.errors import FormatError, OptionError, SourceChangedError, TruncatedSourceError, UnknownArrayError
+from vfs.errors import (
+    FormatError,
+    IncompleteWarning,
+    OptionError,
+    SourceChangedError,
+    TruncatedSourceError,
+    UnknownArrayError,
+)
 from vfs.formats import Format, by_name, detect
 from vfs.formats.headers import expand, shape_option
 from vfs.hierarchy.faces import Hierarchy
@@ -108,6 +117,26 @@ class OpenedSet:
     opening: Opening
     absent: tuple[Absence, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the data set."""
+        return self.tree.name
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayReader]:
+        """Path of each array -> what reads it."""
+        return self.tree.arrays
+
+    @property
+    def main(self) -> ArrayReader:
+        """The array that was asked for, else the largest one."""
+        return self.tree.arrays[self.tree.main]
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Attributes of the zarr root group."""
+        return self.tree.attrs
 
 
 @dataclass(frozen=True)
@@ -329,6 +358,20 @@ def refuse_without_main(found: OpenedSet) -> None:
     """
     if found.absent and found.opening.options.array is None:
         _refuse([absence for absence in found.absent if absence.main], found.opening.options)
+
+
+def warned(found: OpenedSet) -> OpenedSet:
+    """Say in one warning what a set lacks, at the line outside of vfs that opens it. Returns the set.
+
+    Warns:
+        IncompleteWarning: there is something to say.
+    """
+    if found.warnings:
+        level, frame = 2, sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "vfs":
+            level, frame = level + 1, frame.f_back
+        warnings.warn("; ".join(found.warnings), IncompleteWarning, stacklevel=level)
+    return found
 
 
 def _attributes(

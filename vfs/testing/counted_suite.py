@@ -20,6 +20,7 @@ import pytest
 from vfs.api import VirtualArray
 from vfs.engine.cache import ChunkCache
 from vfs.testing.counted import counted
+from vfs.testing.inside import reader_of
 
 if TYPE_CHECKING:
     from vfs.testing.rows import WrittenSet
@@ -48,8 +49,8 @@ def _store(array: VirtualArray, cut: tuple[Any, ...]) -> int:
 
     async def get() -> int:
         total = 0
-        for position in [(0,) * array.ndim] if cut else np.ndindex(*array.grid.counts):
-            key = "/".join((array.dataset.path, "c", *map(str, position)))
+        for position in [(0,) * array.ndim] if cut else np.ndindex(*reader_of(array).grid.counts):
+            key = "/".join((reader_of(array).dataset.path, "c", *map(str, position)))
             found = await store.get(key)
             assert found is not None, key
             total += len(found)
@@ -82,7 +83,7 @@ class CountedTests:
     @pytest.mark.parametrize("way", WAYS)
     def test_no_more_is_read_than_stated(self, found: WrittenSet, way: str) -> None:
         array = found.open(backend="buffered", cache=ChunkCache(0))
-        for cut in ((0,) * array.dataset.nav_ndim, ()):
+        for cut in ((0,) * reader_of(array).dataset.nav_ndim, ()):
             asked, nbytes = least(partial(WAYS[way], array, cut))
             assert nbytes <= found.row.factor * asked, (
                 f"{nbytes:,} bytes were read for {asked:,}: of {cut or 'everything'}"
@@ -90,8 +91,8 @@ class CountedTests:
 
     def test_a_kernel_reads_no_more_than_window_by_window(self, found: WrittenSet) -> None:
         array = found.open(backend="buffered", cache=ChunkCache(0))
-        with mock.patch.object(array.backend, "window", TINY):
+        with mock.patch.object(reader_of(array).backend, "window", TINY):
             _, fast = least(lambda: array.read().nbytes)
-            with mock.patch.object(array.backend, "lend", return_value=None):
+            with mock.patch.object(reader_of(array).backend, "lend", return_value=None):
                 _, slow = least(lambda: array.read().nbytes)
         assert fast <= slow

@@ -30,6 +30,7 @@ from vfs.model.region import Region
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
 from vfs.testing.counted_suite import CountedTests
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.opens import opened_past_the_boundary
 from vfs.testing.rows import Row, WrittenSet, always, of_rows
 
@@ -89,12 +90,12 @@ class FormatTests(CountedTests):
         group = found.group()
         _same(found.open()[...], found.twin)
         for path, array in group.items():
-            assert array.dataset.path == path
+            assert reader_of(array).dataset.path == path
             assert all(type(n) is int for n in array.shape), array.shape
             assert len(array.dims) == array.ndim == len(set(array.dims))
             assert all(isinstance(name, str) and name for name in array.dims)
             assert array.dtype.isnative
-            assert 0 <= array.dataset.nav_ndim <= array.ndim
+            assert 0 <= reader_of(array).dataset.nav_ndim <= array.ndim
             assert set(array.files) <= {str(file) for file in found.files}
             text = json.dumps(plain_json(array.attrs), allow_nan=False)
             assert " at 0x" not in text, "an attribute that is shown as the object it is"
@@ -104,9 +105,11 @@ class FormatTests(CountedTests):
                 assert math.isfinite(known["scale"])
                 assert math.isfinite(known["offset"])
         assert set(group.main.calibration) == set(found.row.calibrated)
-        assert {path for path, array in group.items() if array.dataset.companion} == set(found.row.companions)
+        assert {path for path, array in group.items() if reader_of(array).dataset.companion} == set(
+            found.row.companions
+        )
         assert group.name
-        assert not found.open().dataset.companion
+        assert not reader_of(found.open()).dataset.companion
         assert bool({*found.files} - {*found.named}) == found.row.finds_files
 
     @quick
@@ -159,9 +162,9 @@ class FormatTests(CountedTests):
     @pytest.mark.filterwarnings("ignore:.*nav_shape [0-9,]+ holds:vfs.errors.IncompleteWarning")
     def test_arranged(self, found: WrittenSet) -> None:
         array = found.open()
-        k = array.dataset.nav_ndim
+        k = reader_of(array).dataset.nav_ndim
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
-        n, blank = len(frames), np.full(frames.shape[1:], array.fill)
+        n, blank = len(frames), np.full(frames.shape[1:], reader_of(array).fill)
 
         def shifted(offset: int, count: int) -> np.ndarray:
             return np.stack([frames[i + offset] if 0 <= i + offset < n else blank for i in range(count)])
@@ -200,12 +203,12 @@ class FormatTests(CountedTests):
 
     def test_both_trees_hold_the_same_chunks(self, found: WrittenSet) -> None:
         array = found.open()
-        trees = {f: array.group.tree.zarr(f) for f in (3, 2)}
-        path = array.dataset.path
-        for position in np.ndindex(*array.grid.counts):
+        trees = {f: set_of(array.group).tree.zarr(f) for f in (3, 2)}
+        path = reader_of(array).dataset.path
+        for position in np.ndindex(*reader_of(array).grid.counts):
             name = "/".join(map(str, position))
             got = [trees[3].get(f"{path}/c/{name}".rstrip("/")), trees[2].get(f"{path}/{name or 0}")]
-            assert [bytes(chunk or b"") for chunk in got] == [Chunks(array).make(position).tobytes()] * 2
+            assert [bytes(chunk or b"") for chunk in got] == [Chunks(reader_of(array)).make(position).tobytes()] * 2
 
     def test_through_a_mount(self, tmp_path: Path) -> None:
         """Mount all rows at once, each by a description of how it is opened."""
@@ -248,9 +251,9 @@ class FormatTests(CountedTests):
         try:
             group, _ = found.group_and_warnings(**more)
             for array in group.values():
-                if array.size and array.chunk_bytes <= MOST:
-                    Chunks(array).make((0,) * array.ndim)
-                    Chunks(array).make(tuple(n - 1 for n in array.grid.counts))
+                if array.size and reader_of(array).chunk_bytes <= MOST:
+                    Chunks(reader_of(array)).make((0,) * array.ndim)
+                    Chunks(reader_of(array)).make(tuple(n - 1 for n in reader_of(array).grid.counts))
         except VfsError as error:
             found.complaint(error)
             return None
@@ -258,7 +261,7 @@ class FormatTests(CountedTests):
 
     def test_gone(self, found: WrittenSet) -> None:
         array = found.open()
-        rows, _ = array.dataset.layout.read_ranges(Region.whole(array.shape))
+        rows, _ = reader_of(array).dataset.layout.read_ranges(Region.whole(array.shape))
         needed = Path(array.files[rows[-1, FILE]])
         away = needed.rename(needed.with_name("gone away"))
         with pytest.raises(SourceError) as caught:
@@ -274,8 +277,8 @@ class FormatTests(CountedTests):
 
     def test_failing(self, found: WrittenSet) -> None:
         array = found.open()
-        backend = FailingBackend(make_backend("buffered", array.dataset.files))
-        reader = ArrayReader(array.dataset, backend)
+        backend = FailingBackend(make_backend("buffered", reader_of(array).dataset.files))
+        reader = ArrayReader(reader_of(array).dataset, backend)
         with pytest.raises(SourceError, match=r"asked to fail \[reading"):
             reader.read()
         backend.fails = lambda file, start, stop: False
@@ -368,7 +371,7 @@ class FormatTests(CountedTests):
 
     def test_truncated_anywhere(self, found: WrittenSet) -> None:
         array = found.open()
-        k, fill = array.dataset.nav_ndim, array.fill
+        k, fill = reader_of(array).dataset.nav_ndim, reader_of(array).fill
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
         told = 0
         # the place of a frame in headerless files follows only from the number of frames in front
@@ -442,13 +445,15 @@ class FormatTests(CountedTests):
         got, valid = array[...], array.valid.ravel()
         if got.shape != found.twin.shape and not found.row.arranged:
             return  # this is taken for another scan, which begins elsewhere
-        flat = got.reshape(-1, *got.shape[array.dataset.nav_ndim :])
-        frames = found.twin.reshape(-1, *found.twin.shape[array.dataset.nav_ndim + found.twin.ndim - got.ndim :])
+        flat = got.reshape(-1, *got.shape[reader_of(array).dataset.nav_ndim :])
+        frames = found.twin.reshape(
+            -1, *found.twin.shape[reader_of(array).dataset.nav_ndim + found.twin.ndim - got.ndim :]
+        )
         assert flat.shape[1:] == frames.shape[1:]
         for shown, frame, stored in zip(flat, frames, valid, strict=False):
-            assert ((shown == array.fill) | (stored & (shown == frame)) | (stored & (shown != shown))).all()
+            assert ((shown == reader_of(array).fill) | (stored & (shown == frame)) | (stored & (shown != shown))).all()
         assert not valid[len(frames) :].any()
-        assert (flat[len(frames) :] == array.fill).all()
+        assert (flat[len(frames) :] == reader_of(array).fill).all()
 
     def test_garbled_anywhere(self, found: WrittenSet) -> None:
         rng = random.Random(found.row.name)
