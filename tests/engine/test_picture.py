@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from vfs.engine.picture import bars, contrast, grown, half_blocks, kitty, letters, png, shaded, shares, sixel
+from vfs.engine.picture import bars, contrast, enlarged, half_blocks, kitty, letters, png, shaded, shares, sixel
 
 # Numbers that percent can say
 PIXELS = np.random.default_rng(3).choice(np.array([0, 51, 102, 153, 204, 255], np.uint8), (13, 9, 3))
@@ -91,8 +91,8 @@ def test_letters_and_bars() -> None:
     )
     assert bars(np.array([0, 1e-9, 0.5, 0.75, 1.0]), 2, True) == ["   ▄█", " ▁███"]
     assert bars(np.array([0, 1e-9, 0.5, 1.0]), 2, False) == ["   #", " ###"]
-    assert grown(PIXELS, 30, 100, 8).shape == (26, 18, 3)
-    assert grown(PIXELS, 3, 3, 8).shape == PIXELS.shape
+    assert enlarged(PIXELS, 30, 100, 8).shape == (26, 18, 3)
+    assert enlarged(PIXELS, 3, 3, 8).shape == PIXELS.shape
 
 
 def test_contrast_shows_faint_spots_and_leaves_images_as_they_are() -> None:

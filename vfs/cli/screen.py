@@ -23,7 +23,7 @@ from struct import unpack
 
 import numpy as np
 
-from vfs.engine.picture import grown, half_blocks, kitty, letters, sixel
+from vfs.engine.picture import enlarged, half_blocks, kitty, letters, sixel
 from vfs.errors import OptionError
 
 WAYS = ("kitty", "sixel", "truecolor", "256", "plain")
@@ -62,7 +62,7 @@ class Screen:
 
     def shown(self, pixels: np.ndarray) -> str:
         """Turn a picture, uint8[rows, columns, 3], into the text that draws it when the terminal gets it."""
-        pixels = grown(pixels, *self.room, most=64 if self.way in _GRAPHICS else 8)
+        pixels = enlarged(pixels, *self.room, most=64 if self.way in _GRAPHICS else 8)
         if self.way == "kitty":
             return kitty(pixels)
         if self.way == "sixel":

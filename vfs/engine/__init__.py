@@ -1,1 +1,1 @@
-"""From a region of an array to its elements: reader, array, chunking, corrections, cache."""
+"""Turns a region of an array into its elements: reader, array, chunking, corrections, cache."""

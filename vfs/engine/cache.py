@@ -1,5 +1,6 @@
-"""The cache of decoded pieces: limited in bytes, and two readers that want one piece at the same
-time decode it once.
+"""Caches decoded pieces of arrays: chunks, groups of chunks, and native blocks.
+
+The cache is limited in bytes. Two readers that want one piece at the same time decode it once.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import numpy as np
 from vfs.errors import VfsError
 
 CACHE = 256 << 20
-"""Bytes that a cache holds at most, where nobody says otherwise."""
+"""Bytes that a cache holds at most by default."""
 
 
 class EvictionListener(Protocol):
-    """Receives a cached piece, so that it can be served without asking the cache, and is told when the cache drops it.
+    """Receives a cached piece, so that it can be served without asking the cache.
 
-    All three methods are called while the cache is locked.
+    It is told when the cache drops the piece. All three methods are called while the cache is locked.
     """
 
     def put(self, piece: np.ndarray) -> None:
@@ -39,14 +40,16 @@ class EvictionListener(Protocol):
 
 
 SHOWN = 1024
-"""Bytes that a piece with a listener counts beyond its own: the tables that find it and free it
-take 700 (measured with 60,000 pieces of 1 KiB).
+"""Bytes that a piece with a listener counts beyond its own.
+
+The tables that find it and free it take 700 (measured with 60,000 pieces of 1 KiB).
 """
 
 
 PASSING = 2
-"""Most passing pieces that are held, see `ChunkCache.passing`. zarr asks for the same chunk again
-for each of `z[0]`, `z[1]`, …
+"""Number of passing pieces that are held at most, see `ChunkCache.passing`.
+
+zarr asks for the same chunk again for each of `z[0]`, `z[1]`, …
 """
 
 
@@ -54,8 +57,8 @@ for each of `z[0]`, `z[1]`, …
 class _Flight:
     """A piece that is being made: the thread that holds `lock` makes it, the others wait for the lock.
 
-    A lock that `with` takes is released whatever interrupts its holder, so a piece that one thread
-    stopped making is made by the next.
+    A lock that `with` takes is released whatever interrupts its holder. So if a thread stops before
+    the piece is made, the next thread makes it.
     """
 
     lock: threading.Lock
@@ -64,16 +67,18 @@ class _Flight:
 
 
 class ChunkCache:
-    """Keeps decoded pieces, at most `limit` bytes of them; those that were not used for longest are dropped first.
+    """Keeps decoded pieces, at most `limit` bytes of them; drops the ones that were not used for longest.
 
     While one thread makes a piece, others that want it wait for it and get the same one. A piece
     that could not be made is not kept; the threads that wait for it get the error too. An interrupt
-    (a signal handler that raises) may come between any two calls that are made here, so what has to
-    change together changes without a call in between.
+    (a signal handler that raises) may come between any two calls that are made here. So values that
+    must change together are changed without a call in between.
 
     Attributes:
-        limit: bytes; held: bytes that are held now.
-        hits, misses: how often `get` found a piece held or being made, and how often a piece had to be made.
+        limit: most bytes that are held.
+        held: bytes that are held now.
+        hits: how often `get` found a piece held or being made.
+        misses: how often a piece had to be made.
     """
 
     def __init__(self, limit: int = CACHE) -> None:
@@ -95,10 +100,11 @@ class ChunkCache:
         """Return the piece `key`, made by `make` if it is not held. It is read-only, because it is shared.
 
         Args:
-            shown: is told when the piece is held, unless another listener was told already, and when it is dropped.
+            shown: is told when the piece is held, unless another listener was told already, and
+                when it is dropped.
 
-        Raises: what `make` raises; of what it raises in another thread that makes the piece
-            meanwhile, VfsErrors only: anything else that stops that thread (Ctrl-C, no memory)
+        Raises: the errors of `make`. If another thread is making the piece, a VfsError of that
+            thread is raised here too. Anything else that stops that thread (Ctrl-C, no memory)
             concerns that thread alone.
         """
         with self._lock:
@@ -111,7 +117,7 @@ class ChunkCache:
                 self.hits += 1
                 return kept
             flight = self._making.get(key)
-            if flight is None or flight.error is not None:  # what failed before is tried again
+            if flight is None or flight.error is not None:  # a piece that failed before is tried again
                 flight = self._making[key] = _Flight(threading.Lock())
                 self.misses += 1
             else:
@@ -138,10 +144,10 @@ class ChunkCache:
                     self._keep(key, flight.made, shown)
 
     def passing(self, key: Hashable, piece: np.ndarray) -> None:
-        """Hold a piece that most readers take whole, and once: of such pieces only the last
-        `PASSING` are held. It becomes read-only.
+        """Hold a piece for a moment. It becomes read-only.
 
-        Who makes such pieces asks `peek` first. Two threads may both make one.
+        This is for pieces that most readers take whole, and once: only the last `PASSING` of them
+        are held. The caller asks `peek` before it makes such a piece. Two threads may both make one.
         """
         piece.flags.writeable = False
         with self._lock:
@@ -152,7 +158,7 @@ class ChunkCache:
                     self._drop(next(iter(self._passing)))
 
     def _keep(self, key: Hashable, piece: np.ndarray, shown: EvictionListener | None = None) -> bool:
-        """Hold a piece if it fits, and tell who shows it. Returns False where it does not fit, or is held already."""
+        """Hold a piece if it fits, and tell its listener. Return False if it does not fit or is held already."""
         new = piece.nbytes <= self.limit and key not in self._kept
         if new:
             self._kept[key] = piece  # no call between these two
@@ -171,8 +177,9 @@ class ChunkCache:
             return key in self._kept or key in self._making
 
     def _drop_one(self) -> None:
-        """Drop the piece that was not used for longest. One that its listener served since it came
-        up here last counts as used now.
+        """Drop the piece that was not used for longest.
+
+        A piece that its listener served since this method last asked counts as used now.
         """
         for _ in range(len(self._kept)):
             key = next(iter(self._kept))
@@ -190,7 +197,7 @@ class ChunkCache:
             del self._shown[key]  # no call between these two
             self.held -= SHOWN
         size = self._kept[key].nbytes
-        del self._kept[key]  # nor here
+        del self._kept[key]  # no call between these two
         self.held -= size
 
     def clear(self) -> None:
@@ -199,7 +206,7 @@ class ChunkCache:
             while self._kept:
                 self._drop_one()
 
-    def _after_fork(self) -> None:  # the lock, and what was being made, belong to threads that the child does not have
+    def _after_fork(self) -> None:  # the lock and the unfinished pieces belong to threads that the child does not have
         self._lock = threading.Lock()
         self._making = {}
 

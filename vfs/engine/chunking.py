@@ -1,11 +1,15 @@
-"""Chunk and tile shapes: what they should be, what they cost, and cutting a region into them. Pure functions.
+"""Decides on shapes of chunks, says what they cost, and cuts regions into tiles. Pure functions.
 
-What weighs in: a chunk should hold 1 to 8 MiB (below, requests cost more than bytes; above, a look
-at one frame reads too much), whole frames are the cheapest to read (one range each), a native block
-that decodes as a whole is best taken whole,
-and storage hands out pages: a run of 8 pixels costs as much as one of 2,000. *Read amplification*
-says what a shape costs: bytes that storage must deliver for each byte that is asked for, for one
-chunk and for all chunks one after the other.
+These reasons decide on a chunk shape:
+
+- A chunk should hold 1 to 8 MiB. Below, requests cost more than bytes; above, a look at one frame
+  reads too much.
+- Whole frames are the cheapest to read: one range each.
+- A native block that decodes as a whole is best taken whole.
+- Storage delivers whole pages: a run of 8 pixels costs as much as one of 2,000.
+
+*Read amplification* is the cost of a shape: bytes that storage must deliver for each byte that is
+asked for, for one chunk and for all chunks one after the other.
 """
 
 from __future__ import annotations
@@ -29,8 +33,8 @@ TARGET = 2 << 20  # bytes of an automatic chunk of whole frames
 SCAN_TARGET = 4 << 20  # bytes of a chunk that takes little of every frame
 LIMIT = 8 << 20  # bytes beyond which an automatic chunk cuts frames
 PAGE = 4096  # bytes that storage delivers at least
-ALONE = 2.0  # amplification up to which a chunk is best read by itself
-COSTLY = 4.0  # amplification worth a warning
+ALONE = 2.0  # read amplification up to which a chunk is best read by itself
+COSTLY = 4.0  # read amplification beyond which there is a warning
 _WORDS = ("auto", "frames", "scan", "balanced")
 _UNITS = {
     "": 1,
@@ -49,14 +53,16 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class ChunkingInput:
-    """What a chunk shape is weighed against.
+    """Describes an array as far as its best chunk shape depends on it.
 
     Attributes:
-        shape: of the array; nav_ndim: number of navigation axes, which come first.
-        itemsize: bytes an element has in a chunk; stored: bytes it has in the file (1/8 for 1-bit pixels).
+        shape: shape of the array.
+        nav_ndim: number of navigation axes, which come first.
+        itemsize: bytes of an element in a chunk.
+        stored: bytes of an element in the file (1/8 for 1-bit pixels).
         block: native block, elements per axis; () where there is none.
         whole: True where a block decodes only as a whole.
-        word: elements that decode together.
+        word: number of elements that decode together.
     """
 
     shape: tuple[int, ...]
@@ -69,20 +75,20 @@ class ChunkingInput:
 
     @property
     def unit(self) -> tuple[int, ...]:
-        """The native block, else a frame."""
+        """Shape of the native block; of a frame where there is no block."""
         unit = self.block or (1,) * self.nav_ndim + self.shape[self.nav_ndim :]
         return tuple(max(1, min(b, n)) for b, n in zip(unit, self.shape, strict=True))
 
 
 @dataclass(frozen=True)
 class Chunking:
-    """A chunk shape, why it is so, and what it costs.
+    """A chunk shape, the reason for it, and its cost.
 
     Attributes:
         shape: elements per axis.
-        reason: one sentence.
-        one, full: bytes that storage delivers for each byte asked for: for one chunk alone, for all
-            of them with nothing remembered.
+        reason: says in a few words why the shape is so.
+        one: read amplification of one chunk alone.
+        full: read amplification of all chunks one after the other, with no cache.
     """
 
     shape: tuple[int, ...]
@@ -92,7 +98,7 @@ class Chunking:
 
     @property
     def warning(self) -> str | None:
-        """A sentence where the shape is costly."""
+        """A sentence for the user if the shape is costly, else None."""
         if max(self.one, self.full) <= COSTLY:
             return None
         return (
@@ -112,14 +118,15 @@ def negotiate(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
             -1 is the whole axis). What is given as elements is taken as it is.
 
     Raises:
-        OptionError: a word that is not known, elements for another number of axes, numbers below 1 other than -1.
+        OptionError: `spec` is an unknown word, has elements for another number of axes, or numbers
+            below 1 other than -1.
     """
-    return _weighed(spec, source) if isinstance(spec, str) else _decided(spec, source)
+    return _decided_by_text(spec, source) if isinstance(spec, str) else _decided(spec, source)
 
 
 @lru_cache(maxsize=256)
-def _weighed(word: str, source: ChunkingInput) -> Chunking:
-    """`negotiate` for what is said in a word, remembered: the arrays of a folder are often alike."""
+def _decided_by_text(word: str, source: ChunkingInput) -> Chunking:
+    """Do what `negotiate` does, for a text. Remembered, because the arrays of a folder are often alike."""
     return _decided(parsed(word), source)
 
 
@@ -129,10 +136,8 @@ def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
     elif (size := _integer(spec)) is not None:
         if size < 1:
             raise OptionError(f"chunks={size}: a number of bytes must be at least 1")
-        shape, reason = (
-            _units(source, size, max(size, LIMIT)),
-            f"whole {_unit_name(source)} up to {size:,} bytes, as asked",
-        )
+        shape = _units(source, size, max(size, LIMIT))
+        reason = f"whole {_unit_name(source)} up to {size:,} bytes, as asked"
     else:
         shape, reason = _given(spec, source.shape), "as asked"
     touched = _touched(shape, source)
@@ -142,11 +147,11 @@ def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
 
 
 def grouped(chunking: Chunking, source: ChunkingInput, limit: int) -> tuple[int, ...]:
-    """The shape of a box of neighbouring chunks that are best read together; the chunk shape itself
-    where each stands alone.
+    """Return the shape of a group of neighbouring chunks that are best read together.
 
-    Chunks that take a little of every frame need the same pages as those beside them: as many as
-    `limit` bytes hold are read at once.
+    Chunks that take a little of every frame need the same pages as their neighbours, so as many as
+    fit into `limit` bytes are read at once. Where chunks are best read one by one, this is the
+    chunk shape itself.
     """
     shape = list(chunking.shape)
     if chunking.one <= ALONE or source.whole:
@@ -183,7 +188,9 @@ def _named(word: str, source: ChunkingInput) -> tuple[tuple[int, ...], str]:
 
 
 def _rows(shape: Sequence[int], elements: int, word: int) -> tuple[int, ...]:
-    """Take at most so many elements of a frame, but a word at least: whole rows if they fit, else part of one.
+    """Return the shape of a part of a frame with at most `elements` elements, but at least one word.
+
+    It has whole rows if they fit, else part of one row.
 
     A square box takes a little of many rows, and storage gives whole pages of each: all chunks of a
     scan of 1,024 frames of 256 x 256 pixels took 109 ms as 45 x 45 boxes, 55 ms as 8 x 256
@@ -199,10 +206,13 @@ def _rows(shape: Sequence[int], elements: int, word: int) -> tuple[int, ...]:
 
 
 def _shrunk(shape: Sequence[int], share: float, word: int) -> tuple[int, ...]:
-    """About `share` of a frame, the same share of every axis that is long enough; the last axis in whole words."""
+    """Return the shape of a part of a frame that is about `share` of it.
+
+    Every axis that is long enough gives the same share; the last axis is cut in whole words.
+    """
     each = share ** (1 / max(1, len(shape)))
     left, wide = share, len(shape)
-    for n in sorted(shape):  # an axis cannot have less than one element: the longer ones make up for it
+    for n in sorted(shape):  # an axis cannot have less than one element, so the longer ones are cut more
         if n * each >= 1:
             break
         left, wide = min(1.0, left * n), wide - 1
@@ -214,7 +224,7 @@ def _shrunk(shape: Sequence[int], share: float, word: int) -> tuple[int, ...]:
 
 
 def _fitted(shape: Sequence[int], most: int) -> tuple[int, ...]:
-    """At most `most` positions of a scan, the fast axes first."""
+    """Return the shape of a part of a scan with at most `most` positions; it takes the fast axes whole first."""
     chunk = [1] * len(shape)
     for axis in range(len(shape) - 1, -1, -1):
         chunk[axis] = _even(max(1, shape[axis]), max(1, min(shape[axis], most)))
@@ -223,11 +233,14 @@ def _fitted(shape: Sequence[int], most: int) -> tuple[int, ...]:
 
 
 def _units(source: ChunkingInput, target: int, limit: int) -> tuple[int, ...]:
-    """Whole blocks or frames up to `target` bytes; frames beyond `limit` are cut along their slow axes."""
+    """Return the shape of as many whole blocks or frames as fit into `target` bytes.
+
+    A frame of more than `limit` bytes is cut along its slow axes.
+    """
     shape, itemsize = source.shape, source.itemsize
     chunk = list(source.unit)
     if math.prod(chunk) * itemsize > limit and not source.whole:
-        for axis in range(len(shape)):  # of frames there is but one; a block may span several
+        for axis in range(len(shape)):  # navigation axes, too: a block may span several frames
             rest = math.prod(chunk[:axis] + chunk[axis + 1 :]) * itemsize
             chunk[axis] = min(chunk[axis], _even(max(1, shape[axis]), max(1, target // rest)))
             if math.prod(chunk) * itemsize <= limit:
@@ -236,14 +249,14 @@ def _units(source: ChunkingInput, target: int, limit: int) -> tuple[int, ...]:
         if chunk[axis] < shape[axis]:
             more = target // (math.prod(chunk) * itemsize)
             if more >= 2:
-                chunk[axis] = _grown(chunk[axis], shape[axis], more)
+                chunk[axis] = _multiple(chunk[axis], shape[axis], more)
             if chunk[axis] < shape[axis]:
                 break
     return tuple(chunk)
 
 
 def _touched(chunk: Sequence[int], source: ChunkingInput) -> float:
-    """Bytes that storage delivers for a chunk in the middle of the array."""
+    """Estimate the bytes that storage delivers for a chunk in the middle of the array."""
     unit = source.unit
     if source.whole:
         return math.prod(-(-c // b) * b for c, b in zip(chunk, unit, strict=True)) * source.stored
@@ -252,7 +265,8 @@ def _touched(chunk: Sequence[int], source: ChunkingInput) -> float:
     size = math.prod(unit) * source.stored
     run = source.stored
     lines = 1
-    for axis in range(len(chunk) - 1, -1, -1):  # elements that lie together in a frame or block, then lines of them
+    # `run`: bytes that lie together in a frame or block; `lines`: number of such runs
+    for axis in range(len(chunk) - 1, -1, -1):
         if lines == 1 and run == math.prod(unit[axis + 1 :]) * source.stored:
             run *= inside[axis]
         else:
@@ -265,8 +279,12 @@ def _touched(chunk: Sequence[int], source: ChunkingInput) -> float:
 
 
 def _passed(chunk: Sequence[int], source: ChunkingInput, touched: float) -> float:
-    """Bytes that storage delivers for all chunks, those at the far edges with what they have left.
-    `touched`: for a whole one.
+    """Estimate the bytes that storage delivers for all chunks, one after the other.
+
+    Chunks at the far edges count only the part of them that lies in the array.
+
+    Args:
+        touched: bytes for a whole chunk.
     """
     edges = [n % c for n, c in zip(source.shape, chunk, strict=True)]
     whole = [n // c for n, c in zip(source.shape, chunk, strict=True)]
@@ -274,19 +292,19 @@ def _passed(chunk: Sequence[int], source: ChunkingInput, touched: float) -> floa
     for at_edge in product(*((False, True) if rest else (False,) for rest in edges)):
         if any(at_edge):
             count = math.prod(n for n, here in zip(whole, at_edge, strict=True) if not here)
-            total += (
-                count * _touched([e if here else c for e, c, here in zip(edges, chunk, at_edge, strict=True)], source)
-                if count
-                else 0.0
-            )
+            if count:
+                cut_chunk = [e if here else c for e, c, here in zip(edges, chunk, at_edge, strict=True)]
+                total += count * _touched(cut_chunk, source)
     return total
 
 
 def parsed(word: str) -> str | int | tuple[int, ...]:
-    """What a text says of chunks: a word, a number of bytes, or elements per axis.
+    """Parse the text of a `chunks` option.
+
+    Returns: a word, a number of bytes, or elements per axis.
 
     Raises:
-        OptionError: none of these.
+        OptionError: it is none of these.
     """
     if word in _WORDS:
         return word
@@ -308,13 +326,13 @@ def _size(word: str) -> int | None:
 
 
 def as_bytes(spec: int | str, name: str) -> int:
-    """A number of bytes, also as "4MiB".
+    """Return a number of bytes, given as a number or as text such as "4MiB".
 
     Args:
-        name: what it is, for the error.
+        name: name of the option, for the error.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is no number of bytes.
     """
     size = _size(spec) if isinstance(spec, str) else _integer(spec)
     if size is None or size < 0:
@@ -323,7 +341,7 @@ def as_bytes(spec: int | str, name: str) -> int:
 
 
 def size(nbytes: int) -> str:
-    """Bytes with the unit that fits: 17 B, 4.2 MiB."""
+    """Write a number of bytes with the unit that fits: 17 B, 4.2 MiB."""
     value = float(nbytes)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if value < 1024 or unit == "PiB":
@@ -358,13 +376,14 @@ def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _even(length: int, most: int) -> int:
-    """Cut `length` into equal parts of at most `most`."""
+    """Return the length of the parts if `length` is cut into equal parts of at most `most`."""
     return -(-length // -(-length // most))
 
 
-def _grown(unit: int, length: int, times: int) -> int:
-    """A multiple of `unit`, at most `times` of it, that cuts `length` evenly where one of at least
-    half that size does.
+def _multiple(unit: int, length: int, times: int) -> int:
+    """Return a multiple of `unit`, at most `times * unit`.
+
+    If a multiple of at least half that size cuts `length` into equal parts, it is this one.
     """
     most = min(times, -(-length // unit))
     for n in range(most, most // 2, -1):
@@ -374,8 +393,9 @@ def _grown(unit: int, length: int, times: int) -> int:
 
 
 def cut(region: Region, itemsize: int, limit: int) -> Iterator[Region]:
-    """Cut a region into tiles of at most `limit` bytes along its slowest axes, in C order; all of
-    it where it is small.
+    """Cut a region into tiles of at most `limit` bytes along its slowest axes, in C order.
+
+    A region that is small enough is one tile.
     """
     shape = region.shape
     if not shape or math.prod(shape) * itemsize <= limit:

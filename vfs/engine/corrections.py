@@ -46,10 +46,10 @@ of its pixels in 512 x 512, and is too much in 4096 x 4096."""
 
 @dataclass(frozen=True, eq=False)
 class Corrections:
-    """Corrects every frame of an array. Made by `of`.
+    """Corrects every frame of an array. `of` makes it.
 
     Attributes:
-        sig_shape: (h, w).
+        sig_shape: (h, w) of a frame; h is 1 for frames of one axis.
         dark, gain: float32 or float64 [h, w]; None if not given.
         pixels, begins, sources: see `vfs.kernels.correct.neighbours`.
     """
@@ -65,12 +65,12 @@ class Corrections:
     def of(
         cls, sig_shape: tuple[int, ...], stored: np.dtype, dark: Any = None, gain: Any = None, dead: Any = None
     ) -> Corrections | None:
-        """Make corrections from arrays, None if there is nothing to correct.
+        """Make corrections from arrays. Return None if there is nothing to correct.
 
         Args:
             sig_shape: shape of a frame, one or two axes.
             stored: dtype of the frames.
-            dark, gain: numbers [sig_shape], or frames of them [..., sig_shape], whose mean is
+            dark, gain: numbers [sig_shape], or several frames [..., sig_shape], whose mean is
                 taken.
             dead: bool[sig_shape], True for excluded pixels (also [1, sig_shape]); or int[n, axes],
                 coordinates of excluded pixels.
@@ -92,9 +92,9 @@ class Corrections:
         if mask.all():
             raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
         far = correct.distances(mask.reshape(shape))
-        found = (
-            correct.neighbours(mask.reshape(shape), far, SOURCES) if 8 * int(far.sum(dtype=np.int64)) <= LOOKS else None
-        )
+        found = None
+        if 8 * int(far.sum(dtype=np.int64)) <= LOOKS:
+            found = correct.neighbours(mask.reshape(shape), far, SOURCES)
         if found is None or len(found[2]) > SOURCES:
             raise OptionError(
                 f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels"
@@ -122,7 +122,7 @@ class Corrections:
         return np.dtype(np.float64 if double or stored.itemsize == 8 else np.float32)
 
     def _images(self, made: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """Return dark and gain in a dtype, zeros and ones if not given."""
+        """Return dark and gain in a dtype; zeros and ones where they are not given."""
         found = self._converted.get(made)
         if found is None:
             with np.errstate(over="ignore"):  # beyond float32 is infinity
@@ -178,18 +178,18 @@ class Corrections:
         first, last = self._within(low, (low[0] + h, 0))
         only = self.dark is None and self.gain is None
         cut = (slice(low[0], low[0] + h), slice(low[1], low[1] + w))
-        dark, gain = (
-            (None, None) if only else (np.ascontiguousarray(image[cut]).reshape(-1) for image in self._images(made))
-        )
+        dark, gain = None, None
+        if not only:
+            dark, gain = (np.ascontiguousarray(image[cut]).reshape(-1) for image in self._images(made))
 
         def apply(raw: np.ndarray, out: np.ndarray) -> None:
             if only:
                 np.copyto(out, raw, casting="unsafe")
             else:
-                kernel = (
-                    correct.dark_gain_single if raw.dtype.itemsize <= 2 and made == np.float32 else correct.dark_gain
-                )
-                if raw.dtype == np.float16:  # numba has none
+                kernel = correct.dark_gain
+                if raw.dtype.itemsize <= 2 and made == np.float32:
+                    kernel = correct.dark_gain_single
+                if raw.dtype == np.float16:  # numba has no float16
                     raw = raw.astype(np.float32)
                 kernel(raw, dark, gain, out)
             if first < last:
@@ -204,13 +204,13 @@ class Corrections:
 
 
 _PATCHED: dict[np.dtype, np.dtype] = {np.dtype(np.bool_): np.dtype(np.uint8), np.dtype(np.uint64): np.dtype(np.int64)}
-"""Dtype -> the one under which `patch_integers` takes its memory."""
+"""Dtype of pixels -> the dtype as which `patch_integers` sees their memory."""
 
 
 def corrected_box(
     corrections: Corrections, tile: Region, nav_ndim: int
 ) -> tuple[Region, tuple[int, int], tuple[slice, ...]]:
-    """Return what to read for a tile, so that its excluded pixels can be replaced.
+    """Return the region to read for a tile, so that its excluded pixels can be replaced.
 
     Returns: (region with steps of 1 along the signal axes, (y, x) of its corner in the frame,
         slices that cut the tile out of the region).
@@ -234,14 +234,14 @@ def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[i
 
     Args:
         name: dark, gain or dead.
-        shape, dtype: of the image.
+        shape, dtype: shape and dtype of the image.
 
     Raises:
         OptionError: it does not fit.
     """
     count, tail = math.prod(shape[: len(shape) - len(sig_shape)]), shape[-len(sig_shape) :]
     if name == "dead":
-        mask = tail == sig_shape and count == 1 and dtype.kind in "biuf"  # one frame, as many files have it
+        mask = tail == sig_shape and count == 1 and dtype.kind in "biuf"  # also [1, sig_shape], as many files have it
         coordinates = len(shape) == 2 and shape[1] == len(sig_shape) and dtype.kind in "iu"
         if mask and coordinates:
             raise OptionError(
@@ -271,7 +271,7 @@ def _array(given: Any, name: str) -> np.ndarray:
 def _image(given: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
     image = _array(given, name)
     check(name, image.shape, image.dtype, shape)
-    if image.ndim > len(shape):  # reference frames
+    if image.ndim > len(shape):  # several frames
         image = image.reshape(-1, *shape).mean(axis=0, dtype=np.float64)
     return np.ascontiguousarray(image, np.float32 if np.can_cast(image.dtype, np.float32) else np.float64)
 

@@ -1,9 +1,8 @@
-"""One frame of an array, for people to look at: which one, how its numbers are spread, and a
-picture of it of a given size.
+"""Looks at one frame of an array: finds it, draws it at a given size, and counts its numbers.
 
-Frames may be larger than memory. They are read in bands of about `BAND` bytes, each of which goes
-into the picture and the figures and is forgotten; of a frame larger than `MOST` bytes only bands at
-even distances are read, and `Look.share` says how much that is.
+Frames may be larger than memory. A frame is read in bands (groups of rows) of about `BAND` bytes.
+Each band is added to the picture and the statistics, and then forgotten. Of a frame larger than
+`MOST` bytes only bands at even distances are read; `Look.share` says how much that is.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from vfs.errors import OptionError
 from vfs.model.region import Region
 
 BAND = 1 << 20  # bytes read at once
-MOST = 128 << 20  # bytes read of a frame
-_BANDS = 1024  # of a frame of which not all is read: more than a picture has lines
+MOST = 128 << 20  # most bytes read of one frame
+_BANDS = 1024  # most bands of a frame that is not read whole: more than a picture has lines
 _SAMPLE = 1 << 20  # values kept for the histogram
 _COLOURS = "s"  # name of the axis of colour samples
-_DEPTHS = ("counter_depth", "bit_depth_real")  # attributes that say how many bits of a pixel mean something
+_DEPTHS = ("counter_depth", "bit_depth_real")  # attributes that say how many bits of a pixel are used
 
 
 @dataclass(frozen=True)
 class FrameView:
-    """Which axes of an array say which frame it is, and which axes a frame has.
+    """Splits the axes of an array into those that choose a frame and those of the frame.
 
     Attributes:
-        where: axes of the position.
-        shown: axes of the picture, two (rows, columns), one, or none.
+        where: axes that choose the frame; an index along each is the frame's position.
+        shown: axes of the picture: two (rows, columns), one, or none.
         colour: axis of red, green, blue (and perhaps opacity), or None.
     """
 
@@ -45,8 +44,10 @@ class FrameView:
 
     @classmethod
     def of(cls, array: ArrayReader) -> FrameView:
-        """The last two axes of a frame are its picture; an array without frames of its own (time
-        stamps of a scan) is one.
+        """Split the axes of an array.
+
+        The last two signal axes are the picture. An array without signal axes (time stamps of a
+        scan) is a frame itself.
         """
         axes = list(range(array.ndim))
         colour = next(
@@ -67,12 +68,12 @@ class FrameView:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many positions there are along each axis of them."""
+        """Number of positions along each axis in `where`."""
         return tuple(self.array.shape[k] for k in self.where)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Elements along each axis of the picture."""
+        """Number of elements along each axis of the picture."""
         return tuple(self.array.shape[k] for k in self.shown)
 
     @property
@@ -81,17 +82,17 @@ class FrameView:
         return tuple(n // 2 for n in self.counts)
 
     def position(self, text: str) -> tuple[int, ...]:
-        """A position from text: a number for each axis of positions, or one that counts all frames.
+        """Parse a position: a number for each axis in `where`, or one number that counts all frames.
+
+        Negative numbers count from the end.
 
         Raises:
-            OptionError: there is no such position; the message says which there are.
+            OptionError: there is no such position; the message says which positions there are.
         """
         counts, total = self.counts, math.prod(self.counts)
-        given = (
-            [int(part) for part in text.split(",")]
-            if re.fullmatch(r"\s*-?\d{1,18}\s*(,\s*-?\d{1,18}\s*)*", text)
-            else []
-        )
+        given: list[int] = []
+        if re.fullmatch(r"\s*-?\d{1,18}\s*(,\s*-?\d{1,18}\s*)*", text):
+            given = [int(part) for part in text.split(",")]
         if counts and len(given) == len(counts) and all(-n <= at < n for at, n in zip(given, counts, strict=True)):
             return tuple(at % n for at, n in zip(given, counts, strict=True))
         if counts and len(given) == 1 and -total <= given[0] < total:
@@ -109,7 +110,7 @@ class FrameView:
         return f"expected {each}{flat}"
 
     def region(self, position: Sequence[int], rows: range) -> Region:
-        """The box that some rows of a frame are."""
+        """Return the region of some rows of the frame at a position."""
         cuts = [slice(0, n) for n in self.array.shape]
         for axis, at in zip(self.where, position, strict=True):
             cuts[axis] = slice(at, at + 1)
@@ -120,15 +121,20 @@ class FrameView:
 
 @dataclass
 class Look:
-    """What was seen of a frame.
+    """Collects the statistics and the picture of a frame.
 
     Attributes:
-        full: what a saturated pixel holds; None: nobody says.
-        share: of its elements that were read. stored: False where no pixel of it is in the files.
-        picture: float64[rows, columns], with three more numbers where it has colours: means, NaN
-            where there is nothing. Of frames with one axis float64[columns]: maxima.
-        count, odd, saturated: elements seen, those that are not finite, and those of `full` or more.
-        low, high, total: least, greatest and sum of the finite ones; NaN and 0 where there are none.
+        full: value of a saturated pixel; None where it is not known.
+        share: share of the frame's elements that were read, 0 to 1.
+        stored: False where no pixel of the frame is in the files.
+        picture: of a frame with two axes float64[rows, columns] (with colours [rows, columns, 3]):
+            means, NaN where there is nothing. Of a frame with one axis float64[columns]: maxima.
+        count: elements seen.
+        odd: elements seen that are not finite.
+        saturated: finite elements of `full` or more.
+        low, high, total: least, greatest and sum of the finite elements; NaN, NaN and 0 where
+            there are none.
+        kept: finite elements kept for `values`, an array for each band.
     """
 
     full: int | None
@@ -145,16 +151,20 @@ class Look:
 
     @property
     def mean(self) -> float:
-        """Of the finite ones."""
+        """Mean of the finite elements; NaN where there are none."""
         return self.total / (self.count - self.odd) if self.count > self.odd else math.nan
 
     @property
     def values(self) -> np.ndarray:
-        """Up to some million of the finite ones, at even distances: float64[n]."""
+        """About a million of the finite elements, at even distances, or all: float64[n]."""
         return np.concatenate(self.kept) if self.kept else np.empty(0)
 
     def add(self, values: np.ndarray, every: int) -> None:
-        """Count values in; every so many of them are kept."""
+        """Add values to the statistics.
+
+        Args:
+            every: one finite value in this many is kept.
+        """
         finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values.reshape(-1)
         self.count += values.size
         self.odd += values.size - finite.size
@@ -168,11 +178,13 @@ class Look:
 
 
 class _Canvas:
-    """A picture that bands of a frame of any size are added to, [rows, columns, samples].
+    """Scales a frame of any size down to a picture, one band at a time.
 
     Args:
-        size: elements of the frame, rows and columns; target: of the picture.
-        peaks: keep the maxima of what falls into one place, not the means.
+        size: rows and columns of the frame.
+        target: rows and columns of the picture.
+        samples: numbers that each element has: 1, or 3 for colours.
+        peaks: each element of the picture is the maximum of the frame's elements there, not their mean.
     """
 
     def __init__(self, size: tuple[int, int], target: tuple[int, int], samples: int, peaks: bool) -> None:
@@ -181,9 +193,14 @@ class _Canvas:
         self.counts = np.zeros((*target, samples))
 
     def add(self, values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> None:
-        """Add values [rows, columns, samples] that lie at these rows and columns of the frame."""
+        """Add a band.
+
+        Args:
+            values: [n, m, samples].
+            rows, columns: rows int[n] and columns int[m] of the frame that the values are from.
+        """
         places = [at * new // old for at, new, old in zip((rows, columns), self.target, self.size, strict=True)]
-        # Where another row or column of the picture begins
+        # Positions in the band at which the next row or column of the picture begins
         at = [np.flatnonzero(np.diff(place, prepend=-1)) for place in places]
         box = np.ix_(places[0][at[0]], places[1][at[1]])
         good = np.isfinite(values) if values.dtype.kind == "f" else None
@@ -199,21 +216,21 @@ class _Canvas:
         )
 
     def picture(self) -> np.ndarray:
-        """float64[rows, columns, samples], NaN where nothing was added."""
+        """Return the picture, float64[rows, columns, samples]; NaN where nothing was added."""
         drawn = np.full(self.sums.shape, np.nan)
         np.divide(self.sums, 1 if self.peaks else self.counts, out=drawn, where=self.counts > 0)
         return drawn
 
 
 def look(view: FrameView, position: Sequence[int], height: int, width: int) -> Look:
-    """Look at a frame.
+    """Read a frame, draw it, and count its numbers.
 
     Args:
-        height, width: most elements that the picture may have.
+        height, width: most rows and columns that the picture may have.
 
     Raises:
-        OptionError: its rows are too long.
-        SourceError: it cannot be read.
+        OptionError: the frame's rows are too long.
+        SourceError: the frame cannot be read.
     """
     line = len(view.sizes) < 2
     rows, columns = (math.prod(view.sizes), 1) if line else (view.sizes[0], view.sizes[1])
@@ -242,25 +259,26 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
 
 
 def _scaled(n: int, most: int, scale: float) -> int:
-    """Elements of an axis of a picture; a frame that is far longer than wide is drawn wider, so
-    that something is to be seen.
+    """Return how many elements an axis of the picture has: `n` elements of a frame scaled down.
+
+    It is at least 8 where the frame has as many, so that a frame much longer than wide can be seen.
     """
     return max(round(n / scale), min(n, most, 8), 1 if n else 0)
 
 
 def _bands(view: FrameView) -> tuple[list[range], float]:
-    """Which rows of a frame are read together.
+    """Cut a frame into bands: rows that are read together.
 
-    Returns: (ranges of rows, the share of the frame that they are).
+    Returns: (the rows of each band, the share of the frame that all bands are).
 
     Raises:
-        OptionError: a single row is larger than what is read of a frame.
+        OptionError: a single row is larger than `MOST`.
     """
     array, rows = view.array, view.sizes[0] if view.shown else 1
     frame = math.prod(n for k, n in enumerate(array.shape) if k not in view.where) * array.dtype.itemsize
     if not frame:
         return [], 1.0
-    # Rows that are decoded together
+    # Number of rows that are decoded together
     unit = array.dataset.block[view.shown[0]] if array.dataset.block and view.shown else 1
     units, nbytes = -(-rows // unit), frame // rows * unit
     if frame <= MOST:
@@ -275,7 +293,7 @@ def _bands(view: FrameView) -> tuple[list[range], float]:
 
 
 def _plain(view: FrameView, values: np.ndarray) -> np.ndarray:
-    """What was read of a frame as numbers [rows, columns, samples], of colours without opacity."""
+    """Arrange values of a frame as [rows, columns, samples]; drop the opacity of colours."""
     axes = [*view.where, *view.shown, *(() if view.colour is None else (view.colour,))]
     shape = [values.shape[k] for k in view.shown]
     ordered = values.transpose(axes).reshape(*(*shape, 1, 1)[:2], -1)[..., :3]
@@ -283,7 +301,7 @@ def _plain(view: FrameView, values: np.ndarray) -> np.ndarray:
 
 
 def _full(array: ArrayReader) -> int | None:
-    """What a pixel holds that counted all it can."""
+    """Return the value of a saturated pixel; None where it is not known."""
     if (
         array.dtype.kind not in "iu"
         or array.dtype.itemsize > 4

@@ -1,5 +1,7 @@
-"""Numbers as pictures: contrast, colours, and what shows them: PNG, the graphics of terminals,
-coloured half blocks, plain letters.
+"""Turns numbers into pictures, and pictures into something that shows them.
+
+It chooses contrast and colours, and writes a picture as PNG, as graphics of a terminal (kitty,
+sixel), as coloured half blocks, or as plain letters.
 
 Pictures are uint8[rows, columns, 3]. Everything here is arithmetic on small arrays; nothing knows
 of files or of a terminal.
@@ -14,8 +16,8 @@ import zlib
 
 import numpy as np
 
-_NOTHING = (40, 60, 120)  # the colour of what is no number
-_LEVELS = 200  # different shades: sixel has 256 colours
+_NO_NUMBER = (40, 60, 120)  # the colour of NaN and infinity
+_LEVELS = 200  # number of different shades: sixel has 256 colours
 _LETTERS = " .:-=+*#%@"
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -27,25 +29,30 @@ def contrast(picture: np.ndarray) -> tuple[float, float, float]:
     darkest 0.5 % are black, the brightest 0.2 % white, and the curve between them lifts the median
     to a quarter of the brightness, but no further than a cube root does.
 
-    Returns: (black, white, exponent).
+    Returns: (black, white, exponent of the curve).
     """
     finite = picture[np.isfinite(picture)]
     if not finite.size:
         return 0.0, 0.0, 1.0
-    with np.errstate(all="ignore"):  # numbers whose difference is none
+    with np.errstate(all="ignore"):  # the difference of two numbers may be beyond float64
         low, middle, high = np.percentile(finite, (0.5, 50, 99.8)).tolist()
-    if not high > low:  # all but a few are the same
+    if not high > low:  # all numbers but a few are the same
         low, high = float(finite.min()), float(finite.max())
     at = float(shares(np.array(middle), low, high)) if high > low else 1.0
     return low, high, float(np.clip(np.log(0.25) / np.log(min(max(at, 1e-9), 0.999)), 1 / 3, 1.0))
 
 
 def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.ndarray:
-    """Numbers between black and white as uint8[rows, columns, 3]: black, red, yellow, white;
-    samples of colours as they are.
+    """Colour the numbers of a picture.
+
+    Numbers become black, red, yellow and white in this order; red, green and blue samples keep
+    their colours. Numbers that are not finite become blue.
 
     Args:
         picture: float64[rows, columns], or [rows, columns, 3] for red, green and blue.
+        low, high, exponent: the numbers shown black and white, and the curve between: see `contrast`.
+
+    Returns: uint8[rows, columns, 3].
     """
     with np.errstate(all="ignore"):
         share = shares(picture, low, high) ** exponent
@@ -54,25 +61,31 @@ def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.
     if picture.ndim == 2:
         share = np.clip(3 * share[..., None] - np.arange(3), 0.0, 1.0)
         bad = bad[..., None]
-    return np.where(bad, np.array(_NOTHING), np.round(255 * share)).astype(np.uint8)
+    return np.where(bad, np.array(_NO_NUMBER), np.round(255 * share)).astype(np.uint8)
 
 
 def shares(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Where values lie between low (0) and high (1), half way where these are the same; also where
-    their difference is no number.
+    """Return how far each value lies from low (0) to high (1).
+
+    All are half way where low and high are the same. Works also where `high - low` is beyond float64.
     """
     span = high / 2 - low / 2
     return np.clip((values / 2 - low / 2) / span, 0.0, 1.0) if span > 0 else np.full(values.shape, 0.5)
 
 
-def grown(pixels: np.ndarray, rows: int, columns: int, most: int) -> np.ndarray:
-    """A picture with every pixel drawn as a square as large as fits, of at most so many pixels a side."""
+def enlarged(pixels: np.ndarray, rows: int, columns: int, most: int) -> np.ndarray:
+    """Draw every pixel of a picture as a square, as large as fits.
+
+    Args:
+        rows, columns: pixels that there is room for.
+        most: pixels that a square may have on a side.
+    """
     times = max(1, min(most, rows // max(1, pixels.shape[0]), columns // max(1, pixels.shape[1])))
     return np.repeat(np.repeat(pixels, times, axis=0), times, axis=1)
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """The picture as a PNG file."""
+    """Encode a picture as a PNG file."""
     rows, columns, _ = pixels.shape
     lines = np.concatenate([np.zeros((rows, 1), np.uint8), pixels.reshape(rows, -1)], axis=1)
 
@@ -89,7 +102,10 @@ def png(pixels: np.ndarray) -> bytes:
 
 
 def kitty(pixels: np.ndarray) -> str:
-    """The picture in kitty's graphics protocol: https://sw.kovidgoyal.net/kitty/graphics-protocol/."""
+    """Encode a picture in kitty's graphics protocol.
+
+    Specification: https://sw.kovidgoyal.net/kitty/graphics-protocol/.
+    """
     text = base64.standard_b64encode(png(pixels)).decode()
     parts = [text[at : at + 4096] for at in range(0, len(text), 4096)]
     first = "a=T,f=100,q=2,"  # transmit and show a PNG, answer nothing
@@ -99,10 +115,12 @@ def kitty(pixels: np.ndarray) -> str:
 
 
 def sixel(pixels: np.ndarray) -> str:
-    """The picture as DEC's sixels: bands of six rows, of each band a line of characters for each
-    colour that is in it.
+    """Encode a picture as DEC's sixels.
+
+    A picture is cut into bands of six rows. A band is written once for each colour in it, one
+    character for each column.
     """
-    values, places = np.unique(_few(pixels).reshape(-1, 3), axis=0, return_inverse=True)
+    values, places = np.unique(_in_256_colours(pixels).reshape(-1, 3), axis=0, return_inverse=True)
     rows, columns, _ = pixels.shape
     index = np.full((-(-rows // 6) * 6, columns), -1)
     index[:rows] = places.reshape(rows, columns)
@@ -114,13 +132,13 @@ def sixel(pixels: np.ndarray) -> str:
         layers = []
         for k in np.unique(band[band >= 0]).tolist():
             bits = ((band == k) << np.arange(6)[:, None]).sum(axis=0)
-            layers.append(f"#{k}" + _repeated(bytes((63 + bits).astype(np.uint8)).decode().rstrip("?")))
+            layers.append(f"#{k}" + _run_lengths(bytes((63 + bits).astype(np.uint8)).decode().rstrip("?")))
         lines.append("$".join(layers))
     return f'\x1bP0;1q"1;1;{columns};{rows}{palette}{"-".join(lines)}\x1b\\'
 
 
-def _few(pixels: np.ndarray) -> np.ndarray:
-    """The picture in at most 256 colours."""
+def _in_256_colours(pixels: np.ndarray) -> np.ndarray:
+    """Reduce a picture to at most 256 colours; one that has no more stays as it is."""
     if len(np.unique(pixels.reshape(-1, 3), axis=0)) <= 256:
         return pixels
     steps = np.array([5, 6, 5])
@@ -128,16 +146,16 @@ def _few(pixels: np.ndarray) -> np.ndarray:
     return few
 
 
-def _repeated(text: str) -> str:
-    """Sixels with runs as `!` count character."""
+def _run_lengths(text: str) -> str:
+    """Shorten runs of four or more equal characters to `!`, their count and the character."""
     return re.sub(r"(.)\1{3,}", lambda run: f"!{len(run[0])}{run[1]}", text)
 
 
 def half_blocks(pixels: np.ndarray, many: bool) -> str:
-    """The picture as half blocks, two rows a line, with the terminal's codes for colours.
+    """Draw a picture with half blocks, two rows a line, with the terminal's codes for colours.
 
     Args:
-        many: in 24-bit colours; otherwise in the 256 of xterm.
+        many: use 24-bit colours; otherwise the 256 colours of xterm.
     """
     if len(pixels) % 2:
         pixels = np.concatenate([pixels, np.zeros((1, *pixels.shape[1:]), np.uint8)])
@@ -163,7 +181,7 @@ def _code(pixel: list[int], many: bool) -> str:
 
 
 def letters(pixels: np.ndarray) -> str:
-    """The picture in black and white: a letter for each two rows, the brighter the denser."""
+    """Draw a picture in black and white with letters: one for two rows, the brighter the denser."""
     light = pixels.mean(axis=2)
     if len(light) % 2:
         light = np.concatenate([light, light[-1:]])
@@ -172,10 +190,13 @@ def letters(pixels: np.ndarray) -> str:
 
 
 def bars(heights: np.ndarray, rows: int, blocks: bool) -> list[str]:
-    """A bar for each number, from 0 to 1, as lines of text; what is above 0 is to be seen.
+    """Draw numbers between 0 and 1 as bars; return lines of text.
+
+    A number above 0 has a visible bar, however short.
 
     Args:
-        blocks: with characters of an eighth of a line; otherwise with `#`.
+        rows: lines that a bar of 1 takes.
+        blocks: draw with characters of an eighth of a line; otherwise with `#`.
     """
     steps = len(_BARS) - 1 if blocks else 1
     tall = np.where(heights > 0, np.maximum(1, np.round(heights * rows * steps)), 0)
