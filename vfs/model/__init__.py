@@ -1,4 +1,4 @@
-"""What a set of files is, as values: stored arrays, layouts, decoders, regions, which scan positions are stored.
+"""Describes a set of files with values: stored arrays, layouts, decoders, regions, options.
 
 Nothing here reads pixels.
 """

@@ -1,9 +1,8 @@
-"""Calibration of axes: the positions of elements along them, as a file says. Only values and
-arithmetic, no files.
+"""Calibrates axes: says at which positions the elements along an axis lie. No files, only values.
 
-Formats put what a file says into the attribute `calibration` of a data set: axis name -> some of
-`scale`, `offset` (of element 0) and `unit`, or, of an axis with uneven steps, `values`, the array
-of the set that holds a position for each element.
+Formats put the calibration that a file gives into the attribute `calibration` of an array: axis
+name -> some of `scale`, `offset` (of element 0) and `unit`. An axis with uneven steps has `values`
+instead: the array of the set that holds a position for each element.
 """
 
 from __future__ import annotations
@@ -16,7 +15,10 @@ Calibration = Mapping[str, Mapping[str, Any]]
 
 
 def of_axes(said: object, dims: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Give every axis that a file says something of the same three entries, in the order of the axes.
+    """Return the calibration of all calibrated axes, in the order of the axes.
+
+    Args:
+        said: the attribute `calibration` of an array; anything else counts as no calibration.
 
     Returns: axis name -> {"scale": float or None, "offset": float or None, "unit": str}, and
         "values" where the axis is uneven. Numbers that no position can be computed with (zero or
@@ -46,16 +48,16 @@ def _number(value: object) -> float | None:
 def arranged(
     said: Calibration, names: Sequence[str], before: Sequence[int], after: Sequence[int] | None, sync_offset: int
 ) -> dict[str, Mapping[str, Any]]:
-    """What still holds of a calibration after the frames of a scan were arranged anew.
+    """Return the part of a calibration that still holds after a scan got another shape.
 
-    A scan of the same lines, or of fewer or more of them, keeps its steps. One of other lines, or
-    some of its frames in a row, has no steps that anybody measured. A series in one axis begins
-    `sync_offset` steps later; in a scan of more axes `sync_offset` brings frames to the places that
-    the scan had.
+    A scan keeps its steps if only the number of its lines changed. If its lines have another
+    length, or only selected frames are shown, nobody measured the steps. A series along one axis
+    begins `sync_offset` steps later. In a scan of more axes `sync_offset` only moves frames to
+    their right places.
 
     Args:
         names, before: names and lengths of the navigation axes before.
-        after: their lengths now; None: selected frames in one axis.
+        after: lengths of the navigation axes now; None for selected frames along one axis.
     """
     kept = dict(said)
     if after is None or len(after) != len(before) or tuple(after[1:]) != tuple(before[1:]):

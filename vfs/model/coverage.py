@@ -1,5 +1,6 @@
-"""Selections of scan positions: reading them, the boxes around and inside them, and putting results
-back into the scan.
+"""Works with selections of scan positions.
+
+It reads a selection, finds the boxes of a scan around and inside it, and puts results back into the scan.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from vfs.model.stored import StoredArray
 
 
 def positions(roi: Any) -> np.ndarray:
-    """Get a selection of frames as an array, from anything like one or from the name of a .npy file.
-    `StoredArray.arranged` checks it.
+    """Return a selection of frames as an array. `StoredArray.arranged` checks it.
+
+    Args:
+        roi: anything that numpy makes an array of, or the name of a .npy file.
 
     Raises:
-        OptionError: it is not an array, or the file holds none.
+        OptionError: `roi` is not an array, or the file holds none.
     """
     if not isinstance(roi, str | os.PathLike):
         try:
@@ -39,8 +42,12 @@ def positions(roi: Any) -> np.ndarray:
 
 
 def bounding(mask: np.ndarray) -> tuple[slice, ...]:
-    """Find the smallest box of a scan that holds all its valid positions; empty slices where there are
-    none.
+    """Find the smallest box of a scan that holds all its valid positions.
+
+    Args:
+        mask: bool[scan shape], True where a position is valid.
+
+    Returns: a slice for each axis; empty slices if no position is valid.
     """
     if not mask.any():
         return (slice(0, 0),) * mask.ndim
@@ -52,8 +59,12 @@ def bounding(mask: np.ndarray) -> tuple[slice, ...]:
 
 
 def inner(mask: np.ndarray) -> tuple[slice, ...]:
-    """Find the longest run of whole scan rows (steps of the slowest axis) that are valid; empty slices
-    where there is none.
+    """Find the longest run of whole scan rows (steps of the slowest axis) that are valid.
+
+    Args:
+        mask: bool[scan shape], True where a position is valid.
+
+    Returns: a slice for each axis; empty slices if no row is valid as a whole.
     """
     full = mask.reshape(mask.shape[0], -1).all(axis=1) if mask.ndim else np.zeros(0, bool)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], full, [False]]).astype(np.int8)))
@@ -65,13 +76,14 @@ def inner(mask: np.ndarray) -> tuple[slice, ...]:
 
 
 def unroi(dataset: StoredArray, result: Any) -> np.ndarray:
-    """Put results, one for each selected frame, to where the frames lie in the scan.
+    """Put results, one for each selected frame, at the positions of these frames in the scan.
 
     Args:
         result: [selected frames, …], any dtype.
 
     Returns:
-        [scan shape, …]; where nothing was selected NaN (floats, complex), NaT (times), False, 0, '' or None.
+        [scan shape, …]; positions that were not selected hold NaN (floats, complex), NaT (times),
+        False, 0, '' or None.
 
     Raises:
         OptionError: no frames were selected with roi, or `result` does not have one entry for each.

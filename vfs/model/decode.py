@@ -1,9 +1,8 @@
-"""Decoders: bytes of read ranges to elements of the output.
+"""Decoders turn bytes of files into elements of the output.
 
-Two kinds. A `Decoder` works on ranges: any part of the data decodes by itself, a word at a time. A
-    `BlockDecoder` works on
-whole blocks: a compressed strip or tile decodes completely or not at all. The engine asks for the
-kind by `word_bytes`: 0 means whole blocks.
+There are two kinds. A `Decoder` works on read ranges: any part of the data decodes by itself, a
+word at a time. A `BlockDecoder` works on whole blocks: a compressed strip or tile decodes
+completely or not at all. The engine tells them apart by `word_bytes`: 0 means whole blocks.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class Decoder(Protocol):
     """Decodes read ranges.
 
     Attributes:
-        dtype: of the elements it writes, native byte order.
-        word_bytes, word_pixels: the smallest unit that decodes by itself: that many bytes hold that many elements.
-        accumulates: True where it adds to the output, which must then be cleared.
-        straight: True where the bytes in the file already are the elements in native order:
+        dtype: dtype of the elements that it writes, in native byte order.
+        word_bytes, word_pixels: bytes and elements of a word, the smallest unit that decodes by itself.
+        accumulates: True if it adds to the output, which must then be cleared before.
+        straight: True if the bytes in the file already are the elements in native order, so that
             contiguous ranges need no decoding.
-        lined: True where it takes ranges of several lines; else it is given a range for each line.
+        lined: True if it takes ranges of several lines; else it is given a range for each line.
     """
 
     @property
@@ -56,13 +55,13 @@ class Decoder(Protocol):
         """Say whether `decode` also writes elements of another dtype, in the same pass."""
 
     def step(self, dtype: np.dtype) -> int | None:
-        """Give a kernel that does what `decode` does: a read need not come back to the interpreter
-        for every piece of a file.
+        """Return the address of a kernel that does what `decode` does; None if there is none.
+
+        With it a read need not come back to the interpreter for every part of a file. See
+        `vfs.kernels.steps`.
 
         Args:
-            dtype: of the output: `dtype`, or one that it converts to.
-
-        Returns: its address, see `vfs.kernels.steps`; None where there is no such kernel.
+            dtype: dtype of the output: `self.dtype`, or one that the decoder converts to.
         """
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
@@ -71,8 +70,8 @@ class Decoder(Protocol):
         Args:
             ranges: int64[n, 11] (see `vfs.kernels.ranges`), all of one file.
             data: uint8[m], the bytes of that file from `base` on.
-            base: offset of `data[0]` in the file.
-            out: [size], C-contiguous, of `dtype` or one that it converts to.
+            base: byte of the file that `data[0]` is.
+            out: [size], C-contiguous, of `dtype` or of a dtype that the decoder converts to.
         """
 
 
@@ -81,8 +80,8 @@ class BlockDecoder(Protocol):
 
     Attributes:
         decode_into: a method (data, block, out) that writes the elements into `out`, dtype[size] in
-            C order. Blocks that are wanted as a whole then go straight to where they belong. None
-            where it has no such method: then all go through the cache.
+            C order, so that blocks that are wanted as a whole need no copy. None if there is no
+            such method: then all blocks go through the cache.
     """
 
     @property
@@ -97,25 +96,25 @@ class BlockDecoder(Protocol):
 
         Args:
             data: uint8[m], the stored bytes.
-            block: the block's number in the layout.
-            shape: the shape it is stored in.
+            block: number of the block in the layout.
+            shape: shape in which the block is stored.
 
         Returns: dtype[shape].
 
         Raises:
-            DecodeError: the bytes do not decode, or not to that shape.
+            DecodeError: the bytes cannot be decoded, or do not give that shape.
         """
 
 
 @dataclass(frozen=True)
 class PlainDecoder:
-    """Elements as numpy knows them, in either byte order.
+    """Decodes elements that are stored as numpy knows them, in either byte order.
 
     Args:
         stored: dtype in the file: bool, integers or floats of up to 8 bytes, complex of up to 16.
 
     Raises:
-        OptionError: a dtype of another kind.
+        OptionError: `stored` is a dtype of another kind.
     """
 
     stored: np.dtype
@@ -152,24 +151,27 @@ class PlainDecoder:
         steps.decode(self.step(out.dtype), ranges, data, base, out.view(np.uint8))
 
     def converts(self, dtype: np.dtype) -> bool:
-        """Float32 and float64 of integers of up to 4 bytes, as numpy casts them."""
+        """Say whether `decode` also writes elements of another dtype.
+
+        Integers of up to 4 bytes convert to float32 and float64, as numpy casts them.
+        """
         return self.stored.kind in "iu" and self.stored.itemsize <= 4 and dtype.kind == "f" and dtype.itemsize >= 4
 
 
 @dataclass(frozen=True)
 class CodecDecoder:
-    """Blocks compressed with numcodecs codecs.
+    """Decodes blocks that are compressed with codecs of numcodecs.
 
-    A block decodes to as many bytes as it should, or not at all: what would unpack to more is given
-        up on, at every step of a chain.
+    A block must decode to exactly its size. A block that would unpack to more is an error as soon
+    as one codec of the chain makes too many bytes, so that a bad file cannot fill the memory.
 
     Args:
-        stored: dtype of the decoded bytes, either byte order.
+        stored: dtype of the decoded bytes, in either byte order.
         codec: a numcodecs configuration, `{"id": "zlib", …}`, or several in the order of encoding;
-            none for plain bytes.
+            an empty sequence for plain bytes.
 
     Raises:
-        OptionError: numcodecs does not know a codec, or it does not decode to plain bytes.
+        OptionError: numcodecs does not know a codec, or the codec does not decode to plain bytes.
     """
 
     stored: np.dtype
@@ -226,15 +228,15 @@ class CodecDecoder:
 
 
 _OBJECTS = ("pickle", "json2", "msgpack2", "categorize", "vlen-array", "vlen-bytes", "vlen-utf8")
-"""Codecs that make Python objects: no elements of fixed size, and unsafe with bytes that somebody else wrote."""
+"""Codecs that make Python objects: these have no fixed size, and are unsafe with bytes from a stranger."""
 
 
 @cache
 def _codec(config: str) -> Any:
-    """A codec of numcodecs from its configuration in JSON.
+    """Make a codec of numcodecs from its configuration in JSON.
 
     Raises:
-        OptionError: there is none.
+        OptionError: numcodecs cannot make it, or it makes Python objects.
     """
     from numcodecs import get_codec
 
@@ -257,9 +259,12 @@ def _unpacked(codec: Any, packed: io.BytesIO) -> gzip.GzipFile | bz2.BZ2File | l
 
 
 class _Room(NamedTuple):
-    """How many bytes there may be between two codecs of a block: at most, and whether all that are fewer are wrong.
+    """Limits the bytes that may be between two codecs of a block.
 
-    `packed`: they are compressed, and others, which belong to nothing, may follow them.
+    Attributes:
+        most: most bytes that there may be.
+        exactly: True if fewer bytes are wrong, too.
+        packed: True if the bytes are compressed. Then unused bytes may follow them.
     """
 
     most: int
@@ -267,7 +272,7 @@ class _Room(NamedTuple):
     packed: bool = False
 
 
-_SUMS = {"adler32": 4, "crc32": 4, "crc32c": 4, "fletcher32": 4, "jenkins_lookup3": 4}  # bytes
+_SUMS = {"adler32": 4, "crc32": 4, "crc32c": 4, "fletcher32": 4, "jenkins_lookup3": 4}  # bytes of each checksum
 _CASTS = {
     "astype": ("encode_dtype", "decode_dtype"),
     **dict.fromkeys(("delta", "fixedscaleoffset", "quantize"), ("astype", "dtype")),
@@ -275,7 +280,10 @@ _CASTS = {
 
 
 def _before(room: _Room, codec: Any) -> _Room:
-    """What a codec decodes to `room`: of codecs that compress, hardly more than it."""
+    """Return the room for the input of a codec, if its output has `room`.
+
+    For codecs that compress, it is a little more than that for the output.
+    """
     name, most = codec.codec_id, room.most
     if name in _CASTS:
         stored, made = (np.dtype(getattr(codec, dtype)).itemsize for dtype in _CASTS[name])
@@ -292,11 +300,17 @@ def _before(room: _Room, codec: Any) -> _Room:
 
 
 def _decoded(codec: Any, data: Any, room: _Room, out: np.ndarray | None) -> np.ndarray:
-    """What `data` decodes to as uint8[n]: `out` where that can be written to; where there is more
-    than room for, an error or a piece that is longer.
+    """Decode `data` with one codec.
+
+    Args:
+        room: limits the bytes that it may decode to. If there would be more, this raises an error
+            or returns the first `room.most + 1` bytes or more.
+        out: uint8[room.most] to decode into; None for new memory.
+
+    Returns: uint8[n], which is `out` if the codec can write into it.
 
     Raises:
-        Exception: of any kind, where it does not decode.
+        Exception: of any kind, if the data cannot be decoded.
     """
     name, most = codec.codec_id, room.most
     if name == "zlib":
@@ -327,7 +341,7 @@ _LONGEST_HEAD = 18  # bytes
 
 
 def _zstd_size(head: bytes) -> int | None:
-    """Bytes that a zstd frame says it has (RFC 8878, 3.1.1.1); None where it does not say."""
+    """Return the decoded size that the header of a zstd frame gives (RFC 8878, 3.1.1.1), None if it gives none."""
     kind = head[4]
     width = (0, 2, 4, 8)[kind >> 6] or kind >> 5 & 1
     at = 5 + (not kind >> 5 & 1) + (0, 1, 2, 4)[kind & 3]
@@ -339,4 +353,4 @@ _SAID: dict[str, Callable[[bytes], int | None]] = {
     "lz4": lambda head: int.from_bytes(head[:4], "little"),
     "zstd": _zstd_size,
 }
-"""How many bytes compressed data say they become."""
+"""Name of a codec -> function that reads the decoded size, in bytes, from the first bytes of compressed data."""

@@ -1,7 +1,8 @@
-"""Says which names arrays and groups can have: those that are one name to zarr, in a folder and in a key.
+"""Checks the names of arrays and groups.
 
-A file may give its arrays any name. An array whose name is not usable is left out and reported; it is never renamed.
-Names that begin with __ are shown although zarr's specification reserves them: no reader minds them, and HyperSpy's
+A name must be a single name in zarr, in a folder and in a key. A file may give its arrays any name.
+An array whose name is not usable is left out and reported; it is never renamed. Names that begin
+with __ are shown although zarr's specification reserves them: no reader minds them, and HyperSpy's
 EMD files have `__unnamed__`.
 """
 
@@ -18,15 +19,15 @@ MOST_BYTES = 255  # of a name in a folder
 
 @lru_cache(1 << 10)
 def unusable(name: str) -> str:
-    """Returns the reason why an array or a group cannot have a name; "" where it can."""
+    """Return the reason why an array or a group cannot have a name; "" where it can."""
     if not name.strip("."):
-        return "a name of nothing, or of nothing but dots, is none"
+        return "its name is empty or consists of dots"
     if "/" in name or "\\" in name:
-        return "zarr takes slashes and backslashes in a name for the ends of folders"
+        return "its name has a slash or a backslash, which zarr takes for the end of a folder's name"
     if not name.isprintable():
         return "its name has characters that cannot be printed"
     if name in _DOCUMENTS:
-        return "zarr calls its own documents so"
+        return "zarr uses this name for its own documents"
     if len(name.encode()) > MOST_BYTES:
         return f"its name has more than {MOST_BYTES} bytes"
     return ""
@@ -46,5 +47,5 @@ def check_paths(paths: Collection[str]) -> None:
                 raise FormatError(f"the array {path!r} cannot be shown: {why}")
             if k and "/".join(names[:k]) in paths:
                 raise FormatError(
-                    f"the array {path!r} cannot be shown: {'/'.join(names[:k])!r} is no group, but an array"
+                    f"the array {path!r} cannot be shown: {'/'.join(names[:k])!r} is an array, not a group"
                 )

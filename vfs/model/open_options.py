@@ -1,15 +1,16 @@
-"""`OpenOptions`: the options that data of every format is opened with, one line each.
+"""Defines `OpenOptions`, the options with which data of every format is opened, one field each.
 
-Everything that has to know these options asks for the fields (`known`):
+All code that has to know these options asks for the fields (`known`):
 
 - the signatures and docstrings of `vfs.open`, `vfs.open_group` and `vfs.mount` (`vfs.model.signatures`);
 - the flags of the command line (`vfs.cli.common`), and which of them go together or with a folder;
 - descriptions: what `--describe` writes and what a `*.vfs.json` may say;
-- the pickles of arrays, groups and stores, and what trees of folders open their data sets with.
+- pickles of arrays, groups and stores, and folder trees, which open data sets with these options.
 
-So a new option is a new field. Nothing else has to be touched but the place where it takes effect.
+So a new option is a new field. Nothing else changes but the place where it takes effect.
 
-The module imports only the standard library and what is as light: `vfs --help` needs the fields, and must come at once.
+The module imports only the standard library and modules that load as fast, because `vfs --help`
+needs the fields and must come at once.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "never"]
 Scope = Literal["any", "one set", "reading"]
 """The things that an option may be about.
 
-"any": any data set. "one set": a single data set; it is refused for a whole folder of them. "reading": how elements are
-read, not which ones there are.
+"any": any data set. "one set": a single data set; the option is refused for a whole folder of data
+sets. "reading": how elements are read, not which elements there are.
 """
 
 
@@ -42,9 +43,9 @@ class About:
     """Describes an option, beside its name, type and default.
 
     Attributes:
-        help: one sentence: the help of the command line, and the beginning of what the docstrings say.
-        metavar: what the command line calls the value.
-        more: what the docstrings say after `help`.
+        help: one sentence or two: the help of the command line, and the first sentences in docstrings.
+        metavar: name of the value on the command line.
+        more: text that follows `help` in docstrings.
         saved: see `Saved`.
         scope: see `Scope`.
     """
@@ -65,10 +66,12 @@ def option(
     saved: Saved = "as it is",
     scope: Scope = "any",
 ) -> Any:
-    """Make a field of a dataclass that is an option. Values that its annotation does not allow are an `OptionError`.
+    """Make a field of a dataclass that is an option.
+
+    Values that the annotation of the field does not allow raise `OptionError`.
 
     Args:
-        default: the value where nobody gives another one.
+        default: value of the option if it is not given.
         help, metavar, more, saved, scope: see `About`.
     """
     return field(default=default, metadata={"about": About(help, metavar, more, saved, scope)})
@@ -76,7 +79,7 @@ def option(
 
 @dataclass(frozen=True, kw_only=True)
 class OpenOptions:
-    """Says how data is opened, whatever its format. The options of the format travel beside it, as a mapping.
+    """Holds the options for opening data of any format. Options of one format are in a mapping of their own.
 
     Raises:
         OptionError: an option does not take values of that type.
@@ -195,27 +198,29 @@ class OpenOptions:
                 object.__setattr__(self, name, fitting(name, value, annotation))
 
     def common(self, **changes: Any) -> OpenOptions:
-        """These options without those that a subclass adds.
+        """Return these options as `OpenOptions`, without the options that a subclass adds.
 
         Args:
-            changes: options that get another value; of the right types.
+            changes: options that get another value, which must be of the right type.
         """
         values, made = vars(self) | changes, object.__new__(OpenOptions)
-        vars(made).update({name: values[name] for name in known(OpenOptions)})  # checked already: 25 us of each opening
+        # Not `OpenOptions(...)`: the values are checked already, and checking takes 25 us of each opening
+        vars(made).update({name: values[name] for name in known(OpenOptions)})
         return made
 
     def said(self) -> dict[str, Any]:
-        """The options whose values are not the usual ones."""
+        """Return the options whose values differ from their defaults, by name."""
         usual = {name: option.default for name, option in known(type(self)).items()}
         return {name: value for name, value in vars(self).items() if not _same(value, usual[name])}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), self.said())  # small; and a pickle from before an option was added still opens
+        # Only options that differ: pickles are small, and still open after an option was added
+        return _made, (type(self), self.said())
 
 
 @dataclass(frozen=True, kw_only=True)
 class MountOptions(OpenOptions):
-    """Says how data is opened and mounted: the options of `vfs.mount` and `vfs mount`."""
+    """Holds the options for opening and mounting data: those of `vfs.mount` and `vfs mount`."""
 
     tree: bool = option(
         False,
@@ -235,7 +240,7 @@ class MountOptions(OpenOptions):
 
 
 _PARSED = {int, str}
-"""Types of an option that takes numbers and also their text: its parser says what is wrong with a value."""
+"""Types of an option that takes numbers or text of them. Its own parser checks the value, with a better message."""
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -250,7 +255,7 @@ def _made(kind: type[OpenOptions], said: Mapping[str, Any]) -> OpenOptions:
 
 
 class Known(NamedTuple):
-    """An option of a class: its usual value, the types it takes, and what there is to say of it."""
+    """An option of a class: its default, the types that it takes, and its description."""
 
     default: Any
     annotation: Any
@@ -258,7 +263,7 @@ class Known(NamedTuple):
 
 
 def known(kind: type[OpenOptions]) -> Mapping[str, Known]:
-    """The options of a class by their names, in their order."""
+    """Return the options of a class by name, in their order."""
     if kind not in _KNOWN:
         hints = get_type_hints(kind)
         _KNOWN[kind] = {
@@ -271,12 +276,12 @@ _KNOWN: dict[type[OpenOptions], dict[str, Known]] = {}
 
 
 def flag(name: str) -> str:
-    """Spell an option as the command line does."""
+    """Return the flag of an option on the command line."""
     return "--" + name.replace("_", "-")
 
 
 def split(kind: type[Options], given: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
-    """Part keyword arguments into the options that are fields of `kind`, and the others, which are the format's.
+    """Split keyword arguments into the options that are fields of `kind`, and those of the format.
 
     Raises:
         OptionError: an option does not take values of that type.
@@ -287,5 +292,5 @@ def split(kind: type[Options], given: Mapping[str, Any]) -> tuple[Options, dict[
 
 
 def file_names(values: Iterable[Any]) -> list[str]:
-    """The values among some that name existing files: options may name files that are read."""
+    """Return the values that are names of existing files, because options may name files to read."""
     return [os.fspath(value) for value in values if isinstance(value, str | os.PathLike) and os.path.isfile(value)]

@@ -20,8 +20,9 @@ _LONG = 80  # characters of a value in a message
 
 @cache
 def kinds(annotation: Any) -> tuple[Any, ...]:
-    """The types that an annotation allows besides None; for `Literal` its values. Those that take
-    the fewest texts come first.
+    """Return the types that an annotation allows besides None; the values of a `Literal`.
+
+    Types that accept fewer texts come first: bool, int, float, others, str.
     """
     if get_origin(annotation) in (Union, UnionType):
         members = [kind for member in get_args(annotation) if member is not NoneType for kind in kinds(member)]
@@ -32,7 +33,7 @@ def kinds(annotation: Any) -> tuple[Any, ...]:
 
 
 def named(annotation: Any) -> str:
-    """Says in words what an annotation allows, for messages."""
+    """Describe in words what an annotation allows, for messages."""
     return " or ".join(
         _NAMES.get(kind) or _ORIGINS.get(get_origin(kind)) or str(getattr(kind, "__name__", repr(kind)))
         for kind in kinds(annotation)
@@ -40,10 +41,10 @@ def named(annotation: Any) -> str:
 
 
 def from_text(text: str, annotation: Any) -> Any:
-    """Make a value of one of an option's types from its text.
+    """Convert text to a value of the first type of an annotation that accepts it.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: no type accepts the text.
     """
     for kind in kinds(annotation):
         try:
@@ -57,17 +58,19 @@ def from_text(text: str, annotation: Any) -> Any:
                 if text == str(kind):
                     return kind
                 continue
-            return text  # formats parse texts of their own kind: shapes, names
+            return text  # formats parse some texts themselves: shapes, names
         except (KeyError, ValueError):
             continue
     raise ValueError(text)
 
 
 def fitting(name: str, value: Any, annotation: Any) -> Any:
-    """Check the value of an option. Returns it as one of the types that the option takes; numpy's numbers as Python's.
+    """Check the value of an option, and return it as one of the types that the option takes.
+
+    Numbers of numpy become numbers of Python.
 
     Raises:
-        OptionError: it is none of them.
+        OptionError: the value is of none of these types.
     """
     if value is None and NoneType in get_args(annotation):
         return None
@@ -80,13 +83,13 @@ def fitting(name: str, value: Any, annotation: Any) -> Any:
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: in one line, and cut off where it is long."""
+    """Write a value as messages show it: in one line, and cut off where it is long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
 def _as(value: Any, kind: Any) -> Any:
-    """Returns the value as one of a type. Raises TypeError or ValueError where it is none."""
+    """Return the value as a value of type `kind`. Raise TypeError or ValueError if it is not one."""
     boolean = isinstance(value, bool) or (
         getattr(getattr(value, "dtype", None), "kind", "") == "b" and getattr(value, "ndim", 1) == 0
     )
@@ -108,7 +111,10 @@ def _as(value: Any, kind: Any) -> Any:
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """True where a value is of a type other than bool, int, float and str, and also where that cannot be told."""
+    """Return True if a value is of type `kind`, or if that cannot be checked.
+
+    `kind` is not bool, int, float or str.
+    """
     plain = get_origin(kind) or kind
     if plain is Any or kind is Any:
         return True

@@ -1,7 +1,8 @@
-"""Boxes and grids of elements: integer arithmetic only, no files, no data.
+"""Calculates with boxes and grids of elements: only integers, no files, no data.
 
-A `Region` is a box with steps, in elements: `start`, `stop` (half-open) and `step` (positive) for every axis.
-A `ChunkGrid` cuts a shape into regular chunks; the last chunk of an axis may stick out of the array.
+A `Region` is a box with steps, in elements: `start`, `stop` (half-open) and `step` (positive) for
+every axis. A `ChunkGrid` cuts a shape into regular chunks; the last chunk of an axis may reach
+beyond the array. A `Selection` is a numpy index as a region and a second index.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class Region:
 
     @classmethod
     def box(cls, start: Sequence[int], stop: Sequence[int]) -> Region:
-        """The box from `start` to `stop` with every step 1."""
+        """Make the box from `start` to `stop` with every step 1."""
         return cls(tuple(start), tuple(stop), (1,) * len(start))
 
     @classmethod
     def whole(cls, shape: Sequence[int]) -> Region:
-        """All of an array of this shape."""
+        """Make the region of a whole array of this shape."""
         return cls((0,) * len(shape), tuple(shape), (1,) * len(shape))
 
     @classmethod
@@ -94,7 +95,7 @@ class Region:
         return tuple(slice(a, b, s) for a, b, s in zip(self.start, self.stop, self.step, strict=True))
 
     def flat(self, shape: Sequence[int]) -> np.ndarray:
-        """Returns int64[size], the flat indices of its elements in an array of this shape, in C order."""
+        """Return int64[size], the flat indices of its elements in an array of this shape, in C order."""
         made = np.zeros(1, np.int64)
         for n, a, b, s in zip(shape, self.start, self.stop, self.step, strict=True):
             made = (made[:, None] * n + np.arange(a, b, s)).reshape(-1)
@@ -109,8 +110,9 @@ class Region:
         return Region(self.start, stop, self.step), Region(start, self.stop, self.step)
 
     def placed(self, inside: Region) -> Region:
-        """Where this box lies in the array if it is counted from the start of another one: what
-        reaches beyond that is left out (neither has steps).
+        """Return this box moved by the start of the box `inside`, and cut off at its end.
+
+        Both must have steps of 1. It finds the place of a part of a chunk in the array.
         """
         start = [min(a + o, end) for a, o, end in zip(self.start, inside.start, inside.stop, strict=True)]
         return Region.box(
@@ -130,7 +132,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class ChunkGrid:
-    """A shape cut into regular chunks, each `chunks` elements long per axis (at least 1)."""
+    """Cuts a shape into regular chunks, each `chunks` elements long per axis (at least 1)."""
 
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
@@ -141,8 +143,9 @@ class ChunkGrid:
         object.__setattr__(self, "counts", tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)))
 
     def region(self, position: Sequence[int]) -> Region:
-        """Returns the part of the array that the chunk at `position` holds; it is shorter than `chunks`
-        at the far edges.
+        """Return the part of the array that the chunk at `position` holds.
+
+        It is shorter than `chunks` at the far edges.
 
         Raises:
             RegionError: there is no such chunk.
@@ -154,7 +157,7 @@ class ChunkGrid:
         return Region(start, stop, (1,) * len(start))
 
     def touched(self, region: Region) -> Iterator[tuple[int, ...]]:
-        """Returns the positions of the chunks that a region touches, in C order."""
+        """Return the positions of the chunks that a region touches, in C order."""
         if region.size == 0:
             return iter(())
         spans = (range(a // c, -(-b // c)) for a, b, c in zip(region.start, region.stop, self.chunks, strict=True))
@@ -188,10 +191,10 @@ def flat_boxes(shape: Sequence[int], first: int, last: int) -> Iterator[Region]:
 
 
 def _indices(cut: slice, length: int, axis: int) -> tuple[int, int, int]:
-    """Does what `slice.indices` does, with our errors."""
+    """Do what `slice.indices` does, with our errors."""
     try:
         return cut.indices(length)
-    except (TypeError, ValueError) as error:  # bounds that are no integers, a step of 0
+    except (TypeError, ValueError) as error:  # bounds that are not integers, or a step of 0
         raise RegionError(f"axis {axis}: {cut} cannot be used: {error}") from None
 
 
@@ -201,9 +204,9 @@ class Selection:
 
     Attributes:
         region: the box to read.
-        post: index for numpy. It drops the axes that were integers and takes negative steps, and
-            the steps of the last axis, which is read in one piece. It ends with Ellipsis where the
-            index had one: numpy then returns an array, not a scalar, even where no axes are left.
+        post: index for numpy. It drops the axes that were integers and applies negative steps, and
+            the steps of the last axis, which is read in one piece. It ends with Ellipsis if the
+            index had one: numpy then returns an array, not a scalar, even if no axes are left.
     """
 
     region: Region
@@ -224,9 +227,10 @@ def select(key: object, shape: Sequence[int]) -> Selection:
     """Translate a numpy basic index into a `Selection`.
 
     Raises:
-        RegionError: newaxis, arrays, lists, masks, floats, indices out of bounds, or too many of them.
+        RegionError: the index has newaxis, arrays, lists, masks or floats, is out of bounds, or has
+            too many parts.
     """
-    if type(key) is int and shape and -shape[0] <= key < shape[0]:  # a frame, which is what is asked for most
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:  # one frame: the most frequent index
         i, ones = key % shape[0], (1,) * len(shape)
         return Selection(Region((i,) + (0,) * (len(shape) - 1), (i + 1, *shape[1:]), ones), (0,))
     parts = key if isinstance(key, tuple) else (key,)

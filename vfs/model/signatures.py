@@ -1,7 +1,8 @@
-"""Gives a function the options of a dataclass as keyword arguments, for people, for `inspect`, and for type checkers.
+"""Gives a function the options of a dataclass as keyword arguments.
 
-`vfs.open`, `vfs.open_group` and `vfs.mount` take the same options, each of which is spelled once, as a field of
-`OpenOptions`. Python has no syntax for "the fields of this class, and whatever options the format has", so:
+People, `inspect` and type checkers all see them. `vfs.open`, `vfs.open_group` and `vfs.mount` take
+the same options, and each option is spelled once, as a field of `OpenOptions`. Python has no syntax
+for "the fields of this class, and the options of the format", so:
 
 - `inspect.signature`, `help()` and IPython see every option with its type and default (`__signature__`), and what it
   does (`__doc__`).
@@ -54,25 +55,23 @@ class Mounts(Protocol[P, R]):
 
 
 def opens(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Opens[P, R]]:
-    """Have a function that opens data sets take the fields of `options` as keyword arguments.
+    """Return a decorator for functions that open data sets.
 
-    They are put into its signature, and into its docstring where that says `{options}`.
+    It adds the fields of `options` to the function's signature, and to its docstring in place of `{options}`.
     """
     return lambda function: _spelled(function, options)
 
 
 def mounts(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Mounts[P, R]]:
-    """The same for a function that also takes a mount point."""
+    """Do the same as `opens`, for a function that also takes a mount point."""
     return lambda function: _spelled(function, options)
 
 
 def _spelled(function: Any, options: Any) -> Any:
     signature = inspect.signature(function)
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    kind, rest = (
-        inspect.Parameter.KEYWORD_ONLY,
-        inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD, annotation="Any"),
-    )
+    kind = inspect.Parameter.KEYWORD_ONLY
+    rest = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD, annotation="Any")
     taken = [inspect.Parameter(each.name, kind, default=each.default, annotation=each.type) for each in fields(options)]
     function.__signature__ = signature.replace(parameters=[*own, *taken, rest])
     lines = [_documented(name, option.about) for name, option in known(options).items()]
@@ -83,7 +82,7 @@ def _spelled(function: Any, options: Any) -> Any:
 
 @cache
 def _documented(name: str, about: About) -> str:
-    """The lines of a docstring on an option."""
+    """Return the lines that describe an option in a docstring."""
     text = f"{name}: {about.help} {about.more}"
     return textwrap.fill(text, 100, initial_indent=_MARGIN, subsequent_indent=_MARGIN + "    ")
 

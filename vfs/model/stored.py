@@ -1,8 +1,9 @@
-"""What a format says about its files, as frozen values that can be pickled. They read no elements.
+"""Describes the arrays that a format finds in files, with frozen values that can be pickled.
 
-`Files` are the files of a set with the size and time they had when it was opened; a `StoredArray`
-is one array of it: where its elements are (`layout`), what they are (`decoder`), what its axes are
-called. A format's `open` returns its datasets in order, the main one first.
+`Files` are the files of a set, with the size and time that each had when the set was opened. A
+`StoredArray` is one array of the set: it knows where the elements lie (`layout`), how they decode
+(`decoder`), and the names of its axes. A format's `open` returns its arrays in order, the main one
+first. Nothing here reads elements.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from vfs.model.region import Region
 T = TypeVar("T")
 
 TRIES = range(5)
-"""One for each time that something is read anew because a file was touched while it was read."""
+"""Attempts to read elements: they are read again if a file was touched meanwhile, but not for ever."""
 
 _moves = count(1)
 
@@ -38,18 +39,18 @@ class Files:
 
     A file counts as unchanged as long as its size and its time of writing (mtime) are the same. If
     only its time of change (ctime) differs, it was *touched*: somebody changed its rights or links,
-    renamed it and back, or gave it other bytes, or put another file into its place, with the old
-    mtime. Nothing tells which. So it is read as it is now, and everything cached of the set is
-    stale: `moves` is part of the keys of caches.
+    renamed it and back, or wrote other bytes or another file in its place and kept the old mtime.
+    Nothing tells which. So the file is read as it is now, and all cached data of the set are stale:
+    `moves` is part of the keys of caches.
 
     Attributes:
         paths: absolute paths.
         sizes: int64[n] bytes at opening; -1 where a file was missing.
         times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
-        boundary: folders in which they may lie when they are read.
-        ctimes: int64[n] time of change (ctime) when the file was last looked at, ns; 0: not known. Not
-            pickled, nor is `moves`.
-        moves: int64[1], gets a new number each time a file is found to be touched; 0: none was.
+        boundary: folders in which the files may lie when they are read.
+        ctimes: int64[n] time of change (ctime) when the file was last looked at, ns; 0 if not
+            known. It is not pickled, nor is `moves`.
+        moves: int64[1], a number that changes each time a file is found to be touched; 0 if none was.
     """
 
     paths: tuple[str, ...]
@@ -75,8 +76,8 @@ class Files:
 
         Raises:
             MissingSourceError: a file is not there and `missing_ok` is False.
-            OutsideError: it lies outside of the boundary of the set.
-            SourceError: it cannot be looked at, or is not a file.
+            OutsideError: a file lies outside of the boundary of the set.
+            SourceError: a file cannot be looked at, or is a folder or device.
         """
         sizes: list[int] = []
         times: list[int] = []
@@ -102,33 +103,32 @@ class Files:
         )
 
     def like(self, file: int, now: os.stat_result) -> bool:
-        """Returns True if a file has the size and mtime of when it was opened. A file of unknown size
-        (-1) always passes.
+        """Return True if a file has the size and mtime that it had at opening.
+
+        A file of unknown size (-1) always passes.
         """
         size = self.sizes.item(file)
         return bool(size < 0 or (now.st_size == size and now.st_mtime_ns == self.times.item(file)))
 
     def same(self, file: int, now: os.stat_result) -> bool:
-        """Do what `like` does, and note in `ctimes` and `moves` if the file was touched."""
+        """Return what `like` returns, and note in `ctimes` and `moves` if the file was touched."""
         if not self.like(file, now):
             return False
         if now.st_ctime_ns != self.ctimes.item(file):
-            if self.ctimes.item(file):  # told first: who finds the new time below must find this, too
+            if self.ctimes.item(file):  # first this: a thread that sees the new ctime must see the new number, too
                 self.moves[0] = next(_moves)
             self.ctimes[file] = now.st_ctime_ns
         return True
 
     def restless(self) -> SourceChangedError:
-        """Returns the error for files that are touched again and again while they are read."""
+        """Return the error for files that are touched again and again while they are read."""
         return SourceChangedError(
             f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it"
             " when that is over"
         )
 
     def unremembered(self) -> Files:
-        """Returns the same files without sizes and times: they are read even if they changed since they
-        were opened.
-        """
+        """Return the same files without sizes and times, so that they are read even after they changed."""
         return altered(self, sizes=np.full_like(self.sizes, -1), times=np.zeros_like(self.times))
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class Files:
 
 
 def nav_dims(ndim: int) -> tuple[str, ...]:
-    """Returns names of navigation axes: frame; scan_y, scan_x; t, scan_y, scan_x; …"""
+    """Return names of navigation axes: frame; scan_y, scan_x; t, scan_y, scan_x; …"""
     if ndim < 2:
         return ("frame",) * ndim
     return tuple(f"nav_{k}" for k in range(ndim - 3)) + ("t",) * (ndim > 2) + ("scan_y", "scan_x")
@@ -148,15 +148,15 @@ _MOST_BLANK = 1000
 
 @dataclass(frozen=True)
 class Absence:
-    """Something that a set should hold and does not, or that it holds and that is not shown.
+    """Reports something that a set should hold and does not, or that it holds and vfs does not show.
 
-    A format reports it and opens what there is. `vfs.api` decides whether it is an error or a
-    warning, by one rule for all formats.
+    A format reports it and opens everything else. `vfs.hierarchy.opening` decides whether it is an
+    error or a warning, by one rule for all formats.
 
     Attributes:
         said: one line that names the file, what was expected and what was found.
-        refused: class of the error that opening raises without `allow_incomplete`. None: all that is
-            shown is right, so it is a warning.
+        refused: class of the error that opening raises without `allow_incomplete`. None if all
+            numbers that are shown are right, so that a warning is enough.
         allowed: what `allow_incomplete` shows instead, as the end of a sentence: "shows their frames as blank".
         counts: how much is absent, for the attribute `incomplete`: "files_missing", "frames_missing",
             "blocks_missing" (where they are no frames), "frames_left_out", "bytes_left_over".
@@ -174,8 +174,9 @@ class Absence:
 
     @property
     def of_scan(self) -> bool:
-        """True where it only says that the stored frames do not fill the scan of the files; another
-        `nav_shape` may mend that.
+        """True if it only says that the stored frames do not fill the scan that the files describe.
+
+        Another `nav_shape` may mend that.
         """
         return (
             self.refused is None and bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
@@ -184,12 +185,13 @@ class Absence:
 
 @dataclass(frozen=True, eq=False)
 class StoredArray:
-    """One array of a set of files: where its elements lie and how they decode, without reading any.
+    """Describes one array of a set of files: where its elements lie and how they decode.
 
     Attributes:
-        path: its place in the zarr hierarchy; "data" for the array of a single-array set, else the
-            container's own path ("entry/data", "image_0/data"), companions under their own names ("timestamp").
-        files: the files that `layout` counts.
+        path: place of the array in the zarr hierarchy. It is "data" for the array of a single-array
+            set, else the container's own path ("entry/data", "image_0/data"). Companions have their
+            own names ("timestamp").
+        files: the files that the file numbers of `layout` stand for.
         layout: says where the elements lie in the files.
         decoder: turns stored bytes into elements.
         shape: elements per axis.
@@ -201,10 +203,10 @@ class StoredArray:
         attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the
             root, for the main array).
         conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
-        group_attrs: the same at the root group (`ome` of an OME-TIFF).
-        scan, chosen: shape of the scan, and the flat positions of it that are shown (int64[m]),
-            where `arranged` selected some.
-        absent: what the files should hold of this array and do not.
+        group_attrs: the same for the root group (`ome` of an OME-TIFF).
+        scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
+            it that are shown (int64[m]); else None.
+        absent: parts of this array that the files should hold and do not.
         companion: True for an array that belongs to another one (time stamps of its frames).
     """
 
@@ -232,21 +234,24 @@ class StoredArray:
 
     @property
     def valid(self) -> np.ndarray:
-        """bool, in the shape of the navigation axes: True where a frame is stored; of an array stored
-        in blocks, where any block lies.
+        """Scan positions at which anything is stored: bool, in the shape of the navigation axes.
+
+        That is a whole frame, or, of an array stored in blocks, at least one block.
         """
         return self.layout.valid(self.nav_ndim)
 
     @property
     def blanks(self) -> int:
-        """Number of frames that no file holds, without memory for each; 0 of an array that is not
-        stored in frames.
+        """Number of frames that no file holds; 0 for an array that is not stored in frames.
+
+        It is counted without memory for each frame.
         """
         return self.layout.blanks(self.nav_ndim)
 
     def blank(self, box: Region) -> np.ndarray:
-        """Returns bool, in the shape of a box or one that broadcasts to it: True for elements that no
-        file holds.
+        """Find the elements of a box that no file holds.
+
+        Returns: bool, in the shape of the box or in one that broadcasts to it.
         """
         return self.layout.blank(box, self.nav_ndim)
 
@@ -258,10 +263,11 @@ class StoredArray:
         Args:
             nav_shape: scan shape, slowest axis first. With fewer positions than frames the rest is left
                 out, with more the end is blank.
-            sync_offset: frames to skip at the start (blank frames at the end); negative: so many blank frames first.
-            roi: bool[nav_shape], or int64[m] flat scan positions: one flat navigation axis of
-                these, in C order of the mask. Of an array that already shows a selection it selects
-                again.
+            sync_offset: frames to skip at the start (blank frames follow at the end); if negative,
+                so many blank frames come first.
+            roi: bool[nav_shape], or int64[m] flat scan positions. The navigation axes become one
+                flat axis of these frames; those of a mask are in C order. If the array shows a
+                selection already, `roi` selects from that.
 
         Raises:
             OptionError: the data set has no navigation axes, or the mask or the positions do not fit the scan.
@@ -320,9 +326,7 @@ class StoredArray:
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 
     def _calibrated(self, nav: tuple[int, ...] | None, sync_offset: int) -> Mapping[str, Any]:
-        """Returns the attributes with the part of the calibration that still holds for another scan
-        shape or offset.
-        """
+        """Return the attributes with only the calibration that still holds for another scan shape or offset."""
         said = self.attrs.get("calibration")
         if not said:
             return self.attrs
@@ -333,8 +337,9 @@ class StoredArray:
         }
 
     def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
-        """Returns what a scan shape leaves out or blank, apart from what `sync_offset` asks for; None
-        where it fits the stored frames.
+        """Report the frames that a scan shape leaves out or shows blank; None if it fits the stored frames.
+
+        Frames that `sync_offset` skips or adds do not count.
         """
         stored = self.layout.stored_frames(self.nav_ndim)
         shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
@@ -354,9 +359,7 @@ class StoredArray:
 
     @property
     def _named(self) -> str:
-        """The name of the array in messages: its first file, with its path in the set where that has
-        several arrays.
-        """
+        """Name of the array in messages: its first file, and its path in the set if that is not "data"."""
         file = self.files.paths[0] if len(self.files) else ""
         return file if self.path == "data" else f"{file}: {self.path}"
 
@@ -375,11 +378,13 @@ def per_frame(
     dims: tuple[str, ...] = (),
     attrs: Mapping[str, Any] | None = None,
 ) -> StoredArray:
-    """Make a companion array of a field that every frame's record has (a time stamp in its header, rows
-    behind its pixels).
+    """Make a companion array of a field that every frame's record has.
+
+    The field may be a time stamp in the header, or rows behind the pixels.
 
     Args:
-        main: array of these frames, with a FrameLayout; the companion has its scan.
+        main: array of these frames, with a FrameLayout; the companion gets the same scan.
+        path: path of the companion.
         stored: dtype of the field in the file.
         at: byte of the record where the field starts.
         sig_shape, dims: shape of the field and names of its axes.
@@ -403,12 +408,12 @@ def per_frame(
 
 @dataclass(frozen=True)
 class Saved:
-    """How to open another set. A format returns it for files that only name other files.
+    """Says how to open another set. A format returns it for a file that only names other files.
 
     Attributes:
-        paths: absolute paths.
-        format: name of the format.
-        options: what `vfs.open` takes besides, for every format and for this one.
+        paths: absolute paths of the files of that set.
+        format: name of its format.
+        options: options for `vfs.open`, for every format and for this one.
     """
 
     paths: tuple[str, ...]

@@ -1,11 +1,12 @@
-"""Layouts say where the elements of an array lie in files, and which of them lie nowhere.
+"""Layouts say where the elements of an array lie in files, and which elements no file holds.
 
-Two layouts carry every format. A `FrameLayout` has equal frames one after the other, with headers and footers between
-them, over any number of files; a frame may be made of mirrored or interleaved pieces. A `BlockLayout` has blocks of any
-shape at any place of the array and of the files, in no grid. Both do what `Layout` asks for. What no file holds is
-blank and reads as the fill value.
+All formats use one of two layouts. A `FrameLayout` has equal frames one after the other, with
+headers and footers between them, over any number of files; a frame may be made of mirrored or
+interleaved pieces. A `BlockLayout` has blocks of any shape at any place of the array and of the
+files, in no grid. Both implement `Layout`. Elements that no file holds are blank: they read as the
+fill value.
 
-Layouts are values: whoever wants another scan shape, an offset or a selection of frames gets a new one.
+Layouts are values: another scan shape, an offset or a selection of frames is a new layout.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ __all__ = ["BlockLayout", "FrameLayout", "Layout", "altered", "mirrored", "whole
 
 
 class Layout(Protocol):
-    """Where the elements of an array lie in files.
+    """Says where the elements of an array lie in files.
 
-    A layout does not know which axes of the array are navigation axes: `nav_ndim` says how many of them, the first
-    ones, are.
+    A layout does not know which axes of the array are navigation axes. So callers pass `nav_ndim`:
+    the first so many axes are navigation axes.
     """
 
     @property
@@ -35,21 +36,21 @@ class Layout(Protocol):
 
     @property
     def whole(self) -> bool:
-        """True where the array is stored in blocks that decode only as a whole."""
+        """True if the array is stored in blocks that decode only as a whole."""
 
     @property
     def stride(self) -> int:
-        """Bytes from the beginning of a frame to that of the next one, 0 where the array is not stored in frames."""
+        """Bytes from the beginning of a frame to that of the next one; 0 if the array is not stored in frames."""
 
     def read_ranges(self, region: Region, most: int = ...) -> tuple[np.ndarray, int]:
         """Find the bytes that hold a region.
 
         Args:
-            most: ranges at most.
+            most: most ranges that the caller wants.
 
         Returns:
-            (int64[n, 11] read ranges, see `vfs.kernels.ranges`; number of elements they cover, or
-            -1 and no ranges where there would be more than `most`).
+            (int64[n, 11] read ranges, see `vfs.kernels.ranges`; number of elements that they cover).
+            If there would be more than `most` ranges: (no ranges, -1).
         """
 
     def arranged(
@@ -59,8 +60,9 @@ class Layout(Protocol):
 
         Args:
             nav_shape: shape of the scan.
-            sync_offset: frames to skip at the start; negative: so many blank frames first.
-            chosen: int64[m] flat scan positions that are shown, along one axis; None: all, in the scan's shape.
+            sync_offset: frames to skip at the start; if negative, so many blank frames come first.
+            chosen: int64[m] flat scan positions to show, along one axis; None shows all, in the
+                scan's shape.
             nav_ndim: number of navigation axes so far.
 
         Raises:
@@ -68,19 +70,19 @@ class Layout(Protocol):
         """
 
     def stored_frames(self, nav_ndim: int) -> int:
-        """Count the frames that are there to be shown, from the first scan position on."""
+        """Count the stored frames, from the one that the first scan position shows."""
 
     def valid(self, nav_ndim: int) -> np.ndarray:
-        """Find the scan positions for which anything is stored.
+        """Find the scan positions for which any element is stored.
 
         Returns: bool, in the shape of the navigation axes.
         """
 
     def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
-        """Find the elements of a region for which nothing is stored.
+        """Find the elements of a region that are not stored.
 
-        Returns: bool, in the shape of the region, or one that broadcasts to it where whole frames are blank.
+        Returns: bool, in the shape of the region, or in one that broadcasts to it where whole frames are blank.
         """
 
     def blanks(self, nav_ndim: int) -> int:
-        """Count the frames that are not stored, without memory for each; 0 where the array is not stored in frames."""
+        """Count the frames that are not stored, without memory for each; 0 if the array is not stored in frames."""

@@ -1,4 +1,4 @@
-"""Blocks of any shape at any place: `BlockLayout`."""
+"""Describes blocks of any shape at any place: `BlockLayout`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
 from vfs.model.layout.frames import ROOM
 from vfs.model.region import Region
 
-_FEW = 32  # blocks that are sorted faster by a kernel of ours
+_FEW = 32  # up to so many blocks a kernel sorts faster than numpy
 
 
 @dataclass(frozen=True, eq=False)
 class BlockLayout:
-    """Blocks of any shape at any place, in no grid.
+    """Says where blocks of any shape lie in the array and in the files. They need not form a grid.
+
+    The box of a block is the part of the array that it holds. It may be smaller than the block as
+    it is stored: tiles at the edges of an image are stored whole.
 
     Attributes:
-        shape: of the array.
-        tree, levels: a search tree over the blocks' boxes, see `vfs.kernels.blocks`.
+        shape: shape of the array.
+        tree, levels: search tree over the boxes of the blocks, see `vfs.kernels.blocks`.
         place: int64[n, 4] in the tree's order: file, first byte, bytes stored, number of the block.
-        pitch: shape in which every block is stored (tiles at the edges are stored whole), () for its own shape.
-        whole: True where a block decodes only as a whole.
-        word_bytes: bytes an element (0 where `whole`).
-        leads: int64[n, ndim], where in the stored block its box begins, in the tree's order; None:
-            at its start. Only where `whole`.
+        pitch: shape in which every block is stored; () if that is the shape of its box.
+        whole: True if a block decodes only as a whole.
+        word_bytes: bytes of an element (0 if `whole`).
+        leads: int64[n, ndim] in the tree's order: element of the stored block at which its box
+            begins; None if every box begins at the first element. Only if `whole`.
     """
 
     shape: tuple[int, ...]
@@ -65,15 +68,18 @@ class BlockLayout:
         """Sort blocks into a search tree.
 
         Args:
-            origins, shapes: int64[n, ndim], elements.
-            files: int64[n]; offsets, nbytes: int64[n], bytes. `nbytes` may be left out where blocks are not `whole`.
-            numbers: int64[n], what `decode_block` calls the blocks; by default 0, 1, 2, …
-            leads: int64[n, ndim], where in the block as it is stored the box begins, for blocks
+            origins, shapes: int64[n, ndim], first element and shape of each block's box.
+            files: int64[n], index of each block's file.
+            offsets, nbytes: int64[n], first byte of each block and bytes it has in the file.
+                `nbytes` may be left out if blocks are not `whole`.
+            numbers: int64[n], numbers by which `decode_block` knows the blocks; by default 0, 1, 2, …
+            leads: int64[n, ndim], element of the stored block at which its box begins, for blocks
                 that are `whole` and have a `pitch`.
-            check_overlap: look for blocks that overlap (costs a search a block).
+            check_overlap: look for blocks that overlap (costs one search for each block).
 
         Raises:
-            FormatError: a block lies outside the array or before its file, has no size, or overlaps another one.
+            FormatError: a block lies outside the array or before the start of its file, has no
+                size, or overlaps another one.
         """
         nd = len(shape)
         n = len(files)
@@ -120,7 +126,7 @@ class BlockLayout:
     def arranged(
         self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
     ) -> BlockLayout:
-        """See `Layout`: each block must belong to one scan position."""
+        """Show the same frames as another scan: see `Layout`. Each block must belong to one scan position."""
         nd = len(self.shape)
         n = int(self.levels[1])
         low, high = self.tree[:n, :nd], self.tree[:n, nd:]
@@ -131,14 +137,14 @@ class BlockLayout:
                 " positions"
             )
         new = tuple(nav_shape)
-        flat = (
-            np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset if nav_ndim else np.zeros(n, np.int64)
-        )
+        flat = np.zeros(n, np.int64)
+        if nav_ndim:
+            flat = np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset
         keep = np.flatnonzero((flat >= 0) & (flat < math.prod(new)))
         if chosen is None:
-            nav = (
-                np.stack(np.unravel_index(flat[keep], new), axis=1) if len(keep) else np.empty((0, len(new)), np.int64)
-            )
+            nav = np.empty((0, len(new)), np.int64)
+            if len(keep):
+                nav = np.stack(np.unravel_index(flat[keep], new), axis=1)
             shape = new
         else:  # a position may be chosen more than once: join the blocks with the list of choices
             shape = (len(chosen),)
@@ -150,11 +156,11 @@ class BlockLayout:
             nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
         origins = np.concatenate([nav, low[keep, nav_ndim:]], axis=1)
         shapes = np.concatenate([np.ones_like(nav), (high - low)[keep, nav_ndim:]], axis=1)
-        # a block of one position may be stored longer (the last one of an odd number of frames, two
-        # a block): it comes first there
-        pitch = (
-            (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:]) if self.pitch else ()
-        )
+        # A block of one position may be stored longer (the last block, if an odd number of frames is
+        # stored two a block): the position is the first one of the block
+        pitch: tuple[int, ...] = ()
+        if self.pitch:
+            pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:])
         place = self.place[keep]
         leads = None
         if self.leads is not None:
@@ -178,8 +184,10 @@ class BlockLayout:
     def touched(
         self, region: Region
     ) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
-        """The blocks that a region meets: (box, shape stored, where in it the box begins, (file,
-        first byte, bytes, number)), by place in the files.
+        """Find the blocks that overlap a region, in the order of their places in the files.
+
+        Returns: for each block (its box, the shape it is stored in, the element of the stored block
+            at which the box begins, (file, first byte, bytes, number)).
         """
         nd = len(self.shape)
         start, steps = (0,) * nd, (1,) * nd
@@ -223,16 +231,22 @@ class BlockLayout:
                 box, hits, self.tree, self.place, pitch, self.whole, self.word_bytes, work, rows, most
             )
             if covered > -2:
-                return (rows[first:end] if covered >= 0 else NO_ROWS), covered  # not a view of a long table for none
+                # NO_ROWS: an empty view would keep a long table alive
+                return (rows[first:end] if covered >= 0 else NO_ROWS), covered
             room = end
 
     def _hits(self, start: np.ndarray, stop: np.ndarray, few: int) -> np.ndarray:
-        """The blocks that meet a region, by place in the files where there are more than `few`."""
+        """Find the blocks that overlap a region.
+
+        More than `few` of them are sorted by their places in the files.
+
+        Returns: int64[m], rows of `place`.
+        """
         hits: np.ndarray = blocks.find(self.tree, self.levels, start, stop)
         return hits[np.lexsort((self.place[hits, 1], self.place[hits, 0]))] if len(hits) > few else hits
 
 
 def _curve(low: np.ndarray, bits: int, shift: int) -> np.ndarray:
-    """Position of every origin on a Z-order curve of `bits` bits an axis."""
+    """Return the position of every origin on a Z-order curve of `bits` bits for each axis."""
     code: np.ndarray = blocks.zorder(low >> shift, bits)
     return code

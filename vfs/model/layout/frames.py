@@ -1,4 +1,4 @@
-"""Equal frames, one after the other: `FrameLayout`, and the pieces that a frame is made of."""
+"""Describes equal frames, one after the other (`FrameLayout`), and the pieces that a frame is made of."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from vfs.model.region import Region
 
 _NONE = np.empty(0, np.int64)
 ROOM = 768
-"""Rows of a table that most plans fit in: 66 KiB."""
+"""Rows of a table of read ranges that most plans fit in: 66 KiB."""
 
 Value = TypeVar("Value")
 
 
 def altered(value: Value, **fields: Any) -> Value:
-    """`dataclasses.replace` for frozen values without slots and without `__post_init__`, in a tenth
-    of the time: a set has many such values.
+    """Copy a value with some fields changed, as `dataclasses.replace` does, in a tenth of the time.
+
+    Works for frozen dataclasses without slots and without `__post_init__`. It must be fast because
+    a set has many such values.
     """
     made = object.__new__(type(value))
     made.__dict__.update(value.__dict__)
-    made.__dict__.pop("how", None)  # a layout's, worked out from its fields
+    made.__dict__.pop("how", None)  # `FrameLayout.how` is computed from fields that may change here
     made.__dict__.update(fields)
     return made
 
@@ -39,26 +41,33 @@ def _ints(values: Sequence[int]) -> np.ndarray:
 
 
 def _payload(sig_shape: Sequence[int], word_bytes: int, word_pixels: int) -> int:
-    """Bytes of a frame: whole words, the last one perhaps with pixels to spare."""
+    """Return the bytes of a frame's pixels: whole words, so the last one may have unused pixels."""
     return -(-math.prod(sig_shape) // word_pixels) * word_bytes
 
 
 def _only(value: int | Sequence[int] | np.ndarray) -> int:
-    """A number, or the only one of a sequence of one."""
+    """Return a number, given as a number or as a sequence of one."""
     return int(value[0]) if isinstance(value, Sequence | np.ndarray) else int(value)
 
 
 def whole_frame(sig_shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
-    """The pieces of a frame that is one box, stored in C order or with other strides (elements)."""
+    """Return the pieces of a frame that is stored as one box, in C order or with other strides.
+
+    Args:
+        strides: elements from one index to the next in the file, along each axis; None for C order.
+
+    Returns: int64[1, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`.
+    """
     steps = strides or [math.prod(sig_shape[j + 1 :]) for j in range(len(sig_shape))]
     return np.array([[*[0] * len(sig_shape), *sig_shape, *steps, 0, 0]], np.int64)
 
 
 def mirrored(pieces: np.ndarray, axis: int) -> np.ndarray:
-    """The pieces of the same frame with the last element along an axis first.
+    """Return the pieces of a frame mirrored along an axis: its last element comes first.
 
     Args:
-        pieces: int64[p, 3 * k + 2], of a frame of k axes, which they fill: see `vfs.kernels.planning.box_rows`.
+        pieces: int64[p, 3 * k + 2], pieces that fill a frame of k axes: see
+            `vfs.kernels.planning.box_rows`.
     """
     k = pieces.shape[1] // 3
     origin, shape, stride, first = pieces[:, axis], pieces[:, k + axis], pieces[:, 2 * k + axis], 3 * k
@@ -71,23 +80,25 @@ def mirrored(pieces: np.ndarray, axis: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class FrameLayout:
-    """Equal frames in a stream of bytes that is spread over files.
+    """Says where equal frames lie in a stream of bytes that is spread over files.
 
-    Frame n lies at stream byte `n * stride + header`. The stream is made of pieces of files and may
-    have holes; frames may run across the border of two files, but no word (see
-    `vfs.kernels.ranges`) may.
+    Frame n lies at stream byte `n * stride + header`. The stream is made of parts of files and may
+    have holes. A frame may cross the border of two files, but a word (see `vfs.kernels.ranges`)
+    may not.
 
     Attributes:
-        nav_shape: scan shape, slowest axis first; scan position i shows stored frame `i + offset`, blank outside.
+        nav_shape: scan shape, slowest axis first. Scan position i shows stored frame `i + offset`;
+            it is blank if there is no such frame.
         sig_shape: shape of a frame.
         stream: int64[f, 4], see `vfs.kernels.locate.S_START`.
-        stride, header: bytes.
+        stride: bytes from the beginning of a frame's record to that of the next one.
+        header: bytes of a record before its pixels.
         stored: number of stored frames (holes count).
-        word_bytes, word_pixels: the smallest unit that decodes by itself.
+        word_bytes, word_pixels: bytes and pixels of a word, the smallest unit that decodes by itself.
         pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`; best in the order
             in which they begin in the file.
-        offset: frames to skip at the start (negative: blank frames first).
-        chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
+        offset: frames to skip at the start; if negative, so many blank frames come first.
+        chosen: int64[m] scan positions to show, as one flat axis; None shows all, in the scan's shape.
     """
 
     nav_shape: tuple[int, ...]
@@ -123,23 +134,24 @@ class FrameLayout:
         files: Sequence[int] | np.ndarray | None = None,
         pieces: np.ndarray | None = None,
     ) -> FrameLayout:
-        """Files that hold whole records of frame header, payload and footer.
+        """Lay out files that hold whole records of frame header, payload and footer.
 
         Args:
-            counts: frames in each file.
-            payload: bytes of a frame; by default as many words as its pixels need.
-            file_header: bytes before the first record, one number or one a file.
-            first: index of the first frame of each file, ascending; by default they follow on each
-                other. Gaps are blank.
-            files: which file each entry is, by default 0, 1, 2, …
+            counts: number of frames in each file.
+            payload: bytes of a frame's pixels; by default as many words as the pixels need.
+            file_header: bytes before the first record, one number or one for each file.
+            frame_header, frame_footer: bytes of a record before and after the payload.
+            first: index of the first frame of each file, ascending; by default each file goes on
+                where the one before ended. Gaps are blank.
+            files: index of the file of each entry, by default 0, 1, 2, …
 
         Raises:
             FormatError: files overlap.
         """
         size = _payload(sig_shape, word_bytes, word_pixels) if payload is None else payload
         stride = frame_header + size + frame_footer
-        # Most sets that are opened are one file, and most of their opening was arithmetic with
-        # arrays of one
+        # Most sets are one file, and most of the time to open them went into arithmetic with arrays
+        # of one element
         if len(counts) == 1:
             start, count, at, file = (
                 _only(value)
@@ -169,11 +181,13 @@ class FrameLayout:
         frame_footer: int = 0,
         names: Sequence[str] = (),
     ) -> FrameLayout:
-        """Files whose contents, after `file_header` bytes each, are one stream of records that run across file borders.
+        """Lay out files whose contents form one stream of records that may cross file borders.
 
         Args:
             sizes: file sizes in bytes.
-            names: of the files, for errors.
+            file_header: bytes at the beginning of each file that do not belong to the stream.
+            frame_header, frame_footer: bytes of a record before and after the frame's pixels.
+            names: names of the files, for errors.
 
         Raises:
             FormatError: a file ends within a word.
@@ -205,8 +219,9 @@ class FrameLayout:
         word_bytes: int,
         word_pixels: int = 1,
     ) -> FrameLayout:
-        """Frames at any place: frame n starts at byte `offsets[n]` of file `files[n]`; a negative
-        offset is a blank frame.
+        """Lay out frames at any places of files.
+
+        Frame n starts at byte `offsets[n]` of file `files[n]`; it is blank if that is negative.
         """
         at = np.asarray(offsets, np.int64)
         which = np.asarray(files, np.int64)
@@ -229,7 +244,7 @@ class FrameLayout:
     ) -> FrameLayout:
         if len(stream) != 1 or stream.item(0) >= stream.item(1):
             order = np.argsort(stream[:, 0], kind="stable")
-            # An empty file holds nothing, wherever it is said to begin
+            # An empty file holds no frames, whatever index its first frame would have
             order = order[stream[order, 1] > stream[order, 0]]
             stream = np.ascontiguousarray(stream[order])
             clash = np.flatnonzero(stream[1:, 0] < stream[:-1, 1])
@@ -252,8 +267,9 @@ class FrameLayout:
     def arranged(
         self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
     ) -> FrameLayout:
-        """See `Layout`. Of a layout that shows a selection, `chosen` selects again, and `nav_shape`
-        says nothing new.
+        """Show the same frames as another scan: see `Layout`.
+
+        If this layout shows a selection already, `chosen` selects from that, and `nav_shape` is ignored.
         """
         if self.chosen is None:
             return altered(self, nav_shape=tuple(nav_shape), offset=self.offset + sync_offset, chosen=chosen)
@@ -263,7 +279,7 @@ class FrameLayout:
 
     @cached_property
     def how(self) -> tuple[np.ndarray, np.ndarray]:
-        """(numbers, chosen positions) as `vfs.kernels.planning.plan_frames` and `vfs.kernels.locate` take them."""
+        """(numbers, chosen positions), as `vfs.kernels.planning.plan_frames` and `vfs.kernels.locate` take them."""
         nav, chosen = (self.nav_shape, _NONE) if self.chosen is None else ((len(self.chosen),), self.chosen)
         return (
             _ints((self.stride, self.header, self.stored, self.offset, self.word_bytes, self.word_pixels, *nav)),
@@ -277,9 +293,10 @@ class FrameLayout:
             positions: int64[n] flat positions along the navigation axes that are shown.
 
         Returns:
-            int64[n, 3]: file, byte where the frame begins behind its header, bytes from there to the end of what this
-            file holds of the stream (a frame that is longer goes on in another file, or is not whole). -1, -1, 0 where
-            the position is blank: no frame is stored for it, or no file holds its first byte.
+            int64[n, 3]: file; byte where the frame begins behind its header; bytes from there to
+            the end of the part of the stream that this file holds (a longer frame goes on in
+            another file, or is not whole). -1, -1, 0 where the position is blank: no frame is
+            stored for it, or no file holds its first byte.
         """
         found = np.empty((len(positions), 3), np.int64)
         locate_all(positions, *self.how, self.stream, found)
@@ -303,7 +320,7 @@ class FrameLayout:
         if self.chosen is not None:
             return nav - int(np.count_nonzero(self.valid(nav_ndim)))
         low, high = max(0, self.offset), min(self.stored, nav + self.offset)
-        # Frames that begin in each row
+        # Index of the first frame that begins in each row of `stream`, and of the first one behind it
         first, last = (-(-(self.stream[:, end] - self.header) // self.stride) for end in (S_START, S_STOP))
         return nav - int(np.maximum(0, np.minimum(last, high) - np.maximum(first, low)).sum())
 
@@ -315,5 +332,6 @@ class FrameLayout:
             rows = np.empty((room, COLUMNS), np.int64)
             first, end, covered = planning.plan_frames(box, how, self.pieces, self.stream, chosen, rows, most)
             if covered > -2:
-                return (rows[first:end] if covered >= 0 else NO_ROWS), covered  # not a view of a long table for none
+                # NO_ROWS: an empty view would keep a long table alive
+                return (rows[first:end] if covered >= 0 else NO_ROWS), covered
             room = end
