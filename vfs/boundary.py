@@ -123,11 +123,9 @@ class Boundary:
 def absolute(path: str | os.PathLike[str]) -> str:
     """Return `os.path.abspath(path)`, five times as fast for paths that are absolute already."""
     name = os.fspath(path)
-    return (
-        name
-        if name[:1] == "/" and name[-1:] != "/" and "/." not in name and "//" not in name
-        else os.path.abspath(name)
-    )
+    if name[:1] == "/" and name[-1:] != "/" and "/." not in name and "//" not in name:
+        return name
+    return os.path.abspath(name)
 
 
 def _open_folder(folder: str) -> tuple[int, str]:

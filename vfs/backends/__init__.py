@@ -1,10 +1,10 @@
-"""Backends read bytes of files into memory. They have one verb, `span`.
+"""Backends read bytes of files into memory: `span` returns bytes, `lend` lets a kernel read a file.
 
-`mmap` maps files: views without a copy, for one's own process. A source that shrinks while it is
-read kills the process that reads its map, so sizes are checked first, and processes that serve
-others do not use it. `buffered` reads with pread: a short read is an error, never a crash. `direct`
-reads past the page cache. `vfs.testing` has backends that hold files in memory, count reads, and
-fail.
+`mmap` maps files and returns views without a copy, for one's own process. A source that shrinks
+while it is read kills the process that reads its map, so sizes are checked first, and processes
+that serve others do not use it. `buffered` reads with pread: a short read is an error, never a
+crash. `direct` reads past the page cache. `vfs.testing` has backends that hold files in memory,
+count reads, and fail.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ class BufferedBackend:
     in_place = True
     margin = 0
     window = 1 << 20
-    """Bytes: no more than what any processor of these years has of level 2 (1 or 2 MiB). Measured
-    from 256 KiB to 4 MiB (`scripts/bench`).
+    """Bytes: no more than the level-2 cache of any processor of these years has (1 or 2 MiB).
+
+    Measured from 256 KiB to 4 MiB (`scripts/bench`).
     """
 
     def __init__(self, files: Files) -> None:
@@ -39,7 +40,7 @@ class BufferedBackend:
         if width:
             assert wanted is not None
             bad = read_places(opened.fd, wanted, scratch, width) if len(wanted) > 1 else 0
-            if bad >= 0:  # one by one: what could not be read raises the error that says why
+            if bad >= 0:  # one by one: the range that cannot be read raises the error that says why
                 for a, b, to in wanted[bad:, START : DEST + 1].tolist():
                     fill(opened, a, scratch[to * width : to * width + b - a])
         elif wanted is None:

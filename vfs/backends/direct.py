@@ -115,7 +115,7 @@ class DirectBackend:
             self._fill(opened, start, stop, memory, first)
         else:
             bad = read_ranges(opened.fd, wanted, memory, first, step, NEAR)
-            if bad >= 0:  # one by one: what cannot be read raises the error that says why
+            if bad >= 0:  # one by one: the range that cannot be read raises the error that says why
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, b, memory, first)
         now, files = os.fstat(opened.fd), self.handles.files
@@ -124,7 +124,7 @@ class DirectBackend:
         return memory[start - first : stop - first]
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
-        """Lends nothing: these files can only be read in aligned blocks."""
+        """Lend nothing: these files can only be read in aligned blocks."""
 
     @staticmethod
     def _fill(opened: _Direct, start: int, stop: int, memory: np.ndarray, first: int) -> None:

@@ -117,7 +117,7 @@ class Handles(Generic[T]):
         self.files = files
         self.make = make
         self.number = next(_numbers)
-        # Asked at each read
+        # Bound methods, because every read needs them
         self._size, self._time, self._ctime = files.sizes.item, files.times.item, files.ctimes.item
         self._used = False
 

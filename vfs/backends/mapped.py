@@ -82,7 +82,7 @@ def _mapped(fd: int, start: int, size: int, insist: bool) -> np.ndarray:
 
     Args:
         start: first byte, a multiple of the page size.
-        insist: let go of what nobody is using just now, if no addresses are left.
+        insist: if no addresses are left, first close the windows that nobody is using just now.
     """
     if size <= 0:
         return _REFUSED
@@ -102,7 +102,7 @@ class _Window:
         data: uint8, the bytes of the window that the file had when it was mapped; None if it is not
             mapped yet.
         at: address of `data`.
-        last: byte of the file up to which it was read last.
+        last: byte of the file at which the last read ended.
     """
 
     __slots__ = ("at", "data", "descriptor", "fd", "last", "path")
