@@ -1,1 +1,1 @@
-"""What a zarr tool or `ls` sees of a set: metadata documents, faces, whole chunks."""
+"""Makes what zarr tools and `ls` see of a data set: metadata documents, faces, whole chunks."""

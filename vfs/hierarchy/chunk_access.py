@@ -1,17 +1,17 @@
-"""Whole chunks of an array: the one place where they are made, for the store, the pipeline and the mount.
+"""Makes whole chunks of an array, for the store, the pipeline and the mount.
 
-A chunk is the file's own bytes where a backend maps the file and these are the answer; else it is
-read into memory, and what was read is kept in the array's cache: for readers who come back for the
-rest of a chunk (`Chunks.cached`) as long as there is room, for those who take it whole
-(`Chunks.get`) until the next few were read. The same bytes in C order, without chunks, are what a
-.npy file holds (`Chunks.run`).
+If a backend maps the file and the chunk is stored as it is shown, a chunk is a view of the file's
+own bytes. Else it is read into memory and kept in the array's cache. Readers who come back for the
+rest of a chunk use `Chunks.cached`: their chunk is kept as long as there is room. Readers who take
+a chunk whole use `Chunks.get`: their chunk is kept until the next few were read. `Chunks.run` reads
+bytes of the array in C order, without chunks, as a .npy file holds them.
 
-Most arrays are cut into chunks of whole frames that lie one after the other in one file: one such
-chunk is read like the next, but for where it begins. They are planned once, and from then on the
-plan is shifted.
+Most arrays are cut into chunks of whole frames that lie one after the other in one file. Such
+chunks differ only in the byte at which they begin. So the read is planned once, and the plan is
+shifted for each chunk.
 
-Where such a chunk lies in a mapped file, but in other byte order or with headers between its
-frames, there is a `ChunkView` of it: nothing of it is decoded that is not looked at.
+If such a chunk lies in a mapped file, but in the other byte order or with headers between its
+frames, there is a `ChunkView` of it, which decodes only the parts that are looked at.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from vfs.model.stored import TRIES
 _NO_ROWS = np.empty((0, COLUMNS), np.int64)
 
 MOST = 4096
-"""Read ranges of a plan that is kept: a longer one takes much less time to make than what it says takes to read."""
+"""Most read ranges of a plan that is kept: a longer plan takes much less time to make than to read."""
 
 
 class Chunks:
-    """The chunks of an array, each filled up beyond the array's edge.
+    """Makes the chunks of an array. Beyond the array's edge they hold the fill value.
 
     Args:
-        array: what reads boxes of it.
+        array: reader of the array.
     """
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
-        # A kernel does all there is to do
+        # One kernel call reads the whole chunk
         self._direct = (array.as_stored or array.converts) and array.groups.chunks == array.chunks
         self._blocks = array.decodes_whole and array.corrections is None and array.groups.chunks == array.chunks
 
@@ -59,12 +59,13 @@ class Chunks:
         return _plan(self.array)
 
     def kept(self, position: tuple[int, ...]) -> bool:
-        """Say whether a chunk is in the cache."""
+        """Return True if a chunk is in the cache."""
         return self.array.cache.peek((self.array.token, self.array.moved(0), position)) is not None
 
     def get(self, position: tuple[int, ...]) -> np.ndarray:
-        """Return the bytes of a chunk: uint8[bytes of a chunk], read-only, because they are the
-        file's, or shared with the next reader.
+        """Return the bytes of a chunk, for readers who take it whole: uint8[bytes of a chunk].
+
+        They are read-only, because they are the file's own or shared with the next reader.
 
         Raises:
             RegionError: there is no such chunk.
@@ -102,7 +103,7 @@ class Chunks:
         """Read a chunk.
 
         Args:
-            memory: uint8[bytes of a chunk] that it is written to; None: new memory.
+            memory: uint8[bytes of a chunk] to write to; None for new memory.
 
         Returns: dtype[chunks], C-contiguous, in that memory.
 
@@ -133,8 +134,10 @@ class Chunks:
         return out
 
     def _read_apart(self, region: Region, out: np.ndarray) -> None:
-        """Read a chunk that sticks out of the array, is read together with others or is corrected,
-        or whose files were touched meanwhile.
+        """Read a chunk that needs more than one kernel call.
+
+        It reaches beyond the array's edge, is read together with others, is corrected, or its files
+        were touched while it was read.
         """
         array, inside = self.array, out
         if region.shape != array.chunks:
@@ -146,8 +149,10 @@ class Chunks:
             array.read_box(region, inside)
 
     def run(self, start: int, stop: int, position: tuple[int, ...] | None = None) -> np.ndarray:
-        """Read the bytes `start` to `stop` (half-open) of the array in C order, or of the chunk at
-        `position`, and no others.
+        """Read the bytes `start` to `stop` (half-open) of the array in C order, and no others.
+
+        Args:
+            position: read bytes of the chunk at this position instead.
 
         Returns: uint8[stop - start].
 
@@ -158,13 +163,13 @@ class Chunks:
         first, last = start // width, -(-stop // width)
         shape, inside = (array.shape, None) if position is None else (array.chunks, array.grid.region(position))
         out = np.empty(last - first, array.dtype)
-        for _ in TRIES:  # until all boxes were read in one state of the files
+        for _ in TRIES:  # until no file was touched while the boxes were read
             before, done = array.moved(0), 0
             for box in flat_boxes(shape, first, last):
                 part = out[done : done + box.size]
                 done += part.size
                 there, to = box, part.reshape(box.shape)
-                if inside is not None:  # of a chunk, which may stick out of the array
+                if inside is not None:  # a chunk, which may reach beyond the array's edge
                     there = box.placed(inside)
                     part.fill(array.fill)
                     to = to[tuple([slice(0, n) for n in there.shape])]
@@ -176,9 +181,7 @@ class Chunks:
 
     @cached_property
     def viewed(self) -> bool:
-        """True where chunks lie in mapped files and decode as fast as memory is copied, so that
-        there may be a `view` of each.
-        """
+        """True if chunks lie in mapped files and decode as fast as memory is copied, so that `view` works."""
         array = self.array
         return (
             not array.backend.copies
@@ -189,7 +192,7 @@ class Chunks:
         )
 
     def view(self, position: tuple[int, ...]) -> ChunkView | None:
-        """A chunk that is decoded when it is looked at; None where `get` is the way.
+        """Return a chunk that is decoded when it is looked at; None if the chunk must be read with `get`.
 
         Raises:
             SourceError: the file is not the one that was opened, or too short.
@@ -207,13 +210,16 @@ class Chunks:
 
 
 class _Plan:
-    """Read ranges of a chunk of `count` frames that lie one after the other in one file, counted
-    from the first byte of its first frame.
+    """Holds the read ranges of a chunk whose frames lie one after the other in one file.
+
+    Bytes count from the first byte of the record of its first frame.
 
     Attributes:
-        nav: number of navigation axes; count: frames in a chunk.
-        ranges: of the whole chunk; frame: of its first frame. They begin at `first` and end at `last`.
-        straight: one range of native bytes is the chunk.
+        nav: number of navigation axes.
+        count: number of frames in a chunk.
+        ranges: read ranges of the whole chunk, from byte `first` to byte `last`.
+        frame: read ranges of its first frame.
+        straight: True if the chunk is one range of native bytes, which needs no decoding.
     """
 
     def __init__(
@@ -226,7 +232,7 @@ class _Plan:
         self.length = count * layout.stride - layout.header  # bytes from the first frame on
         self.ranges = by_file(ranges) if len(ranges) > 1 else ranges
         inner = [math.prod(array.shape[k + 1 : nav]) for k in range(nav)]
-        # of every axis: chunks that are whole, and how many frames further the next one begins
+        # For each axis: number of whole chunks, and number of frames from a chunk to the next one
         self.axes = [
             (n // c, c * inner[k] if k < nav else 0)
             for k, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True))
@@ -241,8 +247,9 @@ class _Plan:
         )
 
     def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
-        """Return (file, byte where the first frame's record begins); None for a chunk that does not
-        lie as the plan says.
+        """Return (file, byte at which the record of a chunk's first frame begins).
+
+        Return None if the plan does not fit the chunk: it is not whole, or lies in several files.
         """
         first = 0
         for p, (whole, step) in zip(position, self.axes, strict=True):
@@ -255,7 +262,7 @@ class _Plan:
         return file, byte - self.layout.header
 
     def rows(self, file: int, base: int) -> np.ndarray:
-        """Return the read ranges of the chunk that begins at a byte of a file: those of the plan, shifted."""
+        """Return the read ranges of the chunk that begins at byte `base` of a file."""
         made = self.ranges.copy()
         made[:, START : STOP + 1] += base
         made[:, FILE] = file
@@ -263,8 +270,9 @@ class _Plan:
 
 
 def _plan(array: ArrayReader) -> _Plan | None:
-    """Plan the chunks of an array; None where they are not whole frames that lie one after the
-    other as they are stored.
+    """Plan the chunks of an array.
+
+    Return None if chunks are not whole frames that lie one after the other in the files.
     """
     layout, chunks = array.dataset.layout, array.chunks
     if (
@@ -276,7 +284,7 @@ def _plan(array: ArrayReader) -> _Plan | None:
     ):
         return None
     nav = len(layout.nav_shape)
-    # The first axis of which a chunk has more than one position
+    # The first axis along which a chunk has more than one position
     cut = next((k for k in range(nav) if chunks[k] != 1), nav)
     if chunks[cut + 1 :] != array.shape[cut + 1 :] or chunks[nav:] != array.shape[nav:]:
         return None
@@ -291,7 +299,7 @@ def _plan(array: ArrayReader) -> _Plan | None:
 
 
 class StoredChunk(NamedTuple):
-    """A chunk as it lies in a mapped file: `data` are the bytes that its plan calls `first` to `last`."""
+    """A chunk as it lies in a mapped file. `data` are the bytes `first` to `last` of its plan."""
 
     array: ArrayReader
     position: tuple[int, ...]
@@ -300,12 +308,11 @@ class StoredChunk(NamedTuple):
 
 
 class ChunkView:
-    """A chunk that is decoded when it is looked at, and as much of it as is looked at: what a view
-    of a mapped file is to plain bytes.
+    """A chunk that decodes only the parts that are looked at, at that moment.
 
-    It does what zarr's buffers and codecs ask of arrays (`ArrayLike`, `NDArrayLike`): seen as
-    bytes, as elements or in the chunk's shape it stays what it is; whatever else is done with it is
-    done with a numpy array of its elements. It is read-only.
+    It is an array as zarr's buffers and codecs need it (`ArrayLike`, `NDArrayLike`). Viewed as
+    bytes, as elements or in the chunk's shape it stays a `ChunkView`; all other operations make a
+    numpy array of its elements. It is read-only.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -349,7 +356,7 @@ class ChunkView:
             ]
         try:
             chosen = None if parts and _most(parts[0], self.shape[0]) else select(key, self.shape)
-        except RegionError:  # no box, or none of this chunk: numpy knows
+        except RegionError:  # not a box, or not in this chunk: numpy handles it
             chosen = None
         if chosen is None or chosen.region.size * 2 > self.size:
             return np.asarray(self)[key]
@@ -362,12 +369,12 @@ class ChunkView:
         return array.read(Region(start, stop, region.step), part)[chosen.post]
 
     def _decoded(self, frame: int, count: int) -> np.ndarray:
-        """Decode one frame of the chunk, or all of them. Returns uint8[bytes of the elements]."""
+        """Decode one frame of the chunk, or all of them. Return uint8[bytes of the elements]."""
         array, _, plan, data = self._stored
         memory = lender.lend(array.chunk_bytes // plan.count * count)
-        ranges, at = (
-            (plan.ranges, plan.first) if count == plan.count else (plan.frame, plan.first - frame * plan.layout.stride)
-        )
+        ranges, at = plan.frame, plan.first - frame * plan.layout.stride
+        if count == plan.count:
+            ranges, at = plan.ranges, plan.first
         cast(PlainDecoder, array.dataset.decoder).decode(ranges, data, at, memory.view(array.dtype))
         return memory
 
@@ -407,13 +414,13 @@ class ChunkView:
         return np.asarray(self) == other
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # not the ways to memory that goes with the array it belongs to
+        if name.startswith("__"):  # e.g. `__array_interface__`: it gives memory that is freed with the new array
             raise AttributeError(name)
         return getattr(np.asarray(self), name)
 
 
 def _frame(parts: tuple[Any, ...], nav_shape: tuple[int, ...]) -> int | None:
-    """Return the frame of a chunk that the first parts of an index choose; None where they choose more than one."""
+    """Return the frame of a chunk that the first parts of an index choose; None if they choose several or none."""
     if len(parts) < len(nav_shape):
         return None
     frame = 0
@@ -433,7 +440,7 @@ def _frame(parts: tuple[Any, ...], nav_shape: tuple[int, ...]) -> int | None:
 
 
 def _most(part: Any, n: int) -> bool:
-    """Say whether part of an index obviously takes most of an axis."""
+    """Return True if a part of an index obviously takes more than half of an axis of length `n`."""
     return (
         type(part) is slice
         and part.step in (1, None)

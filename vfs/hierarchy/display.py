@@ -1,6 +1,7 @@
-"""Arrays and groups as notebooks show them: a table, the chunks drawn, a thumbnail where that costs one small read.
+"""Shows arrays and groups in notebooks: a table, a drawing of the chunks, and a thumbnail.
 
-Whatever a file says is escaped. Nothing is loaded from elsewhere, and colours are those of the page, light or dark.
+The thumbnail is left out unless it costs only one small read. All text from files is escaped.
+Nothing is loaded from elsewhere, and colours are those of the page, light or dark.
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast, png, shaded
 from vfs.errors import VfsError, printable
 
-THUMBNAIL = 2 << 20  # bytes that are read for a thumbnail at most
-_SIDE = 128  # pixels of a thumbnail, and of the longest side of a drawing
-_LINES = 24  # of chunks along an axis that are drawn; of more as many at even distances
-_ROWS = 50  # arrays of a group, axes, files that are named
-_LONG = 120  # characters of a name
+THUMBNAIL = 2 << 20  # most bytes that are read for a thumbnail
+_SIDE = 128  # pixels of the longest side of a thumbnail or a drawing
+_LINES = 24  # most chunks that are drawn along an axis; of more, so many at even distances
+_ROWS = 50  # most arrays of a group and calibrated axes that are listed
+_LONG = 120  # most characters of a name
 
 
 def array_html(array: ArrayReader) -> str:
-    """Show an array: shape, dtype, axes with their units, chunks, files; chunks drawn; a thumbnail
-    where it is cheap.
+    """Return HTML that shows an array.
+
+    It has a table (shape, dtype, axes with their units, chunks, files), a drawing of the chunks, and
+    a thumbnail if that is cheap.
     """
     return _beside(_table(_facts(array)), *_drawings(array), _thumbnail(array))
 
 
 def group_html(name: str, format: str, arrays: Mapping[str, ArrayReader], main: str) -> str:
-    """Show the arrays of a group in a table, and a thumbnail of the main one."""
+    """Return HTML that shows the arrays of a group in a table, and a thumbnail of the main one."""
     head = "".join(f"<th style='text-align:left'>{word}</th>" for word in ("array", "axes", "dtype", "size", "chunks"))
     rows = []
     for path in list(arrays)[:_ROWS]:
@@ -77,7 +80,7 @@ def _beside(*parts: str) -> str:
 
 
 def _text(said: object) -> str:
-    """What a file says, as text of a page."""
+    """Escape text from a file for a page, and cut it if it is long."""
     plain = printable(said)
     return escape(plain if len(plain) <= _LONG else f"{plain[: _LONG - 1]}…")
 
@@ -95,23 +98,21 @@ def _axes(array: ArrayReader) -> str:
 
 
 def _calibrated(array: ArrayReader) -> list[str]:
-    """A line for each axis that is calibrated."""
+    """Describe each calibrated axis in a line."""
     lines = []
     for dim, axis in list(array.calibration.items())[:_ROWS]:
-        step = (
-            f"{axis['scale']:.6g}"
-            if axis["scale"] is not None
-            else f"as {_text(axis['values'])}"
-            if "values" in axis
-            else ""
-        )
+        step = ""
+        if axis["scale"] is not None:
+            step = f"{axis['scale']:.6g}"
+        elif "values" in axis:
+            step = f"as {_text(axis['values'])}"
         start = f" from {axis['offset']:.6g}" if axis["offset"] else ""
         lines.append(f"{_text(dim)} {step} {_text(axis['unit'])}{start}".rstrip())
     return lines
 
 
 def _drawings(array: ArrayReader) -> list[str]:
-    """The chunks of a scan, and those of a frame: each axis as a side."""
+    """Draw the chunks of the scan, and the chunks of a frame."""
     nav = array.dataset.nav_ndim
     return [
         _grid(array, axes)
@@ -121,7 +122,7 @@ def _drawings(array: ArrayReader) -> list[str]:
 
 
 def _grid(array: ArrayReader, axes: Sequence[int]) -> str:
-    """A rectangle of one or two axes with a line between chunks, as an SVG image."""
+    """Draw a rectangle of one or two axes with lines between chunks, as an SVG image."""
     lengths = [array.shape[k] for k in axes]
     sides = [max(16, round(_SIDE * n / max(lengths))) for n in lengths]
     high, wide = sides if len(sides) == 2 else (16, sides[0])
@@ -131,11 +132,9 @@ def _grid(array: ArrayReader, axes: Sequence[int]) -> str:
         edges = [min(array.chunks[k] * at, array.shape[k]) for at in range(0, n, max(1, -(-n // _LINES)))][1:]
         for edge in [0, *edges, array.shape[k]]:
             at = round(1 + side * edge / array.shape[k], 1)
-            ends = (
-                f"x1='1' x2='{wide + 1}' y1='{at}' y2='{at}'"
-                if along == "y"
-                else f"y1='1' y2='{high + 1}' x1='{at}' x2='{at}'"
-            )
+            ends = f"y1='1' y2='{high + 1}' x1='{at}' x2='{at}'"
+            if along == "y":
+                ends = f"x1='1' x2='{wide + 1}' y1='{at}' y2='{at}'"
             drawn += f"<line {ends} stroke='currentColor' stroke-opacity='0.6'/>"
     label = " × ".join(f"{_text(array.dims[k])} {array.shape[k]}" for k in axes)
     return (
@@ -145,7 +144,7 @@ def _grid(array: ArrayReader, axes: Sequence[int]) -> str:
 
 
 def _thumbnail(array: ArrayReader) -> str:
-    """The frame in the middle as an image, or "" where it is not read with one small read, or cannot be."""
+    """Return the frame in the middle as an image; "" if that takes more than one small read or fails."""
     view = FrameView.of(array)
     if len(view.sizes) < 2 or not array.size or array.dataset.companion:
         return ""

@@ -1,8 +1,8 @@
-"""The documents of a zarr hierarchy: what its JSON files say of arrays, groups and their attributes, key -> bytes.
+"""Writes the documents of a zarr hierarchy: the JSON files that describe arrays, groups and attributes.
 
-Both formats have consolidated metadata in the root, equal to the documents that it is made of, and
-the metadata of a file format in one attribute called `vfs`. What zarr's clients stumble over
-decides the rest: `fill_value` is null in v2, and every document is ASCII.
+In both zarr formats the root has consolidated metadata, equal to the documents of the arrays and
+groups, and the metadata of a file format are in one attribute called `vfs`. Some details are there
+because clients of zarr fail otherwise: `fill_value` is null in v2, and every document is ASCII.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from vfs.engine.array import ArrayReader
 
 
 def plain_json(value: Any) -> Any:
-    """Metadata as JSON can hold it: numpy scalars and arrays as numbers and lists, NaN and
-    infinities as text, bytes as text.
+    """Convert metadata to values that JSON can hold.
+
+    numpy scalars and arrays become numbers and lists; NaN, infinities and bytes become text.
     """
     if isinstance(value, Mapping):
         return {plain_json(str(k)): plain_json(v) for k, v in value.items()}
@@ -31,7 +32,7 @@ def plain_json(value: Any) -> Any:
         return plain_json(float(value))
     if isinstance(value, np.generic):
         item = value.item()
-        return str(item) if isinstance(item, np.generic) else plain_json(item)  # a few have no Python kind
+        return str(item) if isinstance(item, np.generic) else plain_json(item)  # a few have no type in Python
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes):
@@ -42,7 +43,7 @@ def plain_json(value: Any) -> Any:
 
 
 def _document(value: Mapping[str, Any]) -> bytes:
-    # ASCII: zarr 2.13 (Debian 12) refuses anything else, also for a µ in an attribute; netCDF shows
+    # ASCII: zarr 2.13 (Debian 12) refuses other characters, even a µ in an attribute; netCDF shows
     # the escape, without its backslash
     return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=1).encode()
 
@@ -53,7 +54,7 @@ def _fill(array: ArrayReader) -> Any:
 
 
 def json_number(value: Any) -> Any:
-    """Write a number (of numpy or Python) as zarr v3 writes fill values: as text what JSON does not have."""
+    """Convert a number (of numpy or Python) as zarr v3 writes fill values: NaN and infinities are text."""
     plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(plain, float) or math.isfinite(plain):
         return plain
@@ -92,8 +93,14 @@ def _array_v2(array: ArrayReader) -> dict[str, Any]:
 
 
 def v3(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
-    """Of arrays under their paths in groups under theirs ("": the root, which has the attributes),
-    in order of their keys after the root's.
+    """Write the documents of a hierarchy in zarr format 3.
+
+    Args:
+        arrays: path -> array.
+        groups: paths of the groups; "" is the root.
+        attrs: attributes of the root.
+
+    Returns: key -> document; the root's comes first, the others are in order of their keys.
     """
 
     def group(path: str) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def v3(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[
 
 
 def v2(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
-    """The same in format 2."""
+    """Do what `v3` does, for zarr format 2."""
     docs: dict[str, dict[str, Any]] = {}
     for path in groups:
         docs[f"{path}/.zgroup".lstrip("/")] = {"zarr_format": 2}
@@ -118,6 +125,6 @@ def v2(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[
         docs[f"{path}/.zattrs"] = plain_json(
             {"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions}
         )
-    docs = dict(sorted(docs.items()))  # siblings side by side: zarr loses those that are not
+    docs = dict(sorted(docs.items()))  # zarr loses siblings that are not next to each other
     written = {key: _document(value) for key, value in docs.items()}
     return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written

@@ -1,4 +1,4 @@
-"""What a mount of data sets shows: their faces, each under a name of its own."""
+"""Makes the contents of a mount of data sets: their faces, each under a name of its own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from vfs.hierarchy.faces import FOLDER, KEEP, LONGEST, Face, Hierarchy, Node, Re
 
 
 class FaceFolder:
-    """What a mount shows: the faces of trees. Equal names get -2, -3.
+    """Shows the faces of data sets in one folder, as a `MountSource`. Equal names get -2, -3.
 
     Args:
-        trees: what is shown.
-        cache: where the arrays keep decoded pieces; whoever serves the folder tells how often that helped.
-        named: for each tree, the files that it was opened by.
+        trees: the data sets.
+        cache: cache in which the arrays keep decoded pieces; the server reports its hits and misses.
+        named: for each data set, the files by which it was opened.
 
     Raises:
-        OptionError: there is no tree.
+        OptionError: there is no data set.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class FaceFolder:
         self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
             faces = tree.faces()
-            # not only equal names meet: a.zarr's v2 face is called as the v3 face of a.v2
+            # Different names may clash, too: the v2 face of `a` has the same name as the v3 face of `a.v2`
             name = first_free(
                 _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)),
                 partial(self._taken, faces),
@@ -52,7 +52,7 @@ class FaceFolder:
         return any(name + ending in self.faces for ending in endings)
 
     def split(self, path: str) -> tuple[Face | None, str]:
-        """The face that a path lies in, None where there is none, and the key in it."""
+        """Return the face in which a path lies, None if there is none, and the key in it."""
         name, _, key = path.partition("/")
         return self.faces.get(name), key
 
@@ -77,7 +77,7 @@ class FaceFolder:
         return face.get(key, start, stop) if face else None
 
     def time(self, path: str) -> int:
-        """Modification time of what a path shows: the newest source, nanoseconds since 1970."""
+        """Return the modification time of a path, nanoseconds since 1970: that of its newest source."""
         name, _, _ = path.partition("/")
         return self.times.get(name) or max(self.times.values())
 
@@ -92,12 +92,12 @@ class FaceFolder:
         return self._sources.get(name, ())
 
     def stamp(self, path: str) -> int:
-        """Always the same: what was opened once is shown until the end."""
+        """Return 0: data sets that are open are shown until the mount ends."""
         return 0
 
 
 def _cut(name: str, most: int) -> str:
-    """The start of a name that has at most so many bytes."""
+    """Cut a name to at most `most` bytes."""
     while len(os.fsencode(name)) > most:
         name = name[:-1]
     return name

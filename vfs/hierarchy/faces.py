@@ -1,4 +1,4 @@
-"""What a zarr tool or `ls` sees: documents, folders, sizes, and the bytes behind every name.
+"""Makes the faces of data sets: names, folders, sizes and bytes, as zarr tools and `ls` see them.
 
 A `Hierarchy` is one data set: its arrays under their paths. It has faces, read-only views of the same arrays::
 
@@ -10,10 +10,10 @@ A face answers three questions about a key ("" is its root, no slashes at the en
 
 - `node(key)`: a folder, or a file of so many bytes, or None. Sizes are computed, no source is touched.
 - `children(key)`: names in a folder, made one at a time, however many there are.
-- `get(key, start, stop)`: bytes. None only where there is no such key; a source that cannot be read
+- `get(key, start, stop)`: bytes. None only if there is no such key; a source that cannot be read
   raises `SourceError`.
 
-What a mount shows answers the same questions about paths (`MountSource`): see `vfs.hierarchy.face_folder`.
+A `MountSource` answers the same questions about paths of a mount: see `vfs.hierarchy.face_folder`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Node(NamedTuple):
 
 
 class Face(Protocol):
-    """A read-only view of a tree; see the module."""
+    """A read-only view of a data set; the module describes its methods."""
 
     def node(self, key: str) -> Node | None: ...
 
@@ -56,22 +56,23 @@ class Face(Protocol):
 
 FOLDER = Node(True, 0)
 LONGEST = 248
-"""Bytes of a name in a folder, of the 255 that there may be: `-2` and so on has to fit behind it.
-Longer ones are cut.
+"""Most bytes of a face's name; longer names are cut.
+
+A name in a folder may have 255, but `-2` and so on must fit behind it.
 """
 KEEP = 3600.0
-"""Seconds that names and attributes of a `FaceFolder` may be remembered: they never change."""
+"""Seconds for which kernels may remember names and attributes of a `FaceFolder`: these never change."""
 
 
 class Lifetime(Protocol):
-    """Tracks whether an open data set is still current, where sets may change while they are shown.
+    """Tracks whether an open data set is still current, if sets may change while they are shown.
 
     Attributes:
         stamp: see `MountSource.stamp`.
-        until: `time.monotonic()` up to which its files need not be looked at again.
-        dropped: the set was closed, or its files changed; it is not served any longer.
-        told: called when it is dropped, and when its files have to be looked at before `until`. Who
-            adds to it looks at `dropped` afterwards.
+        until: `time.monotonic()` up to which its files need not be checked again.
+        dropped: True if the set was closed or its files changed; it is not served any longer.
+        told: functions that are called when the set is dropped, and when its files must be checked
+            before `until`. Code that adds a function must look at `dropped` afterwards.
     """
 
     @property
@@ -88,8 +89,9 @@ class Lifetime(Protocol):
 
 
 class ResolvedPath(NamedTuple):
-    """The face that a path lies in, the key in it, and what tracks whether that still holds; None:
-    it holds as long as the mount does.
+    """A path of a mount, resolved: its face and the key in that face.
+
+    `lifetime` tracks whether this is still current; None if it is as long as the mount exists.
     """
 
     face: Face
@@ -98,14 +100,14 @@ class ResolvedPath(NamedTuple):
 
 
 class MountSource(Protocol):
-    """What a mount shows: a face whose keys are paths, and what caches have to know about it.
+    """Provides the contents of a mount. It is a face whose keys are paths, and more for caches.
 
     Attributes:
         faces: the faces that are known from the start.
         entry_timeout: seconds for which the kernel may remember which names exist and which do not.
         attr_timeout: seconds for which the kernel may remember sizes and times.
-        cache: where decoded pieces are kept; clearing it frees their memory.
-        warnings: lines on what its sets should hold and do not.
+        cache: cache of decoded pieces; clearing it frees their memory.
+        warnings: one line for each thing that the data sets should hold and do not.
     """
 
     @property
@@ -130,36 +132,42 @@ class MountSource(Protocol):
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
 
     def time(self, path: str) -> int:
-        """Modification time of what a path shows, nanoseconds since 1970."""
+        """Return the modification time of a path, nanoseconds since 1970: that of its newest source."""
         ...
 
     def stamp(self, path: str) -> int:
-        """Return a number for the state of the sources that a path shows. A file that was opened in
-        one state may not be read in another.
+        """Return a number that stands for the state of the sources behind a path.
+
+        A file that was opened in one state may not be read in another.
         """
         ...
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        """Resolve a path without looking at any source file; with `opening`, a set may be opened
-        for it. None where the path lies in no face.
+        """Resolve a path without looking at any source file. Return None if it lies in no face.
+
+        Args:
+            opening: a data set may be opened for it.
         """
         ...
 
     def place(self, path: str) -> tuple[str, str]:
-        """Split a path into the source folder that it leads to or into ("" where folders of the
-        sources are not shown), and the rest of the path.
+        """Split a path into the source folder behind it, and the rest of the path.
+
+        The folder is "" if the mount does not show folders of the sources.
         """
         ...
 
     def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        """Return the source files of what a path shows; unless `all_files` are asked for, only
-        those of a set that are known without opening it.
+        """Return the source files behind a path.
+
+        Args:
+            all_files: return all files; else only those that are known without opening a data set.
         """
         ...
 
 
 class ZarrFace:
-    """A zarr hierarchy of one format over arrays.
+    """Shows arrays as a zarr hierarchy of format 2 or 3.
 
     Args:
         arrays: path in the hierarchy -> array.
@@ -167,10 +175,11 @@ class ZarrFace:
         zarr_format: 3 or 2.
 
     Attributes:
-        chunks: of every array.
+        chunks: array -> its `Chunks`.
+        documents: key -> metadata document.
 
     Raises:
-        OptionError: another zarr format.
+        OptionError: `zarr_format` is another number.
     """
 
     def __init__(self, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], zarr_format: int = 3) -> None:
@@ -179,7 +188,7 @@ class ZarrFace:
         self.arrays = dict(arrays)
         self.chunks = {array: Chunks(array) for array in self.arrays.values()}
         self.zarr_format = zarr_format
-        # chunk coordinates have at most 18 digits: what is longer than this is no key, and is not taken apart
+        # Longest key of a chunk, whose coordinates have at most 18 digits: longer keys are refused at once
         self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
         groups = {""}
         for path in self.arrays:
@@ -194,11 +203,15 @@ class ZarrFace:
             self._folders[above][name] = None
 
     def chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
-        """The array a key lies in, its chunk coordinates, and whether these name a chunk (else a folder of chunks)."""
+        """Find the chunk, or the folder of chunks, that a key names.
+
+        Returns: (array, chunk coordinates, True for a chunk and False for a folder of chunks); None
+            if the key names neither.
+        """
         if len(key) > self._longest:
             return None
         path = key.rpartition("/c/")[0] if self.zarr_format == 3 else key
-        if path not in self.arrays:  # nothing to try but parts of the key, from the longest on
+        if path not in self.arrays:  # try shorter and shorter parts of the key
             path = key
         while path not in self.arrays:
             path, slash, _ = path.rpartition("/")
@@ -237,7 +250,7 @@ class ZarrFace:
         return Node(False, array.chunk_bytes) if chunk else FOLDER
 
     def children(self, key: str, after: int = 0) -> Iterator[str]:
-        """Names in a folder, the first `after` left out."""
+        """Return the names in a folder, without the first `after`."""
         known = self._folders.get(key)
         if known is not None and key not in self.arrays:
             return islice(iter(known), after, None)
@@ -273,22 +286,23 @@ class ZarrFace:
         return chunks.run(start, stop, position).data
 
     def viewed(self, array: ArrayReader) -> bool:
-        """Say whether `view` has chunks of an array."""
+        """Return True if `view` returns chunks of an array."""
         return self.chunks[array].viewed
 
     def view(self, key: str) -> ChunkView | None:
-        """A chunk that is decoded when it is looked at, where there is one."""
+        """Return a chunk that is decoded when it is looked at; None if there is none."""
         found = self.chunk(key)
         return self.chunks[found[0]].view(found[1]) if found is not None and found[2] else None
 
     def kept(self, key: str) -> bool:
-        """Say whether a key is a chunk that is in the cache."""
+        """Return True if a key is a chunk that is in the cache."""
         found = self.chunk(key)
         return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
 
     def total(self, key: str = "") -> int:
-        """Bytes of everything in a folder and below it; 0 where there is no such folder. Nothing is
-        enumerated but documents.
+        """Return the bytes of all files in a folder and below it; 0 if there is no such folder.
+
+        It computes the bytes of chunks, and enumerates only documents.
         """
         below = f"{key}/" if key else ""
         size = sum(len(document) for name, document in self.documents.items() if name.startswith(below))
@@ -301,7 +315,7 @@ class ZarrFace:
         )
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every key that begins with `prefix`, documents and chunks, one at a time."""
+        """Return the keys that begin with `prefix`, documents and chunks, one at a time."""
         for key in self.documents:
             if key.startswith(prefix):
                 yield key
@@ -311,7 +325,7 @@ class ZarrFace:
 
 
 def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
-    """Chunk keys under `root` that begin with `prefix`; branches that cannot match are not walked."""
+    """Return the chunk keys under `root` that begin with `prefix`. Folders that cannot match are skipped."""
     if not (root.startswith(prefix) or prefix.startswith(f"{root}/")):
         return
     if not counts:
@@ -320,7 +334,7 @@ def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
         return
     if prefix.startswith(f"{root}/"):
         first, slash, _ = prefix[len(root) + 1 :].partition("/")
-        if slash:  # one branch only
+        if slash:  # only one folder can match
             branch = number(first)
             if 0 <= branch < counts[0]:
                 yield from _below(f"{root}/{first}", counts[1:], prefix)
@@ -331,7 +345,7 @@ def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
 
 @lru_cache(1 << 12)
 def number(part: str) -> int:
-    """A chunk coordinate as it is spelled in a key; -1 for anything else ("007", "+1", "٣")."""
+    """Parse a chunk coordinate of a key; return -1 for anything else ("007", "+1", "٣")."""
     plain = part.isascii() and part.isdecimal() and len(part) < 19 and (part == "0" or part[0] != "0")
     return int(part) if plain else -1
 
@@ -348,7 +362,7 @@ def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
 
 
 class NpyFace:
-    """One array as a .npy file, byte for byte what `np.save` writes for it (format version 1.0, C order)."""
+    """Shows one array as a .npy file, with the same bytes that `np.save` writes (version 1.0, C order)."""
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
@@ -377,18 +391,19 @@ class NpyFace:
 
 
 class Hierarchy:
-    """One data set: a name, its arrays, and its faces.
+    """A data set as it is shown: its name, its arrays, and its faces.
 
     Args:
-        name: what it is called.
+        name: name of the data set.
         arrays: path -> array.
         attrs: attributes of the root group.
-        main: path of the main array; None: the largest that is no companion, of equals the first.
-        stands_in: the array that the set is about is absent, and `main` is but the largest of the
-            others: it is not called as the set is.
+        main: path of the main array; None for the largest array that is not a companion (of equal
+            ones the first).
+        stands_in: True if the real main array is absent and `main` is only the largest of the
+            others. Then no .npy file has the name of the data set.
 
     Raises:
-        FormatError: an array cannot stand under its path, see `vfs.model.naming`.
+        FormatError: an array cannot have its path, see `vfs.model.naming`.
     """
 
     def __init__(
@@ -411,7 +426,7 @@ class Hierarchy:
 
     @property
     def files(self) -> Iterator[str]:
-        """The files that its arrays are in, some of them several times."""
+        """Paths of the files of its arrays; some of them may come several times."""
         return chain.from_iterable(array.dataset.files.paths for array in self.arrays.values())
 
     @property
@@ -420,24 +435,26 @@ class Hierarchy:
         return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
 
     def zarr(self, zarr_format: int = 3) -> ZarrFace:
-        """The zarr hierarchy.
+        """Return the face that shows a zarr hierarchy.
 
         Raises:
-            OptionError: a zarr format other than 3 or 2.
+            OptionError: `zarr_format` is not 3 or 2.
         """
         return ZarrFace(self.arrays, self.attrs, zarr_format)
 
     def faces(self) -> dict[str, Face]:
-        """Name after the tree's own name -> face: ".zarr", ".v2.zarr", ".npy", ".path.of.array.npy"
-        (equal ones: "-2.npy", "-3.npy").
+        """Return all faces, by the endings of their names.
+
+        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
+        ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
         """
         return {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2), **self._files()}
 
     def roots(self, zarr_format: int | None = None) -> dict[str, Node]:
-        """Name after the tree's own name -> what the face is at its root. Costs less than making the faces.
+        """Return the root node of each face, by the endings of their names. This is faster than `faces`.
 
         Args:
-            zarr_format: 3 or 2: without the face of the other one; None: both.
+            zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         """
         folders = {
             ending: FOLDER for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)
@@ -456,5 +473,5 @@ class Hierarchy:
 
 
 def first_free(name: str, taken: Callable[[str], bool]) -> str:
-    """`name`, or `name-2`, `name-3`, …"""
+    """Return the first of `name`, `name-2`, `name-3`, … that is not taken."""
     return next(made for made in chain([name], (f"{name}-{n}" for n in count(2))) if not taken(made))

@@ -1,14 +1,14 @@
 """Opens data sets: from the names of files and the options to arrays that can be read.
 
-`open_set` is the only way. It goes through steps, and each gives a value that is complete when it is made:
+All opening goes through `open_set`. It takes steps, and each makes a value that is complete:
 
-1. the names of the files, globs expanded;
+1. the names of the files, with globs expanded;
 2. their format, and the options as this format takes them;
 3. the arrays as they are stored (`_StoredSet`), and the correction images (`_Images`);
 4. the arrays as they are shown: with scan shape, offset and selection;
-5. what reads them, and with it the `OpenedSet`.
+5. their readers, and with these the `OpenedSet`.
 
-Headers are read on the way; pixels only of correction images.
+Only headers and correction images are read.
 """
 
 from __future__ import annotations
@@ -56,15 +56,18 @@ ALLOW = "allow_incomplete=True (--allow-incomplete)"
 
 @dataclass(frozen=True)
 class Opening:
-    """Keeps how a data set was opened, so that it can be opened again in another process. Small and quick to pickle.
+    """Records how a data set was opened, so that it can be opened again in another process.
+
+    It is small and quick to pickle.
 
     Attributes:
         paths: absolute paths of the files that were named.
-        options: the options for every format. `format` is the format that was found; files are named by absolute paths.
+        options: the options for all formats. `format` is the format that was found; files have
+            absolute paths.
         format_options: the options of the format.
-        sources: stands for the sizes and times of all files, to notice changes.
-        name: what the data set is called.
-        boundary: where its files may lie.
+        sources: digest of the sizes and times of all files, to notice changes.
+        name: name of the data set.
+        boundary: folders in which its files may lie.
     """
 
     paths: tuple[str, ...]
@@ -86,10 +89,10 @@ class Opening:
             cache: as of `open_set`.
 
         Raises:
-            SourceChangedError: other files are found than were opened, or files of other sizes or times, which hold
-                other data; and `accept_changes` was not said.
+            SourceChangedError: the set has other files now, or files of other sizes or times, and
+                `accept_changes` was not given.
         """
-        with within(self.boundary):  # links that were named may lead where they led then
+        with within(self.boundary):  # links that were named may still lead outside, to where they led then
             try:
                 found = _open_named(list(self.paths), self.options, self.format_options, cache, name=self.name)
             except (FormatError, TruncatedSourceError) as error:
@@ -107,10 +110,11 @@ class OpenedSet:
     """A data set that is open.
 
     Attributes:
-        tree: its arrays, and what it is called.
-        opening: how it was opened.
-        absent: what it should hold and does not, or holds and does not show: see `vfs.model.stored.Absence`.
-        warnings: a line on each such thing, also on those that the files of its correction images lack.
+        tree: its arrays and its name.
+        opening: record of how it was opened.
+        absent: things that it should hold and does not, or that it holds and vfs does not show.
+        warnings: a line for each of these, and for each thing that the files of its correction
+            images lack.
     """
 
     tree: Hierarchy
@@ -144,8 +148,8 @@ class _StoredSet:
     """The arrays of a data set as they are stored.
 
     Attributes:
-        datasets: the main array and those beside it.
-        main: the array that was asked for, else the largest that is no companion.
+        datasets: all arrays, the main array included.
+        main: the array that was asked for, else the largest array that is not a companion.
     """
 
     datasets: Sequence[StoredArray]
@@ -157,8 +161,9 @@ class _Images:
     """Correction images.
 
     Attributes:
-        given: `dark`, `gain` and `dead`, those that are given, as arrays.
-        sets: that they were read from, where their files do not belong to the set that is opened.
+        given: the arrays for `dark`, `gain` and `dead`, as far as these options are given.
+        sets: the data sets that they were read from, if their files do not belong to the set that
+            is opened.
     """
 
     given: Mapping[str, Any]
@@ -173,15 +178,16 @@ def open_set(
     *,
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> OpenedSet:
-    """Open a data set. Says nothing of what is absent in it, unless that is an error.
+    """Open a data set. It gives no warnings: absent things are listed in the result.
 
     Args:
         paths: a file that names its set, several files, or a glob.
-        options, format_options: how; the latter are the format's own.
-        cache: where decoded chunks are kept; None: a cache of its own.
-        convert: makes values of `format_options` once the format is known, where they are texts.
+        options: options for all formats.
+        format_options: options of the format.
+        cache: cache for decoded chunks; None makes one.
+        convert: converts `format_options` from text to values, once the format is known.
 
-    Raises: what `vfs.open` raises, but for a main array that is not there.
+    Raises: what `vfs.open` raises, except for the error that the main array is absent.
     """
     return _open_named(expand(paths, options.follow_outside), options, format_options, cache, convert=convert)
 
@@ -195,11 +201,11 @@ def _open_named(
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
     name: str | None = None,
 ) -> OpenedSet:
-    """Open the set of some files; see `open_set`.
+    """Open the set of some files: see `open_set`.
 
     Args:
-        names: of files, no globs.
-        name: of the set; None: the one that the format derives from the first file.
+        names: names of files, without globs.
+        name: name of the set; None for the name that the format derives from the first file.
     """
     named = [*names, *file_names([options.dark, options.gain, options.dead, options.roi, *format_options.values()])]
     with within(ANYWHERE if options.follow_outside else None, named) as boundary:
@@ -216,7 +222,7 @@ def _open_named(
             options = replace(options, roi=positions(options.roi))
     shown = _arranged(stored, options)
     arrays = _readers(stored, shown, options, images, ChunkCache() if cache is None else cache)
-    main = arrays[stored.main.path]  # is made here, to say what does not fit
+    main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
     absent = _absent(stored, main.dataset)
     if absent:
         _refuse([absence for absence in absent if not absence.main], options)
@@ -240,7 +246,7 @@ def _opening(
     name: str,
     boundary: Boundary,
 ) -> Opening:
-    """Write down how a set was opened, in terms that hold in another process, too."""
+    """Record how a set was opened, in a form that works in another process, too."""
     lasting = {image: _lasting(getattr(options, image), stored.datasets) for image in images.given}
     sources = _digest(stored.datasets, images.sets)
     paths = tuple([absolute(file) for file in names])
@@ -249,12 +255,12 @@ def _opening(
 
 
 def _for_format(kind: Format, options: OpenOptions, given: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:
-    """The options for every format, and those of the format, once that is known.
+    """Return the options for all formats, and the options of the format, as that format takes them.
 
-    For data without headers `dtype` says what the pixels are; there is nothing to convert then.
+    For data without headers `dtype` gives the dtype of the stored pixels, and nothing is converted.
 
     Raises:
-        OptionError: the format has no such option, or it takes something else.
+        OptionError: the format has no such option, or does not take that value.
     """
     if "stored_dtype" in kind.options and options.dtype is not None and "stored_dtype" not in given:
         return options.common(format=kind.name, dtype=None), kind.fitted({**given, "stored_dtype": options.dtype})
@@ -262,7 +268,7 @@ def _for_format(kind: Format, options: OpenOptions, given: Mapping[str, Any]) ->
 
 
 def _open_saved(saved: Saved, description: str, options: OpenOptions, cache: ChunkCache | None, name: str) -> OpenedSet:
-    """Open the set that a description stands for. What is said now goes before what the description says.
+    """Open the set that a description stands for. Options given now override those of the description.
 
     Raises:
         OptionError: an option does not fit; the message names the description.
@@ -275,7 +281,9 @@ def _open_saved(saved: Saved, description: str, options: OpenOptions, cache: Chu
 
 
 def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundary: Boundary) -> _StoredSet:
-    """The arrays that a format found, or the wanted one with its companions, whose files are read within a boundary.
+    """Return the arrays that a format found, or the wanted one with its companions.
+
+    Their files are read within a boundary.
 
     Raises:
         UnknownArrayError: there is no array of that name.
@@ -293,7 +301,7 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundar
 
 
 def _bounded(datasets: Sequence[StoredArray], boundary: Boundary) -> list[StoredArray]:
-    """The same data sets, their files to be read within a boundary only."""
+    """Return the same arrays, with files that are read only within a boundary."""
     if all(dataset.files.boundary is boundary for dataset in datasets):
         return list(datasets)
     files = {id(dataset.files): replace(dataset.files, boundary=boundary) for dataset in datasets}
@@ -301,24 +309,24 @@ def _bounded(datasets: Sequence[StoredArray], boundary: Boundary) -> list[Stored
 
 
 def first_names(names: Sequence[str]) -> str:
-    """The first names of many, for a message."""
+    """List the first names of many, for a message."""
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
 def _nearest(name: object, known: Sequence[str]) -> list[str]:
-    """All names, those first that are most like the one that was asked for."""
+    """Return all names; the ones that are most like `name` come first."""
     near = difflib.get_close_matches(name, known[:_COMPARED], _NAMED, cutoff=0.5) if isinstance(name, str) else []
     return [*near, *(path for path in known if path not in near)]
 
 
 _NAMED = 8
-_COMPARED = 1000  # names: more of them take seconds
+_COMPARED = 1000  # most names that are compared: more take seconds
 
 
 def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, StoredArray]:
-    """The arrays as they are shown, by their paths.
+    """Return the arrays as they are shown, by path.
 
-    The main one, and companions that have its scan, get the scan shape, offset and selection that are asked for.
+    The main array, and companions with the same scan, get the scan shape, offset and selection of the options.
     """
     main, nav = stored.main, stored.main.nav_ndim
     scan = None if options.nav_shape is None else shape_option(options.nav_shape, "nav_shape")
@@ -331,7 +339,7 @@ def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, StoredArray
 
 
 def _absent(stored: _StoredSet, main: StoredArray) -> tuple[Absence, ...]:
-    """Collect what the arrays say is absent, each thing once.
+    """Collect the absences that the arrays report, each one once.
 
     Args:
         main: the main array as it is shown.
@@ -352,9 +360,9 @@ def _refuse(absent: Sequence[Absence], options: OpenOptions) -> None:
 
 
 def refuse_without_main(found: OpenedSet) -> None:
-    """Refuse a set whose main array is not there: for who wants that one, not whatever there is.
+    """Refuse a set whose main array is absent, for callers that need this array and not any of the set.
 
-    Raises: as `_refuse`.
+    Raises: what `_refuse` raises.
     """
     if found.absent and found.opening.options.array is None:
         _refuse([absence for absence in found.absent if absence.main], found.opening.options)
@@ -377,9 +385,10 @@ def warned(found: OpenedSet) -> OpenedSet:
 def _attributes(
     stored: _StoredSet, main: StoredArray, absent: Sequence[Absence], options: OpenOptions
 ) -> dict[str, Any]:
-    """Attributes of the root group.
+    """Make the attributes of the root group.
 
-    Conventions that a format gives the root describe the arrays as they are stored, so they stand there only then.
+    Conventions that a format gives the root describe the arrays as they are stored. So they are left
+    out if the arrays are shown in another way.
     """
     counts = Counter[str]()
     for absence in absent:
@@ -390,10 +399,10 @@ def _attributes(
 
 
 class _Arrays(Mapping[str, ArrayReader]):
-    """Readers of arrays by their paths, each made when it is first asked for: who opens a set looks at one of them.
+    """Maps paths to readers of arrays, each made when it is first asked for: most callers use only one.
 
     Args:
-        make: path -> what makes the reader; may not raise.
+        make: path -> function that makes the reader and does not raise.
     """
 
     def __init__(self, make: Mapping[str, Callable[[], ArrayReader]]) -> None:
@@ -403,7 +412,7 @@ class _Arrays(Mapping[str, ArrayReader]):
     def __getitem__(self, path: str) -> ArrayReader:
         found = self._made.get(path)
         if found is None:
-            found = self._made.setdefault(path, self._make[path]())  # of two threads both get the first one's
+            found = self._made.setdefault(path, self._make[path]())  # two threads get the same reader
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -416,7 +425,7 @@ class _Arrays(Mapping[str, ArrayReader]):
 def _readers(
     stored: _StoredSet, shown: Mapping[str, StoredArray], options: OpenOptions, images: _Images, cache: ChunkCache
 ) -> _Arrays:
-    """Make readers of the arrays. The main one is converted, corrected, and in the chunks that are asked for.
+    """Make readers of the arrays. The options for dtype, corrections and chunks apply to the main array.
 
     Raises:
         OptionError: a correction does not fit the frames.
@@ -439,17 +448,17 @@ def _reader(dataset: StoredArray, backend: str, accept_changes: bool, **how: Any
 
 
 def _companion_chunks(dataset: StoredArray) -> chunking.ChunkSpec:
-    """Chunks of an array that is not the main one.
+    """Choose the chunks of an array that is not the main one.
 
-    They are small for a field of records that lie far apart: each value costs a read, and programs that open a set
-    (xarray does) may look at the first chunk of every array.
+    They are small for a field of records that lie far apart. There each value costs a read, and
+    programs that open a set (xarray does) may look at the first chunk of every array.
     """
     layout, size = dataset.layout, _nbytes(dataset.shape[dataset.nav_ndim :], dataset.dtype)
     apart = dataset.companion and layout.stride > 2 * size
     return max(1, _FIELDS * size) if apart else "auto"
 
 
-_FIELDS = 1024
+_FIELDS = 1024  # values in a chunk of such a field
 
 
 def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
@@ -457,10 +466,10 @@ def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
 
 
 def _images(options: OpenOptions, stored: _StoredSet) -> _Images:
-    """The correction images that are asked for, read.
+    """Read the correction images that the options name.
 
     Raises:
-        OptionError: one does not fit the frames; and what opening its file raises.
+        OptionError: an image does not fit the frames. Errors from opening its file are raised, too.
     """
     given: dict[str, Any] = {}
     sets: list[OpenedSet] = []
@@ -481,20 +490,22 @@ def _images(options: OpenOptions, stored: _StoredSet) -> _Images:
 
 
 def _other_set(path: str | os.PathLike[str], backend: str) -> OpenedSet:
-    """The set of a file that a correction image is read from."""
+    """Open the set from which a correction image is read."""
     found = open_set(path, OpenOptions(backend=backend), {})
     refuse_without_main(found)
     return found
 
 
 def _image(name: str, given: str | os.PathLike[str], array: ArrayReader, sig_shape: tuple[int, ...]) -> np.ndarray:
-    """Read a correction image: of many frames their mean, in bounded memory.
+    """Read a correction image; of many frames it is the mean, computed in bounded memory.
 
     Args:
-        name: what it is for; given: how it was named.
+        name: dark, gain or dead.
+        given: the file or array that the option names, for the error.
+        array: reader of the image.
 
     Raises:
-        OptionError: it does not fit the frames; then nothing of it is read.
+        OptionError: the image does not fit the frames; then nothing of it is read.
     """
     try:
         check(name, array.shape, array.dtype, sig_shape)
@@ -506,14 +517,14 @@ def _image(name: str, given: str | os.PathLike[str], array: ArrayReader, sig_sha
 
 
 def _lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
-    """A correction as it is pickled: files by their absolute path, arrays of the set by their name."""
+    """Return a correction option as it is pickled: files have absolute paths, arrays of the set their names."""
     if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
         return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
 
 
 def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet]) -> bytes:
-    """Stands for the sizes and times of all files of a set, and of those that corrections came from."""
+    """Digest the sizes and times of all files of a set, and of the files that corrections came from."""
     found = blake2b(digest_size=16)
     more_files = [each.tree.arrays[each.tree.main].dataset.files for each in more]
     for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more_files]:
