@@ -1,4 +1,7 @@
-"""Reads the names in a folder, and says which of its files may be data sets. It opens no file: names and links tell."""
+"""Reads the names in a folder, and finds the files that may be data sets.
+
+It opens no file, and goes only by names and links.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str],
     """Read the names in a folder.
 
     Args:
-        above: real paths of the folders that led here. A link to one of them, or to a folder above one, would lead
-            round in circles and is left out.
+        above: real paths of this folder and the folders above it. A link to one of them, or to a
+            folder above one, would lead round in circles and is left out.
 
-    Returns: (folders, files) that may be shown. Links count as what they lead to, where the rules allow that.
+    Returns: (folders, files) that may be shown. A link counts as its target, if the rules allow that.
 
     Raises:
         OSError: the folder cannot be read.
@@ -42,13 +45,13 @@ def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str],
 
 @dataclass(frozen=True)
 class Candidates:
-    """The files of a folder that may be data sets by the endings of their names.
+    """The files of a folder that may be data sets, going by the endings of their names.
 
     Attributes:
-        order: name -> its place in the order in which candidates are taken: descriptions first, then other files that
-            only name a set, then the rest; each in natural order.
-        leads: those that are only there to name a set, in that order.
-        by_label: what a data set may be called -> the candidates that may be it.
+        order: name -> its place in the order in which candidates are opened: descriptions first, then
+            other files that only name the files of a set, then the rest; each in natural order.
+        leads: candidates that only name the files of a set, in that order.
+        by_label: name of a data set -> the candidates that may be this data set.
     """
 
     order: Mapping[str, int] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class Candidates:
 
     @classmethod
     def among(cls, files: Collection[str], rules: Rules) -> Candidates:
-        """The candidates among some files."""
+        """Find the candidates among some files."""
         names = [name for name in files if name.lower().endswith(rules.endings)]
         names.sort(key=lambda name: (rules.rank(name), natural(name)))
         by_label: dict[str, list[str]] = {}
@@ -68,7 +71,10 @@ class Candidates:
         return cls(order, [name for name in names if rules.leads(name)], by_label)
 
     def behind(self, face: str) -> Iterator[str]:
-        """The candidates that may have a face of that name, which is a label, perhaps -2 or so, and an ending."""
+        """Return the candidates that may have a face with this name.
+
+        The name is the name of a data set, perhaps -2 or another number, and an ending.
+        """
         at = face.find(".", 1)
         while at > 0:
             base = face[:at]

@@ -1,14 +1,14 @@
-"""The names in a folder in the order in which they are listed, while some come and go."""
+"""Keeps the names in a folder in the order in which they are listed, while names come and go."""
 
 from __future__ import annotations
 
-MANY = 1000  # entries from which it is worth closing gaps
+MANY = 1000  # gaps are closed only in lists of more places
 
 
 class Entries:
-    """Names at places. A name keeps its place while it is there, so a program in the middle of a listing misses none.
+    """Holds names at places. A name keeps its place, so that a program in the middle of a listing misses none.
 
-    A name that goes leaves a gap; a name that comes is put at the end.
+    A name that is removed leaves a gap; a new name is put at the end.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Entries:
         return len(self._names)
 
     def at(self, place: int) -> str:
-        """The name at a place; "/", which is the name of nothing, for a gap."""
+        """Return the name at a place; "/" for a gap, because no file can have that name."""
         return self._names[place] or "/"
 
     def show(self, name: str) -> None:
@@ -29,15 +29,15 @@ class Entries:
             self._names.append(name)
 
     def hide(self, name: str) -> None:
-        """Take a name away, if it is there."""
+        """Remove a name, if it is there."""
         place = self._places.pop(name, None)
         if place is not None:
             self._names[place] = None
 
     def close_gaps(self) -> None:
-        """Move names up where more than half of many places are gaps.
+        """Move names up if more than half of many places are gaps.
 
-        Only for a time when no program is in the middle of a listing: places change.
+        Places change, so no program may be in the middle of a listing.
         """
         if MANY < len(self._names) < 2 * self._names.count(None):
             kept = [name for name in self._names if name is not None]

@@ -1,4 +1,4 @@
-"""`FolderTree`: finds what the paths in a tree of folders lead to, and keeps the data sets open that are in use."""
+"""Finds the files and data sets behind the paths of a folder tree, and keeps data sets open that are in use."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ from vfs.formats import Format, formats
 from vfs.hierarchy.faces import FOLDER, Face, Node, ResolvedPath
 from vfs.model.stored import Files
 
-KEEP = 1.0  # seconds that a kernel may remember names
+KEEP = 1.0  # seconds for which a kernel may remember names
 OPEN = 256  # most data sets that are kept open
-WEIGHT = 64 << 20  # bytes of memory that these may take, about
-LIGHT = 100_000  # bytes of memory that a set takes whose files and tables are small
+WEIGHT = 64 << 20  # most bytes of memory that open data sets may take, about
+LIGHT = 100_000  # bytes of memory that an open data set takes besides its tables
 NAMES = 1_000_000  # most names in the folders that are remembered
 
 
 class _Live:
-    """A data set that is open.
+    """A data set that is open. It implements `vfs.hierarchy.faces.Lifetime`.
 
     Attributes:
-        record: what its folder remembered of it when it was last looked at.
+        record: its record in the folder when it was last checked.
         checked, pause: see `Record`.
-        named: the files that it was opened by.
+        named: the files by which it was opened.
         paths: paths of its faces that were asked for.
+        weight: bytes of memory that it takes, about.
         dropped, told: see `vfs.hierarchy.faces.Lifetime`.
     """
 
@@ -68,11 +69,11 @@ class _Live:
 
     @cached_property
     def files(self) -> Sequence[str]:
-        """All files of the set, and those that it was opened by."""
+        """Paths of all files of the set, and of the files by which it was opened."""
         return tuple(dict.fromkeys(chain([os.path.join(self.listing.path, self.name)], self.named, self.tree.files)))
 
     def look_again(self) -> None:
-        """Have all its files checked before it is used again."""
+        """Demand that all its files are checked before it is used again."""
         self.checked = -1e9
         self.tell()
 
@@ -82,14 +83,13 @@ class _Live:
 
 
 class _Place(NamedTuple):
-    """The place that a path leads to: a folder (no name), a file shown as it is (no ending), or a
-    key in a face of a data set.
+    """The place of a path: a folder, a file that is shown as it is, or a key in a face of a data set.
 
     Attributes:
         listing: the folder.
-        name: the file, or the one that names the data set.
-        ending: of the face.
-        key: in the face.
+        name: name of the file, or of the file that names the data set; "" for the folder itself.
+        ending: ending of the face; None for a file that is shown as it is.
+        key: key in the face.
     """
 
     listing: Listing
@@ -103,15 +103,16 @@ class FolderTree:
 
     Args:
         root: the folder.
-        open: opens a set by one of its files.
-        kinds: formats whose endings files must have; None: all.
-        cache: where the arrays keep decoded pieces; `open` sees to that.
-        zarr_format: 3 or 2: without the face of the other one; None: both.
-        show_files: files that are no data set are shown as they are, read-only.
-        follow_outside: links and what files say may lead out of the tree, and links to folders are followed.
+        open: function that opens a set by one of its files.
+        kinds: formats of the data sets that are shown; None for all formats.
+        cache: cache for decoded pieces, which `open` gives to the arrays.
+        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
+        show_files: show files that are no data set as they are, read-only.
+        follow_outside: links and names in files may lead out of the tree, and links to folders are
+            followed.
 
     Attributes:
-        faces: empty: nothing is known from the start.
+        faces: empty, because nothing is known from the start.
         entry_timeout, attr_timeout, warnings: see `vfs.hierarchy.faces.MountSource`.
 
     Raises:
@@ -133,7 +134,7 @@ class FolderTree:
         if not os.path.isdir(self.root):
             raise OptionError(f"{self.root}: expected a folder whose data sets are to be shown")
         self.faces: Mapping[str, Face] = {}
-        self.entry_timeout, self.attr_timeout = KEEP, 0.0  # who opens a file that changed must be told its new size
+        self.entry_timeout, self.attr_timeout = KEEP, 0.0  # a program that opens a changed file must get its new size
         self.cache = ChunkCache() if cache is None else cache
         self.rules = Rules(
             os.path.realpath(self.root),
@@ -154,7 +155,7 @@ class FolderTree:
         self._ahead: list[Listing] = []
         self._walking = False
 
-    # the verbs of a face
+    # Methods of a face
 
     def node(self, path: str) -> Node | None:
         found = self._used_before(path)
@@ -175,16 +176,16 @@ class FolderTree:
             return Node(False, state[0]) if state else None
         if not place.key:
             node = dict(place.listing.record(place.name).faces).get(place.ending)
-            if node is None:  # it was there a moment ago
+            if node is None:  # the face was there a moment ago
                 raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was looked at")
             return node
         return self._node(path, self._face(path, place)[1], place.key)
 
     def _node(self, path: str, face: Face, key: str) -> Node | None:
-        """Returns what a key of a face is: a folder or a file.
+        """Return the node of a key of a face, None if there is none.
 
         Raises:
-            SourceError: it is none any more.
+            SourceError: the key was a chunk before the files changed.
         """
         node = face.node(key)
         if node is None and self._seen.had(path[: -len(key) - 1], key):
@@ -192,8 +193,9 @@ class FolderTree:
         return node
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
-        """Names in a folder, the first `after` left out; "/", which is the name of nothing, in the
-        place of those that went.
+        """Return the names in a folder, without the first `after`.
+
+        A name that vanished is replaced by "/", which no file can have as its name.
         """
         place = self._place(path)
         if place is None:
@@ -279,13 +281,13 @@ class FolderTree:
             *(name for name, _, _ in record.watched),
         )
 
-    # from a path to a place
+    # Finding the place of a path
 
     def _place(self, path: str) -> _Place | None:
-        """Find out what a path leads to; None where there is nothing.
+        """Find the place of a path; None if there is nothing.
 
         Raises:
-            SourceError: that cannot be said: a folder cannot be read, or see `Listing.face`.
+            SourceError: it cannot be found out, because a folder cannot be read; see also `Listing.face`.
         """
         listing, gone, rest = self._top, "", path
         while rest:
@@ -315,10 +317,13 @@ class FolderTree:
             self._listings.move_to_end(path)
             return found
 
-    # open sets
+    # Open data sets
 
     def _used_before(self, path: str) -> tuple[_Live, Face, str] | None:
-        """The face of a path and the key in it, if it was used so recently that no file has to be checked."""
+        """Return the open set and the face of a path, and the key in the face, without checking any file.
+
+        Return None if they are not known, or were checked too long ago.
+        """
         at = len(path)
         while at > 0:
             found = self._hot.get(path[:at])
@@ -331,11 +336,11 @@ class FolderTree:
         return None
 
     def _face(self, path: str, place: _Place) -> tuple[_Live, Face]:
-        """Returns the open set and the face at a place.
+        """Return the open set and the face at a place.
 
         Raises:
-            SourceError: the set cannot be opened any more, or changes all the time. Not the same as
-                a face that is absent.
+            SourceError: the set cannot be opened any more, or changes all the time. That is an error,
+                because the face exists.
         """
         assert place.ending is not None
         for _ in range(3):
@@ -359,8 +364,9 @@ class FolderTree:
         return live, face
 
     def _opened(self, listing: Listing, name: str) -> _Live | None:
-        """Returns the set that a file names, opened if need be, and opened again if it changed;
-        None where it is none any more.
+        """Return the set that a file names; None if the file is no data set any more.
+
+        The set is opened if it is not open, and opened again if it changed.
 
         Raises:
             SourceError: see `Listing.record`.
@@ -381,7 +387,7 @@ class FolderTree:
             return live
 
     def _look(self, key: str, listing: Listing, name: str) -> None:
-        """Open a set if it is not open, or changed."""
+        """Open a set if it is not open or if it changed."""
         live = self._kept(key, listing)
         began = time.monotonic()
         if live is not None:
@@ -405,7 +411,7 @@ class FolderTree:
             and record.stamp == live.record.stamp
             and unchanged(live.tree)
         ):
-            # Nothing changed: keep what is decoded
+            # Nothing changed: keep the open set and its decoded pieces
             live.record, live.checked, live.pause = record, record.checked, record.pause
             return
         with self._lock:
@@ -429,10 +435,10 @@ class FolderTree:
             live.tell()
 
     def _bytes(self, path: str, start: int, stop: int | None) -> memoryview:
-        """Returns the bytes of a file that is shown as it is.
+        """Return bytes of a file that is shown as it is.
 
         Raises:
-            SourceError: they cannot be had.
+            SourceError: they cannot be read.
         """
         with within(self.rules.boundary):
             files = Files.stat([path])
@@ -441,7 +447,7 @@ class FolderTree:
         start = min(start, stop)
         return make_backend("buffered", files).span(0, start, stop, np.empty(stop - start, np.uint8)).data
 
-    # listing
+    # Listing folders
 
     def _names(self, listing: Listing, after: int) -> Iterator[str]:
         names = listing.names(after)
@@ -461,20 +467,20 @@ class FolderTree:
                 threading.Thread(target=self._walk, name="ahead", daemon=True).start()
 
     def _walk(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the thread that serves
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # signals are for the thread that serves
         while True:
             with self._lock:
                 if not self._ahead:
                     self._walking = False
                     return
-                listing = self._ahead[-1]  # the one that was asked for last
+                listing = self._ahead[-1]  # the folder that was listed last
             listing.walked(True)
             try:
                 more = True
                 while more and listing is self._last():
                     more = listing.step()
             except VfsError:
-                more = False  # who lists the folder comes to the same file
+                more = False  # a program that lists the folder gets to the same file, and to the error
             except Exception:
                 log.exception("%s: cannot be looked through ahead", listing.path)
                 more = False

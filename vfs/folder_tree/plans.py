@@ -1,7 +1,7 @@
-"""Plans a mount: what it is to show, in a form that the process that serves it can make.
+"""Plans mounts: a plan makes the contents of a mount, also in another process, which serves it.
 
-There are two kinds: some data sets, and a folder with all data sets in it (`--tree`). For both, `vfs.mount` and
-`vfs mount` make a `MountPlan`.
+There are two kinds: a mount of some data sets, and a mount of a folder with all data sets in it
+(`--tree`). For both, `vfs.mount` and `vfs mount` make a `MountPlan`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from vfs.model.open_options import OpenOptions, known
 
 @dataclass(frozen=True)
 class MountPlan:
-    """Says what a mount is to show.
+    """Makes the contents of a mount.
 
     Attributes:
-        make: makes what is shown, in the process that serves it; can be pickled.
-        here: makes the same in this process, from what is open here already.
-        sources: the files or the folder that were named.
+        make: function that makes the contents in the process that serves them; it can be pickled.
+        here: function that makes the same in this process, from data sets that are open here.
+        sources: the files or the folder that the user named.
     """
 
     make: Callable[[], MountSource]
@@ -45,7 +45,7 @@ def plan_sets(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | N
     """Plan a mount of open data sets.
 
     Args:
-        cache: see `folder`; the process that serves them has one of the same size.
+        cache: see `folder`; the process that serves them makes a cache of the same size.
         zarr_format: see `folder`.
     """
     openings = [one.opening for one in sets]
@@ -64,23 +64,22 @@ def plan_tree(
 
     Args:
         folders: the folder, in a list of one.
-        options, format_options: how its data sets are opened.
-        how: what `folder_tree` takes besides.
+        options, format_options: options with which its data sets are opened.
+        how: more arguments for `folder_tree`.
 
     Raises:
-        OptionError: there are several folders; and what `folder_tree` raises.
+        OptionError: there are several folders; also errors of `folder_tree`.
     """
-
     if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
         raise OptionError(f"tree=True (--tree) shows one folder, found {len(folders)}")
     root = os.path.abspath(file_name(folders[0]))
     make = partial(folder_tree, root, options, format_options, **how)
-    shown = make()  # says what is wrong at once; opens nothing
+    shown = make()  # raises errors now rather than in the process that serves; opens nothing
     return MountPlan(make, lambda: shown, [root])
 
 
 def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None) -> FaceFolder:
-    """Open data sets again and make what a mount shows of them, in the process that serves it.
+    """Open data sets again and make the contents of their mount, in the process that serves it.
 
     Args:
         cache_size: most bytes of decoded chunks that are kept for all sets together.
@@ -93,11 +92,11 @@ def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_forma
 
 
 def folder(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None) -> FaceFolder:
-    """Make what a mount shows of open data sets.
+    """Make the contents of a mount of open data sets.
 
     Args:
-        cache: the one that the sets were opened with.
-        zarr_format: 3 or 2: without the face of the other one; None: both.
+        cache: the cache with which the sets were opened.
+        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
     """
     shown = FaceFolder([one.tree for one in sets], cache, [one.opening.paths for one in sets])
     if zarr_format is not None:
@@ -116,15 +115,15 @@ def folder_tree(
     zarr_format: int | None = None,
     show_files: bool = False,
 ) -> FolderTree:
-    """Make what a mount shows of a folder with its subfolders and all data sets in them. Opens nothing.
+    """Make the contents of a mount of a folder, with its subfolders and all data sets in them. It opens no files.
 
     Args:
-        options: how every data set is opened; with a `format`, only data sets of this format are shown. The backend
-            is "buffered" unless said otherwise.
+        options: options with which every data set is opened. With a `format`, only data sets of this
+            format are shown. A backend "auto" becomes "buffered".
         format_options: options of that format.
         cache_size: most bytes of decoded chunks that are kept for all sets together.
-        zarr_format: 3 or 2: without the face of the other one; None: both.
-        show_files: show files that are no data set, too, as they are.
+        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
+        show_files: also show files that are no data set, as they are.
 
     Raises:
         OptionError: `root` is no folder; an option does not fit, or is for a single data set.
@@ -176,7 +175,7 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
 def _opened(
     path: str, told: dict[str, None], options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache
 ) -> MemberSet:
-    """Open a data set of a folder. What is absent is logged, once as long as `told` remembers it."""
+    """Open a data set of a folder. Log its warnings, each once as long as `told` remembers it."""
     found = open_set(path, options, format_options, cache)
     for said in found.warnings:
         if said not in told:
@@ -188,4 +187,4 @@ def _opened(
 
 
 _MOST_TOLD = 10_000
-"""Most lines on what is absent that are remembered as logged."""
+"""Most warnings that are remembered as logged."""

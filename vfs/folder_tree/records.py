@@ -1,4 +1,4 @@
-"""Remembers what files of a tree of folders were when they were opened, and holds the rules for the whole tree."""
+"""Remembers the state of files of a folder tree at opening, and holds the rules for the whole tree."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from vfs.formats import Format
 from vfs.hierarchy.faces import Hierarchy, Node
 from vfs.model.stored import Files
 
-CHECK = 0.5  # seconds that a file or folder is taken to be as it was when it was looked at
-SHARE = 10  # looking at a set again takes at most one part of so many of the time: a large one is looked at less often
-LONGEST = 255  # bytes of a name
-WATCHED = 16  # files of a set that are looked at while it is closed
+CHECK = 0.5  # seconds after a check for which a file or folder counts as unchanged
+SHARE = 10  # checking a set takes at most 1 / SHARE of the time, so that a large set is checked less often
+LONGEST = 255  # most bytes of a name
+WATCHED = 16  # most files of a set that are checked while the set is not open
 
-DESCRIPTION = "description"  # the format whose files may name those of any other
+DESCRIPTION = "description"  # the format whose files may name files of all other formats
 
 State = tuple[int, int, int, int]
 """Size, modification time in ns, time of change in ns, inode number."""
 
 
 class MemberSet(NamedTuple):
-    """A set that was opened: its tree, the name of its format, and the files it was opened by (what
-    a description names).
+    """A data set of a folder, opened.
+
+    Attributes:
+        tree: its arrays and its name.
+        format: name of its format.
+        paths: files by which it was opened; of a description the files that it names.
     """
 
     tree: Hierarchy
@@ -42,21 +46,22 @@ class Record:
     """Remembers what a file was when it was opened. Small: there may be a hundred thousand of them.
 
     Attributes:
-        state: of the file when it was opened; None where it was gone.
-        seen: how often the folder had changed when the file was opened.
-        checked: when it was last found unchanged (monotonic seconds).
-        pause: seconds that this is good for.
-        label: the name of its data set, before -2, -3.
+        state: state of the file when it was opened; None if it was gone.
+        seen: number of changes of the folder before the file was opened.
+        checked: time at which the file was last found unchanged (monotonic seconds).
+        pause: seconds from then on for which it is not checked again.
+        label: name of its data set, without -2 or -3.
         format: name of its format.
-        faces: pairs of ending and what the face is at its root; empty where it is no data set, or broken.
-        members: names in the folder that belong to the set, besides its own.
+        faces: pairs of ending and root node of each face; empty if it is no data set, or broken.
+        members: names of other files in the folder that belong to the set.
         watched: paths, sizes and times of other files of the set, if there are not many.
-        time: modification time of the newest file, ns; later than that of what the file was before.
-        stamp: stands for the files of the set with their sizes and times (of modification, of change). Never 0.
-        nbytes: of all files of the set; while it is lost, what they had when it was shown.
-        error: why it is not shown; "" where it is shown, or is nothing that vfs knows.
-        lost: it was shown before and cannot be opened now, so its names are errors, not absent.
-        passing: it is broken, perhaps because of other files of the folder; it is tried again when these change.
+        time: modification time of the newest file, ns; later than the time of an earlier state.
+        stamp: digest of the files of the set with their sizes and times (mtime and ctime). Never 0.
+        nbytes: bytes of all files of the set; while the set is lost, the bytes when it was shown.
+        error: reason why it is not shown; "" if it is shown, or is not a format that vfs knows.
+        lost: True if it was shown before and cannot be opened now, so that its names are errors.
+        passing: True if it is broken, perhaps because of other files of the folder. It is opened
+            again when these change.
     """
 
     state: State | None
@@ -78,15 +83,18 @@ class Record:
 
 @dataclass(frozen=True)
 class Rules:
-    """Says what holds in all folders of a tree: how sets are opened, and what is shown.
+    """Holds the rules for all folders of a tree: how sets are opened, and what is shown.
 
     Attributes:
         root: real path of the root.
-        open: opens a set by one of its files.
-        kinds: formats whose extensions are looked for.
-        zarr_format: 3 or 2: without the face of the other one.
-        show_files: files that are no data set are shown, too.
-        follow_outside: links and what files say may lead out of the tree, and links to folders are followed.
+        open: function that opens a set by one of its files.
+        kinds: formats of the data sets that are shown.
+        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
+        show_files: True if files that are no data set are shown, too.
+        follow_outside: True if links and names in files may lead out of the tree, and links to
+            folders are followed.
+        endings: endings of the names of all files that may be data sets.
+        ranks: endings of descriptions, then endings of all files that only name files of a set.
     """
 
     root: str
@@ -110,18 +118,20 @@ class Rules:
         )
 
     def rank(self, name: str) -> int:
-        """0 for descriptions, which may name any file, 1 for other files that are only there to
-        name sets, 2 for others.
+        """Return the rank in which a file is opened.
+
+        It is 0 for descriptions, which may name any file, 1 for other files that only name the files
+        of a set, and 2 for the rest.
         """
         lower = name.lower()
         return next((rank for rank, endings in enumerate(self.ranks) if lower.endswith(endings)), len(self.ranks))
 
     def leads(self, name: str) -> bool:
-        """True for a file that is only there to name a set."""
+        """Return True for a file that only names the files of a set."""
         return self.rank(name) < len(self.ranks)
 
     def may_name(self, lead: str, name: str, format: str) -> bool:
-        """True where a set of a format may be named by the file `lead` rather than by the file `name`."""
+        """Return True if a set of a format that has the file `name` may be named by the file `lead` instead."""
         lower = lead.lower()
         return self.rank(lead) < self.rank(name) and any(
             kind.name in (format, DESCRIPTION) and lower.endswith(kind.index_extensions)
@@ -130,20 +140,22 @@ class Rules:
         )
 
     def labels(self, name: str) -> set[str]:
-        """The names that a file's data set may get. A format that the file's content tells may cut
-        off another ending than its own.
+        """Return the names that the data set of a file may get.
+
+        There may be several, because the format may only be known from the file's content, and
+        formats cut off different endings.
         """
         fits = {shortened(kind.label(name)) for kind in self.kinds if name.lower().endswith(kind.extensions)}
         return fits | {shortened(os.path.splitext(name)[0] or name)}
 
     @property
     def boundary(self) -> Boundary:
-        """The boundary within which the files of all sets must lie."""
+        """Boundary within which the files of all sets must lie."""
         return ANYWHERE if self.follow_outside else Boundary((self.root,))
 
 
 def shortened(label: str) -> str:
-    """A label that leaves room for what faces are called beyond it."""
+    """Shorten a label if it is so long that the ending of a face would not fit behind it."""
     raw = os.fsencode(label)
     if len(raw) <= LONGEST - 16:
         return label
@@ -159,18 +171,18 @@ def _found(path: str) -> os.stat_result | None:
 
 
 def state_of(path: str) -> State | None:
-    """The state of a file, links followed; None where there is none."""
+    """Return the state of a file, with links followed; None if there is no such file."""
     found = _found(path)
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) if found else None
 
 
 def files_of(tree: Hierarchy) -> list[Files]:
-    """The files of a tree's arrays, each list of them once."""
+    """Return the `Files` of the arrays of a data set, each one once."""
     return list({id(array.dataset.files): array.dataset.files for array in tree.arrays.values()}.values())
 
 
 def unchanged(tree: Hierarchy) -> bool:
-    """True where all files of a set are what they were when it was opened, and none was touched."""
+    """Return True if all files of a set are as they were when it was opened, and none was touched."""
     for files in files_of(tree):
         for file, path in enumerate(files.paths):
             found = _found(path)
@@ -184,11 +196,11 @@ def unchanged(tree: Hierarchy) -> bool:
 def describe(
     record: Record, path: str, opened: MemberSet, rules: Rules, folders: Collection[str], order: Mapping[str, int]
 ) -> None:
-    """Write down in the record of a file what its set is.
+    """Describe the data set of a file in the file's record.
 
     Args:
-        path: of the file.
-        folders: the names of its folder, as given and as it really is.
+        path: path of the file.
+        folders: path of its folder, as given and with links followed.
         order: place of every candidate of the folder.
     """
     tree, paths = opened.tree, {os.path.abspath(name) for name in opened.paths}
@@ -214,15 +226,18 @@ def describe(
 
 
 def refuse_less(path: str, record: Record, before: Record | None, opened: MemberSet) -> None:
-    """Refuse a set that was shown and has fewer bytes now: frames that it lost would be shown as
-    blank, or others in their place.
+    """Refuse a set that was shown before and has fewer bytes now.
+
+    Else frames that it lost would be shown as blank, or other frames in their place.
 
     Args:
-        path: of the file that names the set.
-        before: what was remembered of it.
+        path: path of the file that names the set.
+        record, before: record of the file now, and before.
+        opened: the set as it is now.
 
     Raises:
-        SourceError: it is of several files, or has blank frames, and its files have fewer bytes than they had.
+        SourceError: the set has several files, or blank frames, and its files have fewer bytes than
+            before.
     """
     if before is None or not (before.faces or before.lost) or record.nbytes >= before.nbytes:
         return
@@ -233,18 +248,18 @@ def refuse_less(path: str, record: Record, before: Record | None, opened: Member
 
 
 def below(path: str, folder: str) -> bool:
-    """True where a path is a folder or lies below it."""
+    """Return True if a path is this folder or lies below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 class Flights:
-    """Single-flight: while one thread makes something, others that want it wait for that one."""
+    """Lets one thread make something while others that want the same wait for it."""
 
     def __init__(self) -> None:
-        self._flying: dict[str, threading.Lock] = {}  # held until it is over
+        self._flying: dict[str, threading.Lock] = {}  # key -> lock, held until the call is over
 
     def once(self, key: str, make: Callable[[], None]) -> None:
-        """Call `make`, or wait until somebody's call of it is over, however that ends."""
+        """Call `make`; or, if another thread is in a call for this key, wait until that ends, even with an error."""
         mine = threading.Lock()
         mine.acquire()
         flight = self._flying.setdefault(key, mine)  # one step for all threads

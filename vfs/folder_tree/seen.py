@@ -1,7 +1,7 @@
-"""Remembers the faces of a tree that were read from.
+"""Remembers the faces of a folder tree that were read from.
 
-When their files go, their names become errors instead of vanishing: a reader in the middle of such
-a face would take what is absent for blank.
+If their files vanish, their names become errors and do not just disappear: a program in the middle
+of such a face would take absent chunks for blank ones.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ from collections.abc import Iterator
 
 from vfs.hierarchy.faces import Face, ZarrFace, number
 
-MOST = 1 << 16  # faces that are remembered: those that were read from last
+MOST = 1 << 16  # number of faces that are remembered: the ones that were read from last
 
 
 class Seen:
-    """Paths of faces that were read from. Safe for many threads."""
+    """Holds the paths of faces that were read from. Safe for many threads."""
 
     def __init__(self) -> None:
-        # -> what its keys depend on, 0 where that has changed; those used last at the end
+        # Path -> hash of the names, shapes and chunks that its keys depend on, 0 if that changed; the
+        # faces used last are at the end
         self._faces: dict[str, int] = {}
-        self._above: Counter[str] = Counter()  # folders -> faces in them and below
+        self._above: Counter[str] = Counter()  # folder -> number of faces in it and below
         self._lock = threading.Lock()
 
     def add(self, path: str, face: Face) -> None:
         """Note that a face was read from."""
-        keys = (
-            hash(tuple((name, array.shape, array.chunks) for name, array in face.arrays.items())) | 1
-            if isinstance(face, ZarrFace)
-            else 1
-        )
+        keys = 1
+        if isinstance(face, ZarrFace):
+            keys = hash(tuple((name, array.shape, array.chunks) for name, array in face.arrays.items())) | 1
         with self._lock:
             before = self._faces.pop(path, None)
             self._faces[path] = keys if before in (None, keys) else 0
@@ -47,16 +46,16 @@ class Seen:
                 del self._above[folder]
 
     def knows(self, path: str) -> bool:
-        """True where a path that leads nowhere now was such a face, lies in one, or is a folder that held one."""
+        """Return True if a path that does not exist now was such a face, lies in one, or is a folder above one."""
         return path in self._above or path in self._faces or any(above in self._faces for above in _folders(path))
 
     def had(self, path: str, key: str) -> bool:
-        """True where a key that a face does not have may be a chunk of the arrays that it showed before."""
+        """Return True if a key that a face does not have may be a chunk of the arrays that it showed before."""
         return self._faces.get(path) == 0 and number(key.rpartition("/")[2]) >= 0
 
 
 def _folders(path: str) -> Iterator[str]:
-    """The folders above a path, the root left out."""
+    """Return the folders above a path, without the root."""
     at = path.rfind("/")
     while at > 0:
         yield path[:at]
