@@ -1,7 +1,8 @@
-"""Finds the stored boxes, of any shape at any place, that a region touches, and plans their read ranges.
+"""Finds the stored blocks, of any shape at any place, that a region touches, and plans their read ranges.
 
-The boxes are sorted along a Z-order curve and packed, `FAN` at a time, into a tree of bounding boxes. A query walks
-down only where boxes meet the region: its cost grows with what it finds, and with the logarithm of what there is.
+The boxes of the blocks are sorted along a Z-order curve and packed, `FAN` at a time, into a tree of
+bounding boxes. A search goes down only where boxes overlap the region. So its cost grows with the
+number of blocks that it finds, and with the logarithm of the number of all blocks.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def pack(low, high, levels):
 
     Args:
         low, high: int64[n, nd], the boxes in curve order, half-open.
-        levels: int64[l + 1], where each level starts in the result; level 0 are the boxes themselves.
+        levels: int64[l + 1], row of the result at which each level starts; level 0 are the boxes themselves.
 
     Returns: int64[total, 2 * nd], low then high.
     """
@@ -66,7 +67,7 @@ def pack(low, high, levels):
 
 @njit(nogil=True, cache=True)
 def find(tree, levels, start, stop):
-    """Find the boxes that meet the region `start` to `stop`. Returns their indices in curve order."""
+    """Find the boxes that overlap the region `start` to `stop`. Return their indices in curve order."""
     nd = len(start)
     top = len(levels) - 2
     stack_level = np.empty(FAN * (top + 2), np.int64)
@@ -114,12 +115,13 @@ def _meet(tree, a, b, nd):
 
 @njit(nogil=True, cache=True)
 def first_overlap(tree, levels):
-    """Find two boxes that overlap. Returns their indices in curve order, the lower one first; (-1,
-    -1) where no boxes do.
+    """Find two boxes that overlap.
 
-    The tree is joined with itself: from pairs of nodes that meet down to pairs of their children
-    that do. A million boxes in no grid take 0.4 s (a search for every node of leaves: 0.9 s, for
-    every box: 13 s).
+    The tree is joined with itself: from pairs of nodes that overlap it goes down to pairs of their
+    children that overlap. A million boxes in no grid take 0.4 s (with a search for every node of
+    leaves 0.9 s, for every box 13 s).
+
+    Returns: their indices in curve order, the lower one first; (-1, -1) if no boxes overlap.
     """
     nd = tree.shape[1] // 2
     stack = np.empty((FAN * FAN * len(levels), 3), np.int64)
@@ -165,22 +167,23 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
 
     Args:
         region: int64[3, nd], start, stop and step.
-        hits: int64[m], the blocks; here they are brought into the order in which they are stored,
-            one by one: many are best sorted before.
+        hits: int64[m], indices of the blocks, from `find`. They are sorted here by their places in
+            the files, with a simple sort that is slow for many: sort these before.
         tree: from `pack`.
         place: int64[n, 4] in curve order: file, first byte, bytes stored, number of the block.
-        pitch: int64[nd], shape in which every block is stored (it may be larger than what is shown
-            of it), or empty: its own.
-        whole: True where a block decodes only as a whole: one row a block, with the block's number
-            in PLANE, and 1 in NEXT where all of it is wanted, in elements of the output that lie
+        pitch: int64[nd], shape in which every block is stored (it may be larger than its box);
+            empty if that is the shape of its box.
+        whole: True if a block decodes only as a whole. Then each block has one row, with its number
+            in PLANE. NEXT is 1 if all of the block is wanted, in elements of the output that lie
             side by side from DEST on.
-        word_bytes: bytes an element.
-        box: int64[3 * nd + 2], anything.
-        rows: int64[m, 11], m > nd, for the ranges, as in `vfs.kernels.planning.plan_frames`; most: ranges at most.
+        word_bytes: bytes of an element.
+        box: int64[3 * nd + 2], working memory with any content.
+        rows: int64[m, 11], m > nd, for the ranges, as in `vfs.kernels.planning.plan_frames`.
+        most: most ranges that the caller wants.
 
-    Returns: (first, end, number of elements that they cover) of the ranges in `rows`, sorted by
-        file and place; -1 elements where it would be more than `most` ranges, -2 where `rows` is
-        too short: `end` of them may be enough.
+    Returns: (first, end, covered): the ranges are rows `first` to `end` of `rows`, sorted by file
+        and place, and cover so many elements. `covered` is -1 if there would be more than `most`
+        ranges. It is -2 if `rows` is too short; then `end` rows may be enough.
     """
     for i in range(1, hits.shape[0]):
         h, j = hits[i], i
@@ -206,7 +209,7 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
             if low > start:
                 start += (low - start + step - 1) // step * step
             here *= (stop - start + step - 1) // step if stop > start else 0
-        if here == 0:  # a step jumps over it
+        if here == 0:  # the steps of the region jump over this block
             continue
         covered += here
         file, at = place[h, 0], place[h, 1]
@@ -238,13 +241,8 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
             end = box_rows(box, region, 0, word_bytes, 1, rows, n)
             if end <= rows.shape[0]:
                 for r in range(n, end):
-                    a, b, to, by, count = (
-                        at + rows[r, START],
-                        at + rows[r, STOP],
-                        rows[r, DEST],
-                        rows[r, STEP],
-                        rows[r, COUNT],
-                    )
+                    a, b = at + rows[r, START], at + rows[r, STOP]
+                    to, by, count = rows[r, DEST], rows[r, STEP], rows[r, COUNT]
                     if rows[r, LINES] > 1:
                         for c in range(COLUMNS):
                             rows[n, c] = rows[r, c]

@@ -1,5 +1,6 @@
-"""Corrects detector frames: subtracts dark, multiplies by gain, and replaces excluded pixels by the
-mean of good ones around them.
+"""Corrects detector frames: dark, gain, and excluded pixels.
+
+Kernels subtract dark, multiply by gain, and replace excluded pixels by the mean of good pixels around them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ def dark_gain(raw, dark, gain, out):
     """Calculate out = (raw - dark) * gain.
 
     Args:
-        raw: any real dtype [n, pixels]; dark, gain: [pixels], out: [n, pixels], all float32 or all float64.
+        raw: [n, pixels] of any real dtype.
+        dark, gain, out: [pixels], [pixels] and [n, pixels], all float32 or all float64.
     """
     for f in range(raw.shape[0]):
         src, dst = raw[f], out[f]
@@ -39,8 +41,10 @@ def dark_gain_single(raw, dark, gain, out):
 
 @njit(nogil=True, cache=True)
 def distances(excluded):
-    """Measure how far every excluded pixel is from the nearest good one: in rows or columns,
-    whichever are more; 0 for good pixels.
+    """Measure how far every excluded pixel is from the nearest good one.
+
+    The distance is the number of rows or of columns between them, whichever is larger. It is 0 for
+    good pixels.
 
     Args:
         excluded: bool[h, w], at least one of them False.
@@ -72,15 +76,18 @@ def distances(excluded):
 
 @njit(nogil=True, cache=True)
 def neighbours(excluded, far, most):
-    """Find the good pixels that replace every excluded pixel: those of the smallest square around it that has any.
+    """Find the good pixels that replace every excluded pixel: its sources.
+
+    These are the good pixels in the smallest square around it that has any.
 
     Args:
-        excluded: bool[h, w], at least one of them False; far: what `distances` says of it.
-        most: where the sources of all pixels are more, the search ends there.
+        excluded: bool[h, w], at least one of them False.
+        far: int32[h, w], from `distances`.
+        most: the search stops once there are more sources than this.
 
     Returns:
-        (pixels int64[n] flat, in order; begins int64[n + 1]; sources int32[m] flat): the sources of pixel k are
-        `sources[begins[k] : begins[k + 1]]`.
+        (pixels int64[n], begins int64[n + 1], sources int32[m]). Pixels and sources are flat
+        indices; pixels are in order. The sources of pixel k are `sources[begins[k] : begins[k + 1]]`.
     """
     h, w = excluded.shape
     n = 0
@@ -101,7 +108,7 @@ def neighbours(excluded, far, most):
                 more = np.empty(2 * m + 8 * r, np.int32)
                 more[:m] = sources[:m]
                 sources = more
-            # All good ones lie on the edge: smaller squares have none
+            # All good pixels lie on the edge of the square: smaller squares have none
             for b in range(max(0, y - r), min(h, y + r + 1)):
                 edge = b == y - r or b == y + r
                 a = x - r
@@ -133,16 +140,18 @@ def patch(frames, pixels, begins, sources, first, last, width, top, left):
     """Replace excluded pixels by the mean of their sources, in place.
 
     Args:
-        frames: float[n, h, w], a cut-out of whole frames that are `width` pixels wide; its corner is at (top, left).
-        pixels, begins, sources: from `neighbours`; of these the pixels `first` to `last`
-            (half-open) that lie in the cut-out.
+        frames: float[n, h, w], a cut-out of frames.
+        pixels, begins, sources: from `neighbours`.
+        first, last: only the pixels `first` to `last` (half-open) that lie in the cut-out are replaced.
+        width: pixels in a row of a whole frame.
+        top, left: corner of the cut-out in the frame.
     """
     n, h, w = frames.shape
     for k in range(first, last):
         y = pixels[k] // width - top
         x = pixels[k] % width - left
         if not (0 <= y < h and 0 <= x < w) or not _inside(sources, begins[k], begins[k + 1], width, top, left, h, w):
-            continue  # also a pixel of the halo itself
+            continue  # sources outside of the cut-out: the pixel lies in the margin that was read for others
         for f in range(n):
             total = 0.0
             for j in range(begins[k], begins[k + 1]):
@@ -152,10 +161,11 @@ def patch(frames, pixels, begins, sources, first, last, width, top, left):
 
 @njit(nogil=True, cache=True)
 def patch_integers(frames, flip, pixels, begins, sources, first, last, width, top, left):
-    """Do what `patch` does, for integers: their mean is exact, and rounded to the nearest, halves to even.
+    """Do what `patch` does, for integers: the mean is exact and rounded to the nearest, halves to even.
 
     Args:
-        frames: any integers but uint64 [n, h, w]; these as int64, with `flip`.
+        frames: int64[n, h, w] or any smaller integers.
+        flip: True if `frames` is the memory of uint64.
     """
     n, h, w = frames.shape
     lowest = _LOWEST if flip else np.int64(0)

@@ -24,18 +24,19 @@ from vfs.kernels.ranges import (
 )
 from vfs.kernels.steps import call
 
-GAP = 4096  # bytes: what lies closer together is read in one piece, storage hands out pages anyway
-_MOST = 512  # ranges, and gaps between them, of one preadv; the kernel takes 1,024 pieces
+GAP = 4096  # bytes: ranges with a smaller gap are read at once with the gap, since storage delivers whole pages
+_MOST = 512  # most ranges of one preadv, with as many gaps; the operating system takes 1,024 pieces
 
 
 @njit(nogil=True, cache=True)
 def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
-    """Read every range into `out`, whose first byte is byte `base` of the file. Ranges at most `gap`
-    bytes apart are read together.
+    """Read every range into `out`, whose first byte is byte `base` of the file.
+
+    Ranges at most `gap` bytes apart are read together.
 
     Args:
-        step: reads begin at multiples of this and have lengths that are, as `base` and the length of
-            `out` must; so more may be read.
+        step: reads begin at multiples of this number and have multiples of it as lengths, so that
+            more than the ranges may be read. `base` and the length of `out` must be multiples, too.
 
     Returns: -1, or the first row that could not be read completely.
     """
@@ -51,7 +52,7 @@ def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
         while a < b:
             got = pread(fd, out.ctypes.data + a - base, end - a, a)
             if got > 0 and a + got < b:
-                got = (a + got) // step * step - a  # what ends within a step is read again
+                got = (a + got) // step * step - a  # a step that was read in part is read again
             if got <= 0:
                 return r
             a += got
@@ -61,9 +62,7 @@ def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
 
 @njit(nogil=True, cache=True)
 def in_runs(ranges, least):
-    """Returns True where all lines of ranges go forwards in the output and are at least `least` bytes
-    long on average.
-    """
+    """Return True if all lines of ranges go forwards in the output and have `least` bytes or more on average."""
     size, total = 0, 0
     for r in range(ranges.shape[0]):
         if ranges[r, STEP] != 1 and ranges[r, COUNT] > 1:
@@ -76,15 +75,16 @@ def in_runs(ranges, least):
 
 @njit(nogil=True, cache=True)
 def read_places(fd, ranges, out, width):
-    """Read every range straight to its place in the output, with one preadv for ranges that lie close
-    together.
+    """Read every range straight to its place in the output, with one preadv for ranges that lie close together.
 
     Args:
-        ranges: all of one file, STEP 1; out: uint8, the output; width: bytes of an element.
+        ranges: int64[n, 11], all of one file, with STEP 1.
+        out: uint8, the output.
+        width: bytes of an element.
 
     Returns: -1, or the first row that could not be read completely.
     """
-    pieces = np.empty((2 * _MOST, 2), np.int64)  # address and bytes of each
+    pieces = np.empty((2 * _MOST, 2), np.int64)  # struct iovec of each piece: address and bytes
     gap = np.empty(GAP, np.uint8)
     n = ranges.shape[0]
     r = 0
@@ -100,7 +100,7 @@ def read_places(fd, ranges, out, width):
             k += 1
             last += 1
         done = a + max(0, preadv(fd, pieces.ctypes.data, k, a))
-        if done < at:  # an end of the file, a signal, more than 2 GiB: the rest one by one
+        if done < at:  # the file ended, a signal came, or it was more than 2 GiB: read the rest one by one
             for row in range(r, last):
                 a = max(done, ranges[row, START])
                 to = out.ctypes.data + ranges[row, DEST] * width + a - ranges[row, START]
@@ -116,24 +116,24 @@ def read_places(fd, ranges, out, width):
 
 @njit(nogil=True, cache=True)
 def decode_windows(ranges, wins, step, memory, out, fd):
-    """Read and decode windows of one file, one after the other, in one call: the interpreter between
-    them would take a tenth of the time, and keep other threads waiting.
+    """Read and decode windows of one file, one after the other, in one call.
+
+    With the interpreter between them it would take a tenth longer, and keep other threads waiting.
 
     Args:
-        ranges, wins: see `vfs.kernels.ranges`; ranges C-contiguous.
-        step: what decodes, see `vfs.kernels.steps`.
-        memory: uint8, as long as the longest window; out: uint8, the output; fd: the file, last, as
-            `vfs.backends.Backend.lend` adds it.
+        ranges: int64[n, 11], C-contiguous.
+        wins: int64[m, 6] from `vfs.kernels.ranges.windows`.
+        step: address of the step that decodes, see `vfs.kernels.steps`.
+        memory: uint8, as long as the longest window.
+        out: uint8, the output.
+        fd: descriptor of the file; it is the last argument, where `vfs.backends.Backend.lend` adds it.
 
-    Returns: -1, or the first window that could not be read completely; it and what comes after it are not decoded.
+    Returns: -1, or the first window that could not be read completely. That window and the ones
+        after it are not decoded.
     """
     for w in range(wins.shape[0]):
-        start, size, first, last = (
-            wins[w, W_START],
-            wins[w, W_STOP] - wins[w, W_START],
-            wins[w, W_FIRST],
-            wins[w, W_LAST],
-        )
+        start, size = wins[w, W_START], wins[w, W_STOP] - wins[w, W_START]
+        first, last = wins[w, W_FIRST], wins[w, W_LAST]
         if 2 * wins[w, W_WANTED] < size:
             if read_ranges(fd, in_lines(ranges[first:last], 0), memory, start) >= 0:
                 return w

@@ -1,10 +1,9 @@
-"""Copies elements from a file's bytes to their places in the output, swapping their bytes or
-converting them to floats.
+"""Copies elements from a file's bytes to their places in the output.
 
-Where frames are not stored as they are shown, ranges are rows of a few hundred bytes, so that what
-a range costs by itself counts: views of the input are made once, and again only where the place
-within a word changes. Rows of 512 bytes in reverse order: 0.89 of memcpy, with a slice for each it
-was 0.59.
+On the way it may swap their bytes or convert them to floats. If frames are not stored as they are
+shown, ranges are rows of a few hundred bytes, so the fixed cost of a range counts. Views of the
+input are made once, and again only if the alignment of words changes. Rows of 512 bytes in reverse
+order reach 0.89 of memcpy; with a slice for each row it was 0.59.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ def _words(data, phase, out):
 
 @njit(nogil=True, cache=True)
 def _mirror(src, a, dst, b, n):
-    """Copy `n` words, the first to the last place: written backwards, as `vfs.kernels.unpack` says why.
+    """Copy `n` words in reverse order. They are written backwards: `vfs.kernels.unpack` says why.
 
-    Unsigned indices: with signed ones numba looks for negative indices, and the loop does not
-        vectorise (0.41 of memcpy instead of 0.76).
+    Indices are unsigned: with signed ones numba checks for negative indices, and the loop does not
+    vectorise (0.41 of memcpy instead of 0.76).
     """
     last = b + np.uint64(n - 1)
     for i in range(np.uint64(n)):
@@ -39,8 +38,10 @@ def place(ranges, data, base, out, parts):
     """Copy elements to their places.
 
     Args:
-        ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
-        out: unsigned words, `parts` of them an element (2 for complex).
+        ranges: int64[n, 11].
+        data: uint8[m], a file's bytes from `base` on.
+        out: unsigned words.
+        parts: words of an element (2 for complex).
     """
     width = out.itemsize
     src, phase = _words(data, 0, out), 0
@@ -116,12 +117,15 @@ def _cast(src, a, dst, b, n):
 
 @njit(nogil=True, cache=True)
 def place_as(ranges, data, base, like, out):
-    """Copy integers to their places as floats, in one pass: 28 ms, where copying into cache and
-    converting from there takes 69.
+    """Copy integers to their places as floats, in one pass.
+
+    It took 28 ms where copying into the cache and converting from there took 69.
 
     Args:
-        ranges: int64[n, 11]; data: uint8[m], a file's bytes from `base` on.
-        like: an array of the integers that are stored, in native byte order; out: floats.
+        ranges: int64[n, 11].
+        data: uint8[m], a file's bytes from `base` on.
+        like: any array of the dtype of the stored integers, in native byte order.
+        out: floats.
     """
     width = like.itemsize
     src, phase = _words(data, 0, like), 0

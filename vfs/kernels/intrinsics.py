@@ -1,5 +1,6 @@
-"""Adds to numba what kernels need and it does not offer: byte swap, words at addresses, 12-bit
-pixels by the vector, pread, preadv.
+"""Adds functions to numba that kernels need and numba lacks.
+
+They swap bytes, access words at addresses, unpack 12-bit pixels with vectors, and call pread and preadv.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WORD = ir.IntType(64)
 
 @intrinsic
 def get(typing_context, table, word):
-    """Return a word, an int64, of the table at an address."""
+    """Return an int64 word of the table at an address."""
 
     def generate(context, builder, signature, args):
         return builder.load(builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]))
@@ -36,8 +37,9 @@ def get(typing_context, table, word):
 
 @intrinsic
 def get_word(typing_context, address, index):
-    """Return word `index`, of 8 bytes, from `address` on, which need not be aligned. No array has
-    to be made and handed around for it.
+    """Return the word of 8 bytes with this index, counted from `address`, which need not be aligned.
+
+    With an address no array has to be made and passed on.
     """
 
     def generate(context, builder, signature, args):
@@ -48,7 +50,7 @@ def get_word(typing_context, address, index):
 
 @intrinsic
 def set_word(typing_context, address, index, word):
-    """Write word `index` of 8 bytes from `address` on."""
+    """Store the word of 8 bytes with this index, counted from `address`, which need not be aligned."""
 
     def generate(context, builder, signature, args):
         builder.store(args[2], builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]), align=1)
@@ -59,12 +61,11 @@ def set_word(typing_context, address, index, word):
 
 @intrinsic
 def unpack_12(typing_context, dst, src):
-    """Unpack 16 pixels of 12 bits, little-endian: 24 bytes at address `src` to 16 uint16 at address
-    `dst`; neither need be aligned.
+    """Unpack 16 little-endian pixels of 12 bits: 24 bytes at `src` become 16 uint16 at `dst`.
 
-    Said with vectors, since what LLVM makes of a loop over pixels or words takes twice as long as
-    memcpy does: each pixel's two bytes are picked (one shuffle), shifted by 0 or 4 bits and masked.
-    See `vfs.kernels.k2is` for what that gives.
+    Both are addresses, which need not be aligned. This uses vectors, because LLVM makes code from a
+    loop over pixels or words that takes twice as long as memcpy. One shuffle picks the two bytes of
+    each pixel, which are shifted by 0 or 4 bits and masked. `vfs.kernels.k2is` gives the speed.
     """
     if not isinstance(dst, types.Integer) or not isinstance(src, types.Integer):
         return None
@@ -90,7 +91,7 @@ def unpack_12(typing_context, dst, src):
     return types.void(types.intp, types.intp), generate
 
 
-# Symbols of the C library, looked up by name when a kernel is loaded: unlike ctypes pointers they
+# Functions of the C library, found by name when a kernel is loaded. Unlike ctypes pointers these
 # may be cached on disk.
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 pread = types.ExternalFunction("pread", types.intp(types.int32, types.intp, types.intp, types.int64))

@@ -1,10 +1,9 @@
-"""Blocks of Gatan K2 IS cameras: plans which ones to read, checks their headers and unpacks their
-930 × 16 pixels of 12 bits.
+"""Reads blocks of Gatan K2 IS cameras: plans reads, checks headers, and unpacks pixels of 12 bits.
 
-A block is 40 bytes of header and 930 rows of 24 bytes, 16 pixels each. A row of the image is spread
-over the blocks of a band, 512 bytes of output in 16 places of a file. Blocks of one band of one
-sector are taken together, and each row of the output is gathered from them, in order: 16 streams
-through the file and one through the output, which the processor can look ahead in.
+A block is 40 bytes of header and 930 rows of 24 bytes, 16 pixels each. The blocks of a band lie side
+by side in the image, so a row of 512 bytes of output comes from 16 places of a file. Blocks of one
+band of one sector are unpacked together, row by row of the output: the processor can fetch ahead
+in these 16 streams through the file and one through the output.
 
 Measured, frames of 7.6 MB from memory: as fast as np.copyto with a vector of 16 pixels at a time;
 0.43 of it with a loop over words, and rows by way of scratch memory.
@@ -20,8 +19,8 @@ COUNT     elements: ROWS * COLS
 ROWS      rows wanted, every ROW_STEP-th
 COLS      columns wanted, every COL_STEP-th from FIRST on
 BLOCK     place of the block in its sector's part of the frame, 0 to 31; -1 where its header is not in the range
-ID        what the header must say as frame id; -1 for anything
-GROUP     the same for blocks of one band of one sector of one frame
+ID        frame id that the header must have; -1 for any
+GROUP     a number that blocks of one band of one sector of one frame have in common
 ========  ==============================================================================================
 """
 
@@ -37,21 +36,23 @@ from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, SKIP, START, STEP, ST
 ROWS, COLS, FIRST, ROW_STEP, COL_STEP, BLOCK, ID, GROUP = range(COLUMNS, COLUMNS + 8)
 WIDE = COLUMNS + 8
 
-HEADER, BYTES = 40, 22360  # of a block
-HEIGHT, WIDTH, LINE = 930, 16, 24  # rows, columns, bytes a row
+HEADER, BYTES = 40, 22360  # bytes of a block's header, and of the whole block
+HEIGHT, WIDTH, LINE = 930, 16, 24  # rows and columns of a block, bytes of a row
 BLOCKS, BANDS, SECTORS = 32, 2, 8
 _ACROSS = BLOCKS // BANDS
-_NEAR = 4096  # bytes from the header to the wanted rows that are read rather than left out
+_NEAR = 4096  # up to so many bytes between the header and the wanted rows are read along with them
 GOOD, BAD_SYNC, BAD_SIZE, BAD_PLACE, BAD_ID = range(5)
 
 
 @njit(nogil=True, cache=True)
 def _frame_rows(start, stop, step, pitch):
-    """Plan the ranges of a box of a frame. Bytes count from the frame's part of each sector, places
-    from the box's first element.
+    """Plan the ranges of a box of a frame.
+
+    Bytes count from the frame's part of each sector, places in the output from the box's first element.
 
     Args:
-        start, stop, step: int64[2], y and x of the full frame; pitch: elements of a row of the output.
+        start, stop, step: int64[2], y and x in the full frame.
+        pitch: elements in a row of the output.
     """
     table = np.zeros((2 * SECTORS * BLOCKS, WIDE), np.int64)
     n = 0
@@ -89,15 +90,18 @@ def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, mos
     """Plan the read ranges of a region of frames.
 
     Args:
-        start, stop, step: the region, int64[ndim], navigation axes first; nav_shape: their length, int64[ndim - 2].
-        origin: int64[2], y and x in the full frame where the array begins.
-        how, chosen: which stored frame a scan position shows, see `vfs.kernels.locate.tables`.
-        first: int64[8], byte of the first stored frame in each sector's file; -1 where that one is
-            missing: its pixels are not covered.
-        first_id: frame id of that frame, which those behind it count on; -1 where they do not.
-        most: ranges at most.
+        start, stop, step: int64[ndim], the region, navigation axes first.
+        nav_shape: int64[ndim - 2], lengths of the navigation axes.
+        origin: int64[2], y and x in the full frame at which the array begins.
+        how, chosen: say which stored frame a scan position shows, see `vfs.kernels.locate.tables`.
+        first: int64[8], byte of the first stored frame in each sector's file; -1 if a sector's file
+            is missing: its pixels are not covered.
+        first_id: frame id of the first stored frame, if each frame's id is one more than the last
+            one's; else -1.
+        most: most ranges that the caller wants.
 
-    Returns: (ranges int64[n, 16], elements that they cover); -1 elements where it would be more than `most` ranges.
+    Returns: (ranges int64[n, 19], elements that they cover); (no ranges, -1) if there would be more
+        than `most` ranges.
     """
     k = len(start) - 2
     lines = (stop[k] - start[k] + step[k] - 1) // step[k]
@@ -151,10 +155,12 @@ def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, mos
 
 @njit(nogil=True, cache=True)
 def fault(header, block, frame_id):
-    """Check the header of a block. Returns GOOD or what is wrong with it.
+    """Check the header of a block. Return GOOD, or the kind of error.
 
     Args:
-        header: uint8[at least 40]; block, frame_id: what it should be, or -1.
+        header: uint8[at least 40].
+        block: place of the block in its sector's part of the frame; -1 to leave it unchecked.
+        frame_id: frame id that the header should have; -1 to leave it unchecked.
     """
     if header[0] != 0xFF or header[1] != 0xFF or header[2] != 0x00 or header[3] != 0x55:
         return BAD_SYNC
@@ -181,8 +187,10 @@ def _band(src, at, count, dst, rows, line, pitch):
     """Unpack the rows of blocks that lie side by side in the output.
 
     Args:
-        src, dst: addresses of the memory and of the first row of the block that is leftmost in the output.
-        at: int64[16], byte of the first wanted row of each of `count` blocks, from right to left.
+        src: address of the input.
+        at: int64[16], byte of the input at which the first wanted row of each of `count` blocks
+            begins, from right to left.
+        dst: address of the first row of the leftmost block in the output.
         line, pitch: bytes from a wanted row to the next one, in a block and in the output.
     """
     for r in range(rows):
@@ -214,10 +222,12 @@ def unpack(ranges, data, base, out):
     """Check the headers of blocks, then unpack their pixels to their places.
 
     Args:
-        ranges: int64[n, 19] of one file; data: uint8[m], its bytes from `base` on; out: uint16, contiguous.
+        ranges: int64[n, 19], all of one file.
+        data: uint8[m], bytes of that file from `base` on.
+        out: uint16, contiguous.
 
-    Returns: (index of a range whose header is not as it should be, what is wrong), (-1, GOOD) where
-        all are. Nothing is written then.
+    Returns: (-1, GOOD); or (index of the first range whose header is wrong, the kind of error), and
+        then nothing is written.
     """
     n = ranges.shape[0]
     for r in range(n):

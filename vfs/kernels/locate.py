@@ -1,8 +1,9 @@
-"""Where the frame of a scan position lies: the one place that says so, for planning, for layouts
-and for what libfuse calls.
+"""Finds the frame of a scan position in the files, for planning, for layouts and for libfuse.
 
-Scan position -> stored frame (a list of chosen positions, an offset) -> byte of the stream that frames follow one
-another in -> file, and byte of the file. A position is blank where no frame is stored for it, or no file holds it.
+Three steps lead there. A list of chosen positions and an offset turn the scan position into the
+number of a stored frame. The stride turns that into a byte of the stream in which frames follow one
+another. A table of the stream's parts turns that into a file and a byte of the file. A position is
+blank if no frame is stored for it, or no file holds the frame.
 """
 
 from __future__ import annotations
@@ -14,32 +15,35 @@ from vfs.kernels.intrinsics import get
 from vfs.kernels.ranges import inner
 
 STRIDE, HEADER, STORED, OFFSET = range(4)
-"""The numbers that place frames: frame n starts at stream byte `n * stride + header`, there are `stored` frames, and
-scan position p shows frame `p + offset`."""
+"""Indices of the numbers that place frames.
+
+Frame n starts at stream byte `n * stride + header`, there are `stored` frames, and scan position p
+shows frame `p + offset`."""
 
 S_START, S_STOP, S_BYTE, S_FILE = range(4)
 S_COLUMNS = 4
-"""Columns of a stream: its bytes from S_START to S_STOP (half-open) lie in file S_FILE from byte S_BYTE on. Rows are
-sorted and do not overlap; bytes that no row has are in no file."""
+"""Columns of a stream: its bytes from S_START to S_STOP (half-open) lie in file S_FILE from byte S_BYTE on.
+
+Rows are sorted and do not overlap; bytes that no row has are in no file."""
 
 
-# what `tables` returns
+# Indices into the tuple that `tables` returns
 _HOW, _CHOSEN, _CHOICES, _STREAM, _ROWS = range(5)
 
 
 @inner
 def tables(how, chosen, stream):
-    """Get the addresses of the arrays that say where frames lie, as the functions below take them.
+    """Return the addresses of the arrays that say where frames lie, as the functions below take them.
 
-    Addresses, since a call that takes arrays counts references to each of them, atomically: that takes 50 ns a frame,
-    where all the rest takes 3. Whoever calls a kernel keeps the arrays.
+    They take addresses because a call that takes arrays counts references to each of them,
+    atomically: that takes 50 ns a frame, and all the rest takes 3. The caller must keep the arrays.
 
     Args:
         how: int64[4 or more], see `STRIDE`.
-        chosen: int64[m] flat scan positions that are shown, or empty: all.
-        stream: int64[f, 4], see `S_START`. All of them C-contiguous.
+        chosen: int64[m] flat scan positions that are shown; empty to show all.
+        stream: int64[f, 4], see `S_START`. All three arrays are C-contiguous.
 
-    Returns: (address of how, of chosen, its length, address of stream, its rows).
+    Returns: (address of how, address of chosen, length of chosen, address of stream, rows of stream).
     """
     return (
         np.int64(how.ctypes.data),
@@ -52,7 +56,7 @@ def tables(how, chosen, stream):
 
 @inner
 def stream_word(tables, row, column):
-    """Get a number of a row of the stream."""
+    """Return a number of a row of the stream."""
     return get(tables[_STREAM], S_COLUMNS * row + column)
 
 
@@ -61,10 +65,10 @@ def row_of(tables, byte, guess):
     """Find the row of a stream that holds a byte.
 
     Args:
-        guess: row that is looked at first, negative for none. Frames that are asked for one after
-            the other mostly lie in one file.
+        guess: row to try first, negative for none. Frames that are asked for one after the other
+            mostly lie in one file.
 
-    Returns: the row; where no file holds the byte -1 - n, n the first row behind it.
+    Returns: the row. If no file holds the byte: -1 - n, where n is the first row behind it.
     """
     stream = tables[_STREAM]
     if guess >= 0 and get(stream, S_COLUMNS * guess + S_START) <= byte < get(stream, S_COLUMNS * guess + S_STOP):
@@ -81,7 +85,7 @@ def row_of(tables, byte, guess):
 
 @inner
 def stored_frame(tables, position):
-    """Find which stored frame a (flat) scan position shows; -1 where none is stored for it."""
+    """Return the number of the stored frame that a flat scan position shows; -1 if there is none."""
     if tables[_CHOICES] > 0:
         position = get(tables[_CHOSEN], position)
     frame = position + get(tables[_HOW], OFFSET)
@@ -93,13 +97,14 @@ def locate(tables, position, ahead, guess):
     """Find where the frame of a scan position begins.
 
     Args:
-        position: flat, of the navigation axes that are shown.
-        ahead: bytes from the frame's first one to the one whose row is wanted.
+        position: flat position along the navigation axes that are shown.
+        ahead: bytes from the beginning of the frame to the byte whose row is wanted.
         guess: see `row_of`.
 
     Returns:
-        (stream byte where the frame begins, -1 where no frame is stored for this position; row of the stream that
-        holds the byte `ahead` of it, negative where no file does).
+        (stream byte at which the frame begins, row of the stream that holds the byte `ahead` of
+        it). The first is -1 if no frame is stored for this position, the second is negative if no
+        file holds the byte.
     """
     frame = stored_frame(tables, position)
     if frame < 0:
@@ -110,8 +115,10 @@ def locate(tables, position, ahead, guess):
 
 @inner
 def file_byte(tables, begin, row):
-    """Get where a byte of a row lies: (file, byte of the file, bytes that the row holds from there
-    on); (-1, -1, 0) for no row.
+    """Find the place of a stream byte in the file of a row.
+
+    Returns: (file, byte of the file, bytes that the row holds from there on); (-1, -1, 0) if `row`
+        is negative.
     """
     if row < 0:
         return -1, -1, 0
@@ -124,8 +131,9 @@ def locate_one(position, how, chosen, stream):
     """Find where the frame of a scan position begins.
 
     Returns:
-        (file, byte of the file, bytes that the file holds of the stream from there on), (-1, -1, 0) where the position
-        is blank: no frame is stored for it, or no file holds its first byte.
+        (file, byte of the file, bytes of the stream that the file holds from there on). It is
+        (-1, -1, 0) if the position is blank: no frame is stored for it, or no file holds the first
+        byte of the frame.
     """
     where = tables(how, chosen, stream)
     begin, row = locate(where, position, 0, -1)
@@ -134,7 +142,7 @@ def locate_one(position, how, chosen, stream):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def locate_all(positions, how, chosen, stream, found):
-    """Do what `locate_one` does for int64[n] positions, into the rows of `found`, int64[n, 3]."""
+    """Do what `locate_one` does for int64[n] positions, and write to the rows of `found`, int64[n, 3]."""
     where = tables(how, chosen, stream)
     row = -1
     for k in range(positions.shape[0]):

@@ -1,8 +1,8 @@
-"""Plans reads: turns a region of an array into the read ranges of `vfs.kernels.ranges`, for frames and
-for any stored box.
+"""Plans reads: turns a region of an array into read ranges (`vfs.kernels.ranges`).
 
-A range may stand for many lines, of a mirrored or cropped frame or of a block of a larger image. With a range for each
-line, planning and grouping lines of 512 bytes would take half as long as copying them.
+It does so for frames and for any stored box. A range may stand for many lines of a mirrored or
+cropped frame, or of a block of a larger image. With a range for each line, planning and grouping
+lines of 512 bytes would take half as long as copying them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from numba import njit
 from vfs.kernels.locate import OFFSET, S_BYTE, S_FILE, S_START, S_STOP, locate, row_of, tables
 from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, inner
 
-# working memory of `box_rows`, a row for each axis: distance in the file and in the output, length, where we are
+# Working memory of `box_rows`, a row for each axis: distance in the file, distance in the output,
+# length, current index
 _BY, _TO, _COUNT, _INDEX = range(4)
 
 
 @inner
 def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
-    """Append the ranges of the part of a stored box that a region wants: runs of neighbouring elements,
-    in stored order.
+    """Append the ranges of the part of a stored box that lies in a region.
 
-    Runs that lie equally far apart become lines of one range if each begins with the same pixel of a word.
-
-    Bytes count from where element 0 is stored; places (DEST) from the region's first element along the axes of the box.
-    FILE is 0.
+    Ranges are runs of neighbouring elements, in stored order. Runs that lie equally far apart become
+    lines of one range if each begins with the same pixel of a word. Bytes count from the place where
+    element 0 is stored. Places (DEST) count from the region's first element along the axes of the
+    box. FILE is 0.
 
     Args:
         box: int64[3 * k + 2]: origin (k), shape (k), strides (k, elements in the file between
-            neighbours along an axis), the element its origin is stored at, its plane.
-        region, axis: int64[3, ndim], start, stop and step; the box has the axes from `axis` on, k = ndim - axis.
-        rows, n: the table, and how many rows it has; the first ndim are working memory.
+            neighbours along an axis), the element at which its origin is stored, its plane.
+        region: int64[3, ndim], start, stop and step.
+        axis: the box has the axes of the region from this one on; k = ndim - axis.
+        rows, n: the table, and the number of its rows so far; the first ndim rows are working memory.
 
     Returns: the number of rows after that. If the table has no room for so many, nothing is written.
     """
@@ -91,13 +92,8 @@ def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
     for r in range(n, end):
         rows[r, FILE], rows[r, START] = 0, at // word_pixels * word_bytes
         rows[r, STOP] = ((at + run - 1) // word_pixels + 1) * word_bytes + (lines - 1) * pitch
-        rows[r, DEST], rows[r, STEP], rows[r, SKIP], rows[r, COUNT], rows[r, PLANE] = (
-            to,
-            by,
-            at % word_pixels,
-            run,
-            box[3 * k + 1],
-        )
+        rows[r, DEST], rows[r, STEP], rows[r, SKIP] = to, by, at % word_pixels
+        rows[r, COUNT], rows[r, PLANE] = run, box[3 * k + 1]
         rows[r, LINES], rows[r, PITCH], rows[r, NEXT] = lines, pitch, after
         for a in range(axes - 1, -1, -1):
             rows[a, _INDEX] += 1
@@ -113,11 +109,14 @@ def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
 
 @njit(nogil=True, inline="always", error_model="numpy")
 def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_bytes, word_pixels):
-    """Append a range of one line. If file and output go on where the last range ends, lengthen that
-    instead (never with a negative plane).
+    """Append a range of one line, or lengthen the last range.
+
+    It lengthens the last range if both file and output continue where that ends, unless the plane
+    is negative.
 
     Args:
-        rows, first, n: the table; rows are those from `first` to `n`.
+        rows, first, n: the table; its ranges are the rows `first` to `n`.
+        start, stop, dest, by, skip, count, plane: the range, see `vfs.kernels.ranges`.
 
     Returns: the new `n`. If the table has no room for so many, nothing is written.
     """
@@ -128,7 +127,7 @@ def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_b
         and rows[k, STOP] == start
         and skip == 0
         and rows[k, PLANE] == plane
-        # It ends with a whole word
+        # The last range ends with a whole word
         and (rows[k, SKIP] + rows[k, COUNT]) * word_bytes == (start - rows[k, START]) * word_pixels
         and rows[k, STEP] == by
         and rows[k, DEST] + by * rows[k, COUNT] == dest
@@ -147,21 +146,22 @@ def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_b
 
 @inner
 def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
-    """Write the ranges of the part of a frame that a region wants. Bytes and places count from the
-    frame's first ones.
+    """Write the ranges of the part of a frame that lies in a region.
 
-    The ranges are in file order. So interleaved pieces (detector sectors side by side) are read from front to back once
-    in all instead of once each: R64 of four chips decodes 1.4 to 1.9 times as fast.
+    Bytes count from the frame's first byte, places from its first element. The ranges are in file
+    order. So interleaved pieces (detector sectors side by side) are read from front to back together,
+    not each for itself: R64 of four chips decodes 1.4 to 1.9 times as fast.
 
     Args:
-        region, axis: int64[3, ndim], start, stop and step; the frame's axes are those from `axis` on.
-        pieces: int64[p, 3 * k + 2], what a frame is made of: see `box_rows`. Faster where they are
-            in the order in which they begin in the file.
-        word_bytes, word_pixels: see the module.
-        rows, first: the table; they are written from `first` on.
+        region: int64[3, ndim], start, stop and step.
+        axis: the frame has the axes of the region from this one on.
+        pieces: int64[p, 3 * k + 2], the pieces that a frame is made of: see `box_rows`. It is
+            faster if they are in the order in which they begin in the file.
+        word_bytes, word_pixels: see `vfs.kernels.ranges`.
+        rows, first: the table; ranges are written from row `first` on.
 
-    Returns: end of the rows. Where the table has no room for them, or there are several pieces and
-        it has not for as many again, they are not what they should be.
+    Returns: end of the rows. The rows are wrong if this is beyond the table, or if there are several
+        pieces and the table has no room for as many rows again.
     """
     n = first
     for p in range(pieces.shape[0]):
@@ -171,7 +171,7 @@ def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
                 for c in range(COLUMNS):
                     rows[r + end - n, c] = rows[r, c]
             i, j = n - 1, 2 * end - n - 1
-            # From the back, until what is left are rows that are where they belong
+            # Merge from the back, until the rows that are left are in their places
             for r in range(end - 1, first - 1, -1):
                 k = j
                 if i >= first and rows[i, START] > rows[j, START]:
@@ -187,36 +187,37 @@ def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
     return n
 
 
-_MANY = 1 << 14  # ranges that room is made for before it is known that they are needed
+_MANY = 1 << 14  # most ranges for which there is room before their number is known
 
 WORD_BYTES, WORD_PIXELS, NAV_SHAPE = range(OFFSET + 1, OFFSET + 4)
-"""What `plan_frames` has to know of an array of frames behind the numbers of `vfs.kernels.locate`:
-bytes and pixels of a word, then the length of each navigation axis."""
+"""Indices of the numbers that `plan_frames` takes behind those of `vfs.kernels.locate`.
+
+They are bytes and pixels of a word, then the length of each navigation axis."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def plan_frames(region, how, pieces, stream, chosen, rows, most):
     """Plan the read ranges of a region of an array of frames.
 
-    Most of what a process takes to its first frame, where no kernel is compiled yet, is to compile
-    this: nothing in here makes arrays, slices them or calls `min` and `max`, each of which numba
-    compiles anew, no plain 0 or -1 goes to a function (a literal is a type of its own, and a
-    function compiled once more), and no view of a row is taken in a loop (its reference counts are
-    atomic).
+    If no kernel is compiled yet, a process spends most of the time to its first frame on compiling
+    this one. So the code does not make or slice arrays and does not call `min` and `max`, each of
+    which numba compiles anew. It passes no plain 0 or -1 to a function, because a literal is a type
+    of its own, for which the function is compiled once more. It takes no view of a row in a loop,
+    because counting references is atomic, and slow.
 
     Args:
         region: int64[3, ndim], start, stop and step; navigation axes first.
         how: int64[6 + nav_ndim], see `NAV_SHAPE`.
         pieces: int64[p, 3 * sig_ndim + 2], see `frame_rows`.
-        stream: int64[f, 4], see `vfs.kernels.locate`. What no file covers is blank.
-        chosen: int64[m] scan positions that the (flat) navigation axis shows, or empty: all.
-        rows: int64[m, 11], m > ndim, for the ranges; the rest of it is working memory.
-        most: ranges at most.
+        stream: int64[f, 4], see `vfs.kernels.locate`. Bytes of the stream that no file has are blank.
+        chosen: int64[m] scan positions that the (flat) navigation axis shows; empty to show all.
+        rows: int64[m, 11], m > ndim, for the ranges; the other rows are working memory.
+        most: most ranges that the caller wants.
 
     Returns:
-        (first, end, number of elements of plane 0 that they cover) of the ranges in `rows`; -1
-        elements where it would be more than `most` ranges, -2 where `rows` is too short: `end` of
-        them may be enough.
+        (first, end, covered): the ranges are rows `first` to `end` of `rows`, and cover so many
+        elements (of plane 0). `covered` is -1 if there would be more than `most` ranges. It is -2
+        if `rows` is too short; then `end` rows may be enough.
     """
     word_bytes, word_pixels, nav = how[WORD_BYTES], how[WORD_PIXELS], how.shape[0] - NAV_SHAPE
     frames, size = 1, 1
@@ -229,8 +230,8 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
     if frames * size == 0:
         return 0, 0, 0
 
-    # what every frame gives, once: rows with bytes from the frame's first one and places from its first element
-    shift = region.shape[1]  # a row of what is added to each of them
+    # First the ranges of one frame, whose bytes count from its first byte and places from its first element
+    shift = region.shape[1]  # a row with the numbers that are added to each of these ranges
     table = shift + 1
     first = frame_rows(region, nav, pieces, word_bytes, word_pixels, rows, table)
     if first == table:
@@ -251,7 +252,7 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
         rows[k, _INDEX] = region[0, k]
 
     where = tables(how, chosen, stream)
-    n, covered, file = first, 0, np.int64(-1)  # file: row of the stream that was needed last
+    n, covered, file = first, 0, np.int64(-1)  # file: row of the stream that was used last
     for f in range(frames):
         position = np.int64(0)
         for k in range(nav):
@@ -267,7 +268,7 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
         whole = file >= 0 and base + high <= stream[file, S_STOP]
         r, line = table, 0
         while r < first:
-            if whole and (r > table or rows[r, LINES] > 1):  # as most frames: all of it lies in one file
+            if whole and (r > table or rows[r, LINES] > 1):  # most frames: all of it lies in one file
                 end = n + first - r
                 if end <= rows.shape[0]:
                     rows[shift, FILE], rows[shift, DEST] = stream[file, S_FILE], f * size
@@ -280,12 +281,10 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
                         n += 1
                         r += 1
                 n, r = end, first
-            else:  # line by line: a border of files may be in any of them
+            else:  # line by line, because any line may cross the border of two files
                 last = rows[r, LINES] - 1
-                a, b = (
-                    base + rows[r, START] + line * rows[r, PITCH],
-                    base + rows[r, STOP] - (last - line) * rows[r, PITCH],
-                )
+                a = base + rows[r, START] + line * rows[r, PITCH]
+                b = base + rows[r, STOP] - (last - line) * rows[r, PITCH]
                 to, by = f * size + rows[r, DEST] + line * rows[r, NEXT], rows[r, STEP]
                 skip, count, plane = rows[r, SKIP], rows[r, COUNT], rows[r, PLANE]
                 line += 1
@@ -293,7 +292,7 @@ def plan_frames(region, how, pieces, stream, chosen, rows, most):
                     r, line = r + 1, 0
                 while a < b and n <= rows.shape[0]:
                     file = row_of(where, a, file)
-                    if file < 0:  # in no file: blank until the next one begins
+                    if file < 0:  # in no file: blank until the next row of the stream begins
                         after = -1 - file
                         if after >= stream.shape[0] or stream[after, S_START] >= b:
                             break

@@ -1,8 +1,7 @@
-"""Cuts and groups read ranges, which a plan consists of, by pure functions on small integer arrays;
-no file is touched here.
+"""Cuts and groups the read ranges of a plan, by pure functions on small integer arrays.
 
-A table of read ranges is `int64[n, 11]`, a row for one contiguous piece of a file, or for several
-that lie equally far apart:
+No file is touched here. A table of read ranges is `int64[n, 11]`. A row describes one contiguous
+part of a file, or several *lines* that lie equally far apart:
 
 ========  ==============================================================================================
 FILE      index into the data set's files
@@ -12,9 +11,9 @@ DEST      flat index in the output of the first element
 STEP      distance in the output between neighbouring elements (1 contiguous, -1 mirrored, n transposed)
 SKIP      elements to leave out at the front of the first word (packed pixels; 0 where a word is an element)
 COUNT     elements in this range (in each of its lines)
-PLANE     which bit plane the elements are (0 where there is one), or the block where blocks decode whole
-LINES     how many lines of COUNT elements the range has, each with SKIP; 0 and 1: one
-PITCH     bytes from the start of a line to that of the next one, which does not overlap it; 0 where there is one line
+PLANE     bit plane of the elements (0 if there is only one), or number of the block if blocks decode as a whole
+LINES     number of lines of COUNT elements in the range, each with SKIP; 0 counts as 1
+PITCH     bytes from the start of a line to that of the next one, which does not overlap it; 0 if there is one line
 NEXT      distance in the output from a line's first element to that of the next line
 ========  ==============================================================================================
 
@@ -30,22 +29,24 @@ FILE, START, STOP, DEST, STEP, SKIP, COUNT, PLANE, LINES, PITCH, NEXT = range(11
 COLUMNS = 11
 NO_ROWS = np.empty((0, COLUMNS), np.int64)
 NO_LIMIT = 1 << 62
-"""More than there can be of anything: ranges of a plan, bytes of a window."""
+"""More than any number of ranges in a plan or of bytes in a window."""
 
 inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-"""Decorates functions that only kernels call: nothing is compiled to call them from elsewhere, and
-the cache of their callers holds them.
+"""Decorates functions that only kernels call.
+
+No code is compiled to call them from elsewhere, and they lie in the disk cache of their callers.
 """
 
-TOGETHER = 16
-"""Number of interleaved ranges, at most, whose lines are read in the order of the file."""
+MOST_INTERLEAVED = 16
+"""Most interleaved ranges whose lines are read in the order of the file."""
 
-# columns of a window table: neighbouring ranges of one file that are fetched together
+# Columns of a window table. A window is a group of neighbouring ranges of one file, fetched at once.
 W_FILE, W_START, W_STOP, W_FIRST, W_LAST, W_WANTED = range(6)
 
 
 @inner
-def _grown(table):
+def _doubled(table):
+    """Return a table with twice as many rows: those of `table`, and room for more."""
     more = np.empty((2 * table.shape[0], table.shape[1]), np.int64)
     for r in range(table.shape[0]):  # a loop: assigning slices makes numba compile its error messages too, for 2.5 s
         for c in range(table.shape[1]):
@@ -54,16 +55,16 @@ def _grown(table):
 
 
 @inner
-def _together(ranges, r):
+def _end_of_interleaved(ranges, r):
     """Return the end of the ranges from `r` on whose lines lie interleaved in a file.
 
-    Detector sectors side by side do. They are read together, from front to back, once.
+    Lines of detector sectors side by side do. They are read together, from front to back, once.
     """
     end = r + 1
     if ranges[r, LINES] > 1:
         while (
             end < ranges.shape[0]
-            and end - r < TOGETHER
+            and end - r < MOST_INTERLEAVED
             and ranges[end, FILE] == ranges[r, FILE]
             and ranges[end, PITCH] == ranges[r, PITCH]
             and ranges[end - 1, START] <= ranges[end, START] < ranges[r, STOP]
@@ -81,7 +82,7 @@ def in_lines(ranges, limit):
     n = 0
     r = 0
     while r < ranges.shape[0]:
-        end = _together(ranges, r)
+        end = _end_of_interleaved(ranges, r)
         most = _slab(ranges, r, end, limit)
         for k in range(r, end):
             if most > 0:
@@ -95,7 +96,7 @@ def in_lines(ranges, limit):
     n = 0
     r = 0
     while r < ranges.shape[0]:
-        end = _together(ranges, r)
+        end = _end_of_interleaved(ranges, r)
         most = _slab(ranges, r, end, limit)
         first, missing = 0, True  # the slab's first line
         while missing:
@@ -126,8 +127,9 @@ def in_lines(ranges, limit):
 
 @inner
 def _slab(ranges, r, end, limit):
-    """Returns how many lines, counted in pitches from the first one, `in_lines` leaves together of
-    interleaved ranges; 0: all of them.
+    """Return how many lines of interleaved ranges `in_lines` leaves together; 0 for all of them.
+
+    Lines count in pitches from the first line.
     """
     pitch, wide, high, lines = ranges[r, PITCH], 0, 0, 0
     for k in range(r, end):
@@ -140,7 +142,7 @@ def _slab(ranges, r, end, limit):
         return 0
     most = (limit - wide) // pitch + 1 if limit > wide else 1
     pieces = -(-lines // most)
-    return -(-lines // pieces)  # of equal lengths, as far as that goes
+    return -(-lines // pieces)  # pieces of equal lengths, as far as possible
 
 
 @inner
@@ -148,13 +150,13 @@ def interleaved(ranges, r, ahead):
     """Find the ranges from `r` on that are read together, line by line, in the order of the file.
 
     Args:
-        ahead: int64[TOGETHER], filled with how many lines after the first line of `r` that of each
-            range comes.
+        ahead: int64[MOST_INTERLEAVED], receives for each range how many pitches its first line
+            lies behind that of range `r`.
 
-    Returns: (the range after the last one, number of lines in all). Line n of all is line n - ahead of
-        a range, if it has so many.
+    Returns: (the range after the last one, number of lines in all). Line n of all is line
+        `n - ahead` of a range, if the range has that line.
     """
-    end, lines = _together(ranges, r), 1
+    end, lines = _end_of_interleaved(ranges, r), 1
     for k in range(r, end):
         ahead[k - r] = 0
         if ranges[k, LINES] > 1:
@@ -173,7 +175,7 @@ def split(ranges, limit, word_bytes, word_pixels):
         row = ranges[r].copy()
         while True:
             if n == rows.shape[0]:
-                rows = _grown(rows)
+                rows = _doubled(rows)
             rows[n] = row
             n += 1
             cut = row[START] + words * word_bytes
@@ -197,9 +199,9 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
         edges: int64[m + 1], first element of each tile in the flat output, and the end of the last one.
 
     Returns:
-        (ranges with places that count from the tile's first element, int64[m + 1] first range of
-        each tile); no edges where the ranges do not go through the tiles in order, or something
-        other than one forward line crosses an edge.
+        (ranges whose places count from the tile's first element, int64[m + 1] first range of each
+        tile). The second is empty if the ranges do not go through the tiles in order, or if a
+        range that is not a single forward line crosses an edge.
     """
     m = edges.shape[0] - 1
     rows = np.empty((ranges.shape[0] + m, COLUMNS), np.int64)
@@ -247,7 +249,7 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
 
 @njit(nogil=True, cache=True)
 def by_file(ranges):
-    """Sort rows by file where files go back and forth, so that `windows` finds neighbours."""
+    """Sort rows by file if files alternate, so that `windows` finds neighbours."""
     for r in range(1, ranges.shape[0]):
         if ranges[r, FILE] < ranges[r - 1, FILE]:
             return ranges[np.argsort(ranges[:, FILE], kind="mergesort")]
@@ -256,9 +258,10 @@ def by_file(ranges):
 
 @njit(nogil=True, cache=True)
 def windows(ranges, limit):
-    """Group neighbouring rows that lie in one file within `limit` bytes.
+    """Group neighbouring rows of one file into windows of at most `limit` bytes.
 
-    Returns int64[m, 6]: FILE, first byte, last byte (half-open), first row, last row (half-open), bytes wanted.
+    Returns: int64[m, 6]: file, first byte, last byte (half-open), first row, last row (half-open),
+        bytes wanted.
     """
     out = np.empty((16, 6), np.int64)
     n = 0
@@ -276,7 +279,7 @@ def windows(ranges, limit):
                 continue
         if r > 0:
             if n == out.shape[0]:
-                out = _grown(out)
+                out = _doubled(out)
             out[n, W_FILE], out[n, W_START], out[n, W_STOP] = file, lo, hi
             out[n, W_FIRST], out[n, W_LAST], out[n, W_WANTED] = first, r, wanted
             n += 1

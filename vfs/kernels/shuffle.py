@@ -1,5 +1,4 @@
-"""Helps to decode compressed chunks: joins the bytes of elements that were stored apart, finds the
-end of chains of blocks.
+"""Helps to decode compressed chunks: reverses HDF5's shuffle filter, and finds the end of chains of blocks.
 
 A shuffled chunk holds all first bytes of its elements, then all second bytes, and so on.
 """
@@ -12,9 +11,7 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def unshuffle2(raw, out):
-    """Join the bytes of `raw`, uint8[2 n], to elements of `out`, uint16[n]. `unshuffle4` and
-    `unshuffle8` do it for wider elements.
-    """
+    """Join the shuffled bytes of `raw`, uint8[2 n], to elements of `out`, uint16[n]."""
     n = out.shape[0]
     for i in range(n):
         out[i] = np.uint16(raw[i]) | np.uint16(raw[n + i]) << np.uint16(8)
@@ -22,6 +19,7 @@ def unshuffle2(raw, out):
 
 @njit(nogil=True, cache=True)
 def unshuffle4(raw, out):
+    """Join the shuffled bytes of `raw`, uint8[4 n], to elements of `out`, uint32[n]."""
     n = out.shape[0]
     for i in range(n):
         low = np.uint32(raw[i]) | np.uint32(raw[n + i]) << np.uint32(8)
@@ -30,6 +28,7 @@ def unshuffle4(raw, out):
 
 @njit(nogil=True, cache=True)
 def unshuffle8(raw, out):
+    """Join the shuffled bytes of `raw`, uint8[8 n], to elements of `out`, uint64[n]."""
     n = out.shape[0]
     for i in range(n):
         value = np.uint64(0)
@@ -40,9 +39,11 @@ def unshuffle8(raw, out):
 
 @njit(nogil=True, cache=True)
 def end_of_blocks(data, at, count):
-    """Find where `count` blocks end that follow one another from byte `at` on; -1: beyond the end of `data`.
+    """Find the end of `count` blocks that follow one another from byte `at` on.
 
-    Each begins with its size in bytes (4 bytes, big-endian), which does not count these 4.
+    Each block begins with its size in bytes (4 bytes, big-endian), which does not count these 4.
+
+    Returns: byte behind the last block; -1 if that lies beyond the end of `data`.
     """
     for _ in range(count):
         if at + 4 > data.shape[0]:
@@ -58,7 +59,8 @@ def end_of_blocks(data, at, count):
 
 @njit(nogil=True, cache=True)
 def address(memory):
-    """Return the address of the first byte, in a seventh of the time that `memory.ctypes.data`
-    takes the interpreter.
+    """Return the address of the first byte of an array.
+
+    It takes a seventh of the time that `memory.ctypes.data` takes in the interpreter.
     """
     return memory.ctypes.data

@@ -1,5 +1,6 @@
-"""Reads times and exposures from Merlin's text headers, many headers at a time. `vfs.formats.mib`
-says what their fields are.
+"""Reads times and exposures from Merlin's text headers, many headers at a time.
+
+`vfs.formats.mib` describes the fields of these headers.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from numba import njit
 from vfs.kernels.ranges import COUNT, DEST, START, STEP
 
 NONE = np.iinfo(np.int64).min
-"""What `time_at` returns where there is no time."""
+"""Result of `time_at` where there is no time."""
 
 _COMMA, _POINT, _ZERO = 44, 46, 48
 
 
 @njit(nogil=True, cache=True)
 def _number(text, a, b):
-    """Return the digits `a` to `b` (half-open) of a text as a number, -1 where they are not digits."""
+    """Return the number that the bytes `a` to `b` (half-open) of a text spell, -1 if they are not all digits."""
     value = -1
     if b <= text.shape[0]:
         for i in range(a, b):
@@ -32,12 +33,12 @@ def _number(text, a, b):
 def time_at(text, a):
     """Read the time at byte `a` of a text, like `2020-05-18T14:51:49.971626178`.
 
-    Any character may stand between day and hour. A second has 0 to 9 digits behind the point.
+    Any character may stand between day and hour. Seconds have 0 to 9 digits behind the point.
 
     Args:
         text: uint8[n].
 
-    Returns: nanoseconds since 1970, `NONE` where there is no such time.
+    Returns: nanoseconds since 1970, `NONE` if there is no such time.
     """
     if a < 0:
         return NONE
@@ -68,14 +69,14 @@ def time_at(text, a):
             unit //= 10
             fraction += digit * unit
             i += 1
-    y = year - 1 if month <= 2 else year  # years that begin in March: the leap day is their last
+    y = year - 1 if month <= 2 else year  # counts years from March to February, so that a leap day is the last day
     days = y * 365 + y // 4 - y // 100 + y // 400 + ((month + 9) % 12 * 153 + 2) // 5 + day - 1 - 719_468
     return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction
 
 
 @njit(nogil=True, cache=True)
 def decimal_at(text, a):
-    """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`; NaN where there is none."""
+    """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`; NaN if there is none."""
     n = text.shape[0]
     i = a
     while 0 <= i < n and text[i] == 32:
@@ -109,7 +110,8 @@ def decimal_at(text, a):
 def _fields(header):
     """Find the time and the exposure in a header.
 
-    Returns: (byte of the time, byte of the exposure, how many of its units are a second); -1 where they are missing.
+    Returns: (byte of the time, byte of the exposure, units of the exposure in a second). A byte is
+        -1 if the field is missing.
     """
     comma = 0
     time, exposure = -1, -1
@@ -143,11 +145,13 @@ def place_times(ranges, data, base, width, out):
     """Read the time stamps of headers.
 
     Args:
-        ranges: int64[n, 11], an element a header; data: uint8[m], a file's bytes from `base` on.
-        width: bytes a header.
+        ranges: int64[n, 11], with one element for each header.
+        data: uint8[m], a file's bytes from `base` on.
+        width: bytes of a header.
         out: int64, nanoseconds since 1970.
 
-    Returns: first byte in the file of a header without a time, -1 where all have one.
+    Returns: -1 if all headers have a time, else the byte of the file at which the first header
+        without one begins.
     """
     for r in range(ranges.shape[0]):
         for i in range(ranges[r, COUNT]):

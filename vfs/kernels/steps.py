@@ -1,13 +1,17 @@
-"""Compiles decoding kernels that other kernels call by their addresses: a read needs the
-interpreter only at its beginning and end.
+"""Compiles decoding kernels that other kernels call by their addresses.
 
-A *step* is a C function of seven int64: where a table of ranges is (see `vfs.kernels.ranges`), its
-rows; where bytes of a file are, how many, which byte of the file is the first; where the output is,
-its bytes. It puts the elements of the ranges into their places.
+With them a read needs the interpreter only at its beginning and end. A *step* is a C function of
+seven int64:
 
-A step is compiled when it is first asked for and kept on disk as every kernel. What tells one from
-others of its kind, a dtype or a width, the compiler takes as constants from around the function.
-These must pickle alike in every process, or each compiles anew: dtypes and numbers do.
+- the address of a table of ranges (see `vfs.kernels.ranges`), and its number of rows;
+- the address of bytes of a file, their number, and the byte of the file that is the first;
+- the address of the output, and its bytes.
+
+It puts the elements of the ranges into their places in the output.
+
+A step is compiled when it is first asked for and kept on disk as every kernel. Its dtype or width
+is a variable outside of the function, which the compiler takes as a constant. Such variables must
+pickle alike in every process, or each process compiles anew: dtypes and numbers do.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ _STEP = types.void(*[types.int64] * 7)
 
 @intrinsic
 def _pointer(typing_context, address):
-    """Make a pointer of an address, as numba's `carray` takes it."""
+    """Make a pointer from an address, as numba's `carray` takes it."""
 
     def generate(context, builder, signature, args):
         return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
@@ -51,7 +55,14 @@ def call(typing_context, step, ranges, rows, data, size, base, out, length):
 
 @njit(nogil=True, cache=True)
 def decode(step, ranges, data, base, out):
-    """Run a step on arrays: int64[n, 11], uint8[m], uint8[k], C-contiguous."""
+    """Run a step on C-contiguous arrays.
+
+    Args:
+        step: address of the step.
+        ranges: int64[n, 11].
+        data: uint8[m], a file's bytes from `base` on.
+        out: uint8[k], the memory of the output.
+    """
     call(
         step, ranges.ctypes.data, ranges.shape[0], data.ctypes.data, data.shape[0], base, out.ctypes.data, out.shape[0]
     )
@@ -63,14 +74,18 @@ _kept: list[Any] = []
 
 def _compiled(function: Any) -> int:
     made = cfunc(_STEP, cache=True)(function)
-    _kept.append(made)  # its address is good for as long as it lives
+    _kept.append(made)  # its address is valid only as long as it exists
     return int(made.address)
 
 
 @cache
 def placing(width: int, parts: int, swapped: bool) -> int:
-    """Return the address of `gather.place` or `place_swapped` for words of `width` bytes, `parts`
-    of them an element.
+    """Return the address of a step that does what `gather.place` or `gather.place_swapped` does.
+
+    Args:
+        width: bytes of a word.
+        parts: words of an element.
+        swapped: True if the words are stored in the other byte order.
     """
     word = _WORDS[width]
 
@@ -88,10 +103,12 @@ def placing(width: int, parts: int, swapped: bool) -> int:
 
 @cache
 def placing_as(stored: np.dtype, swapped: bool, made: np.dtype) -> int:
-    """Return the address of `gather.place_as` or `place_swapped_as`.
+    """Return the address of a step that does what `gather.place_as` or `gather.place_swapped_as` does.
 
     Args:
-        stored: integers, in native order; made: floats.
+        stored: dtype of the integers in the file, given in native byte order.
+        swapped: True if they are stored in the other byte order.
+        made: dtype of the output, floats.
     """
     source, target, width = stored.type, made.type, made.itemsize
 
@@ -109,8 +126,10 @@ def placing_as(stored: np.dtype, swapped: bool, made: np.dtype) -> int:
 
 @cache
 def unpacking(depth: int) -> int:
-    """Return the address of the kernel of `vfs.kernels.unpack` for pixels of 4 bits, or of 1, 6, 12
-    or 24 bits in big-endian words.
+    """Return the address of a step that unpacks pixels with a kernel of `vfs.kernels.unpack`.
+
+    Args:
+        depth: bits of a pixel: 4; or 1, 6, 12 or 24 in big-endian words.
     """
     word = {1: np.uint8, 4: np.uint8, 6: np.uint8, 12: np.uint16, 24: np.uint32}[depth]
     width = np.dtype(word).itemsize

@@ -1,4 +1,4 @@
-"""Reads whole numbers that are written as text, the cells of a .csv table."""
+"""Reads tables of whole numbers that are written as text (.csv)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ def parse_table(data, rows, columns):
     """Read lines of comma-separated whole numbers.
 
     Args:
-        data: uint8[m], the lines, each ended by a line feed (the last one may lack it, a carriage
-            return may stand before it).
-        rows: number of lines; columns: cells in each.
+        data: uint8[m], the lines, each ended by a line feed. The last line may lack it, and a
+            carriage return may stand before it.
+        rows: number of lines.
+        columns: number of cells in each line.
 
-    Returns: (int64[rows, columns], OK; or what is wrong, with the row and the column where).
+    Returns: (int64[rows, columns], OK, 0, 0), or (an incomplete table, the kind of error, its row,
+        its column).
     """
     table = np.zeros((rows, columns), np.int64)
     at = 0

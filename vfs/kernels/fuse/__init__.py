@@ -1,3 +1,4 @@
-"""Kernels that libfuse calls, and the tables of words that they share with Python (`tables`).
-`vfs.fuse` fills these.
+"""Kernels that libfuse calls, and the tables of words that they share with Python.
+
+`tables` declares these tables, and `vfs.fuse` fills them.
 """

@@ -1,4 +1,4 @@
-"""Source files: where the frames of a source lie in them, whether they are what they were, and reads from them."""
+"""Reads frames of a source from its files, and checks that the files did not change."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from vfs.kernels.ranges import inner
 
 _FAIL = -(1 << 40)
 NO_ANSWER = _FAIL
-"""From `serve.answer`: not from here. From `NOT_OPEN` on: file `n - NOT_OPEN` of the source is not
-open, or not what it was when it was opened.
-"""
+"""Result of `serve.answer` if the interpreter must answer."""
 NOT_OPEN = _FAIL + 1
+"""Results `n` of `serve.answer` from here on (below 0) say: file `n - NOT_OPEN` of the source is not
+open, or was changed after it was opened.
+"""
 
 RANGES = 32
-"""Ranges that one preadv(2) reads at most, with as many gaps between them."""
+"""Most ranges that one preadv(2) reads, with as many gaps between them."""
 
-# of statx(2)
+# Flags of statx(2)
 _STATX_LINKS, _STATX_WRITTEN, _STATX_CHANGED, _STATX_SIZE = 0x4, 0x40, 0x80, 0x200
 _ASKED = _STATX_LINKS | _STATX_WRITTEN | _STATX_CHANGED | _STATX_SIZE
 _EMPTY_PATH = 0x1000
@@ -39,14 +40,14 @@ _room_for_a_gap = room(GAP // WORD)
 
 @inner
 def same(fd, path, source, file):
-    """Say whether a source file has a name, and the size and times that it was last found with.
+    """Return True if a source file still has a name, and the size and times with which it was last found.
 
-    Where it has not, it may still be the one that was opened: the interpreter finds out
-        (`vfs.model.stored.Files.same`).
+    If not, it may still be the file that was opened: the interpreter finds out
+    (`vfs.model.stored.Files.same`).
 
     Args:
-        fd: its descriptor, or of the folder that `path` starts from.
-        path: address of its path; 0: the file is open as `fd`.
+        fd: descriptor of the file if `path` is 0, else of the folder from which `path` starts.
+        path: address of the path of the file; 0 if the file is open.
     """
     found = _room_for_statx()
     flags = 0
@@ -67,13 +68,13 @@ def same(fd, path, source, file):
 
 @inner
 def _fetch(source, file, start, vectors, n):
-    """Read bytes of a file from `start` on to `n` places in memory, by one call.
+    """Read bytes of a file from `start` on to `n` places in memory, with one call.
 
     Args:
-        vectors: address of `n` `Iovec`s. Where the first one is at address 0 nothing is read: it is
-            only found out whether the file is open.
+        vectors: address of `n` `Iovec`s. If the first one has address 0 nothing is read: this only
+            checks that the file is open.
 
-    Returns: 0, or `NOT_OPEN` and the file.
+    Returns: 0, or `NOT_OPEN + file`.
     """
     fd = np.int32(atomic_get(get(source, SourceWord.DESCRIPTORS), file) - 1)
     if fd < 0:
@@ -88,7 +89,7 @@ def _fetch(source, file, start, vectors, n):
             got = min(done, left)
             if got > 0:
                 done -= got
-            else:  # the only place; or a signal or an end was in the way
+            else:  # there is only one place; or preadv was cut short by a signal or the end of the file
                 got = pread(fd, to, left, start)
                 if got <= 0:
                     return NOT_OPEN + file
@@ -100,7 +101,7 @@ def _fetch(source, file, start, vectors, n):
 
 @inner
 def _checked(source, file):
-    """Return 0 where a file that was read is still the one that was opened, else `NOT_OPEN` and the file."""
+    """Return 0 if a file that was read is still the one that was opened, else `NOT_OPEN + file`."""
     fd = atomic_get(get(source, SourceWord.DESCRIPTORS), file) - 1
     if fd >= 0 and same(fd, 0, source, file):
         return 0
@@ -109,10 +110,10 @@ def _checked(source, file):
 
 @inner
 def position_at(source, number, k):
-    """Find the scan position of frame `k` of file `number`.
+    """Find the scan position of frame `k` of file `number` of a source.
 
-    Returns: (position, how many follow one another from it on); position -1 where the array has
-        none, in a chunk that its edge cuts.
+    Returns: (position, number of positions from it on that follow one another). The position is -1
+        if the frame lies beyond the edge of the array, in a chunk that the edge cuts.
     """
     axes = get(source, SourceWord.NAV_AXES)
     grid = get(source, SourceWord.GRID)
@@ -136,7 +137,7 @@ def position_at(source, number, k):
 
 @inner
 def frame_tables(source):
-    """Return what `vfs.kernels.locate.tables` returns, of a source."""
+    """Return what `vfs.kernels.locate.tables` returns, for a source."""
     chosen, choices = get(source, SourceWord.CHOSEN), get(source, SourceWord.CHOSEN_COUNT)
     return (
         address(source, SourceWord.STRIDE),
@@ -149,7 +150,7 @@ def frame_tables(source):
 
 @inner
 def _append(vectors, n, to, count):
-    """Write `Iovec` number `n`: so many bytes go to that address."""
+    """Write `Iovec` number `n`: `count` bytes go to address `to`."""
     vector = address(vectors, n * _IOVEC_WORDS)
     put(vector, Iovec.ADDRESS, to)
     put(vector, Iovec.LENGTH, count)
@@ -160,22 +161,19 @@ def read_frames(source, number, first, last, to):
     """Read the bytes `first` to `last` behind the header of file `number` from the source files.
 
     Args:
-        to: address of the memory for them; 0: nothing is read, it is only found out whether the source files are open.
+        to: address of memory for them. 0: nothing is read, only checked that the source files are open.
 
-    Returns: 0, or what `serve.answer` returns where that does not work.
+    Returns: 0; or `NO_ANSWER`; or `NOT_OPEN` plus the number of a file.
     """
     move = 1 if to else 0
     frame = get(source, SourceWord.FRAME_BYTES)
     where = frame_tables(source)
-    stride, header, stored = (
-        get(source, SourceWord.STRIDE),
-        get(source, SourceWord.FRAME_HEADER),
-        get(source, SourceWord.STORED),
-    )
+    stride, header = get(source, SourceWord.STRIDE), get(source, SourceWord.FRAME_HEADER)
+    stored = get(source, SourceWord.STORED)
     single = get(source, SourceWord.CHOSEN_COUNT) > 0 or stride != frame
     vectors = _room_for_vectors()
     nowhere = _room_for_a_gap()
-    # What is to be read next: of that file, from there to there, to so many places
+    # The next preadv: bytes `start` to `end` of `file`, to `used` places in memory
     file, start, end, used = -1, 0, 0, 0
     row = -1
     while first < last:

@@ -1,11 +1,11 @@
-"""What the tables hold, found by its number, and handles, which say what is open.
+"""Finds sources and pieces in the tables by their numbers, and makes handles for open files.
 
 Nothing is freed while it is used. A reader is counted in (`enter`) before it follows an address of
 a table, and counted out (`leave`) when it is done. There are two counters, and the lowest bit of
-`EPOCH` says which one readers use now. Whoever takes something out of a table waits, before freeing
-it, until he has seen each counter at 0 once since then: readers who are counted in later cannot
-find it any more. Turning `EPOCH` over lets the counter that is in use run dry. See
-`vfs.fuse.retired`.
+`EPOCH` says which one new readers use. Code that takes an entry out of a table must not free it
+before it has seen each counter at 0 once since then: readers that are counted in later cannot find
+the entry any more. Changing that bit of `EPOCH` lets the counter that is in use go down to 0. See
+`vfs.fuse.pieces`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from vfs.kernels.intrinsics import get
 from vfs.kernels.ranges import inner
 
 OURS = 1 << 62
-"""The bit that tells our handles from whatever else `fi->fh` may be."""
+"""The bit that tells our handles from any other content of `fi->fh`."""
 _NUMBER_BITS = 32
 FILES_MOST, SOURCES_MOST = 1 << _NUMBER_BITS, OURS >> _NUMBER_BITS
-"""The numbers of files and pieces of a source are below the first, those of sources below the
-second. A source lies at the last bits of its number in the table of sources."""
+"""Limits of numbers: files and pieces of a source are below the first, sources below the second.
+
+The last bits of a source's number are its place in the table of sources."""
 
 _CLOCK = time.CLOCK_MONOTONIC
 _room_for_a_time = room(len(Timespec))
@@ -34,21 +35,22 @@ _room_for_a_time = room(len(Timespec))
 
 @register_jitable
 def handle(source, number):
-    """Return what stands for file `number` of a source, as `fi->fh`, or for its piece `number`, in
-    the table of pieces. Never 0.
+    """Return the handle for file `number` of a source (`fi->fh`), or for its piece `number` (a key of pieces).
+
+    It is never 0.
     """
     return OURS | source << _NUMBER_BITS | number
 
 
 @register_jitable
 def parts(made):
-    """Return (source, number) of what `handle` made."""
+    """Return the (source, number) from which `handle` made a handle."""
     return (made & ~OURS) >> _NUMBER_BITS, made & ((1 << _NUMBER_BITS) - 1)
 
 
 @inner
 def enter():
-    """Count a reader in. Returns where, for `leave`."""
+    """Count a reader in. Return the word of its counter, for `leave`."""
     inside = StateWord.INSIDE + LINE * (atomic_get(state(), StateWord.EPOCH) & 1)
     atomic_add(state(), inside, 1)
     return inside
@@ -56,14 +58,15 @@ def enter():
 
 @inner
 def leave(inside):
-    """Count a reader out."""
+    """Count a reader out, at the counter that `enter` returned."""
     atomic_add(state(), inside, -1)
 
 
 @njit(nogil=True, cache=True)
 def place(key, mask):
-    """Return where the search for a key begins in a table of `mask + 1` places: it lies there or in
-    one of the next `PROBES - 1`.
+    """Return the place at which the search for a key begins in a table of `mask + 1` places.
+
+    The key lies there or in one of the next `PROBES - 1` places.
     """
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> np.uint64(20)) & mask
@@ -71,8 +74,9 @@ def place(key, mask):
 
 @inner
 def source_of(number):
-    """Return the address of a source that is good now; 0: there is none, any more. To be called
-    between `enter` and `leave`.
+    """Return the address of a source, 0 if it is gone or its files have to be checked again.
+
+    Callers are between `enter` and `leave`.
     """
     places = atomic_get(state(), StateWord.SOURCE_PLACES)
     if places == 0:
@@ -93,8 +97,12 @@ def source_of(number):
 
 @inner
 def piece_of(pieces, mask, key, made):
-    """Return the address of the piece of that key and state, 0 where there is none. To be called
-    between `enter` and `leave`.
+    """Return the address of a piece, 0 if there is none. Callers are between `enter` and `leave`.
+
+    Args:
+        pieces, mask: address of the table of pieces, and its number of places less one.
+        key: see `PieceWord.KEY`.
+        made: see `PieceWord.MADE`.
     """
     at = place(key, mask)
     for _ in range(PROBES):

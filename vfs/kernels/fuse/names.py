@@ -1,10 +1,9 @@
-"""Names of a mount, looked up, opened and listed without the interpreter: `open_file`,
-`get_attributes` and `read_folder`.
+"""Opens, describes and lists names of a mount without the interpreter.
 
-libfuse calls these three. The table of names holds paths that numbers follow (`NameWord`):
-`scan.zarr/data/c` with as many numbers as the array has axes is a chunk, with fewer a folder;
-`scan.npy` with none is a file. All else is left to the interpreter: documents, names that do not
-exist, and every name of a source that is not good now.
+libfuse calls `open_file`, `get_attributes` and `read_folder`. The table of names holds paths that
+numbers follow (`NameWord`): `scan.zarr/data/c` with as many numbers as the array has axes is a
+chunk, with fewer a folder; `scan.npy` with none is a file. The interpreter answers for all other
+names: documents, names that do not exist, and names of sources whose files have to be checked.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ from vfs.kernels.locate import S_FILE, S_START, S_STOP, locate, stream_word
 from vfs.kernels.ranges import inner
 
 _STAT_WORDS = 64  # room for a struct stat: libfuse reads more of it than fusepy takes for its length
-_STEPS = 4096  # frames that are looked at, to know which files hold them
-_NUMBERS = 16  # numbers at the end of a path, at most
-_DIGITS = 18  # of a number, at most
+_STEPS = 4096  # most frames of a file for which kernels find out which source files hold them
+_NUMBERS = 16  # most numbers at the end of a path
+_DIGITS = 18  # most digits of a number
 _HERE = -100  # AT_FDCWD of fcntl.h: paths start from the working folder
 _THREAD = offset(CONTEXT, "pid")
 _OPEN_FLAGS = 0  # offset in fuse_file_info of the flags of open(2)
 _ACCESS = os.O_ACCMODE
-# FUSE_READDIR_PLUS, which libfuse 3 asks with, and FUSE_FILL_DIR_PLUS, which it is answered with
+# FUSE_READDIR_PLUS of libfuse's requests, and FUSE_FILL_DIR_PLUS of answers to them
 _PLUS, _FILL_PLUS = 1, 2
 _ROOT = 1  # inode number
 _DOT, _SLASH, _ZERO, _NINE = b"./09"
@@ -67,7 +66,7 @@ _room_for_numbers, _room_for_cuts, _room_for_hashes = room(_NUMBERS), room(_NUMB
 
 @inner
 def _equal(text, other, length):
-    """Say whether the bytes at two addresses are the same."""
+    """Return True if `length` bytes at two addresses are the same."""
     for i in range(length):  # noqa: SIM110 (numba does not compile the generator)
         if peek8(text + i) != peek8(other + i):
             return False
@@ -76,7 +75,7 @@ def _equal(text, other, length):
 
 @inner
 def _find(h, text, length):
-    """Return the address of the name of that hash and text, 0 where there is none."""
+    """Return the address of the name with this hash and text, 0 if there is none."""
     names = get(state(), StateWord.NAMES)
     at = place(h, NAME_PLACES - 1)
     for _ in range(PROBES):
@@ -97,10 +96,10 @@ def _split(text, length, numbers, cuts):
     """Split the numbers off the end of a path. A number has no leading zeros and follows a slash.
 
     Args:
-        numbers: address of the words for them, the last one first.
-        cuts: address of the words for the lengths of the path without its last 0, 1, … numbers.
+        numbers: address of words that receive the numbers, the last one first.
+        cuts: address of words that receive the lengths of the path without its last 0, 1, … numbers.
 
-    Returns: how many numbers there are.
+    Returns: the number of numbers.
     """
     put(cuts, 0, length)
     n = 0
@@ -124,10 +123,10 @@ def _split(text, length, numbers, cuts):
 
 @inner
 def _resolve(path):
-    """Find the name that a path begins with.
+    """Find the entry of the table of names with which a path begins.
 
-    Returns: (name, how many numbers follow it, number of the file or folder among those with so
-        many, hash of the path, its length); name 0: not known.
+    Returns: (address of the name, count of numbers that follow it, index of the file or folder
+        among all with that count, hash of the path, its length). The first is 0 if no name fits.
     """
     text = path + 1  # without the slash
     length = 0
@@ -159,8 +158,10 @@ def _resolve(path):
 
 @inner
 def _good(path):
-    """Do what `_resolve` does, where the source of the name is good now: it is returned last. To be
-    called between `enter` and `leave`.
+    """Do what `_resolve` does, and also return the address of the name's source.
+
+    The name is 0 if the source is gone or its files have to be checked again. Callers are between
+    `enter` and `leave`.
     """
     name, k, index, h, length = _resolve(path)
     source = source_of(get(name, NameWord.SOURCE)) if name else 0
@@ -169,8 +170,9 @@ def _good(path):
 
 @inner
 def _unchanged(source, number):
-    """Say whether the source files that hold file `number` of a source are as they were last found:
-    1 yes, 0 no, -1 not known here.
+    """Check that the source files behind file `number` of a source are as they were last found.
+
+    Returns: 1 if they are, 0 if not, -1 if a kernel cannot tell.
     """
     paths = get(source, SourceWord.PATHS)
     if paths == 0:
@@ -192,7 +194,7 @@ def _unchanged(source, number):
         if begin < 0:
             k += 1
             continue
-        if row < 0:  # not here, or from its middle on
+        if row < 0:  # no file holds the beginning of the frame
             return -1
         end = begin - header + stride
         k += 1 if single else max(1, min(run, (stream_word(where, row, S_STOP) - begin) // stride))
@@ -216,20 +218,20 @@ def _opened(path, info):
     if name == 0 or k != get(name, NameWord.AXES) or peek32(info + _OPEN_FLAGS) & _ACCESS != os.O_RDONLY:
         return False
     lasting = get(source, SourceWord.UNTIL) == 0
-    # The interpreter knows which pages are old
+    # If a file was touched, the interpreter must decide which cached pages are old
     if _unchanged(source, index) != 1 or (lasting and atomic_get(get(source, SourceWord.MOVES), 0)):
         return False
     poke(info + get(state(), StateWord.INFO_FH), handle(get(name, NameWord.SOURCE), index))
     at = info + get(state(), StateWord.INFO_FLAGS)
     keep = get(state(), StateWord.KEEP_CACHE)
     flags = peek32(at) & ~keep | get(state(), StateWord.ALWAYS)
-    poke32(at, flags | keep if lasting else flags)  # what may change libfuse decides by time and size
+    poke32(at, flags | keep if lasting else flags)  # if files may change, libfuse goes by time and size
     return True
 
 
 @inner
 def _met():
-    """Say whether the thread that asks is known to be one that reads: else the interpreter finds out whose it is."""
+    """Return True if the thread that asks was seen lately. Else the interpreter finds out whose it is."""
     context = get(state(), StateWord.CONTEXT)
     if context == 0:
         return True
@@ -264,7 +266,7 @@ def _described(path, attributes):
 
 @cfunc(types.int32(types.int64, types.int64, types.int64), cache=True, error_model="numpy")
 def get_attributes(path, attributes, info):
-    """Answer `getattr` of libfuse's operations, and `fgetattr`."""
+    """Answer `getattr` and `fgetattr` of libfuse's operations."""
     inside = enter()
     done = _described(path, attributes)
     leave(inside)
@@ -276,7 +278,7 @@ def get_attributes(path, attributes, info):
 
 @inner
 def _write_number(entry, n):
-    """Write a number as text, with a 0 behind it, to the address `entry`. Returns how many digits it has."""
+    """Write a number as text, with a zero byte behind it, to the address `entry`. Return its digits."""
     digits = 1
     rest = n
     while rest >= 10:
@@ -330,7 +332,7 @@ def _listed(path, buffer, fill, offset, flags):
     error_model="numpy",
 )
 def read_folder(path, buffer, fill, offset, info, flags):
-    """Answer `readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, the numbers follow."""
+    """Answer `readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, numbers follow."""
     inside = enter()
     done = _listed(path, buffer, fill, offset, flags)
     leave(inside)

@@ -1,8 +1,8 @@
-"""Memory and functions by their addresses, for kernels that C code calls: loads, stores, atomic operations, calls.
+"""Loads, stores and calls by address, for kernels that C code calls.
 
-Addresses are plain integers. `put` and the atomic operations take a word of a table (see
-`vfs.kernels.fuse.tables`), `peek` and `poke` the address of a field of a struct that C code knows.
-All atomic operations are sequentially consistent.
+Addresses are plain integers. `put` and the atomic operations work on a word of a table (see
+`vfs.kernels.fuse.tables`), `peek` and `poke` on a field of a C struct, given by its address. All
+atomic operations are sequentially consistent.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from vfs.kernels.ranges import inner
 _WORD = ir.IntType(64)
 
 STATE = np.zeros(STATE_WORDS, np.int64)
-"""What the callbacks of this process know, see `StateWord`. They find it by the name of a symbol:
-compiled, they are kept on disk, and may hold no address of this process."""
+"""The table that all callbacks of this process use, see `StateWord`.
+
+They find it by the name of a symbol: compiled, they are kept on disk, and may hold no address of
+this process."""
 _NAME = "vfs_mount_state"
 llvm.add_symbol(_NAME, STATE.ctypes.data)
 
@@ -110,10 +112,10 @@ def poke8(typing_context, address, value):
 
 
 def room(words):
-    """Make a function for kernels that returns the address of so many int64 on the stack, whatever is in them.
+    """Make a function for kernels that returns the address of `words` int64 on the stack, with any content.
 
-    They are there until the kernel that calls the function returns. The memory of an array would be
-    freed as soon as the array is not named any more, whoever still has its address.
+    The memory is valid until the kernel that calls the function returns. An array would not do: its
+    memory is freed after the last use of the array's name, even if its address is still used.
     """
 
     @intrinsic
@@ -143,7 +145,7 @@ def put(typing_context, table, word, value):
 
 @intrinsic
 def atomic_get(typing_context, table, word):
-    """Return a word that another thread may just be storing."""
+    """Return a word of a table that another thread may be storing at the same time."""
 
     def generate(context, builder, signature, args):
         return builder.load_atomic(_word(builder, *args), "seq_cst", WORD)
@@ -153,7 +155,7 @@ def atomic_get(typing_context, table, word):
 
 @intrinsic
 def atomic_put(typing_context, table, word, value):
-    """Store a word that another thread may just be reading."""
+    """Store a word of a table that another thread may be reading at the same time."""
 
     def generate(context, builder, signature, args):
         builder.store_atomic(args[2], _word(builder, *args[:2]), "seq_cst", WORD)
@@ -164,7 +166,7 @@ def atomic_put(typing_context, table, word, value):
 
 @intrinsic
 def atomic_add(typing_context, table, word, value):
-    """Add to a word. Returns what it was before."""
+    """Add to a word of a table. Return its value before."""
 
     def generate(context, builder, signature, args):
         return builder.atomic_rmw("add", _word(builder, *args[:2]), args[2], "seq_cst")
@@ -174,7 +176,7 @@ def atomic_add(typing_context, table, word, value):
 
 @intrinsic
 def atomic_swap(typing_context, table, word, value):
-    """Store a word. Returns what it was before."""
+    """Store a word of a table. Return its value before."""
 
     def generate(context, builder, signature, args):
         return builder.atomic_rmw("xchg", _word(builder, *args[:2]), args[2], "seq_cst")
@@ -200,13 +202,14 @@ def _memory(kind):
 
 
 memory16, memory32, memory64 = map(_memory, (types.uint16, types.uint32, types.uint64))
-"""Make pointers to words of 16, 32 and 64 bits of an address, as numba's `carray` takes them."""
+"""Make pointers to words of 16, 32 and 64 bits from an address, as numba's `carray` takes them."""
 
 
 @intrinsic
 def call(typing_context, function, a, b, c, d, e, f):
-    """Call a function of libfuse's operations by its address, with up to six integers or pointers.
-    Ones that it does not take do no harm.
+    """Call one of libfuse's operations by its address, with six integers or pointers.
+
+    Arguments that it does not take do no harm.
     """
     word = types.int64
 
@@ -220,7 +223,7 @@ def call(typing_context, function, a, b, c, d, e, f):
 
 @intrinsic
 def call_word(typing_context, function):
-    """Call a function by its address that takes nothing and returns a word."""
+    """Call a function by its address that takes no arguments and returns a word."""
 
     def generate(context, builder, signature, args):
         return builder.call(builder.inttoptr(args[0], ir.FunctionType(_WORD, []).as_pointer()), [])
@@ -230,8 +233,9 @@ def call_word(typing_context, function):
 
 @intrinsic
 def call_fill(typing_context, function, buffer, name, attributes, offset, flags):
-    """Call libfuse's function that takes an entry of a folder. libfuse 2 knows no flags: one
-    argument more does it no harm.
+    """Call libfuse's function that receives an entry of a folder.
+
+    libfuse 2 takes no flags: one argument more does no harm.
     """
     word = types.int64
 
@@ -247,26 +251,24 @@ def call_fill(typing_context, function, buffer, name, attributes, offset, flags)
 
 @njit(nogil=True, cache=True)
 def read_word(table, word):
-    """Do what `atomic_get` does, for the interpreter."""
+    """Do what `atomic_get` does; Python code calls this one."""
     return atomic_get(table, word)
 
 
 @njit(nogil=True, cache=True)
 def write_word(table, word, value):
-    """Do what `atomic_put` does, for the interpreter."""
+    """Do what `atomic_put` does; Python code calls this one."""
     atomic_put(table, word, value)
 
 
 @njit(nogil=True, cache=True)
 def copy(to, start, count):
-    """Copy `count` bytes, for the interpreter, which goes on meanwhile."""
+    """Copy `count` bytes between two addresses. Python code calls this; other threads run meanwhile."""
     memcpy(to, start, count)
 
 
 statx = types.ExternalFunction("statx", types.int32(types.int32, types.intp, types.int32, types.uint32, types.intp))
-"""statx(2). It is in the C library since 2018, and its struct is laid out alike on all machines,
-where struct stat is not.
-"""
+"""statx(2). It is in the C library since 2018. Its struct is the same on all machines; struct stat is not."""
 
 clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
-"""clock_gettime(2). It writes a `Timespec` on machines where both its fields have 64 bits."""
+"""clock_gettime(2). It writes a `Timespec` on machines on which both of its fields have 64 bits."""

@@ -1,7 +1,7 @@
-"""Hashes of paths, and inode numbers: both follow from a path's text alone.
+"""Computes hashes and inode numbers of paths, from the text of a path alone.
 
-They stand apart from `vfs.kernels.fuse.names`, whose callbacks are compiled or loaded as soon as it
-is imported: a mount that is only described, not served, needs none of those.
+This is a module apart from `vfs.kernels.fuse.names`, whose callbacks are compiled or loaded as soon
+as it is imported: a mount that is only described, not served, needs none of those.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ PRIME = np.uint64(0x100000001B3)
 
 @inner
 def hashed(h, text, start, stop):
-    """Return the FNV-1a hash of the bytes `start` to `stop` at an address, going on from `h`, which
-    begins as `BASIS`.
+    """Return the FNV-1a hash of the bytes `start` to `stop`, counted from the address `text`.
+
+    Args:
+        h: hash of the bytes before these; `BASIS` if there are none.
     """
     for i in range(start, stop):
         h = (h ^ np.uint64(peek8(text + i))) * PRIME
@@ -28,7 +30,7 @@ def hashed(h, text, start, stop):
 
 @inner
 def inode(h):
-    """Return the inode number that follows from a path's hash: never 0 or 1, at most 63 bits."""
+    """Compute an inode number from a path's hash: never 0 or 1, at most 63 bits."""
     h ^= h >> np.uint64(33)
     h *= np.uint64(0xFF51AFD7ED558CCD)
     h ^= h >> np.uint64(33)
@@ -39,11 +41,16 @@ def inode(h):
 
 @njit(nogil=True, cache=True)
 def path_hash(text, length):
-    """Return the hash, as int64, of a path without its first slash, whose bytes are at an address."""
+    """Return the hash of a path, as int64.
+
+    Args:
+        text: address of the path's bytes, without the first slash.
+        length: number of these bytes.
+    """
     return np.int64(hashed(BASIS, text, 0, length))
 
 
 @njit(nogil=True, cache=True)
 def path_inode(text, length):
-    """Return the inode number of a path without its first slash, whose bytes are at an address."""
+    """Return the inode number of a path, given as for `path_hash`."""
     return inode(hashed(BASIS, text, 0, length))

@@ -1,15 +1,17 @@
-"""Reads of a mount, answered without the interpreter: `read` is what libfuse calls.
+"""Answers reads of a mount without the interpreter: libfuse calls `read`.
 
-`fi->fh` says what is open: a *source* (one face of an array, see `SourceWord`) and the number of a
-file in it (a chunk; 0 for a .npy face), see `lookup.handle`. The bytes come from one of two places:
+`fi->fh` holds the handle of an open file (`lookup.handle`): a *source* (one face of an array, see
+`SourceWord`) and the number of a file in it (a chunk; 0 for a .npy face). The bytes come from one
+of two places:
 
-- *pieces*: decoded bytes that Python put into the table of pieces, found by the source and the number of the piece;
-- the source's own files, where they hold the bytes as they are shown, or swapped: `preadv` puts
-  them into libfuse's buffer, then each file is asked whether it is still the one that was opened,
-  once for all that was read of it.
+- *pieces*: decoded bytes that Python put into the table of pieces. They are found by the source and
+  the number of the piece.
+- the source's own files, if these hold the bytes as they are shown, or swapped. `preadv` puts the
+  bytes into libfuse's buffer. Afterwards each file is checked once: it must still be the file that
+  was opened.
 
-A read that cannot be answered wholly, for whatever reason, is left to the function at `SLOW_READ`,
-which has the interpreter and says what is wrong.
+A read that cannot be answered as a whole, for any reason, is left to the function at `SLOW_READ`,
+which runs in the interpreter and says what is wrong.
 """
 
 from __future__ import annotations
@@ -59,10 +61,13 @@ def _swap64(to, n):
 
 @inner
 def _from_pieces(source, which, number, first, last, to):
-    """Copy the bytes `first` to `last` behind the header from pieces. Returns whether all of them were there.
+    """Copy the bytes `first` to `last` behind the header from pieces.
 
     Args:
-        which, number: of the source and of the file in it.
+        which: number of the source.
+        number: number of the file in it.
+
+    Returns: True if all pieces were there.
     """
     size, per_file = get(source, SourceWord.PIECE_BYTES), get(source, SourceWord.PIECES_PER_FILE)
     pieces, mask = get(state(), StateWord.PIECES), get(state(), StateWord.PIECE_MASK)
@@ -76,7 +81,7 @@ def _from_pieces(source, which, number, first, last, to):
         within = first - k * size
         take = min(get(piece, PieceWord.LENGTH) - within, last - first)
         if take <= 0 or (get(piece, PieceWord.AHEAD) and atomic_swap(piece, PieceWord.AHEAD, 0)):
-            return False  # the first to come to a piece that was made ahead: he sees to the next one
+            return False  # the first read of a piece made ahead goes to the interpreter, which makes the next one
         memcpy(to, get(piece, PieceWord.ADDRESS) + within, take)
         if get(piece, PieceWord.USED) == 0:
             put(piece, PieceWord.USED, 1)
@@ -115,7 +120,7 @@ def _answer(fh, to, size, offset):
     wrong = read_frames(source, number, first, end, to + done if to else 0)
     if wrong or to == 0:
         return wrong
-    if atomic_get(moves, 0) != before:  # some of it may have been read before that, and some after it
+    if atomic_get(moves, 0) != before:  # a file was touched meanwhile: old and new bytes may be mixed
         return NO_ANSWER
     if width == 2:
         _swap16(to + done, (end - first) // 2)
@@ -128,12 +133,15 @@ def _answer(fh, to, size, offset):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def answer(fh, to, size, offset):
-    """Read bytes of what is open as `fh`: `size` of them from `offset` on, or as many as there are,
-    to the address `to`.
+    """Read bytes of the file that is open as `fh`.
 
-    `to` may be 0 for a source whose bytes come from files: then it is only found out whether these are open.
+    Args:
+        to: address to which the bytes are written. It may be 0 for a source whose bytes come from
+            files: then nothing is read, only checked that these files are open.
+        size, offset: the bytes from `offset` on, `size` of them or as many as there are.
 
-    Returns: how many bytes; `NO_ANSWER`, or `NOT_OPEN` and a file, and then anything may have been written there.
+    Returns: the number of bytes; `NO_ANSWER`; or `NOT_OPEN` plus the number of a file. In the last
+        two cases anything may have been written to `to`.
     """
     inside = enter()
     got = _answer(fh, to, size, offset)

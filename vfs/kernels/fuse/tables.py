@@ -1,12 +1,12 @@
-"""The tables of words that Python and native code share: each is declared here once, with the names
-and units of its words.
+"""Declares the tables of words that Python and native code share, with names and units of the words.
 
-A word is an int64, and a table is known by its address. Kernels use `get(table, word)` and what
-stands beside it in `vfs.kernels.fuse.native`, Python an array: `words[SourceWord.FILE_BYTES] =
-4096`. An enumeration costs a kernel nothing: the compiler takes its members as constants. numba's
-cache does not notice that they changed: touch the modules that use them.
+A word is an int64, and a table is known by its address. Kernels use `get(table, word)` and the
+functions of `vfs.kernels.fuse.native`. Python uses an array: `words[SourceWord.FILE_BYTES] = 4096`.
+An enumeration costs a kernel nothing: the compiler takes its members as constants. numba's cache
+does not notice if they change: touch the modules that use them.
 
-Structs that the C library and libfuse lay out are numpy dtypes here, and `offset` says at which byte a field lies.
+Structs of the C library and of libfuse are numpy dtypes here; `offset` returns the byte at which a
+field lies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WORD = 8
 """Bytes of a word."""
 
 LINE = 8
-"""Words of a cache line: what many threads write to lies in one of its own."""
+"""Words of a cache line: a word that many threads write to has a line of its own."""
 
 
 class Words(IntEnum):
@@ -31,30 +31,29 @@ class Words(IntEnum):
 
 
 class StateWord(Words):
-    """What the callbacks of a process know, `native.STATE`. Offsets are in bytes and, as masks, of
-    this machine's libfuse.
+    """Words of `native.STATE`, the table that all callbacks of a process use.
 
-    Readers are counted in while they follow pointers, in `INSIDE` or one line behind it, as the
-    lowest bit of `EPOCH` says.
+    Offsets (in bytes) and masks are those of this machine's libfuse. Readers are counted while they
+    follow pointers: in `INSIDE`, or in the word one line behind it if the lowest bit of `EPOCH` is 1.
     """
 
     SOURCES = auto()  # address of the table of sources: int64[SOURCE_PLACES], addresses
-    SOURCE_PLACES = auto()  # a power of two; 0: nothing is shown
+    SOURCE_PLACES = auto()  # places for sources, a power of two; 0: nothing is shown
     PIECES = auto()  # address of the table of pieces: int64[PIECE_MASK + 1], addresses
     PIECE_MASK = auto()  # places for pieces, less one
     NAMES = auto()  # address of the table of names: int64[NAME_PLACES], addresses
     COUNTERS = auto()  # address of int64[len(CounterWord)]
-    SLOW_READ = auto()  # addresses of the functions that answer what is not answered here
+    SLOW_READ = auto()  # addresses of the functions that answer requests which kernels cannot answer
     SLOW_OPEN = auto()
     SLOW_GETATTR = auto()
     SLOW_READDIR = auto()
     INFO_FH = auto()  # offset of `fh` in fuse_file_info
     INFO_FLAGS = auto()  # offset of the 32 bits there that hold `keep_cache`
     KEEP_CACHE = auto()  # mask of `keep_cache` in these bits
-    ALWAYS = auto()  # mask of those that are set whenever a file is opened
+    ALWAYS = auto()  # mask of the bits that are set whenever a file is opened
     STAT_BYTES = auto()  # length of struct stat
     STAT_INODE = auto()  # offset of st_ino there
-    CONTEXT = auto()  # address of fuse_get_context; 0: nobody minds who asks
+    CONTEXT = auto()  # address of fuse_get_context; 0: requests are not attributed to processes
     MET = auto()  # address of int64[THREADS], see `vfs.fuse.readers`
     EPOCH = 3 * LINE
     INSIDE = 4 * LINE
@@ -64,56 +63,56 @@ STATE_WORDS = 8 * LINE
 
 
 class CounterWord(Words):
-    """What a server counts. Each word is increased from 0 on, see `vfs.fuse.counters`."""
+    """Words that count what a server does, from 0 on, see `vfs.fuse.counters`."""
 
     REQUESTS = auto()  # requests answered, of any kind
-    READS = auto()  # those of them that were reads
-    BYTES = auto()  # bytes that reads were answered with
-    HITS = auto()  # decoded pieces that were found
-    MISSES = auto()  # decoded pieces that were not
+    READS = auto()  # reads answered
+    BYTES = auto()  # bytes in the answers of reads
+    HITS = auto()  # decoded pieces that were found in memory
+    MISSES = auto()  # decoded pieces that had to be made
     ERRORS = auto()  # requests answered with EIO
 
 
 class SourceWord(Words):
-    """A source: the files that show one array, all chunks of it or one .npy file. Filled by
-    `vfs.fuse.sources.NativeSource`.
+    """Words of a source: the files that show one array, all chunks of it or one .npy file.
 
-    The words from `STREAM` to `CHOSEN_COUNT` say where its frames lie, see `vfs.kernels.locate`.
+    `vfs.fuse.sources.NativeSource` fills them. The words from `STREAM` to `CHOSEN_COUNT` say where
+    its frames lie, see `vfs.kernels.locate`.
     """
 
-    NUMBER = auto()  # its own
-    UNTIL = auto()  # ns of the monotonic clock up to which it may be answered from here; 0: for ever
+    NUMBER = auto()  # number of the source
+    UNTIL = auto()  # ns of the monotonic clock up to which kernels may answer for it; 0: for ever
     FILE_BYTES = auto()  # bytes of each of its files
-    HEAD_BYTES = auto()  # bytes of the .npy header, and where they are
-    HEAD_ADDRESS = auto()
-    PIECE_BYTES = auto()  # the bytes of a file behind its header are cut into pieces of so many
+    HEAD_BYTES = auto()  # bytes of the .npy header; 0 for chunks
+    HEAD_ADDRESS = auto()  # address of the .npy header
+    PIECE_BYTES = auto()  # bytes of a piece: the bytes of a file behind its header are cut into pieces
     PIECES_PER_FILE = auto()
-    FRAME_BYTES = auto()  # bytes of a frame; 0: its bytes do not come from the source files but from pieces
-    SWAP_BYTES = auto()  # bytes of the words whose bytes have to be swapped; 1: none
-    NAV_AXES = auto()  # navigation axes
-    GRID = auto()  # address of a `GridRow` for each of them
+    FRAME_BYTES = auto()  # bytes of a frame; 0: the bytes do not come from the source files but from pieces
+    SWAP_BYTES = auto()  # length in bytes of the elements whose bytes are swapped; 1: none are
+    NAV_AXES = auto()  # number of navigation axes
+    GRID = auto()  # address of a `GridRow` for each navigation axis
     STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `locate.S_START`
     STREAM_ROWS = auto()
-    # Bytes of the stream from a frame to the next one; this word and the next three in the order of
-    # `locate.STRIDE`
-    STRIDE = auto()
-    FRAME_HEADER = auto()  # bytes of it before a frame's pixels
-    STORED = auto()  # stored frames
+    # This word and the next three are in the order of `locate.STRIDE`
+    STRIDE = auto()  # bytes of the stream from a frame to the next one
+    FRAME_HEADER = auto()  # bytes before a frame's pixels
+    STORED = auto()  # number of stored frames
     OFFSET = auto()  # stored frame = scan position + this
     CHOSEN = auto()  # address of int64[CHOSEN_COUNT], the scan positions that are shown
     CHOSEN_COUNT = auto()  # 0: all are shown
     FRAMES = auto()  # frames that one of its files shows
-    PARTS = auto()  # chunks that hold other parts of the same frames
+    PARTS = auto()  # number of chunks that hold different parts of the same frames
     DESCRIPTORS = auto()  # address of a word for each source file: its descriptor + 1; 0: not open
-    SIZES = auto()  # the same: bytes
-    WRITTEN = auto()  # the same: time of the last writing, ns
-    CHANGED = auto()  # the same: time of the last change, ns, see `vfs.model.stored.Files`
-    PATHS = auto()  # the same: address of its path; 0: which files hold a chunk is not known here
-    MOVES = auto()  # address of the number of their moves, `Files.moves`
+    SIZES = auto()  # address of a word for each source file: its bytes
+    WRITTEN = auto()  # address of a word for each source file: time of the last writing (mtime), ns
+    CHANGED = auto()  # address of a word for each source file: time of the last change (ctime), ns
+    PATHS = auto()  # address of a word for each source file: address of its path; 0: kernels cannot
+    # tell which files hold a chunk
+    MOVES = auto()  # address of `vfs.model.stored.Files.moves`
 
 
 class GridRow(Words):
-    """One navigation axis of the files of a source."""
+    """Words of one navigation axis of the files of a source."""
 
     COUNT = auto()  # files along it
     CHUNK = auto()  # frames of a file along it
@@ -121,46 +120,49 @@ class GridRow(Words):
 
 
 class PieceWord(Words):
-    """A decoded piece. Filled by `vfs.fuse.pieces.Piece`."""
+    """Words of a decoded piece. `vfs.fuse.pieces.Piece` fills them."""
 
     KEY = auto()  # `handle` of the source and the piece's number
-    ADDRESS = auto()
-    LENGTH = auto()  # bytes
-    AHEAD = auto()  # 1: made ahead, and nobody has come for it yet
-    USED = auto()  # 1: somebody came for it since the cache asked last
-    MADE = auto()  # what `Files.moves` was before it was made
+    ADDRESS = auto()  # address of its bytes
+    LENGTH = auto()  # number of its bytes
+    AHEAD = auto()  # 1: it was made ahead, and nobody has read from it yet
+    USED = auto()  # 1: somebody read from it since the cache asked last
+    MADE = auto()  # value of `Files.moves` before the piece was made
 
 
 class NameWord(Words):
-    """A path of the mount that numbers may follow: `scan.zarr/data/c`. Filled by `vfs.fuse.name_table`."""
+    """Words of a path of the mount that numbers may follow, as `scan.zarr/data/c`.
+
+    `vfs.fuse.name_table` fills them.
+    """
 
     HASH = auto()  # `paths.path_hash` of its text
     LENGTH = auto()  # bytes of the text
     TEXT = auto()  # address of the text
     SOURCE = auto()  # number of the source
-    AXES = auto()  # numbers behind it that make a file
-    LEAST = auto()  # numbers behind it that make a folder, at least
+    AXES = auto()  # with so many numbers behind it the path is a file
+    LEAST = auto()  # with so many numbers behind it, or more, the path is a folder
     COUNTS = auto()  # address of int64[AXES]: each number is below its count
-    FILE_STAT = auto()  # addresses of struct stat of a file and of a folder, but for the inode number
-    FOLDER_STAT = auto()
+    FILE_STAT = auto()  # address of struct stat of a file, in which the inode number is missing
+    FOLDER_STAT = auto()  # the same of a folder
 
 
 class Iovec(Words):
-    """struct iovec: bytes of memory that preadv(2) fills."""
+    """Words of struct iovec: memory that preadv(2) fills."""
 
     ADDRESS = auto()
     LENGTH = auto()
 
 
 class Timespec(Words):
-    """struct timespec."""
+    """Words of struct timespec."""
 
     SECONDS = auto()
     NANOSECONDS = auto()
 
 
 SECOND = 1_000_000_000
-"""Nanoseconds."""
+"""Nanoseconds of a second."""
 
 NAME_PLACES = 1 << 12
 """Places of the table of names, a power of two."""
@@ -169,7 +171,7 @@ PROBES = 4
 """Places of the tables of pieces and names in which a key may lie, from `place` on."""
 
 THREADS = 1 << 10
-"""Places for the numbers of threads that were met lately, a power of two, see `vfs.fuse.readers`."""
+"""Places for the numbers of threads that asked lately, a power of two, see `vfs.fuse.readers`."""
 
 _TIMESTAMP = np.dtype([("seconds", "i8"), ("nanoseconds", "u4"), ("reserved", "i4")])
 STATX = np.dtype(
@@ -193,10 +195,10 @@ STATX = np.dtype(
         ("rest", "u8", 16),
     ]
 )
-"""struct statx of statx(2): 256 bytes, alike on all machines."""
+"""struct statx of statx(2): 256 bytes, the same on all machines."""
 
 CONTEXT = np.dtype([("fuse", "u8"), ("uid", "u4"), ("gid", "u4"), ("pid", "i4")])
-"""The beginning of struct fuse_context: who asks. `pid` is the number of the thread."""
+"""The beginning of struct fuse_context, which says who sent a request. `pid` is the number of the thread."""
 
 
 def offset(struct: np.dtype, *names: str) -> int:
