@@ -85,20 +85,24 @@ class OpenOptions:
         OptionError: an option does not take values of that type.
     """
 
-    format: str | None = option(None, "Format of the files. Without it, their first bytes tell.", "NAME", saved="never")
-    array: str | None = option(None, "Only this array of a file that has several.", "NAME", scope="one set")
+    format: str | None = option(
+        None, "Format of the files. Without it, their first bytes decide.", "NAME", saved="never"
+    )
+    array: str | None = option(None, "Open only this array of a file that has several.", "NAME", scope="one set")
     nav_shape: int | str | Sequence[int] | None = option(
         None,
         "Shape of the scan, slowest axis first (256,256).",
         "A,B",
-        more="With fewer positions than frames the rest is left out; with more, blank frames follow at the end.",
+        more="With fewer positions than frames, the other frames are left out; with more, blank frames follow.",
         saved="numbers",
         scope="one set",
     )
-    sync_offset: int = option(0, "Skip N frames at the start; negative: N blank frames first.", "N", scope="one set")
+    sync_offset: int = option(
+        0, "Skip N frames at the start; if negative, put N blank frames first.", "N", scope="one set"
+    )
     roi: Any = option(
         None,
-        "Only these frames: a mask over the scan, or a list of positions.",
+        "Select these frames: a mask over the scan, or a list of positions.",
         "FILE.npy",
         more=(
             "A bool array in the scan's shape, flat positions, or the name of a .npy file of either. The navigation "
@@ -111,7 +115,7 @@ class OpenOptions:
         None,
         "Convert pixels to this dtype (f4, u2, ...).",
         "T",
-        more="For data without headers it says what the pixels are, unless `stored_dtype` does.",
+        more="For data without headers this is the dtype of the stored pixels, unless `stored_dtype` is given.",
         saved="dtype",
     )
     dark: Any = option(
@@ -156,7 +160,7 @@ class OpenOptions:
     )
     backend: str = option(
         "auto",
-        "How files are read: auto, mmap, buffered (pread) or direct (past the page cache).",
+        "Read files in this way: auto, mmap, buffered (pread) or direct (past the page cache).",
         "NAME",
         more=(
             '"auto" is "mmap" for one\'s own process and "buffered" in a mount: a source that shrinks kills the process'
@@ -166,24 +170,24 @@ class OpenOptions:
     )
     accept_changes: bool = option(
         False,
-        "Read on in files that change after they were opened. Otherwise that is an error.",
+        "Keep reading files that change after they were opened. Without it, that is an error.",
         more=(
-            "They are read as they are then, by the headers that were read at opening. What was decoded before and is"
-            " still in the cache shows what it was."
+            "They are read as they are then, by the headers that were read at opening. Chunks that were decoded before"
+            " and are still in the cache do not change."
         ),
         scope="reading",
     )
     allow_incomplete: bool = option(
         False,
-        "Open a set of which files or frames are missing. Missing frames are blank or left out.",
-        more="Otherwise, where numbers would be wrong or absent, that is an error that says which files and frames.",
+        "Open a set even if files or frames are missing. Missing frames are blank or left out.",
+        more="Without it, an error names the missing files and frames if numbers would be wrong or absent.",
     )
     follow_outside: bool = option(
         False,
-        "Also read files outside of the set's folder that the set or a link names.",
+        "Also read files that the set or a link names outside of the set's folder.",
         more=(
-            "Otherwise it is an error where a file that belongs to the set lies outside of the folder of the files that"
-            " are named, or a symbolic link leads out of it (in HDF5 the array is absent). See `vfs.boundary`."
+            "Without it, a file of the set that lies outside of the folder of the named files, or a symbolic link that"
+            " leads out of it, is an error (in HDF5 the array is absent). See `vfs.boundary`."
         ),
         saved="never",
     )
@@ -224,19 +228,19 @@ class MountOptions(OpenOptions):
 
     tree: bool = option(
         False,
-        "DATASET is a folder: show it with its subfolders and every data set in them.",
+        "Show a folder, DATASET, with its subfolders and every data set in them.",
         more="Then `paths` is that folder.",
     )
     show_files: bool = option(False, "With --tree: also show files that are no data set.")
     cache_size: int | str = option(
         "256MiB",
-        "Memory for decoded chunks that are kept (2GiB).",
+        "Memory for keeping decoded chunks (2GiB).",
         "BYTES",
-        more="For all data sets together; 0: none.",
+        more="It is for all data sets together; 0 keeps none.",
     )
-    workers: int | None = option(None, "How many reads are answered at once. Without it one a core, at least 4.", "N")
-    allow_other: bool = option(False, "Let in other users, each to what he could read of the files himself.")
-    direct_io: bool = option(False, "Bypass the kernel's cache: for reading once. Files cannot be mapped then.")
+    workers: int | None = option(None, "Answer N reads at once. Without it, one for each core, but at least 4.", "N")
+    allow_other: bool = option(False, "Let other users read what their own rights on the source files allow.")
+    direct_io: bool = option(False, "Bypass the kernel's cache, for data read once. Files cannot be mapped then.")
 
 
 _PARSED = {int, str}
