@@ -117,7 +117,7 @@ class RegionReader:
         self.decodes_whole = self.word_bytes == 0
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
-        self.lined = not self.decodes_whole and cast(Decoder, dataset.decoder).lined
+        self.takes_lines = not self.decodes_whole and cast(Decoder, dataset.decoder).takes_lines
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
         self.views = self.as_stored and self.plain and not backend.copies
         converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
@@ -369,14 +369,14 @@ class RegionReader:
         # Needs no kernel: neither calls, nor in a fresh process compiling
         one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)
         if not one:
-            rows = by_file(rows) if self.lined else in_lines(by_file(rows), 0)
+            rows = by_file(rows) if self.takes_lines else in_lines(by_file(rows), 0)
         runs = self.plain and flat.dtype == self.stored and backend.in_place
         if runs and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
             rows = rows if one else in_lines(rows, 0)
             for file, start, stop, first, last, _ in (_one_window(rows) if one else windows(rows, NO_LIMIT)).tolist():
                 backend.span(file, start, stop, out, rows[first:last], flat.itemsize)
             return
-        if not one and self.lined:
+        if not one and self.takes_lines:
             rows = in_lines(rows, backend.window)
         wins = _one_window(rows) if one else windows(rows, backend.window)
         if not backend.copies:
@@ -426,7 +426,12 @@ class RegionReader:
         decode_into = cast(BlockDecoder, self.dataset.decoder).decode_into
         rows, covered = NO_ROWS, 0
         apart: set[int] | None = None  # numbers of the blocks that have to be cut; None: all of them
-        if decode_into is not None and out.dtype == self.stored and out.flags.c_contiguous and layout.leads is None:
+        if (
+            decode_into is not None
+            and out.dtype == self.stored
+            and out.flags.c_contiguous
+            and layout.box_starts is None
+        ):
             rows, covered = layout.read_ranges(region)
             apart = set(rows[rows[:, NEXT] != 1, PLANE].tolist())
         touched = [] if apart == set() else layout.touched(region)

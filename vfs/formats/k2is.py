@@ -116,7 +116,7 @@ class SectorDecoder:
     word_pixels: int = 16
     accumulates: bool = False
     straight: bool = False
-    lined: bool = False
+    takes_lines: bool = False
 
     @property
     def dtype(self) -> np.dtype:

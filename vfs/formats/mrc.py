@@ -221,7 +221,7 @@ class NibbleDecoder:
     word_pixels: int = 2
     accumulates: bool = False
     straight: bool = False
-    lined: bool = True
+    takes_lines: bool = True
 
     @property
     def dtype(self) -> np.dtype:

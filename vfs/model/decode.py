@@ -35,7 +35,7 @@ class Decoder(Protocol):
         accumulates: True if it adds to the output, which must then be cleared before.
         straight: True if the bytes in the file already are the elements in native order, so that
             contiguous ranges need no decoding.
-        lined: True if it takes ranges of several lines; else it is given a range for each line.
+        takes_lines: True if it takes ranges of several lines; else it is given a range for each line.
     """
 
     @property
@@ -49,7 +49,7 @@ class Decoder(Protocol):
     @property
     def straight(self) -> bool: ...
     @property
-    def lined(self) -> bool: ...
+    def takes_lines(self) -> bool: ...
 
     def converts(self, dtype: np.dtype) -> bool:
         """Say whether `decode` also writes elements of another dtype, in the same pass."""
@@ -120,7 +120,7 @@ class PlainDecoder:
     stored: np.dtype
     word_pixels: int = 1
     accumulates: bool = False
-    lined: bool = True
+    takes_lines: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))

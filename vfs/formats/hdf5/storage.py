@@ -24,7 +24,7 @@ class Blocks:
 
     Attributes:
         origins, shapes: int64[n, ndim], elements.
-        leads: int64[n, ndim], first element of the piece within its stored block.
+        box_starts: int64[n, ndim], first element of the piece within its stored block.
         files, offsets, sizes, masks: int64[n]: file, first byte, bytes stored, mask of the filters
             that were left out.
         pitch: shape in which every block is stored.
@@ -32,7 +32,7 @@ class Blocks:
 
     origins: np.ndarray
     shapes: np.ndarray
-    leads: np.ndarray
+    box_starts: np.ndarray
     files: np.ndarray
     offsets: np.ndarray
     sizes: np.ndarray
@@ -187,7 +187,7 @@ def _of_blocks(
 ) -> StoredData:
     _, numbers = (
         np.unique(np.stack([blocks.files, blocks.offsets]), axis=1, return_inverse=True)
-        if blocks.leads.any()
+        if blocks.box_starts.any()
         else (None, np.arange(len(blocks.files)))
     )
     layout = BlockLayout.of(
@@ -201,7 +201,7 @@ def _of_blocks(
         whole=bool(filters),
         pitch=blocks.pitch,
         numbers=numbers.reshape(-1),
-        leads=blocks.leads if blocks.leads.any() else None,
+        box_starts=blocks.box_starts if blocks.box_starts.any() else None,
     )
     decoder: Decoder | BlockDecoder = PlainDecoder(dtype)
     if filters:
@@ -265,12 +265,12 @@ def _merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]],
         files = np.array([index[path] for path in part.files], np.int64)[blocks.files]
         for column, values in zip(
             columns,
-            (blocks.origins, blocks.shapes, blocks.leads, files, blocks.offsets, blocks.sizes, blocks.masks),
+            (blocks.origins, blocks.shapes, blocks.box_starts, files, blocks.offsets, blocks.sizes, blocks.masks),
             strict=True,
         ):
             column.append(values)
-    origins, shapes, leads, which, offsets, sizes, masks = (np.concatenate(column) for column in columns)
-    merged = Blocks(origins, shapes, leads, which, offsets, sizes, masks, pitch)
+    origins, shapes, box_starts, which, offsets, sizes, masks = (np.concatenate(column) for column in columns)
+    merged = Blocks(origins, shapes, box_starts, which, offsets, sizes, masks, pitch)
     return _of_blocks(shape, first.dtype, first.filters, first.chunk, merged, tuple(index), fill)
 
 
@@ -349,8 +349,8 @@ def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: in
         high[:, axis] = np.minimum(high[:, axis], ends[run])
         if axis in taken:
             shift = np.concatenate([shift, (runs[run, 1] - runs[run, 0])[:, None]], axis=1)
-    leads = blocks.leads[row] + low - blocks.origins[row]
-    pitch, leads = _other_axes(blocks.pitch, leads, [(a, b) for a, b, _ in mapped.runs], ndim)
+    box_starts = blocks.box_starts[row] + low - blocks.origins[row]
+    pitch, box_starts = _other_axes(blocks.pitch, box_starts, [(a, b) for a, b, _ in mapped.runs], ndim)
     origins = np.tile(np.array(mapped.place, np.int64), (len(row), 1)).reshape(len(row), ndim)
     shapes = np.ones_like(origins)
     for k, (a, b, _) in enumerate(mapped.runs):
@@ -359,13 +359,13 @@ def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: in
     offsets = blocks.offsets[row]
     if not whole:
         steps = np.array([math.prod(pitch[k + 1 :]) for k in range(ndim)], np.int64)
-        offsets = offsets + (leads * steps).sum(axis=1) * itemsize
-        leads = np.zeros_like(leads)
-    return Blocks(origins, shapes, leads, blocks.files[row], offsets, blocks.sizes[row], blocks.masks[row], pitch)
+        offsets = offsets + (box_starts * steps).sum(axis=1) * itemsize
+        box_starts = np.zeros_like(box_starts)
+    return Blocks(origins, shapes, box_starts, blocks.files[row], offsets, blocks.sizes[row], blocks.masks[row], pitch)
 
 
 def _other_axes(
-    pitch: tuple[int, ...], leads: np.ndarray, pairs: Sequence[tuple[int, int]], ndim: int
+    pitch: tuple[int, ...], box_starts: np.ndarray, pairs: Sequence[tuple[int, int]], ndim: int
 ) -> tuple[tuple[int, ...], np.ndarray]:
     """See stored blocks with other axes. Returns (their shape, where pieces begin in them).
 
@@ -376,12 +376,12 @@ def _other_axes(
         pairs: (axis, axis it becomes), slowest first; of the others one element is taken.
     """
     made = [1] * ndim
-    into = np.zeros((len(leads), ndim), np.int64)
+    into = np.zeros((len(box_starts), ndim), np.int64)
     room = 0  # the slowest axis that nothing has been put into
-    fold, along = 1, np.zeros(len(leads), np.int64)
+    fold, along = 1, np.zeros(len(box_starts), np.int64)
     to = dict(pairs)
     for axis, length in enumerate(pitch):
-        fold, along = fold * length, along * length + leads[:, axis]
+        fold, along = fold * length, along * length + box_starts[:, axis]
         place = to.get(axis)
         if place is None:
             following = next((b for a, b in pairs if a > axis), ndim)
@@ -389,7 +389,7 @@ def _other_axes(
                 continue
             place = following - 1 if following < ndim else room
         made[place], into[:, place] = fold, along
-        room, fold, along = place + 1, 1, np.zeros(len(leads), np.int64)
+        room, fold, along = place + 1, 1, np.zeros(len(box_starts), np.int64)
     if fold > 1:
         raise LeftOutError("a virtual data set without the fastest axis of its sources")
     return tuple(made), into

@@ -25,7 +25,7 @@ class RawDecoder:
     word_bytes: int = 8
     accumulates: bool = False
     straight: bool = False
-    lined: bool = True
+    takes_lines: bool = True
 
     @property
     def dtype(self) -> np.dtype:
@@ -61,7 +61,7 @@ class StampDecoder:
     word_pixels: int = 1
     accumulates: bool = False
     straight: bool = False
-    lined: bool = False
+    takes_lines: bool = False
 
     @property
     def dtype(self) -> np.dtype:

@@ -31,7 +31,7 @@ class BlockLayout:
         pitch: shape in which every block is stored; () if that is the shape of its box.
         whole: True if a block decodes only as a whole.
         word_bytes: bytes of an element (0 if `whole`).
-        leads: int64[n, ndim] in the tree's order: element of the stored block at which its box
+        box_starts: int64[n, ndim] in the tree's order: element of the stored block at which its box
             begins; None if every box begins at the first element. Only if `whole`.
     """
 
@@ -42,7 +42,7 @@ class BlockLayout:
     pitch: tuple[int, ...]
     whole: bool
     word_bytes: int
-    leads: np.ndarray | None = None
+    box_starts: np.ndarray | None = None
 
     @property
     def stride(self) -> int:
@@ -62,7 +62,7 @@ class BlockLayout:
         whole: bool = False,
         pitch: Sequence[int] = (),
         numbers: np.ndarray | None = None,
-        leads: np.ndarray | None = None,
+        box_starts: np.ndarray | None = None,
         check_overlap: bool = False,
     ) -> BlockLayout:
         """Sort blocks into a search tree.
@@ -73,7 +73,7 @@ class BlockLayout:
             offsets, nbytes: int64[n], first byte of each block and bytes it has in the file.
                 `nbytes` may be left out if blocks are not `whole`.
             numbers: int64[n], numbers by which `decode_block` knows the blocks; by default 0, 1, 2, …
-            leads: int64[n, ndim], element of the stored block at which its box begins, for blocks
+            box_starts: int64[n, ndim], element of the stored block at which its box begins, for blocks
                 that are `whole` and have a `pitch`.
             check_overlap: look for blocks that overlap (costs one search for each block).
 
@@ -120,7 +120,7 @@ class BlockLayout:
                     f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at"
                     f" {low[b].tolist()} of shape {size[b].tolist()}"
                 )
-        into = None if leads is None else np.ascontiguousarray(np.asarray(leads, np.int64)[order])
+        into = None if box_starts is None else np.ascontiguousarray(np.asarray(box_starts, np.int64)[order])
         return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
 
     def arranged(
@@ -162,11 +162,11 @@ class BlockLayout:
         if self.pitch:
             pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:])
         place = self.place[keep]
-        leads = None
-        if self.leads is not None:
+        box_starts = None
+        if self.box_starts is not None:
             steps = np.array([math.prod(self.pitch[k + 1 : nav_ndim]) for k in range(nav_ndim)], np.int64)
-            along = (self.leads[keep, :nav_ndim] * steps).sum(axis=1, keepdims=True)
-            leads = np.concatenate([np.zeros_like(nav[:, 1:]), along, self.leads[keep, nav_ndim:]], axis=1)
+            along = (self.box_starts[keep, :nav_ndim] * steps).sum(axis=1, keepdims=True)
+            box_starts = np.concatenate([np.zeros_like(nav[:, 1:]), along, self.box_starts[keep, nav_ndim:]], axis=1)
         return BlockLayout.of(
             shape + self.shape[nav_ndim:],
             origins,
@@ -178,7 +178,7 @@ class BlockLayout:
             whole=self.whole,
             pitch=pitch,
             numbers=place[:, 3],
-            leads=leads,
+            box_starts=box_starts,
         )
 
     def touched(
@@ -196,9 +196,9 @@ class BlockLayout:
         for h in self._hits(ends[0], ends[1], 1):
             row = self.tree[h].tolist()
             file, first, size, number = self.place[h].tolist()
-            lead = start if self.leads is None else tuple(self.leads[h].tolist())
+            box_start = start if self.box_starts is None else tuple(self.box_starts[h].tolist())
             box = Region(tuple(row[:nd]), tuple(row[nd:]), steps)
-            found.append((box, self.pitch or box.shape, lead, (file, first, size, number)))
+            found.append((box, self.pitch or box.shape, box_start, (file, first, size, number)))
         return found
 
     def stored_frames(self, nav_ndim: int) -> int:
