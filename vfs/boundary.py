@@ -149,7 +149,7 @@ ANYWHERE = Boundary(("/",))
 
 
 class _Opening(NamedTuple):
-    """Holds what is known of a set while it is being opened."""
+    """The state of a set while it is being opened."""
 
     boundary: Boundary
     handles: dict[str, int]
@@ -173,7 +173,7 @@ class _Opening(NamedTuple):
             fd = -1
             if len(self.handles) < _MOST_HANDLES:
                 fd, real = _open_folder(folder)
-                if fd >= 0 and not self.boundary.holds(real):  # whoever opens the file by its path says what is wrong
+                if fd >= 0 and not self.boundary.holds(real):  # the file is opened by its path, which raises the error
                     os.close(fd)
                     fd = -1
                 self.handles[folder] = fd
@@ -181,7 +181,7 @@ class _Opening(NamedTuple):
 
 
 _MOST_HANDLES = 16
-"""How many folders are kept open while a set is opened: descriptors are few, and most sets lie in one folder."""
+"""Most folders that are kept open while a set is opened: descriptors are few, and most sets lie in one folder."""
 
 _current: ContextVar[_Opening | None] = ContextVar("opening", default=None)
 
@@ -248,7 +248,7 @@ def look_at(path: str) -> os.stat_result:
             try:
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except OSError:
-                pass  # look at it by its path, which tells what is wrong
+                pass  # looking at it by its path raises the error
             else:
                 if stat.S_ISREG(found.st_mode):
                     return found

@@ -66,14 +66,14 @@ class _Lent(np.ndarray):
     back: Callable[[mmap.mmap], None] | None = None
 
     def __del__(self) -> None:
-        if self.back is not None:  # else a view: it refers to what was lent
+        if self.back is not None:  # else it is a view, which refers to the lent memory
             self.back(cast(mmap.mmap, self.base))
 
 
 class MemoryLender:
     """Lends page-aligned memory that callers may keep as long as they like.
 
-    At most `keep` blocks and `total` bytes wait to be lent again; those that came back first are
+    At most `keep` blocks and `total` bytes wait to be lent again; the ones that came back first are
     freed first. Safe from many threads, and from the garbage collector at any time, because nothing
     is locked.
     """

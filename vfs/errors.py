@@ -86,7 +86,7 @@ class MissingSourceError(SourceError, FileNotFoundError):
 
 
 class OutsideError(SourceError, PermissionError):
-    """A file lies outside of the folder of its set, and nobody allowed that."""
+    """A file lies outside of the folder of its set, and `follow_outside` was not given."""
 
     def __init__(self, message: str, code: int = errno.EACCES) -> None:
         super().__init__(message, code)
@@ -107,9 +107,9 @@ class DecodeError(SourceError):
 class IncompleteWarning(UserWarning):
     """A set holds less than it should, or more than is shown.
 
-    The numbers that are shown are right; what is absent reads as blank or is left out. One warning
-    is given per opening, with a line for each finding. Where shown numbers would be wrong, opening
-    is an error instead, unless `allow_incomplete=True` is given.
+    The numbers that are shown are right; absent frames are blank or left out. Each opening gives one
+    warning, with a line for each finding. If shown numbers would be wrong, opening is an error
+    instead, unless `allow_incomplete=True` is given.
     """
 
 

@@ -11,8 +11,8 @@ NAMES = ("stdin", "stdout", "stderr")
 def open_missing() -> None:
     """Redirect missing standard streams to /dev/null, also for programs that we start.
 
-    Otherwise the next file that is opened would get the stream's number, and what is printed would
-    be written into that file.
+    Otherwise the next file that is opened would get the stream's number, and printed text would be
+    written into that file.
     """
     for number, name in enumerate(NAMES):
         try:
@@ -26,8 +26,8 @@ def open_missing() -> None:
 def give_up(number: int) -> None:
     """Redirect a standard stream to /dev/null from now on.
 
-    What could not be written still waits in Python's buffer, and the interpreter would try to write
-    it again when it ends.
+    Text that could not be written still waits in Python's buffer, and the interpreter would try to
+    write it again when it ends.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)

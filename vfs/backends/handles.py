@@ -109,8 +109,8 @@ def fill(opened: Handle, start: int, out: np.ndarray) -> None:
 class Handles(Generic[T]):
     """Opens handles of a set's files on demand, and drops those unused for longest beyond `limit`.
 
-    A dropped handle stays usable for whoever still holds it: it is closed when the last reference
-    goes.
+    A dropped handle stays usable for code that still refers to it: it is closed when the last
+    reference goes.
     """
 
     def __init__(self, files: Files, make: Callable[[str, Boundary], T]) -> None:

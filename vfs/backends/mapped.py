@@ -5,14 +5,14 @@ last, as many as it may keep files open (`handles.limit`: 1,024, 64 TiB of 128 T
 view keeps its own window. If no addresses are left, or a file system does not map its files, the
 bytes are read into memory instead.
 
-The kernel is told what is read next where it cannot guess: pages far from what was read of the file
-before. Without advice it would fetch these fault by fault, each with as much around it as its
-read-ahead is long. Measured cold, interleaved, on a disk with read-ahead of 8 MiB: frames of 128
-KiB in random order take half the time and a tenth of the bytes, chunks of 2 MiB 0.73 of the time;
-if all is in memory it costs 5 of 44 µs a frame. The kernel reads ahead best by itself what is read
-in order: with advice for every span a pass over all frames had 0.7 of its speed. `pread` after
-`posix_fadvise` had 0.4 of it, and random frames gained nothing: so the buffered backend gives no
-advice.
+The kernel gets advice (madvise) about reads that it cannot predict: those far from the last read of
+the file. Without advice it would fetch their pages fault by fault, each with as much around it as
+its read-ahead is long. Measured cold, interleaved, on a disk with read-ahead of 8 MiB: frames of
+128 KiB in random order take half the time and a tenth of the bytes, chunks of 2 MiB 0.73 of the
+time; if all is in memory it costs 5 of 44 µs a frame. Reads in order get no advice, because the
+kernel reads ahead better by itself: with advice for every span a pass over all frames had 0.7 of
+its speed. `pread` after `posix_fadvise` had 0.4 of it, and random frames gained nothing: so the
+buffered backend gives no advice.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class MmapBackend:
         return data[start - base : stop - base]
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
-        """Lend nothing: whoever has a view needs no file."""
+        """Lend nothing: callers use views, and need no file."""
 
     def _beyond(self, window: _Window, file: int, start: int, stop: int) -> np.ndarray:
         """Return the bytes `start` to `stop`, which the window does not have.

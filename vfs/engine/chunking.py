@@ -115,7 +115,7 @@ def negotiate(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
             looking), "scan" (few rows of every frame, much of the scan, for virtual detectors),
             "balanced" (an equal share of scan and detector), a number of bytes (also as "4MiB":
             whole frames or blocks of about that size), or elements per axis (also as "1,16,-1,-1";
-            -1 is the whole axis). What is given as elements is taken as it is.
+            -1 is the whole axis). Elements per axis are taken as they are given.
 
     Raises:
         OptionError: `spec` is an unknown word, has elements for another number of axes, or numbers

@@ -4,10 +4,10 @@ Every kernel stands at module level (only then it reaches numba's disk cache), r
 runs on one thread. The kernels of `vfs.kernels.fuse` are the exception to "arrays in, arrays out":
 libfuse calls them with addresses, and they read tables of words there.
 
-Numba keeps what it compiled beside the package or, where it may not write there, in the user's
-home. Where it may write to neither (the package was installed by root and is run by a service), a
-folder in the folder for temporary files holds it. That folder must be the user's alone, because
-what lies there is run.
+Numba keeps compiled kernels beside the package or, if it may not write there, in the user's home.
+If it may write to neither (the package was installed by root and is run by a service), they go to a
+folder in the folder for temporary files. That folder must be the user's alone, because code that
+lies there is run.
 
 A fork takes numba's lock first, and both processes release it. Otherwise a child that is forked
 while another thread compiles a kernel, or loads a compiled one, would find the lock held by a
@@ -30,12 +30,12 @@ def _nothing() -> None:
 
 
 def _keep_compiled() -> None:
-    """Make sure that compiled kernels can be kept on disk: numba refuses to define kernels where they cannot.
+    """Make sure that compiled kernels can be kept on disk: without that, numba refuses to define them.
 
     Raises:
         DependencyError: there is no place for them.
     """
-    # Where the home is unknown numba would make a folder "~" in the current one
+    # If the home is unknown, numba would make a folder "~" in the current one
     if os.path.isabs(os.path.expanduser("~")):
         with suppress(RuntimeError):  # "no locator available"
             njit(cache=True)(_nothing)

@@ -4,7 +4,7 @@ All code that has to know these options asks for the fields (`known`):
 
 - the signatures and docstrings of `vfs.open`, `vfs.open_group` and `vfs.mount` (`vfs.model.signatures`);
 - the flags of the command line (`vfs.cli.common`), and which of them go together or with a folder;
-- descriptions: what `--describe` writes and what a `*.vfs.json` may say;
+- descriptions: options that `--describe` writes and that a `*.vfs.json` may have;
 - pickles of arrays, groups and stores, and folder trees, which open data sets with these options.
 
 So a new option is a new field. Nothing else changes but the place where it takes effect.

@@ -4,8 +4,8 @@ People, `inspect` and type checkers all see them. `vfs.open`, `vfs.open_group` a
 the same options, and each option is spelled once, as a field of `OpenOptions`. Python has no syntax
 for "the fields of this class, and the options of the format", so:
 
-- `inspect.signature`, `help()` and IPython see every option with its type and default (`__signature__`), and what it
-  does (`__doc__`).
+- `inspect.signature`, `help()` and IPython see every option with its type and default
+  (`__signature__`), and its description (`__doc__`).
 - Type checkers and editors see two overloads. The first has the options with their types, taken from the dataclass by
   a `ParamSpec`. The second takes any keyword, for the options of formats. So a call with a value of a wrong type
   passes the type checker; `OpenOptions` refuses it when it runs.

@@ -72,7 +72,7 @@ class Files:
         """Look at every file once.
 
         Args:
-            missing_ok: accept that files are missing; reading what they hold is then an error, opening is not.
+            missing_ok: accept missing files; then only reading from them is an error.
 
         Raises:
             MissingSourceError: a file is not there and `missing_ok` is False.
