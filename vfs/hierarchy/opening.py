@@ -124,17 +124,17 @@ class OpenedSet:
 
     @property
     def name(self) -> str:
-        """The name of the data set."""
+        """Name of the data set."""
         return self.tree.name
 
     @property
     def arrays(self) -> Mapping[str, ArrayReader]:
-        """Path of each array -> what reads it."""
+        """Path of each array -> its reader."""
         return self.tree.arrays
 
     @property
     def main(self) -> ArrayReader:
-        """The array that was asked for, else the largest one."""
+        """Reader of the array that was asked for, else of the largest one."""
         return self.tree.arrays[self.tree.main]
 
     @property
@@ -369,10 +369,10 @@ def refuse_without_main(found: OpenedSet) -> None:
 
 
 def warned(found: OpenedSet) -> OpenedSet:
-    """Say in one warning what a set lacks, at the line outside of vfs that opens it. Returns the set.
+    """Give one warning with all that a set lacks, at the line outside of vfs that opens it. Return the set.
 
     Warns:
-        IncompleteWarning: there is something to say.
+        IncompleteWarning: the set lacks something.
     """
     if found.warnings:
         level, frame = 2, sys._getframe(1)
