@@ -232,7 +232,7 @@ def test_nothing_but_text_goes_into_a_pipe(
 CHILD = """
 import json, os, sys
 os.close(os.open(os.ttyname(1), os.O_RDWR))  # the terminal of this session from now on
-from vfs.testing.inside import reader_of
+from vfs.cli import screen
 screen._WAIT = float(sys.argv[2])
 found = []
 for environment in json.loads(sys.argv[3]):
