@@ -35,13 +35,13 @@ def again(group: vfs.VirtualGroup, folder: Path, **options: Any) -> tuple[dict[s
     for name in found:
         before, after = group[name], found[name]
         assert after.dims == before.dims
-        assert reader_of(after).dataset.nav_ndim == before.dataset.nav_ndim
+        assert reader_of(after).dataset.nav_ndim == reader_of(before).dataset.nav_ndim
         assert plain_json(after.attrs) == plain_json(before.attrs)
-        assert plain_json(reader_of(after).dataset.conventions) == plain_json(before.dataset.conventions)
+        assert plain_json(reader_of(after).dataset.conventions) == plain_json(reader_of(before).dataset.conventions)
         assert after.dtype == before.dtype
         assert np.array_equal(after[...], before[...], equal_nan=before.dtype.kind in "fc")
         assert np.array_equal(
-            np.asarray(reader_of(after).fill), np.asarray(before.fill), equal_nan=before.dtype.kind in "fc"
+            np.asarray(reader_of(after).fill), np.asarray(reader_of(before).fill), equal_nan=before.dtype.kind in "fc"
         )
     return described, found
 

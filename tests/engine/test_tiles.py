@@ -111,13 +111,13 @@ def test_a_failing_read_ends_the_stream_with_its_error(tmp_path: Path, frames: n
 def test_chunks_that_take_little_of_every_frame_are_read_together(tmp_path: Path, frames: np.ndarray) -> None:
     array = opened(tmp_path, frames, chunks=(30, 4, 4))
     asked: list[vfs.Region] = []
-    read = array.read
+    read = reader_of(array).read
 
     def counted(region: Any = None, out: Any = None) -> np.ndarray:
         asked.append(region)
         return read(region, out)
 
-    array.read = counted  # type: ignore[method-assign]
+    reader_of(array).read = counted  # type: ignore[method-assign]
     for position in reader_of(array).grid.touched(vfs.Region.whole(array.shape)):
         assert (Chunks(reader_of(array)).make(position) == frames[reader_of(array).grid.region(position).slices]).all()
     assert len(asked) == 1  # 256 chunks, one pass over the frames

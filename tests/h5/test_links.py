@@ -215,5 +215,5 @@ def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, t
     first, again = f"g00{'/a' * 39}/data", "again/data"
     assert 2 < len(group) <= 101
     assert {first, again} <= set(group)
-    assert reader_of(group[first]).dataset.layout is group[again].dataset.layout
+    assert reader_of(group[first]).dataset.layout is reader_of(group[again]).dataset.layout
     assert np.array_equal(group[again][...], np.arange(6).reshape(2, 3))
