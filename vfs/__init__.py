@@ -1,6 +1,7 @@
-"""vfs shows scattered detector files as one zarr store and one mounted directory, without converting anything.
+"""Shows scattered detector files as one zarr store and one mounted directory, without converting anything.
 
-Names are imported when they are first used: `import vfs` and `vfs --help` load neither numpy nor numba nor zarr.
+Names are imported when they are first used, so `import vfs` and `vfs --help` load neither numpy nor
+numba nor zarr.
 """
 
 from importlib import import_module
@@ -67,5 +68,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    # Not what this module needs itself, nor the modules that happen to be loaded
+    # Leaves out the names that this module imports for itself, and submodules that happen to be loaded
     return sorted((*__all__, "__doc__", "__version__"))

@@ -1,5 +1,6 @@
-"""`vfs` as a program, also `python -m vfs`: until a command runs, Ctrl-C ends it at once, without a
-traceback of what was being imported.
+"""Runs `vfs` as a program, also as `python -m vfs`.
+
+Until the command runs, Ctrl-C ends the process at once, without a traceback of the imports under way.
 """
 
 import signal
@@ -7,7 +8,10 @@ import sys
 
 
 def main() -> int:
-    """Run the command that the arguments of the process name. Returns: the exit status, see `vfs.cli`."""
+    """Run the command that the arguments of the process name.
+
+    Returns: the exit status, see `vfs.cli.app`.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -635,11 +635,11 @@ def test_export_leaves_what_is_there_alone(scan: Path, tmp_path: Path, capsys: p
     target = tmp_path / "there"
     target.mkdir()
     (target / "precious").touch()
-    assert "is there already" in refused(capsys, "export", scan, target)
+    assert "exists already" in refused(capsys, "export", scan, target)
     assert os.listdir(target) == ["precious"]
     dangling = tmp_path / "link"
     dangling.symlink_to("nowhere")
-    assert "is there already" in refused(capsys, "export", scan, dangling)
+    assert "exists already" in refused(capsys, "export", scan, dangling)
     assert "no folder" in refused(capsys, "export", scan, tmp_path / "a" / "b")
     assert sorted(os.listdir(tmp_path)) == ["a scan", "link", "there"]
 

@@ -139,7 +139,7 @@ def test_packed_pixels_have_a_short_form_only(tmp_path: Path) -> None:
     group = vfs.open_group(write_mib(tmp_path, values((2, 64, 64), "<u2") & 0xFFF, kind="R64", depth=12))
     again(group, tmp_path)
     with pytest.raises(
-        OptionError, match=r"data: its elements are no plain numbers \(.*\); only the short description can be written"
+        OptionError, match=r"data: its elements are not plain numbers \(.*\); only the short description can be written"
     ):
         describe(set_of(group), tmp_path, explicit=True)
 
@@ -249,7 +249,7 @@ def test_what_the_short_form_keeps(tmp_path: Path) -> None:
         "sig_ndim": 2,
     }
     assert describe(set_of(found), tmp_path) == described  # of a set that was opened by a description: the same
-    with pytest.raises(OptionError, match="what is converted"):
+    with pytest.raises(OptionError, match="an array that is converted"):
         describe(set_of(group), tmp_path, explicit=True)
     big = np.ones((300, 300))
     write_npy(tmp_path, np.ones((2, 300, 300), "u2"), name="big.npy")

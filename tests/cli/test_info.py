@@ -295,7 +295,7 @@ def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(
         (["FOLDER", "--chunks", "frames"], "--chunks has no effect on"),
         (["FOLDER", "--nav-shape", "2,2"], "--nav-shape has no effect on"),
         (["FOLDER", "--zarr-format", "2"], "--zarr-format has no effect on"),
-        (["FOLDER", "-o", "sig_ndim=1"], "say of which one with --format"),
+        (["FOLDER", "-o", "sig_ndim=1"], "name the format with --format"),
         (
             ["FILE", "--chunks", "1,"],
             "chunks=(1,): expected an element count, or -1 for all of it, for each of 2 axes, shape (3, 4)",

@@ -1,13 +1,13 @@
-"""The command line: every command but those of mounts, which are in `vfs.cli.mounting`.
+"""Defines the commands of `vfs`, but for those about mounts, which are in `vfs.cli.mounting`.
 
-Each command opens data through `vfs.open_group` and prints what it finds; nothing is decided here.
-Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
+Each command opens data through `vfs.open_group` and prints the result; it decides nothing about the
+data. Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
 
-Exit status: 2 for what the user did wrong or what cannot be read, with one line `vfs: …` on stderr; 130 for
-Ctrl-C; 1 for a bug, with a hint at VFS_DEBUG=1, which shows the traceback; 1 without a word where the reader of
-our output has ended (`vfs info … | head`).
+Exit status: 2 for a mistake of the user or data that cannot be read, with one line `vfs: …` on
+stderr; 130 for Ctrl-C; 1 for a bug, with a hint at VFS_DEBUG=1, which shows the traceback; 1
+without a message if the program that reads our output has ended (`vfs info … | head`).
 
-Everything heavy is imported inside the commands, so that `--help` comes at once.
+Heavy modules are imported inside the commands, so that `--help` appears at once.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ app = typer.Typer(
     help=(
         "Show an array that a detector scattered over many files as one zarr store and one mounted directory, "
         "without converting anything. Start with `vfs demo`, then `vfs info FILE` and `vfs mount FILE FOLDER`. "
-        "`vfs COMMAND --help` says more of a command, `vfs docs` lists the manual."
+        "`vfs COMMAND --help` explains a command, `vfs docs` lists the pages of the manual."
     ),
     epilog=(
-        "Exit status: 0 done (also a mount that a signal ended); 1 a bug, or nobody reads the output; 2 something "
-        "cannot be opened, read, mounted or understood, and one line says why; 129, 130, 143 ended by SIGHUP, Ctrl-C, "
-        "SIGTERM."
+        "Exit status: 0: done (also for a mount that a signal ended). 1: a bug in vfs, or nobody reads the output. 2: "
+        "something cannot be opened, read, mounted or understood; one line says why. 129, 130, 143: ended by SIGHUP, "
+        "Ctrl-C, SIGTERM."
     ),
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -72,11 +72,11 @@ app = typer.Typer(
 
 
 def _command(short: str, *examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function.
+    """Turn a function into a command.
 
     Args:
-        short: what it does, for the list of commands.
-        examples: calls, which its help shows.
+        short: one line about the command, for the list of commands.
+        examples: calls that the help of the command shows.
     """
     epilog = "\n".join(["\b", "For example:", *(f"  {example}" for example in examples)]) if examples else None
     return app.command(short_help=short, epilog=epilog)
@@ -95,7 +95,7 @@ def _root(
 
 
 @_command(
-    "Print what data sets are, or which are in a folder.",
+    "Describe data sets, or list those in a folder.",
     "vfs info scan.hdr",
     "vfs info ~/data",
     "vfs info 'part*.raw' --format raw -o dtype=u2 -o sig_shape=256,256",
@@ -105,23 +105,24 @@ def info(
     datasets: Datasets,
     json_: Json = False,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Print more: all arrays, their metadata, and the files.")
+        bool, typer.Option("-v", "--verbose", help="Print everything: all arrays, their metadata, and the files.")
     ] = False,
     describe: Annotated[
-        bool, typer.Option("--describe", help="Print a description (*.vfs.json) instead: it opens as the same arrays.")
+        bool,
+        typer.Option(
+            "--describe", help="Print a description instead; saved as *.vfs.json, it opens as the same arrays."
+        ),
     ] = False,
     explicit: Annotated[
         bool,
-        typer.Option(
-            "--explicit", help="With --describe: write down where every pixel is, so that it opens without the format."
-        ),
+        typer.Option("--explicit", help="With --describe: list where every pixel is, so that opening needs no format."),
     ] = False,
     *,
     settings: Settings,
 ) -> None:
-    """Print what data sets are: format, files, and for each array dtype, size, axes, scale and chunks.
+    """Describe data sets: format, files, and for each array its dtype, size, axes, scale and chunks.
 
-    Of a folder: a line for each data set in it.
+    For a folder, print one line for each data set in it.
     """
     folders = [name for name in datasets if os.path.isdir(name)]
     _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
@@ -167,7 +168,7 @@ def _print_text(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], verbo
 def formats(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this format.")] = None, json_: Json = False
 ) -> None:
-    """List the formats: what each is, the endings of its files, where it is specified, and its options for -o."""
+    """List the formats, with endings of files, address of the specification, and options for -o."""
     from vfs.cli import report
     from vfs.formats import by_name
     from vfs.formats import formats as known
@@ -197,15 +198,16 @@ _command("End a mount, or all of yours.", "vfs unmount mnt", "vfs unmount --all"
 @opens()
 def export(
     datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET", help="As for info, but several files are one data set.")
+        list[str], typer.Argument(metavar="DATASET", help="As for `vfs info`, but several files are one data set.")
     ],
-    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="A folder that is not there yet.")],
+    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="The folder to write. It must not exist yet.")],
     *,
     settings: Settings,
 ) -> None:
-    """Write a data set as a real zarr store: compressed, and yours to change. Prints its size on disk.
+    """Write a data set as a real zarr store, compressed and writable, and print its size on disk.
 
-    OUT.zarr has that name only when it is complete: an export that is ended leaves nothing.
+    OUT.zarr gets its name only when it is complete: an export that is interrupted leaves nothing
+    behind.
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -245,19 +247,28 @@ def export(
 )
 @opens()
 def look(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for info.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],
     position: Annotated[
         str | None,
-        typer.Argument(metavar="POSITION", help="10,20, or one number that counts all frames. Without it, the middle."),
+        typer.Argument(
+            metavar="POSITION",
+            help=(
+                "Position of the frame in the scan (10,20), or its number among all frames, counted from 0. Without it,"
+                " the middle of the scan."
+            ),
+        ),
     ] = None,
     graphics: Annotated[
         str,
-        typer.Option(metavar="WAY", help="How: auto (the best the terminal has), kitty, sixel, truecolor, 256, plain."),
+        typer.Option(
+            metavar="WAY",
+            help="How to draw: auto (the best that the terminal can show), kitty, sixel, truecolor, 256 or plain.",
+        ),
     ] = "auto",
     *,
     settings: Settings,
 ) -> None:
-    """Draw a frame in the terminal, with minimum, maximum, mean, number of saturated pixels and a histogram."""
+    """Draw a frame in the terminal, with minimum, maximum, mean, number of saturated pixels, and histogram."""
     from vfs.cli.look import looked
     from vfs.cli.screen import screen
 
@@ -272,12 +283,12 @@ def look(
 @_command("Show what vfs does, on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
 def demo(
     keep: Annotated[
-        str | None, typer.Option("--keep", metavar="DIR", help="A new folder: leave the files of the scan there.")
+        str | None, typer.Option("--keep", metavar="DIR", help="Write the files of the scan into this new folder.")
     ] = None,
 ) -> None:
-    """Write a small scan of several files, mount it, read it back through zarr, compare, and draw a frame.
+    """Write a small scan, mount it, read it back through zarr, compare, and draw a frame.
 
-    Leaves nothing behind, unless --keep is given.
+    The scan consists of several files. Nothing is left behind, unless --keep is given.
     """
     from vfs.cli.demo import demo as run
 
@@ -286,8 +297,12 @@ def demo(
 
 
 @_command("List the pages of the manual, or print one.", "vfs docs", "vfs docs mount", "vfs docs recipes | less")
-def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of a page.")] = None) -> None:
-    """Print a page of the manual: laid out on a terminal, Markdown elsewhere. Without TOPIC, list the pages."""
+def docs(
+    topic: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="Name of a page. Without it, list the pages.")
+    ] = None,
+) -> None:
+    """Print a page of the manual: laid out on a terminal, as Markdown into a file or pipe."""
     pages = _pages()
     if topic is None:
         rows = table([(name, text.split("\n\n")[1]) for name, text in pages.items()], width())
@@ -309,8 +324,8 @@ def docs(topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name
 def _pages() -> dict[str, str]:
     """Read the pages of the manual, which are files of this package.
 
-    Returns: topic -> text in Markdown. The first paragraph, below the title, is one line that says
-        what the page is about.
+    Returns: topic -> text in Markdown. Its first paragraph, below the title, is a one-line summary
+        of the page.
     """
     from importlib.resources import files
 
@@ -330,7 +345,7 @@ def _check_info(
     describe: bool,
     explicit: bool,
 ) -> None:
-    """Refuse options of `info` that have no effect together, or on a folder.
+    """Refuse options of `info` that have no effect in combination or on a folder.
 
     Raises:
         OptionError: such options are given.
@@ -358,12 +373,12 @@ def _check_info(
 def _folders(
     paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]
 ) -> list[FoundSets]:
-    """Look for the data sets in folders.
+    """Find the data sets in folders.
 
     Args:
-        json_: keep JSON, not lines of text.
-        all: look at all of a folder, not only at what fits a screen.
-        failed: gets an error for each folder that cannot be listed.
+        json_: collect JSON, not lines of text.
+        all: look at all files of a folder, not only at as many as fit a screen.
+        failed: receives an error for each folder that cannot be listed.
     """
     if not paths:
         return []
@@ -382,7 +397,7 @@ def _folders(
 
 
 def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
-    """Describe a set, with names relative to the current folder if the set lies in it, else to the set's folder."""
+    """Describe a set, with names relative to the current folder if the set lies in it, else to its own."""
     from vfs.cli.describe import describe
 
     here = os.getcwd()
@@ -394,7 +409,7 @@ def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
 
 
 def _zarr_metadata(group: OpenedSet, version: int) -> Any:
-    """Return the document by which zarr clients open the set: consolidated metadata of version 3 or 2."""
+    """Return the zarr document that clients read first: consolidated metadata of version 3 or 2."""
     return json.loads(group.tree.zarr(version).documents["zarr.json" if version == 3 else ".zmetadata"])
 
 
@@ -404,19 +419,19 @@ def _terminated(signum: int, frame: FrameType | None) -> None:
 
 
 def _cleaning() -> AbstractContextManager[None]:
-    """Have SIGTERM and SIGHUP run `finally` blocks, as SIGINT does by itself, so that nothing half made is left."""
+    """Make SIGTERM and SIGHUP run `finally` blocks, as SIGINT does, so that no unfinished files are left."""
     return signals(_terminated, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def _process() -> Iterator[None]:
-    """Set up a process that runs a command: warnings are one line, and names that are no UTF-8 can be printed."""
+    """Set up a process for a command: print warnings in one line, and escape names that are not UTF-8."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *where: say(f"warning: {message}")
-        warnings.simplefilter("always", IncompleteWarning)  # whatever Python was told of warnings
+        warnings.simplefilter("always", IncompleteWarning)  # whatever -W or PYTHONWARNINGS say
         yield
 
 
@@ -424,7 +439,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: what stands behind `vfs`; None: the arguments of this process.
+        arguments: the words after `vfs`; None: the arguments of this process.
 
     Returns: the exit status, see the docstring of the module.
     """
@@ -436,7 +451,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status if isinstance(status, int) else 0
     except BrokenPipeError:
         give_up(1)
-        return 1  # as typer does, where it is the one to notice
+        return 1  # typer returns the same if it notices first
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except VfsError as error:
@@ -444,7 +459,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _failed(str(error), 2)
     except Exception as error:
-        if hasattr(error, "format_message"):  # of click, which newer typers bring along under another name
+        if hasattr(error, "format_message"):  # an error of click, which newer typers include under another name
             return _failed(_usage(error), 2)
         if debug:
             raise
@@ -454,7 +469,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage(error: Any) -> str:
-    """Return the line for a wrong call: what is wrong, what was expected, which help to read."""
+    """Return the message for a wrong call: the mistake, what was expected, and which help to read."""
     context = getattr(error, "ctx", None)
     if context is None:
         return f"{error.format_message().rstrip('.')} (see vfs --help)"

@@ -1,4 +1,4 @@
-"""What the commands share: the options for opening data, opening it, and printing. `vfs.cli` runs the commands."""
+"""Shared parts of the commands: the options for opening data, opening it, and printing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Datasets = Annotated[
     typer.Argument(
         metavar="DATASET",
         help=(
-            "A file that names its set (scan.hdr, scan.mib, set.ome.tif), a quoted glob, or a description (*.vfs.json)."
+            "A file of a data set (scan.hdr, scan.mib, set.ome.tif), a quoted glob ('part*.raw'), or a description "
+            "(*.vfs.json)."
         ),
     ),
 ]
@@ -46,12 +47,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 @dataclass(frozen=True)
 class Settings:
-    """How data is to be opened, as it was typed.
+    """The options for opening data that stand on a command line.
 
     Attributes:
         options: the options for every format.
-        format_options: the texts of `-o KEY=VALUE`.
-        zarr_format: 3 or 2, where one was asked for.
+        format_options: option of the format -> its text, from `-o KEY=VALUE`.
+        zarr_format: 3 or 2; None if the command line does not say.
     """
 
     options: OpenOptions
@@ -59,35 +60,36 @@ class Settings:
     zarr_format: int | None
 
     def given(self, *scopes: Scope) -> dict[str, bool]:
-        """The options for every format that say something else than what goes without them, as they are typed -> True.
+        """Return the options for every format whose values are not the default, as {"--name": True}.
 
         Args:
-            scopes: only options that are about one of these.
+            scopes: return only options about one of these.
         """
         return {
             flag(name): True for name in self.options.said() if known(type(self.options))[name].about.scope in scopes
         }
 
     def format_options_of_all(self) -> dict[str, Any]:
-        """The options of the format, for all data sets of a folder.
+        """Return the options of the format, converted, for all data sets of a folder.
 
         Raises:
-            OptionError: there are some, but it was not said of which format.
+            OptionError: such options are given without --format.
         """
         from vfs.formats import by_name
 
         if self.format_options and not self.options.format:
             raise OptionError(
-                f"-o {next(iter(self.format_options))}: an option of a format; for a folder, say of which one with"
+                f"-o {next(iter(self.format_options))}: an option of a format; for a folder, name the format with"
                 " --format"
             )
         return converted(by_name(self.options.format), self.format_options) if self.options.format else {}
 
 
 def _flags(options: type[OpenOptions]) -> list[inspect.Parameter]:
-    """The options of a class as typer takes them, and those that are only typed: -o and --zarr-format.
+    """Return the options of a class as parameters for typer.
 
-    Those that the class adds come first in the help, since they are what the command is about.
+    They include -o and --zarr-format, which are fields of no class. Options that the class adds to
+    `OpenOptions` come first in the help, since they belong to the command itself.
     """
     common = known(OpenOptions)
     own = [_flag(name, option) for name, option in known(options).items() if name not in common]
@@ -101,21 +103,22 @@ _PAIRS = Annotated[
         "-o",
         "--option",
         metavar="KEY=VALUE",
-        help="An option of the format (`vfs formats` lists them). May be repeated.",
+        help="Set an option of the format (`vfs formats` lists them). May be repeated.",
     ),
 ]
 _ZARR_FORMAT = Annotated[
     int | None,
     typer.Option(
         metavar="3|2",
-        help="Version of zarr: of the store (export), of the only face (mount), of the metadata to print (info).",
+        help="Version of zarr: export writes this one, mount shows only this one, info prints its metadata.",
     ),
 ]
 
 
 def _flag(name: str, option: Known) -> inspect.Parameter:
-    """One option as typer takes it. Its text is taken apart by typer where it is a number or a
-    switch, else by whoever uses it.
+    """Return an option as a parameter for typer.
+
+    Typer parses numbers and switches; other values stay texts, which the user of the option parses.
     """
     default, annotation, about = option
     taken: Any = _TYPED.get(kinds(annotation), str)
@@ -134,10 +137,10 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 def _settings(
     options: type[OpenOptions], *, option: Sequence[str] | None, zarr_format: int | None, **common: Any
 ) -> Settings:
-    """What was typed.
+    """Make `Settings` from the values that typer parsed.
 
     Raises:
-        OptionError: a value is empty, or no such zarr format.
+        OptionError: a value is empty, or the zarr format is neither 3 nor 2.
     """
     if zarr_format not in (None, 2, 3):
         raise OptionError(f"--zarr-format {zarr_format}: expected 3 or 2")
@@ -148,10 +151,10 @@ def _settings(
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Split the texts of `-o` into key -> value. Keys may be written with - for _.
+    """Split the texts of `-o` into {key: value}. Keys may be written with - for _.
 
     Raises:
-        OptionError: a text is no KEY=VALUE; a key is given twice.
+        OptionError: a text is not KEY=VALUE; a key is given twice.
     """
     given: dict[str, str] = {}
     for text in texts:
@@ -166,10 +169,10 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def opens(options: type[OpenOptions] = OpenOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options that data is opened with; it gets them as its argument `settings`.
+    """Add the options for opening data to a command, which receives them as its argument `settings`.
 
     Args:
-        options: the class of which the fields are the options.
+        options: the class whose fields are the options.
     """
 
     def opening(command: Callable[..., None]) -> Callable[..., None]:
@@ -191,12 +194,12 @@ def opens(options: type[OpenOptions] = OpenOptions) -> Callable[[Callable[..., N
 
 
 def line(text: str) -> str:
-    """Return a note as it is printed: behind the name of the program, in one line."""
+    """Return a note as it is printed: one line that starts with the name of the program."""
     return f"vfs: {printable(text)}"
 
 
 def say(text: str) -> None:
-    """Print a note on stderr. A stderr that cannot be written to is no reason to fail."""
+    """Print a note on stderr. Does not fail if stderr cannot be written to."""
     try:
         print(line(text), file=sys.stderr, flush=True)
     except OSError:
@@ -207,8 +210,8 @@ def put(text: str) -> None:
     """Print the result of a command on stdout.
 
     Raises:
-        typer.Exit: with status 2: it cannot be written there, which is said.
-        BrokenPipeError: nobody reads it any more.
+        typer.Exit: with status 2, after a note: stdout cannot be written to.
+        BrokenPipeError: the program that reads stdout has ended.
     """
     try:
         print(text, flush=True)
@@ -226,11 +229,12 @@ def open_set(
     """Open the paths as one set.
 
     Args:
+        main: require the main array: a set without it is an error, even if it has other arrays.
         cache: see `vfs.open`.
-        main: the main array is wanted: a set without it is an error, though it may have others.
 
     Raises:
-        OptionError: an option that the format does not have or of another type; and what `vfs.open_group` raises.
+        OptionError: the format does not have an option, or not of this type.
+        VfsError: see `vfs.open_group`.
     """
     from vfs.hierarchy.opening import open_set as opened
     from vfs.hierarchy.opening import refuse_without_main, warned
@@ -248,7 +252,8 @@ def _check_name(path: str) -> None:
 
     Raises:
         OptionError: the path is empty, or a folder.
-        MissingSourceError: the file is not there; the message proposes a name like it that is.
+        MissingSourceError: the file does not exist; the message proposes an existing name that is
+            similar.
     """
     if not path:
         raise OptionError("expected the name of a file, found an empty one")
@@ -266,13 +271,13 @@ def _check_name(path: str) -> None:
     )
 
 
-_LOOKED_AT = 2000  # names of a folder that are compared with one that is not there
+_LOOKED_AT = 2000  # names in the folder that are compared with the missing one
 
 
 def folder_given(path: str) -> OptionError:
     """Return the error for a folder where a file is expected."""
     if is_zarr(path):
-        return OptionError(f"{path}: is a zarr store already; what reads zarr opens it as it is")
+        return OptionError(f"{path}: is a zarr store already; open it with any program that reads zarr")
     typed = shlex.quote(path)
     return OptionError(
         f"{path}: is a folder; `vfs info {typed}` lists the data sets in it, `vfs mount --tree {typed} MOUNTPOINT`"
@@ -289,8 +294,8 @@ def refuse(given: Mapping[str, object], where: str) -> None:
     """Refuse options that would have no effect.
 
     Args:
-        given: option as it is typed -> its value, false where it is not given.
-        where: why it has no effect, for the message.
+        given: option as it is typed -> its value, false if it is not given.
+        where: completes the message "--option has no effect …".
 
     Raises:
         OptionError: one of them is given.
@@ -301,7 +306,7 @@ def refuse(given: Mapping[str, object], where: str) -> None:
 
 
 def raise_all(failed: Sequence[VfsError]) -> None:
-    """Print errors, a line each, and raise the last one."""
+    """Print errors, one line each, but the last one, which is raised. Does nothing without errors."""
     for error in failed[:-1]:
         say(str(error))
     if failed:
@@ -311,10 +316,12 @@ def raise_all(failed: Sequence[VfsError]) -> None:
 def open_all(
     arguments: Sequence[str], settings: Settings, failed: list[VfsError] | None = None, cache: ChunkCache | None = None
 ) -> list[OpenedSet]:
-    """Open each argument as a set, but not files of the set of another argument: `scan_*.mib` unquoted is one scan.
+    """Open each argument as a set, but skip files that belong to the set of another argument.
+
+    So `scan_*.mib` without quotes, which the shell turns into many names, opens as one scan.
 
     Args:
-        failed: gets the errors of sets that cannot be opened; None: the first one is raised.
+        failed: receives the errors of sets that cannot be opened; None: raise the first one.
         cache: see `vfs.open`.
     """
     from vfs.formats.headers import series
@@ -336,7 +343,7 @@ def open_all(
             failed.append(error)
             continue
         here = {os.path.realpath(name) for array in group.arrays.values() for name in array.files}
-        # Named before the file that names the set
+        # These arguments came before the one whose set has them
         for name in [name for name in groups if os.path.realpath(name) in here]:
             shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
             del groups[name], files[name]
@@ -352,7 +359,7 @@ def open_all(
 
 
 def warn_of_chunks(groups: Sequence[OpenedSet]) -> None:
-    """Warn on stderr of arrays whose chunks make every read much larger than what is asked for."""
+    """Warn on stderr about arrays whose chunks make every read much larger than the request."""
     for group in groups:
         for path, array in group.arrays.items():
             if array.chunking.warning:
@@ -362,10 +369,11 @@ def warn_of_chunks(groups: Sequence[OpenedSet]) -> None:
 def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
     """Convert the texts of `-o` to the types of the format's options.
 
-    For headerless data, `-o dtype` says what the pixels in the file are; `--dtype` says what to convert them to.
+    For headerless data, `-o dtype` says what the pixels in the file are; `--dtype` says what to
+    convert them to.
 
     Raises:
-        OptionError: the format has no such option, or a text is no value of it.
+        OptionError: the format has no such option, or a text is not a value of it.
     """
     texts = dict(given)
     if "dtype" in texts and "stored_dtype" in kind.options:
@@ -384,7 +392,7 @@ def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def document(value: Any) -> str:
-    """Write a value as JSON that people can read, too."""
+    """Return a value as JSON that people can read, too: indented, and not escaped."""
     return json.dumps(value, indent=1, ensure_ascii=False)
 
 
@@ -392,9 +400,10 @@ def document(value: Any) -> str:
 def signals(
     handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals
 ) -> Iterator[None]:
-    """Install a handler for signals, and put the old ones back at the end.
+    """Install a handler for signals until the block ends, then restore the old handlers.
 
-    Does so in the main thread only, as Python demands. Signals that are ignored, as under nohup, stay ignored.
+    Other threads than the main one do nothing, since Python allows handlers only there. Signals
+    that are ignored, as under nohup, stay ignored.
     """
     here = threading.current_thread() is threading.main_thread()
     before = {

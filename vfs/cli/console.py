@@ -1,6 +1,6 @@
 """Shows mounts to people and service managers.
 
-The status line of `vfs mount`, its log lines, and the table of `vfs mounts`.
+This module draws the status line and log lines of `vfs mount`, and the table of `vfs mounts`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from vfs.fuse.status import Status
 
 
 class Terminal(logging.Handler):
-    """Prints log lines on stderr, with a status line below them that is kept up to date.
+    """Prints log lines on stderr, and keeps a status line below them up to date.
 
-    The status line is there only while stderr is a terminal and we are in its foreground.
+    The status line appears only while stderr is a terminal and this process is in its foreground.
     """
 
     def __init__(self) -> None:
@@ -60,14 +60,14 @@ class Terminal(logging.Handler):
 
     def _draw(self, text: str) -> None:
         if self._drawn or text:
-            # spaces wipe what was there; escape codes are not understood by every terminal
+            # Spaces overwrite the old line, since not every terminal understands escape codes
             sys.stderr.write(f"\r{text.ljust(len(self._drawn))}" + ("" if text else "\r"))
             sys.stderr.flush()
         self._drawn = text
 
 
 def _in_front() -> bool:
-    """Return True if stderr is a terminal and we are in its foreground: nobody else writes there."""
+    """Return True if stderr is a terminal with this process in its foreground: no other one writes there."""
     try:
         return os.isatty(2) and os.tcgetpgrp(2) == os.getpgrp()
     except OSError:
@@ -76,7 +76,7 @@ def _in_front() -> bool:
 
 @contextmanager
 def terminal(level: str) -> Iterator[Terminal]:
-    """Send log lines of a level, and more severe ones, to a `Terminal` until the block ends."""
+    """Send log lines of a level and more severe ones to a `Terminal` until the block ends."""
     shown, root = Terminal(), logging.getLogger()
     before = root.level
     root.addHandler(shown)
@@ -89,7 +89,10 @@ def terminal(level: str) -> Iterator[Terminal]:
 
 
 def tell_manager(text: str) -> None:
-    """Tell the service manager something ("READY=1", "STATUS=…"), if one has started us: see `sd_notify(3)`."""
+    """Send a state ("READY=1", "STATUS=…") to the service manager, see `sd_notify(3)`.
+
+    Does nothing if no service manager started this process.
+    """
     name = os.environ.get("NOTIFY_SOCKET", "")
     if name:
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as to:
@@ -98,10 +101,10 @@ def tell_manager(text: str) -> None:
 
 
 def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
-    """Return the lines of `vfs mounts`: a row for each mount, and below it what its sets lack.
+    """Return the lines of `vfs mounts`: a row for each mount, and its warnings about missing data.
 
-    A row has the mount point, since when, bytes served, share of cache hits, errors, the sources, and the state where
-    that is another one than mounted.
+    A row has the mount point, the start, bytes served, share of cache hits, errors, the sources,
+    and the state if it is not "mounted".
 
     Args:
         columns: characters of a line.
@@ -128,14 +131,17 @@ def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
 
 
 _STATES = {
-    "detached": "taken away; served until nobody has anything of it open",
+    "detached": "unmounted; served until all files open there are closed",
     "dead": "its server has ended; unmount it",
-    "unknown": "nothing is known of it",
+    "unknown": "its status cannot be read",
 }
 
 
 def mounts_json(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """Return what `vfs mounts --json` prints: the fields of status.json, the state, and the folder of that file."""
+    """Return the list that `vfs mounts --json` prints.
+
+    Each mount has the fields of its status.json, its state, and the folder that holds that file.
+    """
     return [
         {
             "mountpoint": one.point,

@@ -1,8 +1,9 @@
-"""`vfs demo`: shows on a small scan what vfs does.
+"""Runs `vfs demo`, which shows vfs at work on a small scan.
 
-Writes a scan as an instrument would, in several files with a header before every frame. Mounts it. Has a second
-process, which knows nothing of vfs, read it through zarr, and compares every pixel. Shows the mounted tree and one
-frame, and leaves nothing behind. Where FUSE is missing, it says so and reads through the store in this process.
+The demo writes a scan as an instrument would, in several files with a header before every frame,
+and mounts it. A second process, which knows nothing of vfs, reads it through zarr; the demo
+compares every pixel. It prints the mounted folders and one frame, and leaves nothing behind. If
+FUSE is missing, it says so and reads through the store in this process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from vfs.testing.writers import write_mib
 
 SCAN = (12, 16)
 SIZE = 64
-CHUNKS = (1, -1, -1, -1)  # a line of the scan each; a file ends within a line, so some chunks cross files
+CHUNKS = (1, -1, -1, -1)  # one line of the scan per chunk; files end within a line, so some chunks cross files
 READER = """
 import sys, numpy, zarr
 data = zarr.open_group(sys.argv[1], mode="r")["data"]
@@ -37,9 +38,11 @@ numpy.save(sys.argv[2], data[:])
 
 
 def diffraction(scan: tuple[int, int] = SCAN, size: int = SIZE) -> np.ndarray:
-    """Make diffraction patterns of a crystal whose lattice turns and stretches over the scan, with counting noise.
+    """Make diffraction patterns of a crystal, with counting noise.
 
-    Returns: uint16[scan_y, scan_x, size, size], always the same.
+    The lattice of the crystal turns and stretches over the scan.
+
+    Returns: uint16[scan_y, scan_x, size, size], the same in every call.
     """
     v, u = np.mgrid[-1 : 1 : scan[0] * 1j, -1 : 1 : scan[1] * 1j][..., None, None]
     y, x = np.mgrid[:size, :size] - (size - 1) / 2
@@ -67,7 +70,7 @@ def demo(keep: str | None = None, console: Console | None = None) -> None:
 
     Raises:
         OptionError: `keep` is no folder, or not empty.
-        VfsError: the pixels that were read are not those that were written.
+        VfsError: the pixels that were read differ from those that were written.
     """
     out = Console(highlight=False) if console is None else console
     with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary:
@@ -128,7 +131,7 @@ def _list(out: Console, folder: str) -> None:
 
 
 def _tree(mountpoint: str) -> Tree:
-    """Draw the mounted folders; of a folder of chunks only the first one."""
+    """Draw the mounted folders; of many numbered entries (chunks), only the first one."""
     tree = Tree("mount", guide_style="dim")
     _branch(tree, mountpoint)
     return tree

@@ -1,8 +1,8 @@
 """Writes descriptions (`*.vfs.json`, see `vfs.formats.description`) of open sets.
 
-There are two forms. The short one keeps how the set was opened: format, files, options. The explicit one says where
-every element is, so that the set can be read without knowing its format. It can be written where elements are plain
-numbers or blocks encoded by numcodecs.
+There are two forms. The short one records how the set was opened: format, files, options. The
+explicit one says where every element is, so that the set can be read without knowing its format. It
+can be written only for sets whose elements are plain numbers or blocks encoded by numcodecs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions, Saved, known
 from vfs.model.stored import StoredArray
 
-MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong into a table
-MOST_NUMBERS = 1 << 16  # elements of a correction that was given as an array
+MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong in a table
+MOST_NUMBERS = 1 << 16  # elements of an array that was given as an option, such as a gain image
 
 
 def describe(
@@ -38,17 +38,21 @@ def describe(
     explicit: bool = False,
     follow_outside: bool = False,
 ) -> dict[str, Any]:
-    """Describe a set. Saved as JSON in a file `NAME.vfs.json` in `folder`, the description opens as the same arrays.
+    """Describe a set.
+
+    Saved as JSON in a file `NAME.vfs.json` in `folder`, the description opens as the same arrays.
 
     Args:
-        folder: where the description will be saved; None: the deepest folder that holds all files of the set.
-        explicit: say where every element is. Companions of which that cannot be said are left out.
-        follow_outside: files may lie outside of `folder`; the description then opens only with `follow_outside=True`.
+        folder: the folder where the description will be saved; None: the deepest folder that holds
+            all files of the set.
+        explicit: write the explicit form. It leaves out companions that it cannot describe.
+        follow_outside: allow files outside of `folder`; the description then opens only with
+            `follow_outside=True`.
 
-    Returns: what JSON can hold.
+    Returns: the description, in a form that JSON can hold.
 
     Raises:
-        OptionError: a file lies outside of `folder`; or the set cannot be described in the form that is asked for.
+        OptionError: a file lies outside of `folder`, or the set cannot be described in this form.
     """
     names = [name for array in group.arrays.values() for name in array.files] if explicit else list(group.opening.paths)
     here = (
@@ -61,7 +65,7 @@ def describe(
 
 
 class _RelativeNames:
-    """Turns paths into the names that a description in `folder` has for them."""
+    """Turns paths of files into names relative to `folder`, for a description there."""
 
     def __init__(self, folder: str, follow_outside: bool) -> None:
         self.folder = DescribedFolder(folder)
@@ -105,7 +109,7 @@ def _short(opening: Opening, names: _RelativeNames) -> dict[str, Any]:
 
 
 def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
-    """The value of an option as it stands in a description.
+    """Return the value of an option in the form that a description holds.
 
     Raises:
         OptionError: it has too many numbers, or names a file outside of the folder.
@@ -133,7 +137,8 @@ def _explicit(group: OpenedSet, names: _RelativeNames) -> dict[str, Any]:
         except OptionError:
             if not array.dataset.companion:
                 raise
-    lacks = Counter[str]()  # the places of what is there do not tell these; how frames fit the scan, they do
+    # Missing data is recorded, since places of elements do not tell it. How frames fit the scan, they do tell.
+    lacks = Counter[str]()
     for absence in group.absent:
         lacks.update({} if absence.of_scan else absence.counts)
     if lacks:
@@ -155,13 +160,14 @@ def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
     """Describe an array and where its elements lie in the files.
 
     Raises:
-        OptionError: the array is converted or corrected, its elements are no plain numbers, or it has too many pieces.
+        OptionError: the array is converted or corrected, its elements are not plain numbers, or it
+            has too many blocks or runs of frames.
     """
     dataset = array.dataset
     if array.dtype != dataset.dtype or array.corrections is not None:
         raise OptionError(
-            f"{dataset.path}: what is converted (dtype) or corrected while reading has no explicit description; open it"
-            " without"
+            f"{dataset.path}: an array that is converted (dtype) or corrected while reading has no explicit"
+            " description; open it without these options"
         )
     layout, decoder = dataset.layout, dataset.decoder
     if isinstance(layout, FrameLayout) and isinstance(decoder, PlainDecoder):
@@ -171,7 +177,7 @@ def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
         place, used = _blocks(dataset, layout, _encodings(decoder, stored))
     else:
         raise OptionError(
-            f"{dataset.path}: its elements are no plain numbers ({type(decoder).__name__}); only the short description"
+            f"{dataset.path}: its elements are not plain numbers ({type(decoder).__name__}); only the short description"
             " can be written"
         )
     made = {
@@ -202,14 +208,14 @@ def _fill(dataset: StoredArray, stored: np.dtype) -> Any:
 def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], list[int]]:
     """Describe equal frames.
 
-    Returns: ({"frames": …}, the files that it names, as indices into those of the data set).
+    Returns: ({"frames": …}, indices of the files with these frames among the files of the data set).
     """
     stream, stride = layout.stream, layout.stride
     size = math.prod(layout.sig_shape) * layout.word_bytes
     if _reach(layout) * layout.word_bytes > stride - layout.header:
         raise OptionError(
-            f"{dataset.path}: frames whose pixels lie among those of others have no explicit description; only the"
-            " short one can be written"
+            f"{dataset.path}: frames whose pixels lie between pixels of other frames have no explicit description; only"
+            " the short one can be written"
         )
     payload = min(max(size, _reach(layout) * layout.word_bytes), stride - layout.header)
     made: dict[str, Any] = {"header": layout.header, "footer": stride - layout.header - payload}
@@ -271,7 +277,7 @@ def _stored(layout: FrameLayout, stored: int) -> dict[str, int]:
 
 
 def _reach(layout: FrameLayout) -> int:
-    """Return how many elements a frame takes up in the file, from its first to its last one."""
+    """Return the number of elements in the file from the first to the last one of a frame."""
     k = len(layout.sig_shape)
     shape, strides = layout.pieces[:, k : 2 * k], layout.pieces[:, 2 * k : 3 * k]
     return int((layout.pieces[:, 3 * k] + np.maximum((shape - 1) * strides, 0).sum(axis=1)).max(initial=0)) + 1
@@ -282,7 +288,7 @@ def _piece(row: Sequence[int], k: int) -> dict[str, Any]:
 
 
 def _one_by_one(dataset: StoredArray, layout: FrameLayout) -> np.ndarray:
-    """Return an entry for each frame that was chosen and is stored.
+    """Return an entry for each frame of `layout.chosen` that is stored.
 
     Returns: int64[n, 4], (file, first byte, 1, position).
     """
@@ -303,25 +309,23 @@ def _one_or_all(values: np.ndarray) -> int | list[int]:
 
 
 def _short_numbers(made: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the entries that are 0, which is what they are without being said."""
+    """Leave out entries that are 0, which is their default."""
     return {name: value for name, value in made.items() if isinstance(value, list) or value}
 
 
 def _encodings(
     decoder: PlainDecoder | CodecDecoder | MixedDecoder, stored: np.dtype
 ) -> Callable[[int], dict[str, Any]]:
-    """Return a function: number of a block -> the entries about its codec and byte order."""
+    """Return a function that maps the number of a block to entries about its codec and byte order."""
     if isinstance(decoder, PlainDecoder):
         return lambda number: {}
     kinds = decoder.decoders if isinstance(decoder, MixedDecoder) else (decoder,)
     said = []
     for kind in kinds:
-        order = (
-            {}
-            if kind.stored == stored
-            else {"byte_order": "big" if kind.stored.newbyteorder(">") == kind.stored else "little"}
-        )
-        said.append(({"codec": list(kind.codec)} if kind.codec else {}) | order)
+        entries: dict[str, Any] = {"codec": list(kind.codec)} if kind.codec else {}
+        if kind.stored != stored:
+            entries["byte_order"] = "big" if kind.stored.newbyteorder(">") == kind.stored else "little"
+        said.append(entries)
     if isinstance(decoder, MixedDecoder):
         which = decoder.which
         return lambda number: said[int(which[number])]
@@ -333,7 +337,7 @@ def _blocks(
 ) -> tuple[dict[str, Any], list[int]]:
     """Describe blocks.
 
-    Returns: ({"blocks": …}, the files that they name, as indices into those of the data set).
+    Returns: ({"blocks": …}, indices of the files with these blocks among the files of the data set).
     """
     n = int(layout.levels[1])
     if n > MOST_ENTRIES:

@@ -1,6 +1,6 @@
-"""`vfs info FOLDER`: a line for each data set in a folder.
+"""Lists the data sets in a folder for `vfs info FOLDER`.
 
-Sets are found by the rules of a mounted tree (`vfs.folder_tree.listing`).
+It finds them by the rules of a mounted folder tree (`vfs.folder_tree.listing`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from vfs.formats.headers import natural, series
 from vfs.hierarchy.opening import open_set, warned
 from vfs.model.open_options import OpenOptions
 
-_NAMES = 8  # subfolders that are named
+_NAMES = 8  # at most so many subfolders are named
 
 
 @dataclass(frozen=True)
 class FoundSets:
-    """What a folder holds.
+    """Holds the data sets that were found in a folder, and counts of its other files.
 
     Attributes:
-        path: the folder, as it was named.
-        sets: file that names a set -> its cells of a table, or its JSON.
-        broken: file that looks like a set and cannot be opened -> why.
+        path: the folder, as the user typed it.
+        sets: file that names a set -> the cells of its row, or its JSON.
+        broken: file that looks like a set but cannot be opened -> the reason.
         folders: names of subfolders.
         others: number of files that belong to no set.
         unknown: number of files that were not looked at.
@@ -46,10 +46,10 @@ class FoundSets:
     unknown: int
 
     def text(self, all: bool = False, columns: int = 80) -> list[str]:
-        """Return lines for people: a row for each set, what else is there, and what to type next.
+        """Return lines for people: a row for each set, other contents of the folder, and useful commands.
 
         Args:
-            all: all rows, not only those that fit a screen.
+            all: return all rows, not only as many as fit a screen.
             columns: characters of a line.
         """
         rows = table([(printable(name), *cells) for name, cells in self.sets.items()], columns)
@@ -72,7 +72,7 @@ class FoundSets:
         return lines + below
 
     def _below(self, columns: int) -> list[str]:
-        """Return the lines below the sets: what else is in the folder, and what to type next."""
+        """Return the lines below the sets: other contents of the folder, and useful commands."""
         names, lines = [printable(name) for name in self.folders], []
         if names:
             said = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else "")
@@ -92,8 +92,9 @@ def look(
     """Open the sets in a folder, one after the other, but not those in its subfolders.
 
     Args:
-        options, format_options: how the sets are opened; with a `format`, only sets of this format.
-        json: keep what `report.as_json` says of each set, not cells of a table.
+        options, format_options: options for opening the sets; with a `format`, only its sets are
+            opened.
+        json: keep the result of `report.as_json` for each set, not the cells of a row.
         most: number of sets after which to stop; None: look at all files.
 
     Raises:
@@ -112,7 +113,7 @@ def look(
         os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=options.follow_outside)
     )
     listing.begin()
-    listing.told.update(listing.files)  # so that broken sets are not logged: they are printed
+    listing.told.update(listing.files)  # broken sets are printed below; this keeps them out of the log
     while (most is None or len(listing.base) <= most) and listing.step():
         pass
     unknown = {name for name in listing.pending if name not in listing.owner}

@@ -1,4 +1,4 @@
-"""What `vfs look` prints: a frame of a data set, drawn, with its figures and a small histogram."""
+"""Draws a frame of a data set for `vfs look`, with its statistics and a small histogram."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BINS = 64
 
 
 def looked(group: OpenedSet, position: str | None, screen: Screen) -> Iterator[str]:
-    """Show a frame of a group's main array, line by line.
+    """Draw a frame of a group's main array, and describe it, line by line.
 
     Args:
         position: "10,20", or a number that counts all frames; None: the middle of the scan.
@@ -53,13 +53,13 @@ def looked(group: OpenedSet, position: str | None, screen: Screen) -> Iterator[s
 
 
 def picture(group: OpenedSet, position: tuple[int, ...], screen: Screen) -> str:
-    """Draw a frame of a group's main array, without a word."""
+    """Draw a frame of a group's main array, without any text."""
     view = FrameView.of(group.main)
     return _pictured(look(view, position, *screen.room), screen)
 
 
 def _where(view: FrameView, position: tuple[int, ...]) -> Iterator[str]:
-    """Say where the frame is along each navigation axis, and in its unit where the axis is calibrated."""
+    """Yield the position of the frame along each navigation axis, also in its unit if it is calibrated."""
     known = view.array.calibration
     places = []
     for axis, at in zip(view.where, position, strict=True):
@@ -120,7 +120,7 @@ def _number(value: float) -> str:
 
 
 def _histogram(seen: Look, screen: Screen) -> Iterator[str]:
-    """Draw how many elements have which value, on a logarithmic scale: many pixels are dark, few are bright."""
+    """Draw a histogram of the values, on a logarithmic scale: many pixels are dark and few are bright."""
     bins = min(_BINS, seen.high - seen.low + 1) if isinstance(seen.low, int) and isinstance(seen.high, int) else _BINS
     counts, _ = np.histogram(shares(seen.values, seen.low, seen.high), bins=bins, range=(0, 1))
     tall = np.log1p(counts) / max(1.0, math.log1p(counts.max()))

@@ -1,4 +1,4 @@
-"""The commands mount, mounts and unmount, which `vfs.cli` runs. Everything heavy is imported inside them."""
+"""Defines the commands mount, mounts and unmount. Heavy modules are imported inside them."""
 
 from __future__ import annotations
 
@@ -48,17 +48,20 @@ def mount(
     datasets: Datasets,
     mountpoint: Annotated[
         str,
-        typer.Argument(metavar="MOUNTPOINT", help="An empty folder, which shows the data sets while they are mounted."),
+        typer.Argument(metavar="MOUNTPOINT", help="An empty folder, in which the data sets appear."),
     ],
     background: Annotated[
-        bool, typer.Option("--background", help="Return when it is mounted; a process in the background serves it.")
+        bool, typer.Option("--background", help="Return as soon as the mount is ready; a background process serves it.")
     ] = False,
     log_level: Annotated[
         LogLevel | None,
         typer.Option(
             "--log-level",
             metavar="LEVEL",
-            help="error, warning (in the foreground), info (in the background), or debug: every request.",
+            help=(
+                "Log messages of this level and above: error, warning (usual in the foreground), info (usual in the"
+                " background), or debug (every request)."
+            ),
         ),
     ] = None,
     *,
@@ -66,8 +69,9 @@ def mount(
 ) -> None:
     """Show data sets in a folder, read-only, until Ctrl-C or `vfs unmount`.
 
-    MOUNTPOINT then has for each data set NAME.zarr (zarr version 3), NAME.v2.zarr (version 2) and NAME.npy (the
-    largest array as one file). Nothing is converted: bytes are computed when they are read.
+    For each data set, MOUNTPOINT then contains NAME.zarr (zarr version 3), NAME.v2.zarr (version 2)
+    and NAME.npy (the largest array as one file). Nothing is converted: bytes are computed when a
+    program reads them.
     """
     with _at_once():
         from vfs.backends import choice
@@ -84,7 +88,7 @@ def mount(
         assert isinstance(options, MountOptions)
         limit = as_bytes(options.cache_size, "--cache-size")
         point = resolve(mountpoint)
-        # What is mounted there is not asked: its server may be stopped
+        # A mount there is not touched: its server may be stopped, and would not answer
         if not mounted(point) and os.path.isfile(point):
             raise OptionError(f"{mountpoint}: expected a folder to mount on, found a file; the mount point comes last")
         if options.show_files and not options.tree:
@@ -130,7 +134,7 @@ def mount(
 
 
 def mounts(json_: Json = False) -> None:
-    """List your mounts, a line each: since when, bytes served, share of cache hits, errors, from which files."""
+    """List your mounts, one per line, with start, bytes served, cache hits, errors, and source files."""
     from vfs.cli.console import mounts_json, mounts_text
     from vfs.fuse import mounts as found
 
@@ -141,21 +145,22 @@ def mounts(json_: Json = False) -> None:
 
 
 def unmount(
-    mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="The folder it is mounted on.")] = None,
+    mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="The folder of the mount.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="End all of your mounts.")] = False,
     lazy: Annotated[
-        bool, typer.Option("--lazy", help="Also end one that is in use: what is open there can be read on.")
+        bool, typer.Option("--lazy", help="End a mount even if it is in use. Files that are open stay readable.")
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Also end one whose readers still run: to them, what is gone may look like zeros."
+            "--force", help="End a mount even if programs that have read it still run. They may then read zeros."
         ),
     ] = False,
 ) -> None:
     """End a mount, or all of yours.
 
-    Refused while a program that has read there still runs: it would take the empty folder for zeros.
+    This is refused while a program that has read from the mount still runs: such a program may take
+    the empty folder for an array of zeros.
     """
     from vfs.fuse import mounts as found
     from vfs.fuse import unmount as end
@@ -174,9 +179,9 @@ def unmount(
 
 
 def _at_once() -> AbstractContextManager[None]:
-    """Have Ctrl-C end the process at once, as other signals do, during work that leaves nothing to clean up.
+    """Make Ctrl-C end the process at once, as other signals do.
 
-    The usual KeyboardInterrupt gets lost if it strikes inside a callback: of an import, of the compiler, of a weak
-    reference.
+    This is for work that leaves nothing to clean up. The usual KeyboardInterrupt gets lost if it is
+    raised inside a callback: of an import, of the compiler, of a weak reference.
     """
     return signals(signal.SIG_DFL, signal.SIGINT)

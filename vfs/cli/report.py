@@ -1,4 +1,4 @@
-"""What `vfs info` and `vfs formats` print: sets and formats in words for people, and as JSON for programs."""
+"""Describes sets and formats for `vfs info` and `vfs formats`, as text or JSON."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet
 
-SCREEN = 22  # lines that fit an ordinary terminal of 24, with the command above them and the prompt below
-NUMBERS = 6  # of these lines, how many arrays of one element get where not all arrays fit
-SEVERAL = 4  # sets that are printed in full, one after the other; more of them get a row each
-SHOWN = 12  # files, and metadata entries, that are printed of each list
-WIDE = 110  # characters of a metadata value that are printed
+SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
+NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit
+SEVERAL = 4  # at most so many sets are printed in full, one after the other; if there are more, each gets a row
+SHOWN = 12  # at most so many files, and so many metadata entries, are printed
+WIDE = 110  # at most so many characters of a metadata value are printed
 _LONGEST_UNIT = 40
 _UNIT = ("unit", "units")
 _SCALE = re.compile(r"scale|calibration|pixel_?size|physical_?size|resolution|spacing|units?$", re.IGNORECASE)
@@ -38,7 +38,7 @@ def sources(group: OpenedSet) -> dict[str, int]:
 
 
 def scale(array: ArrayReader) -> dict[str, Any]:
-    """Return the metadata about sizes and units: the entries whose names say so (`_SCALE`)."""
+    """Return the metadata about sizes and units, recognised by the names of the entries (`_SCALE`)."""
     said = {**array.attrs, **array.dataset.conventions}
     return {
         key: plain_json(value) for key, value in said.items() if _SCALE.search(key) and value not in (None, "", [], {})
@@ -46,10 +46,10 @@ def scale(array: ArrayReader) -> dict[str, Any]:
 
 
 def as_json(group: OpenedSet) -> dict[str, Any]:
-    """Return everything about a set, as JSON can hold it. The fields are listed in vfs/docs/commands.md.
+    """Return everything about a set in a form that JSON can hold.
 
-    Metadata that all arrays share, companions aside, is said once, in `shared_attrs`: a set of hundreds of arrays
-    would repeat it hundreds of times.
+    The fields are listed in vfs/docs/commands.md. Metadata that all arrays but companions share
+    stands once, in `shared_attrs`: a set of hundreds of arrays would repeat it hundreds of times.
     """
     files = sources(group)
     attrs = {path: plain_json({**array.attrs, **array.dataset.conventions}) for path, array in group.arrays.items()}
@@ -77,17 +77,15 @@ def as_json(group: OpenedSet) -> dict[str, Any]:
 
 
 def _shared(attrs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries that all arrays have alike; nothing where there is only one array."""
+    """Return the entries that are equal in all arrays; none if there is only one array."""
     first, *others = attrs
-    return (
-        {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
-        if others
-        else {}
-    )
+    if not others:
+        return {}
+    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
 
 
 def _array_json(array: ArrayReader, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything about an array but what is said once for all of them."""
+    """Return everything about an array but the metadata in `shared`."""
     chunking = array.chunking
     return {
         "shape": list(array.shape),
@@ -109,7 +107,7 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
     """Describe a set for people, line by line: as much as fits a screen, the main array first.
 
     Args:
-        verbose: say all: every array with its metadata, the files, how they are read.
+        verbose: describe everything: all arrays with their metadata, the files, and how they are read.
         columns: characters of a line.
     """
     files = sources(group)
@@ -131,7 +129,7 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
 
 
 def as_rows(groups: Sequence[OpenedSet], columns: int = 80) -> list[str]:
-    """Describe several sets for people, a row each, as many as fit a screen."""
+    """Describe several sets for people, one row each, as many as fit a screen."""
     rows = table(
         [(printable(os.path.basename(group.opening.paths[0])), *set_cells(group)) for group in groups], columns
     )
@@ -143,16 +141,11 @@ def as_rows(groups: Sequence[OpenedSet], columns: int = 80) -> list[str]:
 def set_cells(group: OpenedSet) -> tuple[str, str, str, str]:
     """Return the cells of a set's row: format, number of files, bytes, and its arrays.
 
-    Of the arrays it says dtype and axes of the main one, and how many more there are.
+    The last cell has dtype and axes of the main array, and the number of other arrays.
     """
     files, main = sources(group), group.main
-    more = (
-        f", {len(group.arrays) - 1}{GLUE}more{GLUE}arrays"
-        if len(group.arrays) > 2
-        else f", 1{GLUE}more{GLUE}array"
-        if len(group.arrays) == 2
-        else ""
-    )
+    others = len(group.arrays) - 1
+    more = f", {others}{GLUE}more{GLUE}array{'s' * (others > 1)}" if others else ""
     return (
         group.opening.format,
         count(len(files), "file"),
@@ -162,17 +155,18 @@ def set_cells(group: OpenedSet) -> tuple[str, str, str, str]:
 
 
 def _ordered(group: OpenedSet) -> list[str]:
-    """Sort the arrays as people want to see them: the main one, the others, those of one element."""
+    """Sort the paths of arrays for people: the main array, then arrays, then arrays of one element."""
     return sorted(group.arrays, key=lambda path: (path != group.tree.main, group.arrays[path].size == 1))
 
 
 def _bounded(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str]]:
-    """Return the blocks of lines that fit a screen.
+    """Return as many lines about arrays as fit a screen, in a list for each array.
 
-    These are all lines of the main array, rows of some others and of some single numbers, and how many are left.
+    These are all lines of the main array, rows of some others and of some arrays of one element,
+    and the number of arrays that are left out.
     """
     main = _blocks(group, paths[:1], False, columns)
-    room = SCREEN - 2 - len(main[0])  # the set has a line of its own, and so has the number of those left
+    room = SCREEN - 2 - len(main[0])  # two lines are for the set and for the number of arrays left out
     numbers = [path for path in paths[1:] if group.arrays[path].size == 1]
     others = paths[1 : len(paths) - len(numbers)][:room]
     rows = _rows(group, [*others, *numbers[:room]], columns)
@@ -190,7 +184,7 @@ def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
     """Yield rows as long as all their lines fit.
 
     Args:
-        room: lines that there are.
+        room: number of lines that are free.
     """
     for row in rows:
         room -= len(row)
@@ -200,19 +194,23 @@ def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
 
 
 def _blocks(group: OpenedSet, paths: Sequence[str], verbose: bool, columns: int) -> list[list[str]]:
-    """Return the lines of each array: its row, and what else there is to say of it."""
+    """Return the lines of each array: its row, then its details."""
     rows = _rows(group, paths, columns)
     details = [list(_details(group.arrays[path], path == group.tree.main, verbose, columns)) for path in paths]
     if verbose:
         said: Mapping[str, Any] = {}
         for path, lines in zip(paths, details, strict=True):
             lines += _metadata(group.arrays[path], said, columns)
-            said = said or plain_json(group.main.attrs)  # which comes first
+            said = said or plain_json(group.main.attrs)  # the main array comes first
     return [[*row, *lines] for row, lines in zip(rows, details, strict=True)]
 
 
 def _metadata(array: ArrayReader, said: Mapping[str, Any], columns: int) -> Iterator[str]:
-    """Yield a line for each metadata entry that was not printed already, for the main array or as a scale."""
+    """Yield a line for each metadata entry that is new, not printed with the main array or as a scale.
+
+    Args:
+        said: the metadata printed with the main array; empty for the main array itself.
+    """
     shown = scale(array)
     entries = [
         (key, value)
@@ -224,7 +222,7 @@ def _metadata(array: ArrayReader, said: Mapping[str, Any], columns: int) -> Iter
 
 
 def _rows(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str]]:
-    """Return the lines of each array's row: cells of a table, or, for an array of one element, its value."""
+    """Return the lines of each array's row: cells of a table, or the value of an array of one element."""
     several = [path for path in paths if group.arrays[path].size != 1]
     rows = dict(zip(several, table([_cells(path, group.arrays[path]) for path in several], columns), strict=True))
     return [rows.get(path) or _number_row(path, group.arrays[path], columns) for path in paths]
@@ -245,13 +243,13 @@ def _axis_lengths(array: ArrayReader) -> str:
 
 
 def _unit(array: ArrayReader, before: str) -> str:
-    """Return the unit of an array's values with a text before it; nothing where there is no unit."""
+    """Return the text `before` and the unit of an array's values; "" if there is no unit."""
     unit = next((" ".join(str(value).split()) for key, value in scale(array).items() if key in _UNIT), "")
     return before + cut(unit, _LONGEST_UNIT) if unit else ""
 
 
 def single_value(array: ArrayReader) -> Any:
-    """Read the value of an array of one element. Returns a text that says so where it cannot be read."""
+    """Return the value of an array of one element, or the text "cannot be read"."""
     try:
         return array.read().reshape(-1)[0]
     except VfsError:
@@ -259,8 +257,9 @@ def single_value(array: ArrayReader) -> Any:
 
 
 def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Iterator[str]:
-    """Yield lines about an array: calibration, how many frames are not stored, chunks if there are
-    several, warnings.
+    """Yield lines about an array: calibration, number of frames not stored, chunks, warnings.
+
+    Chunks are described for the main array, and for others that have several chunks.
     """
     companion = array.dataset.companion
     if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
@@ -282,7 +281,7 @@ def _paragraph(text: str, columns: int, indent: int = 4) -> list[str]:
 
 
 def _chunks(array: ArrayReader) -> str:
-    """Say what the chunks are, why so, and how many bytes are read for each one asked for."""
+    """Describe the chunks: shape, size, the reason for it, and bytes read for each byte requested."""
     chunking = array.chunking
     one, full = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
     shape = " x ".join(map(str, array.chunks)) or "1"
@@ -291,7 +290,7 @@ def _chunks(array: ArrayReader) -> str:
 
 
 def _more(group: OpenedSet, files: Mapping[str, int], columns: int) -> Iterator[str]:
-    """Yield how the files are read, and their names, by folder."""
+    """Yield lines about the way in which files are read, and the names of the files, by folder."""
     for line in _backend(group):
         yield from _paragraph(line, columns, 2)
     folders: dict[str, list[str]] = {}
@@ -304,7 +303,7 @@ def _more(group: OpenedSet, files: Mapping[str, int], columns: int) -> Iterator[
 
 
 def _backend(group: OpenedSet) -> Iterator[str]:
-    """Yield how files are read and why; also how a mount reads them, if that is another way."""
+    """Yield a line on the backend that reads the files, and one on that of a mount if it differs."""
     asked = group.opening.options.backend
     chosen, why = choice(asked)
     yield f"backend: {chosen}{' (auto)' if asked == 'auto' else ', as asked'}; it {why}"
@@ -314,7 +313,10 @@ def _backend(group: OpenedSet) -> Iterator[str]:
 
 
 def _axes(value: Any) -> str:
-    """Write a calibration in a line: `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` is "x 0.5 nm from 1"."""
+    """Turn a calibration into a line.
+
+    `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` becomes "x 0.5 nm from 1".
+    """
     if not isinstance(value, Mapping) or not all(
         isinstance(axis, Mapping) and axis.keys() & {"scale", "value", "values"} for axis in value.values()
     ):
@@ -336,7 +338,7 @@ def _number(value: Any) -> str:
 
 
 def count(n: int, what: str) -> str:
-    """Write a number of things: "1 file", "2 files"."""
+    """Return a number of things as text: "1 file", "2 files"."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
@@ -352,7 +354,7 @@ def _some(lines: Sequence[str], more: str) -> list[str]:
 
 
 def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
-    """Return what `vfs formats --json` prints."""
+    """Return the list of formats that `vfs formats --json` prints."""
     return [
         {
             "name": f.name,
@@ -368,7 +370,7 @@ def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
 
 
 def formats_text(known: Mapping[str, Format], columns: int = 80) -> Iterator[str]:
-    """Describe formats for people: what each is, endings of its files, where it is specified, its options."""
+    """Describe formats for people: summary, endings of files, address of the specification, options."""
     width = max(map(len, known)) + 2
     indent = " " * width
     for f in known.values():

@@ -1,11 +1,12 @@
-"""Finds out what the terminal can show that our output goes to.
+"""Finds out which graphics the terminal of our output can show.
 
-The terminal itself is asked, because environment variables outlive the terminal that set them, and pass through ssh,
-sudo and tmux. Every terminal answers the question for its attributes (DA1), of which 4 is sixel graphics. Kitty's own
-question is asked before that one; terminals that do not know it stay silent.
+It asks the terminal itself, because environment variables outlive the terminal that set them, and
+pass through ssh, sudo and tmux. Every terminal answers the question for its attributes (DA1);
+attribute 4 is sixel graphics. Kitty's own question comes before that one; terminals that do not
+know it stay silent.
 
-Nothing is asked where output does not go to a terminal, or where we are in its background: other programs would get
-the answer.
+It asks nothing if the output does not go to a terminal, or if this process is in the background of
+the terminal, where another program would receive the answer.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from vfs.errors import OptionError
 
 WAYS = ("kitty", "sixel", "truecolor", "256", "plain")
 _GRAPHICS = WAYS[:2]
-_WAIT = 1.0  # seconds that a terminal has to answer, also over a slow network
+_WAIT = 1.0  # seconds that a terminal has for its answer, which may come over a slow network
 _ANSWERED = re.compile(rb"\x1b\[\?[\d;]*c")
-_CELL = (8, 16)  # pixels of a character, width and height, where the terminal does not say
+_CELL = (8, 16)  # pixels of a character, (width, height), if the terminal does not say
 _LARGEST = 720  # pixels along a side of a picture, at most
-_ELSEWHERE = (80, 40)  # columns and rows of text that does not go to a terminal
+_ELSEWHERE = (80, 40)  # (columns, rows) of text if the size of the terminal is unknown
 
 
 @dataclass(frozen=True)
 class Screen:
-    """How pictures are drawn, and how much room there is.
+    """Draws pictures as text for a terminal.
 
     Attributes:
-        way: one of `WAYS`.
+        way: the way of drawing, one of `WAYS`.
         blocks: True if block characters (█) can be written.
         columns, rows: size of the terminal in characters.
         cell: width and height of a character in pixels.
@@ -54,14 +55,14 @@ class Screen:
 
     @property
     def room(self) -> tuple[int, int]:
-        """Return how many pixels a picture may have, (rows, columns), with some lines of text beside it."""
+        """Return (rows, columns), in pixels, of the largest picture that leaves room for some lines of text."""
         columns, rows = max(16, self.columns - 1), max(16, self.rows - 9)
         if self.way in _GRAPHICS:
             return min(_LARGEST, rows * self.cell[1]), min(_LARGEST, columns * self.cell[0])
         return 2 * rows, columns
 
     def shown(self, pixels: np.ndarray) -> str:
-        """Turn a picture, uint8[rows, columns, 3], into the text that draws it when the terminal gets it."""
+        """Turn a picture, uint8[rows, columns, 3], into the text that draws it on the terminal."""
         pixels = enlarged(pixels, *self.room, most=64 if self.way in _GRAPHICS else 8)
         if self.way == "kitty":
             return kitty(pixels)
@@ -71,13 +72,14 @@ class Screen:
 
 
 def screen(way: str = "auto") -> Screen:
-    """Find out how pictures can be drawn on stdout.
+    """Return the `Screen` that draws pictures on stdout.
 
     Args:
-        way: one of `WAYS`, taken whatever the terminal can do; or "auto".
+        way: one of `WAYS`, whether or not the terminal knows it; or "auto", the best that the
+            terminal knows.
 
     Raises:
-        OptionError: `way` is neither.
+        OptionError: `way` has another value.
     """
     if way not in (*WAYS, "auto"):
         raise OptionError(f"--graphics {way}: expected auto, {', '.join(WAYS)}")
@@ -89,7 +91,7 @@ def screen(way: str = "auto") -> Screen:
 
 
 def _way(blocks: bool) -> str:
-    """Choose how to draw on the terminal, one of `WAYS`."""
+    """Choose the way of drawing on the terminal, one of `WAYS`."""
     term, colours = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
     if os.environ.get("NO_COLOR") or term in ("", "dumb", "unknown"):
         return "plain"
@@ -103,9 +105,9 @@ def _way(blocks: bool) -> str:
 
 
 def _graphics(term: str) -> str:
-    """Ask the terminal which graphics it has. Returns "kitty", "sixel" or ""."""
+    """Ask the terminal for its graphics, and return "kitty", "sixel" or ""."""
     inside = bool(os.environ.get("TMUX")) or term.startswith(("screen", "tmux"))
-    kitty = "" if inside else "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # tmux would take it for a title
+    kitty = "" if inside else "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # tmux would show it as a title
     answer = b"" if term.startswith(("linux", "vt")) else _ask(f"{kitty}\x1b[c".encode())
     if b"\x1b_Gi=31;OK" in answer:
         return "kitty"
@@ -114,11 +116,11 @@ def _graphics(term: str) -> str:
 
 
 def _ask(question: bytes) -> bytes:
-    """Ask the terminal, and return its answer; nothing where it does not answer or cannot be asked.
+    """Ask the terminal, and return its answer; b"" if it does not answer or cannot be asked.
 
     Args:
-        question: what is written to it. It ends with DA1, which every terminal answers, so the end
-            of an answer is known.
+        question: bytes to write to the terminal. They end with DA1, which every terminal answers, so
+            the end of the answer is known.
     """
     try:
         fd = os.open(os.ttyname(sys.stdout.fileno()), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
@@ -126,7 +128,7 @@ def _ask(question: bytes) -> bytes:
         return b""
     try:
         if os.tcgetpgrp(fd) != os.getpgrp() or select.select([fd], [], [], 0)[0]:
-            return b""  # we are in the background; or somebody has typed ahead, which is not ours to read
+            return b""  # this process is in the background, or the user has typed ahead: that is not ours to read
         return _talk(fd, question)
     except (OSError, termios.error):
         return b""
@@ -135,7 +137,7 @@ def _ask(question: bytes) -> bytes:
 
 
 def _talk(fd: int, question: bytes) -> bytes:
-    """Write a question to a terminal, and read what it answers within `_WAIT` seconds."""
+    """Write a question to a terminal, and return what it answers within `_WAIT` seconds."""
     before = termios.tcgetattr(fd)
     quiet = [*before]
     quiet[3] &= ~(termios.ICANON | termios.ECHO)
@@ -147,12 +149,12 @@ def _talk(fd: int, question: bytes) -> bytes:
             if select.select([fd], [], [], left)[0]:
                 answer += os.read(fd, 1024) or b"\x1b[?c"  # the terminal was closed: end the loop
     finally:
-        termios.tcsetattr(fd, termios.TCSAFLUSH, before)  # FLUSH: a late answer is not taken for typing
+        termios.tcsetattr(fd, termios.TCSAFLUSH, before)  # FLUSH drops a late answer, which would look like typing
     return answer
 
 
 def _cell() -> tuple[int, int]:
-    """Return width and height of a character in pixels; a usual size where the terminal does not say it."""
+    """Return (width, height) of a character in pixels; a usual size if the terminal does not say it."""
     try:
         rows, columns, wide, high = unpack("HHHH", ioctl(sys.stdout.fileno(), termios.TIOCGWINSZ, bytes(8)))
     except OSError:

@@ -1,4 +1,4 @@
-"""Puts text into columns and paragraphs that fit the lines of a terminal: text in, lines out."""
+"""Lays text out in columns and paragraphs that fit the width of a terminal."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-GLUE = "\xa0"  # a space at which no line is broken; lines that come out have a plain space there
-_NARROWEST = 40  # characters of a line
-_ROOM = 24  # characters that the last column needs; with fewer, its further lines begin further left
+GLUE = "\xa0"  # a space at which lines are not broken; it is printed as a plain space
+_NARROWEST = 40  # characters: lines are never made shorter than this
+_ROOM = 24  # characters: if the last column has fewer, its second and later lines begin further left
 
 
 def width() -> int:
-    """Return the number of characters of a line: the terminal's, or what COLUMNS says, else 80; at least 40."""
+    """Return the characters of a line: COLUMNS or the terminal's width, else 80; at least 40."""
     return max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
 
 
 def wrapped(text: str, columns: int, first: str = "", rest: str = "") -> list[str]:
-    """Break a paragraph at its spaces. Words stay whole, even if longer than a line: people copy names of files.
+    """Break a paragraph at its spaces.
+
+    Words stay whole even if they are longer than a line, so that people can copy names of files.
 
     Args:
         columns: characters of a line.
-        first, rest: what the first line and the others begin with.
+        first, rest: texts with which the first line and the others begin.
     """
     lines = textwrap.wrap(
         text, columns, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
@@ -30,26 +32,23 @@ def wrapped(text: str, columns: int, first: str = "", rest: str = "") -> list[st
 
 
 def cut(text: str, columns: int) -> str:
-    """Cut a text off where a line ends."""
+    """Cut a text that is longer than a line, and end it with "…"."""
     return text if len(text) <= columns else text[: columns - 1] + "…"
 
 
 def table(rows: Sequence[Sequence[str]], columns: int, indent: str = "  ") -> list[list[str]]:
-    """Put cells side by side. The last cell of a row is wrapped; a first cell that takes half a
-    line has a line of its own.
+    """Put cells side by side.
+
+    The last cell of a row is wrapped. A first cell that takes half a line gets a line of its own.
 
     Args:
-        rows: the cells of each row, as many in every one.
+        rows: the cells of each row; every row has the same number of cells.
         columns: characters of a line.
 
     Returns: the lines of each row.
     """
-    most = columns // 2 - 6
-    widths = (
-        [max((len(row[k]) for row in rows if k or len(row[0]) <= most), default=0) for k in range(len(rows[0]) - 1)]
-        if rows
-        else []
-    )
+    most, cells = columns // 2 - 6, range(len(rows[0]) - 1 if rows else 0)
+    widths = [max((len(row[k]) for row in rows if k or len(row[0]) <= most), default=0) for k in cells]
     return [_row(row, widths, columns, indent) for row in rows]
 
 

@@ -86,23 +86,23 @@ class OpenOptions:
     """
 
     format: str | None = option(
-        None, "Format of the files. Without it, their first bytes decide.", "NAME", saved="never"
+        None, "Format of the files. Without it, vfs finds it by their first bytes.", "NAME", saved="never"
     )
-    array: str | None = option(None, "Open only this array of a file that has several.", "NAME", scope="one set")
+    array: str | None = option(None, "Show only this array of a file that has several.", "NAME", scope="one set")
     nav_shape: int | str | Sequence[int] | None = option(
         None,
-        "Shape of the scan, slowest axis first (256,256).",
+        "Shape of the scan, slowest axis first, such as 256,256.",
         "A,B",
         more="With fewer positions than frames, the other frames are left out; with more, blank frames follow.",
         saved="numbers",
         scope="one set",
     )
     sync_offset: int = option(
-        0, "Skip N frames at the start; if negative, put N blank frames first.", "N", scope="one set"
+        0, "Skip N frames at the start; if negative, put -N blank frames first.", "N", scope="one set"
     )
     roi: Any = option(
         None,
-        "Select these frames: a mask over the scan, or a list of positions.",
+        "Show only these frames, given as a mask over the scan or a list of positions.",
         "FILE.npy",
         more=(
             "A bool array in the scan's shape, flat positions, or the name of a .npy file of either. The navigation "
@@ -113,7 +113,7 @@ class OpenOptions:
     )
     dtype: Any = option(
         None,
-        "Convert pixels to this dtype (f4, u2, ...).",
+        "Convert pixels to this dtype, such as f4 or u2.",
         "T",
         more="For data without headers this is the dtype of the stored pixels, unless `stored_dtype` is given.",
         saved="dtype",
@@ -140,7 +140,7 @@ class OpenOptions:
     )
     dead: Any = option(
         None,
-        "Replace these pixels by their good neighbours: a mask, or coordinates.",
+        "Replace dead pixels, given as a mask or as coordinates, by their good neighbours.",
         "F",
         more=(
             "A bool mask in the frame's shape, integer coordinates [n, 2], a file of either, or the name of an array of"
@@ -179,12 +179,12 @@ class OpenOptions:
     )
     allow_incomplete: bool = option(
         False,
-        "Open a set even if files or frames are missing. Missing frames are blank or left out.",
-        more="Without it, an error names the missing files and frames if numbers would be wrong or absent.",
+        "Open a set although files or frames are missing. Missing frames are blank or left out.",
+        more="Otherwise, where numbers would be wrong or absent, that is an error that says which files and frames.",
     )
     follow_outside: bool = option(
         False,
-        "Also read files that the set or a link names outside of the set's folder.",
+        "Also read files outside of the set's folder, if the set or a symbolic link names them.",
         more=(
             "Without it, a file of the set that lies outside of the folder of the named files, or a symbolic link that"
             " leads out of it, is an error (in HDF5 the array is absent). See `vfs.boundary`."
@@ -234,13 +234,19 @@ class MountOptions(OpenOptions):
     show_files: bool = option(False, "With --tree: also show files that are no data set.")
     cache_size: int | str = option(
         "256MiB",
-        "Memory for keeping decoded chunks (2GiB).",
+        "Memory for keeping decoded chunks, such as 2GiB.",
         "BYTES",
         more="It is for all data sets together; 0 keeps none.",
     )
-    workers: int | None = option(None, "Answer N reads at once. Without it, one for each core, but at least 4.", "N")
-    allow_other: bool = option(False, "Let other users read what their own rights on the source files allow.")
-    direct_io: bool = option(False, "Bypass the kernel's cache, for data read once. Files cannot be mapped then.")
+    workers: int | None = option(
+        None, "Number of reads that are answered at once. Without it, one per core, at least 4.", "N"
+    )
+    allow_other: bool = option(
+        False, "Let other users in. Each sees only what they could read of the files themselves."
+    )
+    direct_io: bool = option(
+        False, "Bypass the kernel's page cache, for data read only once. Programs cannot map files into memory then."
+    )
 
 
 _PARSED = {int, str}

@@ -1,8 +1,8 @@
-"""Writes a data set as a real zarr store: the same groups, arrays, chunks, names and attributes,
-compressed as zarr does by default.
+"""Writes a data set as a real zarr store, with the same groups, arrays, chunks, names and attributes.
 
-The store is written beside its final name and renamed when it is complete, so whatever has the final name is complete.
-In zarr v3 chunks that hold nothing but the fill value are not written; readers fill them in.
+It is compressed as zarr does by default. The store is written beside its final name and renamed when
+it is complete, so a store with the final name is always complete. In zarr v3, chunks that hold only
+the fill value are not written; readers fill them in.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from vfs.errors import OptionError, SourceError
 from vfs.hierarchy.faces import Hierarchy
 
 BATCH = 8 << 20
-"""Bytes written at once, in whole chunks: zarr compresses the chunks of a batch in several threads,
-and several batches are read ahead.
+"""Bytes written at once, in whole chunks.
+
+zarr compresses the chunks of a batch in several threads, and several batches are read ahead.
 """
 
 
@@ -33,26 +34,28 @@ def export(
     zarr_format: int = 3,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write a data set as a zarr store in a folder. It takes memory of a few `BATCH`es, or of a few
-    chunks if these are larger.
+    """Write a data set as a zarr store in a folder.
+
+    This takes memory for a few `BATCH`es, or for a few chunks if these are larger.
 
     Args:
         tree: the data set.
-        target: the folder to be made. It must not exist; the folder above it must.
+        target: the folder to make. It must not exist, but the folder above it must.
         zarr_format: 3 or 2.
-        progress: is called with the number of bytes of the arrays that were written since its last call.
+        progress: is called with the number of bytes of the arrays that were written since its last
+            call.
 
     Returns: bytes of the files that were written.
 
     Raises:
-        OptionError: there is something at `target` already, it cannot be written, or there is no such zarr format.
+        OptionError: `target` exists already or cannot be written, or there is no such zarr format.
         SourceError: bytes of the data set cannot be read. Nothing is left behind.
     """
     target = check_target(target)
     documents = {key: json.loads(text) for key, text in tree.zarr(zarr_format).documents.items()}
     partial = f"{target}.{os.getpid()}.part"
     try:
-        with ThreadPoolExecutor(1) as writer:  # an interrupt waits until zarr has ended what it was writing
+        with ThreadPoolExecutor(1) as writer:  # an interrupt waits until zarr has finished the present batch
             _write(tree, partial, documents, zarr_format, writer, progress or (lambda done: None))
         stored = sum(
             os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names
@@ -67,14 +70,14 @@ def export(
 
 
 def check_target(target: str | os.PathLike[str]) -> str:
-    """Check that a folder can be made. Returns its absolute path.
+    """Check that a folder can be made, and return its absolute path.
 
     Raises:
-        OptionError: there is something already, or no folder to make it in.
+        OptionError: it exists already, or the folder above it does not.
     """
     target = os.path.abspath(target)
     if os.path.lexists(target):
-        raise OptionError(f"{target}: is there already; remove it, or give another name")
+        raise OptionError(f"{target}: exists already; remove it, or give another name")
     if not os.path.isdir(os.path.dirname(target)):
         raise OptionError(
             f"{target}: there is no folder {os.path.dirname(target)}; make it first: mkdir -p"
@@ -134,7 +137,7 @@ def _write(
 
 
 def _batch(shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """The shape of a batch: whole chunks, as many as fit in `BATCH` bytes, along the fast axes first."""
+    """Return the shape of a batch: whole chunks that fit in `BATCH` bytes, along the fast axes first."""
     batch = list(chunks)
     for axis in reversed(range(len(shape))):
         times = BATCH // (math.prod(batch) * itemsize)
