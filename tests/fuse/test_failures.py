@@ -45,11 +45,11 @@ def test_the_first_lines_are_written_as_they_are_and_the_others_counted(
         "data[3:8, 0:64]: /data/scan2.raw: expected bytes 12,288 to 16,384, the file has 17; it looks truncated"
     )
     assert all("scan2.raw: expected bytes" in line for line in caplog.messages)
-    assert caplog.messages[-1].endswith("(more of the kind are counted, for 60 seconds)")
+    assert caplog.messages[-1].endswith("(more of this kind are only counted, for 60 seconds)")
     clock.now = WINDOW
     fail(to, 1)
     assert len(caplog.messages) == FIRST + 1
-    assert caplog.messages[-1].endswith("(and 990 more of the kind before)")
+    assert caplog.messages[-1].endswith("(and 990 more of this kind before)")
     fail(to, 1000)
     assert len(caplog.messages) == 2 * FIRST
     to.close()
@@ -109,4 +109,4 @@ def test_a_damaged_file_that_is_copied_does_not_fill_the_log(
     assert FIRST < len(lines) <= 2 * FIRST + 2  # truncated and changed are two reasons
     assert all(str(bad) in line for line in lines)
     assert all("expected bytes" in line for line in lines)
-    assert " more of the kind before)" in lines[-1]
+    assert " more of this kind before)" in lines[-1]

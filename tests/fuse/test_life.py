@@ -129,8 +129,8 @@ def test_a_mount_ends_when_its_readers_have_ended_or_by_force(small: Path, point
             with pytest.raises(
                 MountError,
                 match=(
-                    rf"\(pid {held.pid}\) read there and may go on, where zarr would .*; end that first, or: vfs"
-                    r" unmount --force"
+                    rf"still running after reading there: \S+ \(pid {held.pid}\); zarr would .*; end them first, or:"
+                    r" vfs unmount --force"
                 ),
             ) as caught:
                 unmount(point, lazy=lazy)
@@ -157,8 +157,8 @@ def test_what_a_signal_ends_is_an_error_to_those_who_read_on(
         assert said.strip() == str(errno.ENOTCONN)
         assert (status, out) == (0, "ended")
         assert re.fullmatch(
-            rf"{point}: ended; \S+ \(pid {held.pid}\) read there and may go on: .* errors, not zeros, until `vfs"
-            rf" unmount {point}`",
+            rf"{point}: ended; still running after reading there: \S+ \(pid {held.pid}\); .* errors, not zeros, until"
+            rf" `vfs unmount {point}`",
             err,
         )
     assert [one.state for one in mounts() if one.point == str(point)] == ["dead"]
@@ -329,7 +329,7 @@ def test_what_cannot_be_opened_is_said_before_anything_is_started(tmp_path: Path
 def test_a_server_that_fails_says_why_in_one_line(point: Path) -> None:
     with pytest.raises(MountError, match=r"^ValueError: invalid literal for int\(\) with base 10: 'x'$"):
         Mount.start(partial(int, "x"), point)  # type: ignore[arg-type]
-    with pytest.raises(MountError, match=r"the server ended without a word \(exit status 7\)"):
+    with pytest.raises(MountError, match=r"the server ended without an answer \(exit status 7\)"):
         Mount.start(partial(os._exit, 7), point)
     assert mounted(str(point)) is None
 

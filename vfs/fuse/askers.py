@@ -1,10 +1,9 @@
-"""Finds out who asks, and what he may read: users whom --allow-other lets in see what their own
-rights give them, no more.
+"""Checks what users may read whom --allow-other lets in: only what they may read of the source files.
 
-Their rights are looked up whenever they ask: user and groups as the kernel tells them, and the
-modes and access control lists (POSIX ACLs) of the source files and of all folders above them.
-Rights that depend on more than these (capabilities, SELinux, a file server with rules of its own)
-are not seen here. Root, and the user who mounted, may read all that the server may.
+Their rights are looked up with each request: user and groups from the kernel, and the modes and
+access control lists (POSIX ACLs) of the source files and of all folders above them. Rights that
+depend on more than these (capabilities, SELinux, a file server with rules of its own) are not
+checked. Root, and the user who mounted, may read everything that the server may.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 READ, SEARCH = 4, 1
-FEW = 64  # files, at most, whose rights are looked up each time
-SECONDS = 1.0  # that an answer about more files is good for
-_KEPT = 4096  # such answers that are kept, at most
+FEW = 64  # the rights of up to so many files are looked up with each request
+SECONDS = 1.0  # an answer about more files than that is reused for so long
+_KEPT = 4096  # at most so many of these answers are kept
 
 _ACL = "system.posix_acl_access"
 _USER_OBJ, _USER, _GROUP_OBJ, _GROUP, _MASK, _OTHER = 1, 2, 4, 8, 16, 32
 
 
 class Asker(NamedTuple):
-    """A user, and the groups he is in."""
+    """A user with the groups of that user."""
 
     uid: int
     groups: frozenset[int]
 
 
 def _groups_of(pid: int) -> Iterable[int]:
-    """Return the supplementary groups of a process; none where /proc does not show them."""
+    """Return the supplementary groups of a process; none if /proc does not show them."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:
             line = next((line for line in status if line.startswith(b"Groups:")), b"")
@@ -42,18 +41,19 @@ def _groups_of(pid: int) -> Iterable[int]:
 
 
 def allowed(path: str, asker: Asker, want: int) -> bool:
-    """Say whether a file or folder lets somebody read it (`READ`) or search it (`SEARCH`). Folders
-    above it are not looked at.
+    """Return True if a file or folder lets a user read it (`READ`) or search it (`SEARCH`).
+
+    Folders above it are not checked.
     """
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        return True  # there is nothing to be kept from
+        return True  # it does not exist, so there is nothing to protect
     except OSError:
         return False
     try:
         acl = os.getxattr(path, _ACL)
-    except OSError:  # the usual case
+    except OSError:  # usually: it has no access control list
         mode = found.st_mode
         bits = mode >> 6 if asker.uid == found.st_uid else mode >> 3 if found.st_gid in asker.groups else mode
         return bits & want == want
@@ -61,8 +61,10 @@ def allowed(path: str, asker: Asker, want: int) -> bool:
 
 
 def _by_list(acl: bytes, found: os.stat_result, asker: Asker, want: int) -> bool:
-    """Decide as acl(5) says: by the owner's entry, else that of the user, else any of his groups,
-    else that of all others.
+    """Check an access control list as acl(5) says.
+
+    The owner's entry decides, else the entry of the user, else the entries of the user's groups,
+    else the entry for all others.
     """
     entries = list(struct.iter_unpack("<HHI", acl[4:]))
     mask = next((bits for tag, bits, _ in entries if tag == _MASK), 7)
@@ -81,14 +83,14 @@ def _by_list(acl: bytes, found: os.stat_result, asker: Asker, want: int) -> bool
 
 
 EVERYBODY = Asker(-1, frozenset())
-"""A user of whom nothing is known: he may read what everybody may."""
+"""An unknown user, who may read only what everybody may."""
 
 
 class Askers:
-    """Says what those who ask may see.
+    """Checks what the user may see from whom a request comes.
 
     Args:
-        context: returns (user, group, process) of the request that this thread answers, as libfuse tells it.
+        context: returns (user, group, process) of the request that this thread answers, from libfuse.
     """
 
     def __init__(self, context: Callable[[], tuple[int, int, int]]) -> None:
@@ -97,12 +99,12 @@ class Askers:
         self._known: dict[tuple[object, Asker], tuple[float, str]] = {}
 
     def asker(self) -> Asker | None:
-        """Return who asks now; None: somebody who may see all."""
+        """Return the user of the current request; None for a user who may see everything."""
         uid, gid, pid = self._context()
         return None if uid in self._ours else Asker(uid, frozenset((gid, *_groups_of(pid))))
 
     def may_enter(self, folder: str, asker: Asker) -> bool:
-        """Say whether the asker could reach what is in a folder: search it and all folders above it."""
+        """Return True if the asker could open files in a folder: search it and all folders above it."""
         at = os.path.realpath(folder)
         while allowed(at, asker, SEARCH):
             above = os.path.dirname(at)
@@ -112,11 +114,12 @@ class Askers:
         return False
 
     def may_list(self, folder: str, asker: Asker) -> bool:
-        """Say whether the asker could list a folder."""
+        """Return True if the asker could list a folder."""
         return allowed(folder, asker, READ) and self.may_enter(folder, asker)
 
     def kept_by(self, files: Sequence[str], asker: Asker) -> str:
-        """Return the first of some files that the asker could not read; "": he could read all.
+        """Return the first of some files that the asker could not read; "" if all can be read.
+
         Files that do not exist keep nobody out.
         """
         key = (files[0], files[-1], len(files)) if len(files) > FEW else None

@@ -1,5 +1,6 @@
-"""Counts what a server does. Python and native code count side by side, each in a row of its own,
-so that neither loses what the other adds.
+"""Counts the work of a server.
+
+Python and native code count at the same time, each in a row of its own, so that no count is lost.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from vfs.kernels.fuse.tables import LINE, WORD, CounterWord
 FIELDS = tuple(word.name.lower() for word in CounterWord)
 """The fields of a `vfs.fuse.status.Status` that are counted here."""
 PYTHON, NATIVE = 0, 1
-"""Rows: Python adds through `Counters.add`, native code adds atomically to the words at `Counters.native_address`."""
+"""Rows of the counters.
+
+Python adds through `Counters.add`, native code adds atomically to the words at `Counters.native_address`.
+"""
 
 
 class Counters:
-    """Counts of one server, from 0.
+    """Holds the counts of one server, which begin at 0.
 
     Attributes:
-        table: int64[2, LINE], each row in a cache line of its own, its columns as `CounterWord`
-            says. Never moved or replaced.
+        table: int64[2, LINE], each row in a cache line of its own; `CounterWord` gives the columns.
+            It is never moved or replaced.
     """
 
     def __init__(self) -> None:
@@ -32,7 +36,7 @@ class Counters:
 
     @property
     def native_address(self) -> int:
-        """Address of the row that native code adds to. It stays for the life of the server."""
+        """The address of the row that native code adds to. It is the same for the life of the server."""
         return int(self.table[NATIVE].ctypes.data)
 
     def add(self, *, reads: int = 0, nbytes: int = 0, errors: int = 0) -> None:
@@ -47,5 +51,5 @@ class Counters:
                 row[CounterWord.ERRORS] += errors
 
     def totals(self) -> dict[str, int]:
-        """Return what was counted so far, both rows together, by field."""
+        """Return the counts so far, the sum of both rows, by field."""
         return dict(zip(FIELDS, self.table.sum(axis=0)[: len(FIELDS)].tolist(), strict=True))

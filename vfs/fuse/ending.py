@@ -1,12 +1,12 @@
 """Ends a mount when a signal comes: Ctrl-C, SIGTERM or SIGHUP.
 
-Where a process that has read from the mount still runs, the mount is left dead: whoever reads there
-gets an error (ENOTCONN). In an empty folder he would find nothing, and zarr clients take absent
-chunks for blank ones. `vfs unmount` and the next mount there clear a dead mount, as they clear that
-of a server that was killed. Where no such process runs libfuse unmounts.
+If a process that has read from the mount still runs, the mount is left dead: reading there gives an
+error (ENOTCONN). If it were unmounted, the process would find an empty folder, and zarr clients take
+absent chunks for blank ones. `vfs unmount` and the next mount there clear a dead mount, as they
+clear that of a server that was killed. If no such process runs, libfuse unmounts.
 
-Python's signal handlers run in the main thread, which is inside libfuse. So the signals are written
-into a pipe that a thread of its own reads. libfuse does not get them: it would unmount in any case.
+Python's signal handlers run in the main thread, which is inside libfuse. So signals are written
+into a pipe that another thread reads. libfuse does not get them: it would unmount in any case.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from vfs.fuse.status import ENDING
 
 log = logging.getLogger("vfs.fuse")
 
-KICK = signal.SIGUSR1  # wakes the main thread, which waits in libfuse; it has no other effect
-AGAIN = 0.05  # seconds until libfuse is woken again: it may just have missed the signal
+KICK = signal.SIGUSR1  # wakes the main thread, which waits in libfuse; has no other effect
+AGAIN = 0.05  # seconds until libfuse is woken again, since it may have missed the signal
 
 
 class Ending:
-    """Takes the signals that end a mount as long as its `with` block lasts, which the main thread enters.
+    """Handles the signals that end a mount, while its `with` block lasts. The main thread enters it.
 
     Args:
-        module: the library that mounts, see `vfs.fuse.view.library`. Its `signal` does nothing meanwhile.
+        module: the library that mounts, see `vfs.fuse.view.library`. Its `signal` does nothing
+            meanwhile.
         shown: the mount point, for messages.
-        readers: returns the processes that have read from the mount and still run; the mount is
+        readers: returns the processes that have read from the mount and still run. The mount is
             left dead only if there are some.
 
     Attributes:
@@ -61,13 +62,13 @@ class Ending:
         os.set_blocking(to, False)
         self._wakeup = signal.set_wakeup_fd(to, warn_on_full_buffer=False)
         self._before = {number: signal.signal(number, lambda number, frame: None) for number in (*self._taken, KICK)}
-        # It gives SIGINT back to libfuse
+        # mfusepy and fusepy call this to give SIGINT back to libfuse
         self._signal, self._module.signal = self._module.signal, lambda number, handler: handler
         self._thread.start()
         return self
 
     def begin(self) -> None:
-        """Note that the mount is there. libfuse calls it."""
+        """Note that the mount is ready. libfuse calls this."""
         session = self._library.fuse_get_session
         session.restype, session.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         self._library.fuse_session_exit.restype, self._library.fuse_session_exit.argtypes = None, [ctypes.c_void_p]
@@ -76,7 +77,7 @@ class Ending:
         self._mounted.set()
 
     def end(self) -> None:
-        """Note that the mount is gone. libfuse calls it before it frees the session."""
+        """Note that the mount has ended. libfuse calls this before it frees the session."""
         with self._lock:
             self._session = None
 
@@ -100,11 +101,11 @@ class Ending:
                 return
             if number == signal.SIGTSTP:
                 log.warning(
-                    "%s: not stopped: whoever reads there would hang; Ctrl-C ends it, `vfs mount --background` gives"
-                    " the terminal back",
+                    "%s: not stopped: programs that read there would hang; Ctrl-C ends the mount,"
+                    " `vfs mount --background` gives the terminal back",
                     self._shown,
                 )
-        self._mounted.wait()  # libfuse is just mounting: nobody would clear a mount that is half done
+        self._mounted.wait()  # while libfuse is mounting: nothing would clear a half-made mount
         with self._lock:
             if self._session is None:
                 return
@@ -116,15 +117,16 @@ class Ending:
             signal.pthread_kill(threading.main_thread().ident or 0, KICK)
 
     def _next(self) -> int:
-        """Wait for the next signal. Returns its number; 0: the `with` block has ended."""
+        """Wait for the next signal, and return its number; 0 if the `with` block has ended."""
         return int.from_bytes(os.read(self._pipe, 1))
 
     def say(self) -> None:
-        """Write to the log for which processes the mount was left dead."""
+        """Log the processes for which the mount was left dead."""
         if self.left:
             who = ", ".join(self.left)
             log.warning(
-                "%s: ended; %s read there and may go on: there it gets errors, not zeros, until `vfs unmount %s`",
+                "%s: ended; still running after reading there: %s; reads there give errors, not zeros, until"
+                " `vfs unmount %s`",
                 self._shown,
                 who,
                 self._shown,
@@ -132,13 +134,13 @@ class Ending:
 
 
 def _keep_mounted() -> bool:
-    """Keep libfuse from unmounting when its loop ends. The connection to the kernel is closed,
-    which leaves the mount dead.
+    """Keep libfuse from unmounting when its loop ends.
 
-    libfuse does not unmount where the connection is broken already (poll says POLLERR). A pipe that
-    nobody reads, in the place of /dev/fuse, looks like that.
+    This closes the connection to the kernel, which leaves the mount dead. libfuse does not unmount
+    if the connection is broken already (poll says POLLERR). A pipe that nobody reads, in the place
+    of /dev/fuse, looks like that.
 
-    Returns: False where that cannot be done; then libfuse unmounts.
+    Returns: False if that cannot be done; then libfuse unmounts.
     """
     try:
         [fuse] = [fd for fd in map(int, os.listdir("/proc/self/fd")) if _name(fd) == DEVICE]
@@ -154,5 +156,5 @@ def _keep_mounted() -> bool:
 def _name(fd: int) -> str:
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:  # the descriptor that listed the folder: it is closed by now
+    except OSError:  # the descriptor was the one that listed the folder, which is closed by now
         return ""

@@ -1,15 +1,15 @@
-"""Writes down each mount of a user in a folder, the mount's entry, where later commands find it.
+"""Keeps an entry for each mount of a user, a folder in which later commands find the mount.
 
     $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in
                                     the folder for temporary files
-        pid                         number of the server, which holds a lock (flock) on this file as long as it lives
-        status.json                 see `vfs.fuse.status`; written anew about each second when something changed
+        pid                         process id of the server, which locks this file (flock) as long as it lives
+        status.json                 see `vfs.fuse.status`; rewritten about once a second if something changed
         readers                     see `vfs.fuse.readers`
         log                         of a mount in the background; stays until the next mount there, at most a week
 
-All of it is for the user only (0700, 0600), and a folder that others could write to is not used.
-Whether a server lives is asked of its lock, not of its number: numbers are given out again, and
-mean something else in another container.
+Only the user may read it (0700, 0600), and a folder that others could write to is not used. The
+lock tells if a server lives. The process id does not: ids are reused, and have another meaning in
+another container.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PID, STATUS, LOG = "pid", "status.json", "log"
 
 
 def _in_runtime_folder() -> list[str]:
-    """Return where entries may lie in runtime folders: in the one of the environment, then in the usual one."""
+    """Return the runtime folders that may hold entries: that of the environment, then the usual one."""
     named = [os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"]
     return [os.path.join(name, "vfs") for name in dict.fromkeys(named) if os.path.isabs(name) and not not_ours(name)]
 
@@ -46,10 +46,10 @@ def _in_temporary_folder() -> str:
 
 
 def home() -> str:
-    """Return the folder for the entries of this user. It is made where it does not exist.
+    """Return the folder for the entries of this user. It is made if it does not exist.
 
     Raises:
-        MountError: no folder is this user's alone.
+        MountError: no folder belongs to this user alone.
     """
     told = os.environ.get("XDG_RUNTIME_DIR")
     usual = _in_runtime_folder()
@@ -72,7 +72,7 @@ def home() -> str:
 
 
 def _homes() -> list[str]:
-    """Return all folders in which there may be entries of this user."""
+    """Return all folders that may hold entries of this user."""
     names = _in_runtime_folder()
     with suppress(OSError):
         names.append(_in_temporary_folder())
@@ -80,21 +80,23 @@ def _homes() -> list[str]:
 
 
 def _name(point: str) -> str:
-    """Return a name for the entry of a mount point: its last part, and a hash that tells it from others."""
+    """Return the name of the entry of a mount point: its last part, and a hash of the whole path."""
     word = re.sub(r"[^A-Za-z0-9]+", "-", os.path.basename(point)).strip("-")[:32]
     return f"{word or 'mount'}-{blake2b(os.fsencode(point), digest_size=4).hexdigest()}"
 
 
 def _locked(folder: str, flags: int) -> int | None:
-    """Open the pid file of an entry and lock it. Returns its descriptor; None: another process holds the lock.
+    """Open the pid file of an entry and lock it.
+
+    Returns: its descriptor; None if another process holds the lock.
 
     Raises:
-        FileNotFoundError: there is no such file (any more).
+        FileNotFoundError: the file does not exist, or not any more.
     """
     fd = os.open(os.path.join(folder, PID), flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(fd).st_nlink == 0:  # somebody cleared it meanwhile
+        if os.fstat(fd).st_nlink == 0:  # another process cleared it meanwhile
             raise FileNotFoundError(errno.ENOENT, "cleared", folder)
     except BlockingIOError:
         os.close(fd)
@@ -106,7 +108,7 @@ def _locked(folder: str, flags: int) -> int | None:
 
 
 def alive(folder: str) -> bool:
-    """Say whether the server of an entry lives."""
+    """Return True if the server of an entry lives."""
     try:
         fd = _locked(folder, os.O_RDWR)
     except OSError:
@@ -122,15 +124,16 @@ def _clear(folder: str, fd: int) -> None:
         with suppress(OSError):
             os.unlink(os.path.join(folder, name))
     with suppress(OSError):
-        os.rmdir(folder)  # stays where there is a log
+        os.rmdir(folder)  # fails if there is a log
     os.close(fd)
 
 
 class Entry:
-    """The entry of the mount that this process serves. It is there, and locked, until `end`.
+    """Holds the entry of the mount that this process serves. It exists, and is locked, until `end`.
 
     Attributes:
-        folder: of the entry. log: name of its log file, or None.
+        folder: the folder of the entry.
+        log: the name of its log file, or None.
 
     Raises:
         MountError: there is no folder for it.
@@ -163,7 +166,7 @@ class Entry:
             ) from None
 
     def _claimed(self, folder: str) -> int | None:
-        """Make a folder and lock it. Returns the descriptor of the lock; None: another server holds it."""
+        """Make a folder and lock it. Returns the descriptor of the lock; None if another server holds it."""
         self.folder = folder
         while True:
             with suppress(FileExistsError):
@@ -172,7 +175,7 @@ class Entry:
                 return _locked(self.folder, os.O_RDWR | os.O_CREAT)
 
     def write(self, document: Mapping[str, Any]) -> None:
-        """Write the status. A reader sees the old one or the new one, never a part of it.
+        """Write the status. A reader sees the old one or the new one, never a mixture.
 
         Raises:
             OSError: it cannot be written.
@@ -188,7 +191,7 @@ class Entry:
         """Remove the entry, but not its log.
 
         Args:
-            stays: the mount stays, without a server: nothing is removed.
+            stays: the mount stays, without a server; then nothing is removed.
         """
         if self.log_fd >= 0:
             os.close(self.log_fd)
@@ -199,10 +202,10 @@ class Entry:
 
 
 def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
-    """Yield (folder, status, lock) of every entry of this user, and remove old logs on the way.
+    """Yield (folder, status, lock) of every entry of this user, and remove old logs.
 
-    The lock is None where the server lives. Where it has died the caller has the lock and gives it
-    to `drop`, which removes the entry, or to `keep`.
+    The lock is None if the server lives. If it has died, the caller has the lock and passes it to
+    `drop`, which removes the entry, or to `keep`.
     """
     for above in _homes():
         for name in sorted(os.listdir(above)):
@@ -219,7 +222,7 @@ def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
                     found = json.load(file)
                 if not isinstance(found, dict) or not isinstance(found.get("mountpoint"), str):
                     raise ValueError
-            except (OSError, ValueError):  # not mounted yet, or not any more
+            except (OSError, ValueError):  # the mount is not ready yet, or has ended
                 if fd is not None:
                     _clear(folder, fd)
                 continue

@@ -1,10 +1,9 @@
-"""Logs requests that fail: the first ones of each reason line by line, the others as a count.
+"""Logs failed requests: the first ones of each kind line by line, the others as a count.
 
-Copying from a mount with one damaged file behind it gives an EIO for every page. The first `FIRST`
-lines of a file and reason are written, each with file and range; what follows within `WINDOW`
-seconds is counted, and the count is written with the next line of that kind or when the server
-ends. Lines are of one kind where they differ only in numbers that stand alone (ranges, sizes), not
-in names of files.
+Copying from a mount of a damaged file gives an EIO for every page. The first `FIRST` lines of each
+kind are written, with file and range. Further ones within `WINDOW` seconds are counted; the count is
+written with the next line of that kind, or when the server ends. Lines are of one kind if they
+differ only in numbers that stand alone (ranges, sizes), not in names of files.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable
 
 FIRST = 10  # lines of a kind
 WINDOW = 60.0  # seconds
-KINDS = 10_000  # that are counted at most: those that came last
+KINDS = 10_000  # at most so many kinds are counted, the latest ones
 
 _NUMBERS = re.compile(r"(?<![^\s\[(])[\d,:]+(?![^\s,;:\])])")
 
@@ -33,10 +32,10 @@ class _Kind:
 
 
 class Failures:
-    """Writes lines into a log, repeated ones only now and then. Many threads may use it.
+    """Writes lines into a log, but counts repeated ones. Threads may share it.
 
     Args:
-        log: where they are written to.
+        log: the log.
         clock: returns seconds.
     """
 
@@ -51,8 +50,8 @@ class Failures:
 
         Args:
             what: the reason, which names the file.
-            line: what is written: the request and the reason.
-            trace: write the traceback of the exception that is being handled, too.
+            line: the text to write: the request and the reason.
+            trace: also write the traceback of the exception that is being handled.
         """
         name = _NUMBERS.sub("#", what)
         more = ""
@@ -68,14 +67,14 @@ class Failures:
                 return
             kind.written += 1
             if kind.written == FIRST:
-                more += f" (more of the kind are counted, for {WINDOW:.0f} seconds)"
+                more += f" (more of this kind are only counted, for {WINDOW:.0f} seconds)"
             gone = self._kinds.popitem(last=False) if len(self._kinds) > KINDS else None
         if gone is not None:
             self._close(*gone)
         self.log.error("%s%s", line, more, exc_info=trace)
 
     def close(self) -> None:
-        """Write the counts that are not written yet."""
+        """Write the counts that were not written yet."""
         with self._lock:
             kinds, self._kinds = self._kinds, OrderedDict()
         for name, kind in kinds.items():
@@ -87,4 +86,4 @@ class Failures:
 
     @staticmethod
     def _count(kind: _Kind) -> str:
-        return f" (and {kind.left_out:,} more of the kind before)" if kind.left_out else ""
+        return f" (and {kind.left_out:,} more of this kind before)" if kind.left_out else ""

@@ -1,24 +1,24 @@
-"""Answers a mount's requests without the interpreter where that can be done: fills the tables that
-native code reads.
+"""Answers a mount's requests in native code, without the interpreter, as far as possible.
 
-`NativeServer.open` says what to put into `fi->fh` for a file of a face. From then on `serve.read`
-answers reads of it from decoded pieces that the chunk cache holds or, where the source files hold
-the very bytes (with anything between the frames, in either byte order, for any scan), from those
-files. What it cannot answer comes to `NativeServer.read`, which opens the file or makes the piece
-that was missing. What that cannot answer either, for example because the source is gone or was
-changed, is read through the tree, which says what is wrong.
+This module fills the tables that native code reads. `NativeServer.open` returns the handle
+(`fi->fh`) for a file of a face. From then on `serve.read` answers reads of it: from decoded pieces
+in the chunk cache, or from the source files if they hold the same bytes (with anything between the
+frames, in either byte order, for any scan). Reads that it cannot answer come to `NativeServer.read`,
+which opens the file or makes the missing piece. Reads that this cannot answer either, for example
+because the source has gone or changed, go through the hierarchy, which raises the error that says
+why.
 
-- A source file is asked for its size, times and links after it was read, and before anything of it is handed out.
-- Pieces are those of the chunk cache, whose limit counts. What it drops is freed when nobody reads
-  it any more (`vfs.fuse.pieces`).
-- A reader that goes on from one piece to the next finds the next one made: a thread makes it
-  meanwhile (`vfs.fuse.read_ahead`).
-- Nothing belongs to an open file: closing costs nothing, and nothing can be left behind.
-- What lies in a folder tree may change (`vfs.hierarchy.faces.Lifetime`). It is answered natively
-  only up to the time at which its files have to be looked at again, and not at all once another
-  state of it is shown: then those who have it open get an error (`NativeServer.check`), because all
-  who have it open share the kernel's pages of it. A set that was only closed meanwhile is opened
-  again under its old number.
+- After a source file was read, its size, times and links are checked before any byte is returned.
+- Pieces belong to the chunk cache and count towards its limit. A dropped piece is freed when nobody
+  reads it any more (`vfs.fuse.pieces`).
+- For a reader that goes from one piece to the next, a thread makes the next piece in advance
+  (`vfs.fuse.read_ahead`).
+- Nothing belongs to an open file: closing costs nothing, and nothing can leak.
+- Sets in a folder tree may change (`vfs.hierarchy.faces.Lifetime`). They are answered natively only
+  until their files must be looked at again, and not at all once the tree shows another state of
+  them. Then everybody who has a file of the set open gets an error (`NativeServer.check`), because
+  all of them share the kernel's pages of it. A set that was only closed meanwhile is opened again
+  under its old number.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ from vfs.kernels.fuse import lookup, names, native, serve
 from vfs.kernels.fuse.files import NO_ANSWER, NOT_OPEN
 from vfs.kernels.fuse.tables import SourceWord, StateWord
 
-SMALL = 1 << 16  # bytes: a shorter read that does not go on where another ended is decoded by itself
+SMALL = 1 << 16  # bytes: a shorter read is decoded by itself, unless it continues another one
 
 
 class NativeServer:
-    """Tells native code of this process what is shown, and answers what it leaves to the interpreter.
+    """Fills the tables for native code of this process, and answers the requests that it cannot.
 
-    There is one at a time: the last that was started.
+    Only one is active at a time: the last that was started.
 
     Args:
-        folder: what is shown.
-        counters: address of int64[len(CounterWord)] that native reads count in.
+        folder: the contents of the mount.
+        counters: address of int64[len(CounterWord)] in which native reads count.
 
     Attributes:
-        lasting: what is shown never changes.
-        sources, names, pieces: what native code finds. retired: what was taken out of them and is freed later.
+        lasting: True if the contents never change.
+        sources, names, pieces: the tables that native code reads.
+        retired: objects that were taken out of the tables and are freed later.
     """
 
     def __init__(self, folder: MountSource, counters: int) -> None:
@@ -70,13 +71,15 @@ class NativeServer:
         self._known: dict[str, int] = {}  # path -> what `open` returned
 
     def start(self, structs: Structs, context: int = 0, met: int = 0) -> dict[str, int]:
-        """Make this what native code of the process goes by.
+        """Make native code of the process use these tables.
 
         Args:
-            context: address of fuse_get_context, which says who asks; 0: it does not matter who asks.
+            context: address of fuse_get_context, which tells the user of a request; 0: all users
+                may read everything.
             met: address of the table of `vfs.fuse.readers.Readers`.
 
-        Returns: addresses of operations for libfuse. What they do not answer they leave to those that `behind` is told.
+        Returns: operation of libfuse -> address of its native function. Requests that a function
+            cannot answer go to the function that was passed to `behind`.
         """
         words = {
             StateWord.INFO_FH: structs.fh,
@@ -107,7 +110,7 @@ class NativeServer:
 
     @staticmethod
     def behind(operation: str, address: int) -> None:
-        """Say which function answers what an operation of `start` leaves to the interpreter."""
+        """Set the function that answers the requests which a native operation of `start` cannot answer."""
         slow = {
             "read": StateWord.SLOW_READ,
             "open": StateWord.SLOW_OPEN,
@@ -118,10 +121,11 @@ class NativeServer:
             native.STATE[slow[operation]] = address
 
     def learn(self, path: str, describe: Callable[[Node], bytes]) -> None:
-        """Have native code answer for names like a path from now on, where it can.
+        """Let native code answer for names like this path from now on, as far as it can.
 
         Args:
-            describe: returns struct stat of a file or folder beside the path; the inode number in it does not matter.
+            describe: returns struct stat of a file or folder beside the path; its inode number is
+                not used.
         """
         numbers: tuple[int, ...]
         header: bytes | None
@@ -153,11 +157,11 @@ class NativeServer:
                 source.texts.append(text)
 
     def close(self) -> None:
-        """End reading ahead."""
+        """End the thread that reads ahead."""
         self.ahead.close()
 
     def open(self, path: str) -> int:
-        """Return the handle of a file, for `fi->fh`; 0: it has to be read through the tree."""
+        """Return the handle of a file, for `fi->fh`; 0 if it must be read through the hierarchy."""
         found = self._known.get(path)
         if found is None:
             held = self.folder.resolve(path, True)
@@ -169,8 +173,10 @@ class NativeServer:
         return found
 
     def _handle(self, held: ResolvedPath, again: int | None = None) -> int:
-        """Return the handle of the file that a path lies in; 0: none. Args: again: the number that
-        its source is to have.
+        """Return the handle of the file that a path leads to; 0 if there is none.
+
+        Args:
+            again: number for its source; None: a new one.
         """
         face, key, lifetime = held
         if isinstance(face, NpyFace) and not key:
@@ -187,7 +193,9 @@ class NativeServer:
         return 0 if source < 0 else lookup.handle(source, number)
 
     def check(self, fh: int, path: str) -> ResolvedPath | None:
-        """Check that a path still shows what was opened as `fh`. Returns where it lies, None where it never changes.
+        """Check that a path still shows the data that was opened as `fh`.
+
+        Returns: the place of the path; None if it never changes.
 
         Raises:
             SourceChangedError: its sources came, went or changed since then.
@@ -201,22 +209,25 @@ class NativeServer:
         return held
 
     def document(self, path: str) -> bool:
-        """Say whether a path is a document, or a file in no face: where what is shown never
-        changes, it does not either.
+        """Return True if a path is a document or a file outside of all faces.
+
+        If the contents of the mount never change, such a file does not change either.
         """
         held = self.folder.resolve(path, True)
         return held is None or (isinstance(held.face, ZarrFace) and held.key in held.face.documents)
 
     def fresh(self, fh: int, path: str) -> bool:
-        """Say whether the kernel may keep the pages that it has of what was opened: see `Freshness.fresh`."""
+        """Return True if the kernel may keep its pages of the file opened as `fh`: see `Freshness.fresh`."""
         which, number = lookup.parts(fh)
         return self._freshness.fresh(path, fh, number, self.sources.sources[which])
 
     def read(self, fh: int, path: str, to: int, size: int, offset: int) -> int | None:
-        """Answer a read that `serve.read` did not, and make what it needs to answer the next one
-        like it. The bytes go into the memory at `to`.
+        """Answer a read that `serve.read` could not answer, and prepare it for the next one like it.
 
-        Returns: number of bytes; None: they have to be read through the tree, which says what is wrong.
+        The bytes go into the memory at `to`.
+
+        Returns: number of bytes; None: read them through the hierarchy, which raises the error that
+            says why.
 
         Raises:
             SourceChangedError: see `check`.
@@ -254,13 +265,14 @@ class NativeServer:
                 lo, hi = max(first, begin), min(last, begin + piece.nbytes)
                 native.copy(to + done, piece.ctypes.data + lo - begin, hi - lo)
                 done += hi - lo
-        except SourceError:  # perhaps of bytes of the piece that nobody asks for now
+        except SourceError:  # perhaps about bytes of the piece that this read does not want
             return None
-        return done if source.sources.moves.item(0) == made else None  # some of it may be of before
+        return done if source.sources.moves.item(0) == made else None  # a file changed: bytes may be old ones
 
     def _current(self, fh: int, path: str) -> NativeSource | None:
-        """Return the source that is open as `fh`, where sources may change, and allow native reads
-        of it for a time; None: it is not this one any more.
+        """Return the source that is open as `fh`, and allow native reads of it for a time.
+
+        This is for contents that may change. Returns None if the path shows another source now.
 
         Raises:
             SourceChangedError: see `check`.
@@ -279,8 +291,8 @@ class NativeServer:
     def _from_files(self, which: int, source: NativeSource, fh: int, to: int, size: int, offset: int) -> int | None:
         """Open the source files that are needed and not open, and read from them."""
         seen = set()
-        # First all files are opened: else what was read would be read again for each one that is
-        # not
+        # First all files are opened: otherwise each one that is not open would make the read start
+        # again
         for place in (0, to):
             while (got := int(serve.answer(fh, place, size, offset))) < 0:
                 file = got - NOT_OPEN
@@ -294,6 +306,6 @@ class NativeServer:
         return got
 
     def collect(self) -> None:
-        """Free what was retired, if nobody is reading it just now."""
+        """Free retired objects that no read is using."""
         self.retired.collect()
         self.retired.collect()

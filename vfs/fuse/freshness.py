@@ -1,4 +1,4 @@
-"""Tells whether the kernel may keep the pages that it has of a file, whenever somebody opens that file."""
+"""Decides, whenever a file is opened, if the kernel may keep its pages of that file."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from collections.abc import Iterable
 
 from vfs.fuse.sources import SECONDS, NativeSource
 
-FEW = 64  # source files that are looked at whenever something is opened
-REMEMBERED = 1 << 16  # files of which is remembered what was found, at most
+FEW = 64  # up to so many source files are looked at with every opening
+REMEMBERED = 1 << 16  # at most so many files have their findings remembered
 
 
 class Freshness:
-    """Looks at the source files behind what is opened. It remembers which these are, and of which
-    files the kernel was told to forget its pages.
+    """Looks at the source files of each file that is opened.
+
+    It remembers these source files, and the files whose pages the kernel was told to drop.
     """
 
     def __init__(self) -> None:
         self._holders: dict[int, list[int]] = {}  # handle -> source files
-        self._forgot: dict[str, int] = {}  # path -> `Files.moves` when the kernel was told to forget its pages
+        self._forgot: dict[str, int] = {}  # path -> `Files.moves` when the kernel was told to drop its pages
 
     def fresh(self, path: str, fh: int, number: int, source: NativeSource) -> bool:
-        """Say whether the source files are those that were opened, and no page that the kernel has
-        is older than the last touch of one.
+        """Return True if the source files are unchanged, and no page of the kernel is older than their last touch.
 
         Args:
-            path: of the file that is opened, as file `number` of the source; fh: its handle.
+            path: path of the file that is opened.
+            fh: its handle.
+            number: its number in the source.
         """
         now = time.monotonic()
         if len(source.array.files) > FEW and source.npy:
@@ -42,9 +44,9 @@ class Freshness:
         return _unchanged(source, holders) and self._forgotten(path, source)
 
     def _forgotten(self, path: str, source: NativeSource) -> bool:
-        """Say whether all pages of a file are of the present state of its sources.
+        """Return True if all pages of a file belong to the present state of its sources.
 
-        Where they are not they will be from now on: the kernel forgets them when it hears False.
+        After False they do, too, since the kernel drops them then.
         """
         moves = source.sources.moves.item(0)
         if not moves or self._forgot.get(path) == moves:
@@ -57,7 +59,7 @@ class Freshness:
 
 def _unchanged(source: NativeSource, holders: Iterable[int]) -> bool:
     files, unchanged = source.sources, True
-    for file in holders:  # all of them: each may make stale what is kept
+    for file in holders:  # looks at all of them, since each one may make cached data stale
         try:
             unchanged &= files.same(file, os.stat(files.paths[file])) and files.sizes.item(file) >= 0
         except OSError:

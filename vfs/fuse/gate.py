@@ -1,4 +1,4 @@
-"""Requests at the same time, or one alone: for a server that has not enough memory for all of them at once."""
+"""Lets requests run at the same time or one alone, for a server that is short of memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Lets any number of threads in at the same time (`shared`), or one of them alone: `alone`
-    waits until the others are out and keeps new ones out.
+    """Lets any number of threads in at the same time (`shared`), or one of them alone (`alone`).
+
+    `alone` waits until the others are out, and keeps new ones out.
     """
 
     def __init__(self) -> None:
@@ -19,7 +20,7 @@ class Gate:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Be inside together with other threads."""
+        """Stay inside, together with other threads, until the block ends."""
         with self._changed:
             while self._alone:
                 self._changed.wait()
@@ -34,8 +35,9 @@ class Gate:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be inside with no other thread. A thread must not ask for this from within `shared`: it
-        would wait for itself.
+        """Stay inside, with no other thread, until the block ends.
+
+        A thread must not enter this from within `shared`: it would wait for itself.
         """
         with self._changed:
             while self._alone:

@@ -1,5 +1,6 @@
-"""Writes log lines: each is one line of printable characters, whatever files are called, and a log
-file does not grow for ever.
+"""Writes log lines of printable characters only, and keeps log files small.
+
+File names may contain any characters; they cannot break a line or garble the terminal.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import sys
 
 from vfs.errors import printable
 
-LIMIT = 4 << 20  # bytes of a log file: the runtime folder mostly lies in memory, and the log with it
+LIMIT = 4 << 20  # bytes of a log file: the runtime folder, which holds it, is usually in memory
 
 
 class Line(logging.Formatter):
-    """Formats a record as one line, with characters that are not printable spelled out; a traceback
-    follows in lines of its own.
+    """Formats a record as one line, with unprintable characters escaped.
+
+    A traceback follows in lines of its own.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, logging calls it so
@@ -23,10 +25,10 @@ class Line(logging.Formatter):
 
 
 class Stderr(logging.Handler):
-    """Writes to stderr.
+    """Writes log lines to stderr.
 
     Args:
-        limited: stderr is the log file of a mount, which is emptied when it has more than `LIMIT` bytes.
+        limited: stderr is the log file of a mount; empty it when it has more than `LIMIT` bytes.
     """
 
     def __init__(self, limited: bool) -> None:
@@ -38,7 +40,7 @@ class Stderr(logging.Handler):
         try:
             if self.limited and os.fstat(2).st_size > LIMIT:
                 os.ftruncate(2, 0)
-                line = f"(the log had {LIMIT:,} bytes; what it said before is gone)\n{line}"
+                line = f"(the log had {LIMIT:,} bytes; earlier lines were removed)\n{line}"
             print(line, file=sys.stderr, flush=True)
         except (OSError, ValueError):
             self.handleError(record)

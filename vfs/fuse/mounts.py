@@ -1,7 +1,7 @@
 """Lists the mounts of this user, and ends them from any process.
 
-It asks the kernel's table of mounts and what servers have written down (`vfs.fuse.entry`), never
-the mounts themselves: one that hangs stops nothing here.
+It reads the kernel's table of mounts and the entries of servers (`vfs.fuse.entry`), but never the
+mounts themselves, so a mount that hangs stops nothing here.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from vfs.fuse.points import KIND, detach, mounted, ours, resolve, users
 from vfs.fuse.readers import readers_of
 from vfs.fuse.status import Status
 
-PATIENCE = 5  # seconds that a server gets to end after it was unmounted
-NAMED = 3  # processes that a message names
+PATIENCE = 5  # seconds that a server has to end after its mount was unmounted
+NAMED = 3  # at most so many processes are named in a message
 
 
 class Found(NamedTuple):
-    """A mount.
+    """A mount that was found.
 
     Attributes:
-        point: where.
-        state: "mounted"; "detached": taken away while in use, its server goes on until nobody has
-            anything of it open; "dead": its server has died, and unmounting clears it; "unknown":
-            mounted, but nothing is written down of it where we look.
-        status: what its server told last; None: nothing.
-        folder: of what is written down of it; None: nothing.
+        point: the mount point.
+        state: "mounted"; "detached": unmounted while in use, its server runs until all its files
+            are closed; "dead": its server has died, and unmounting clears it; "unknown": mounted,
+            but without an entry in the folders where entries may lie.
+        status: the last status that its server wrote; None if there is none.
+        folder: the folder of its entry; None if there is none.
     """
 
     point: str
@@ -40,8 +40,9 @@ class Found(NamedTuple):
 
 
 def mounts() -> list[Found]:
-    """All mounts of ours that this user has made. What servers that died have left behind is
-    removed, where nothing is mounted there any more.
+    """Return all mounts of vfs that this user has made.
+
+    Entries that dead servers left behind are removed if nothing is mounted there any more.
     """
     table = ours()
     found = []
@@ -51,7 +52,7 @@ def mounts() -> list[Found]:
         if lock is not None:
             left.append((folder, document, lock))
             continue
-        # Its folder may have got another name
+        # A folder above the mount point may have been renamed
         point = next((now for now, mount in table.items() if mount.device == document.get("device")), "")
         found.append(
             Found(point or document["mountpoint"], "mounted" if point else "detached", _status(document), folder)
@@ -77,19 +78,20 @@ def _status(document: dict[str, object]) -> Status | None:
 
 
 def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False, force: bool = False) -> list[str]:
-    """End a mount of ours, whoever serves it. The server ends by itself; it gets some seconds for that.
+    """End a mount of vfs, whichever process serves it. The server then ends, within some seconds.
 
     Args:
-        force: also where other processes have read from it and still run: zarr clients among them
-            would take for blank what is absent then.
-        lazy: also where it is in use: nothing is there any more, and those who have something open
-            can go on reading that.
+        force: also if other processes have read from it and still run. Zarr clients among them
+            would then take absent chunks for blank ones.
+        lazy: also if it is in use. The mount point is empty then, but files that are open there
+            can be read until they are closed.
 
-    Returns: who has, "name (pid 123)", as far as that can be seen.
+    Returns: the processes that still have files open, as "name (pid 123)", as far as they can be
+        seen.
 
     Raises:
-        MountError: nothing of ours is mounted there; it was read from, or is in use (EBUSY; the
-            message says by whom, as far as that can be seen); not permitted.
+        MountError: no mount of vfs is there; it was read from, or is in use (EBUSY; the message
+            names the processes, as far as they can be seen); this user may not end it.
     """
     point = resolve(mountpoint)
     shown = printable(point)
@@ -121,14 +123,16 @@ def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False, force: bo
 
 
 def _check_readers(shown: str, readers: list[str]) -> None:
-    """Raises:
-    MountError: there are some.
+    """Refuse to unmount while processes that have read there still run.
+
+    Raises:
+        MountError: there are such processes.
     """
     if readers:
         more = f" and {len(readers) - NAMED} more" if len(readers) > NAMED else ""
         who = ", ".join(readers[:NAMED]) + more
         raise MountError(
             errno.EBUSY,
-            f"{shown}: {who} read there and may go on, where zarr would then show zeros; end that first, or: vfs"
+            f"{shown}: still running after reading there: {who}; zarr would show zeros to them; end them first, or: vfs"
             f" unmount --force {shown}",
         )

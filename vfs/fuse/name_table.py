@@ -1,6 +1,4 @@
-"""Names of the mount where native code finds them: what it takes to look up, open and list chunks
-without the interpreter.
-"""
+"""Holds names of the mount in a table for native code, which looks up, opens and lists chunks with it."""
 
 from __future__ import annotations
 
@@ -15,12 +13,13 @@ from vfs.kernels.fuse.tables import NAME_PLACES, PROBES
 
 
 class NameTable:
-    """Says which source a path shows, and how many numbers follow it there. Its users lock it.
+    """Maps a path to its source and to the numbers that follow it in names of chunks. Its users lock it.
 
     Attributes:
         places: int64[NAME_PLACES], addresses of the words of names (`NameWord`), 0: free.
-        known: path -> (its place, the arrays that its words point to); None: there was no place for it.
-        retired: what was taken out goes there.
+        known: path -> (its place, the arrays that its words point to); None: the table had no place
+            for it.
+        retired: receives entries that were taken out.
     """
 
     def __init__(self, retired: Retired) -> None:
@@ -34,15 +33,17 @@ class NameTable:
     def add(
         self, path: str, source: int, counts: Sequence[int], least: int, file_stat: bytes, folder_stat: bytes
     ) -> None:
-        """Have native code answer for a path and the numbers below it. Where there is no place for
-        it the interpreter goes on doing that.
+        """Let native code answer for a path and the numbers below it.
+
+        If the table is full, the interpreter goes on answering.
 
         Args:
-            source: its number.
-            counts: how many names there are on each level below the path; with as many numbers a
-                name is a file, with fewer a folder.
-            least: numbers that make a folder, at least.
-            file_stat, folder_stat: struct stat of such a file and folder; the inode numbers in them do not matter.
+            source: number of the source.
+            counts: number of names on each level below the path. A name with as many numbers is a file,
+                one with fewer a folder.
+            least: a name with fewer numbers is no folder.
+            file_stat, folder_stat: struct stat of such a file and folder; their inode numbers are
+                not used.
         """
         text = np.frombuffer(os.fsencode(path), np.uint8)
         file, folder = np.frombuffer(file_stat, np.uint8), np.frombuffer(folder_stat, np.uint8)
@@ -66,7 +67,7 @@ class NameTable:
             native.write_word(self.places.ctypes.data, free[0], words.ctypes.data)
 
     def remove(self, path: str) -> None:
-        """Leave a path to the interpreter again."""
+        """Let the interpreter answer for a path again."""
         entry = self.known.pop(path, None)
         if entry is not None:
             native.write_word(self.places.ctypes.data, entry[0], 0)

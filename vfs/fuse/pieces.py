@@ -1,4 +1,4 @@
-"""Decoded pieces where native reads find them, and memory that native reads may still be looking at."""
+"""Holds decoded pieces in a table for native reads, and keeps memory that they may still be using."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from vfs.kernels.fuse import lookup, native
 from vfs.kernels.fuse.tables import LINE, PROBES, PieceWord, StateWord
 
 PLACES = 1 << 16
-"""Places in the table: a piece that finds none takes that of another one, which is then read
-through the interpreter.
+"""Number of places in the table.
+
+A piece that finds none free takes that of another one, which is then read through the interpreter.
 """
 
 
 class Retired:
-    """Keeps objects whose memory native code may still read, and frees them when no read is left
-    that began before they were retired.
+    """Keeps objects whose memory native code may still read, until no such read is left.
 
-    Native reads count themselves in and out in one of two counters, and which one changes with
-    every `collect`: what was retired before both counters were seen at zero is in nobody's hands
-    any more.
+    Native reads count themselves in and out in one of two counters; every `collect` switches to the
+    other one. Once both counters were seen at zero after an object was retired, no read uses it any
+    more, and it is freed.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: list[tuple[set[int], Any]] = []  # (which counters were seen at zero since, what is to be freed)
+        self._kept: list[tuple[set[int], Any]] = []  # (counters that were seen at zero since, object to free)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -37,12 +37,12 @@ class Retired:
         return any(kept is what for _, kept in self._kept)
 
     def add(self, what: Any) -> None:
-        """Keep something until no native read can be looking at it."""
+        """Keep an object until no native read can be using it."""
         with self._lock:
             self._kept.append((set(), what))
 
     def collect(self) -> None:
-        """Free what no native read can be looking at. Two calls free everything, if there are no reads at all."""
+        """Free objects that no native read can be using. Without any reads, two calls free everything."""
         with self._lock:
             for counter in (0, 1):
                 if native.read_word(native.STATE.ctypes.data, StateWord.INSIDE + LINE * counter) == 0:
@@ -53,11 +53,11 @@ class Retired:
 
 
 class PieceTable:
-    """Says where decoded pieces lie in memory.
+    """Holds the addresses of decoded pieces in memory.
 
     Attributes:
         places: int64[PLACES], addresses of the words of pieces (`PieceWord`), 0: free.
-        retired: pieces that were dropped go there.
+        retired: receives pieces that were dropped.
     """
 
     def __init__(self, retired: Retired) -> None:
@@ -68,14 +68,15 @@ class PieceTable:
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """Shows a piece of the chunk cache in the table as long as the cache holds it: see
-    `vfs.engine.cache.EvictionListener`.
+    """Keeps a piece of the chunk cache in the table as long as the cache holds it.
+
+    It implements `vfs.engine.cache.EvictionListener`.
 
     Attributes:
         key: see `lookup.handle`.
-        ahead: it is made before anybody asked for it.
-        moves: state of the files (`Files.moves`) that it is of.
-        piece, words: the elements, and what native reads go by.
+        ahead: True if it was made before a reader asked for it.
+        moves: state of the files (`Files.moves`) when it was read.
+        piece, words: its elements, and its words (`PieceWord`) for native reads.
     """
 
     table: PieceTable

@@ -1,4 +1,4 @@
-"""Mount points: says what is mounted where and who uses it, checks that mounting can work, and unmounts."""
+"""Looks up mount points and their users, checks that mounting can work, and unmounts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger("vfs.fuse")
 KIND = "fuse.vfs"  # type of our mounts in /proc/self/mountinfo
 DEVICE = "/dev/fuse"
 CONFIG = "/etc/fuse.conf"  # of fusermount
-PATIENCE = 3.0  # seconds that whoever serves a mount gets to answer
+PATIENCE = 3.0  # seconds that the server of a mount has to answer
 T = TypeVar("T")
 CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
 
 
 class Mounted(NamedTuple):
-    """A line of /proc/self/mountinfo: number of the mount, "major:minor" of its device, file system type."""
+    """Holds a line of /proc/self/mountinfo: id of the mount, "major:minor" of its device, file system type."""
 
     id: int
     device: str
@@ -36,8 +36,9 @@ class Mounted(NamedTuple):
 
 
 def _table() -> Iterator[tuple[str, Mounted, bytes]]:
-    """Yield (mount point, what is mounted there, options of the file system) of every mount, later
-    ones on top of earlier ones.
+    """Yield (mount point, the mount, options of its file system) of every mount.
+
+    If several are mounted on the same directory, the later one is on top.
     """
     with open("/proc/self/mountinfo", "rb") as table:
         for line in table:
@@ -49,14 +50,18 @@ def _table() -> Iterator[tuple[str, Mounted, bytes]]:
 
 
 def mounted(point: str) -> Mounted | None:
-    """Return what is mounted on a directory (absolute, without links), the topmost of several; None: nothing."""
+    """Return the topmost mount on a directory; None if nothing is mounted there.
+
+    Args:
+        point: the directory, absolute and without symbolic links.
+    """
     return {name: mount for name, mount, _ in _table()}.get(point)
 
 
 def place(mount: Mounted) -> str | None:
-    """Find where a mount is now: a folder above its mount point may have been renamed.
+    """Return the present mount point of a mount, since a folder above it may have been renamed.
 
-    Returns: None where it is nowhere, or something else is mounted over it.
+    Returns None if the mount is gone, or something else is mounted over it.
     """
     on_top = {name: found for name, found, _ in _table()}
     return next((name for name, found in on_top.items() if found == mount), None)
@@ -69,17 +74,17 @@ def ours() -> dict[str, Mounted]:
 
 
 def users(mount: Mounted, *, detached: bool) -> list[str]:
-    """Find the processes that have a file of a mount open or mapped, or a folder of it as their working folder.
+    """Find the processes that use a mount: a file open or mapped, or the working folder in it.
 
-    It asks the kernel by the number of the mount, so it also works once the mount is detached, and
-    never asks the file system itself.
+    It asks the kernel by the number of the mount, so it also works for a detached mount. It never
+    asks the file system itself.
 
     Args:
-        detached: the mount was taken away. If nobody uses it any more its numbers are free, and the
-            next mount, of any kind, gets them:
-            processes that see a mount of these numbers are left out.
+        detached: True if the mount is detached. If nobody uses it any more, its numbers are free,
+            and the next mount, of any kind, gets them; so processes that see a mount with these
+            numbers are left out.
 
-    Returns: "name (pid 123)" of those that this user may look at.
+    Returns: "name (pid 123)" of each process that this user may look at.
     """
     major, minor = map(int, mount.device.split(":"))
     device = f" {major:02x}:{minor:02x} "
@@ -114,7 +119,7 @@ def _uses(process: str, number: int, device: str) -> bool:
 
 
 def _sees(process: str, mount: Mounted) -> bool:
-    """Say whether a process sees a mount of that number or device."""
+    """Return True if a process sees a mount with that number or device."""
     with open(f"{process}/mountinfo") as table:
         return any(int(line.split()[0]) == mount.id or line.split()[2] == mount.device for line in table)
 
@@ -126,7 +131,7 @@ def _mount_number(fdinfo: str) -> int:
 
 
 def resolve(mountpoint: str | os.PathLike[str]) -> str:
-    """Return a mount point, absolute and without links.
+    """Return a mount point, absolute and without symbolic links.
 
     Raises:
         MountError: it cannot be the name of a folder, or a mount above it does not answer.
@@ -147,7 +152,10 @@ def resolve(mountpoint: str | os.PathLike[str]) -> str:
 
 
 def _resolved(name: str) -> str:
-    """Return a name, absolute and without links. What is mounted there is not asked: its server may be stopped."""
+    """Return a name, absolute and without symbolic links.
+
+    A mount at that name is not touched: its server may be stopped, and would not answer.
+    """
     above, last = os.path.split(
         os.path.abspath(name) if os.path.basename(name.rstrip("/")) in ("", ".", "..") else name.rstrip("/")
     )
@@ -156,8 +164,10 @@ def _resolved(name: str) -> str:
 
 
 def _in_time(call: Callable[[], T]) -> T | None:
-    """Make a call in a thread of its own. Returns its result; None: it waits for a server that does
-    not answer, for example a stopped one.
+    """Make a call in another thread, and return its result.
+
+    Returns None if there is no result in time, because a server does not answer, for example a
+    stopped one.
 
     Raises:
         OSError: the call raised it.
@@ -178,9 +188,12 @@ def _in_time(call: Callable[[], T]) -> T | None:
 
 
 def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
-    """Raises:
-    MountError: the mount point lies in a folder that is to be shown there: the server would wait
-        for its own answers, and everybody for it.
+    """Refuse a mount point inside the folder that is to be shown there.
+
+    The server would wait for its own answers, and everybody else for the server.
+
+    Raises:
+        MountError: the mount point lies in that folder.
     """
     point, root = resolve(mountpoint), os.path.realpath(folder)
     if point == root or point.startswith(root.rstrip("/") + "/"):
@@ -192,7 +205,7 @@ def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[st
 
 
 def fusermount(version: int) -> str | None:
-    """Find the program that a libfuse of that version calls where it may not mount by itself."""
+    """Find the program that a libfuse of that version calls if it may not mount by itself."""
     return shutil.which("fusermount3" if version == 3 else "fusermount")
 
 
@@ -200,7 +213,7 @@ def detach(point: str, lazy: bool = False) -> tuple[int, str]:
     """Unmount.
 
     Args:
-        lazy: also where it is in use.
+        lazy: also if it is in use.
 
     Returns: (0, "") or the error number and the reason.
     """
@@ -226,13 +239,13 @@ def detach(point: str, lazy: bool = False) -> tuple[int, str]:
 
 
 def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allow_other: bool = False) -> str:
-    """Check that mounting there can work. A mount of vfs whose server died is cleared, with a line in the log.
+    """Check that mounting there can work. A dead mount of vfs is cleared, with a line in the log.
 
     Args:
-        version: of libfuse, 2 or 3; None: not known yet.
-        allow_other: others than the mounting user are to be let in.
+        version: version of libfuse, 2 or 3; None: not known yet.
+        allow_other: True to let in other users than the one who mounts.
 
-    Returns: the mount point, absolute and without links.
+    Returns: the mount point, absolute and without symbolic links.
 
     Raises:
         MountError: it cannot work; the message says why and what to do.
@@ -275,17 +288,19 @@ def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allo
 
 
 def _others_may() -> bool:
-    """Say whether fusermount lets users let others in."""
+    """Return True if fusermount allows users to let other users in."""
     try:
         with open(CONFIG, errors="replace") as file:
             return any(line.strip() == "user_allow_other" for line in file)
     except OSError:
-        return True  # let fusermount say it
+        return True  # the file cannot be read: fusermount will report the error
 
 
 def _check_device() -> None:
-    """Raises:
-    MountError: there is no /dev/fuse that we could use.
+    """Check that /dev/fuse can be used.
+
+    Raises:
+        MountError: it cannot.
     """
     try:
         os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
@@ -305,7 +320,7 @@ def _check_mounted(point: str, mount: Mounted) -> None:
     """Clear a mount of vfs whose server died.
 
     Raises:
-        MountError: its server lives, or it is not one of vfs.
+        MountError: its server lives, or it is not a mount of vfs.
     """
     shown = printable(point)
     if not dead(point):
@@ -329,9 +344,9 @@ def _check_mounted(point: str, mount: Mounted) -> None:
 
 
 def dead(point: str) -> bool:
-    """Say whether something is mounted there whose server is gone. One that does not answer is not gone."""
+    """Return True if the server of the mount there is gone. A server that does not answer is not gone."""
     try:
-        # Always asks the server, where the kernel may answer `stat` from its memory
+        # This always asks the server; `stat` may be answered from the kernel's cache
         _in_time(lambda: os.statvfs(point))
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)

@@ -1,4 +1,4 @@
-"""Starts a mount in a process of its own, and ends it: `vfs.mount()` and `vfs mount --background`."""
+"""Starts a mount in another process, and ends it, for `vfs.mount()` and `vfs mount --background`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from vfs.fuse.points import KIND, dead, detach, mounted, prepare
 if TYPE_CHECKING:
     from vfs.hierarchy.faces import MountSource
 
-PATIENCE = 10  # seconds a server gets to finish its requests when it is told to end
-FREE = b"."  # tells a server in the background to go on without the process that started it
+PATIENCE = 10  # seconds that a server has to finish its requests when it is told to end
+FREE = b"."  # tells a background server to go on without the process that started it
 _ENTRY = "from vfs.fuse.server import main; main()"
 
 
 class Mount:
-    """A mount point that another process serves until `close`, the end of a `with` block, or the end of this process.
+    """A mount that another process serves.
 
-    Usable as a path: `os.path.join(mount, "scan.npy")`.
+    It lasts until `close`, the end of a `with` block, or the end of this process. It can be used as
+    a path: `os.path.join(mount, "scan.npy")`.
 
     Attributes:
-        path: the mount point, absolute and without links.
+        path: the mount point, absolute and without symbolic links.
     """
 
     def __init__(self, path: str, process: subprocess.Popen[bytes]) -> None:
@@ -51,10 +52,10 @@ class Mount:
         """Start a server and wait until it answers.
 
         Args:
-            make_folder: makes what is shown. It is pickled, and called in the server.
+            make_folder: makes the contents of the mount. It is pickled, and called in the server.
             mountpoint: an existing, empty folder.
             log_level: "error", "warning", "info" or "debug".
-            how: what `serve` takes of `sources`, `allow_other` and `workers`.
+            how: arguments `sources`, `allow_other`, `workers` and `direct_io` of `serve`.
 
         Raises:
             MountError: mounting cannot work; the message says why and what to do.
@@ -62,8 +63,9 @@ class Mount:
         return cls(*_started(make_folder, mountpoint, {**how, "log_level": log_level, "background": False}))
 
     def close(self) -> None:
-        """Unmount, and wait for the server to end. Files that are still open there fail from then
-        on. Further calls do nothing.
+        """Unmount, and wait for the server to end.
+
+        Reading files that are still open there fails from then on. Further calls do nothing.
         """
         self._end()
 
@@ -92,12 +94,13 @@ def start_in_background(
     log_level: str = "warning",
     **how: Any,
 ) -> None:
-    """Start a server that outlives this process, and wait until it answers. Takes what
-    `Mount.start` takes; its log is a file of its own.
+    """Start a server that outlives this process, and wait until it answers.
+
+    It takes the arguments of `Mount.start`. The server logs into a file of its own.
 
     Args:
-        say: reports that the mount is there. Signals wait meanwhile: one either comes before, and
-            ends the server too, or after the report.
+        say: reports that the mount is ready. Signals are held back meanwhile, so that a signal
+            either comes before the report, and ends the server too, or after it.
 
     Raises:
         MountError: see `Mount.start`; or there is no folder for the log.
@@ -123,20 +126,21 @@ def start_in_background(
 def _started(
     make_folder: Callable[[], MountSource], mountpoint: str | os.PathLike[str], how: Mapping[str, Any]
 ) -> tuple[str, subprocess.Popen[bytes]]:
-    """Start a server and wait until it answers. Returns: the mount point, absolute and without
-    links, and its process.
+    """Start a server and wait until it answers.
+
+    Returns: (the mount point, absolute and without symbolic links; the process of the server).
     """
-    path = prepare(mountpoint)  # the server does the same; here an error comes at once
+    path = prepare(mountpoint)  # the server checks the same; here an error comes at once
     modules = os.pathsep.join(
         os.path.abspath(name) for name in sys.path if name
-    )  # the server imports what this process would, and nothing from the current folder
+    )  # the server imports from the same places as this process, and not from the current folder
     try:
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", _ENTRY],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": modules},
-            start_new_session=True,  # Ctrl-C is for this process; the server ends when this process tells it to
+            start_new_session=True,  # Ctrl-C reaches only this process, which tells the server to end
         )
     except OSError as error:
         raise MountError(
@@ -146,13 +150,13 @@ def _started(
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        with suppress(BrokenPipeError):  # the server died; its answer, or the lack of one, says more
+        with suppress(BrokenPipeError):  # the server died; its answer, or the lack of one, is reported below
             process.stdin.write(pickle.dumps((os.getpid(), path, make_folder, how)))
             process.stdin.flush()
         line = process.stdout.readline()
         if not line:
             raise MountError(
-                errno.EIO, f"{printable(path)}: the server ended without a word (exit status {process.wait()})"
+                errno.EIO, f"{printable(path)}: the server ended without an answer (exit status {process.wait()})"
             )
         answer = json.loads(line)
         if answer:
@@ -165,10 +169,10 @@ def _started(
 
 
 def _check(path: str) -> None:
-    """Check that a mount of vfs answers there.
+    """Check that a mount of vfs is there and answers.
 
     Raises:
-        MountError: none does.
+        MountError: it is not, or does not.
     """
     mount = mounted(path)
     if mount is None or mount.kind != KIND:
@@ -182,7 +186,7 @@ def _check(path: str) -> None:
 
 
 def _end(path: str, process: subprocess.Popen[bytes], owner: int) -> None:
-    if os.getpid() != owner:  # a forked child ends: the mount is not its own
+    if os.getpid() != owner:  # a forked child ends; the mount belongs to its parent
         return
     process.terminate()
     try:
@@ -193,12 +197,12 @@ def _end(path: str, process: subprocess.Popen[bytes], owner: int) -> None:
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
     finally:
-        # Not before: that would end it a second time, when libfuse handles no signals any more
+        # Not earlier: that would end the server a second time, when libfuse handles no signals any more
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
         mount = mounted(path)
-        # Killed; a mount that lives there is somebody's next one
+        # The server was killed. A mount that is alive at the same place is a later one of somebody else
         if mount is not None and mount.kind == KIND and dead(path):
             detach(path, lazy=True)

@@ -1,4 +1,4 @@
-"""Decodes the next pieces of a file while somebody reads it from one piece to the next."""
+"""Decodes the next pieces of a file in advance for a reader that goes from piece to piece."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from vfs.fuse.pieces import Piece, PieceTable
 from vfs.fuse.sources import NativeSource
 from vfs.kernels.fuse import lookup
 
-DEPTH = 2  # pieces that are made ahead of a reader
+DEPTH = 2  # pieces that are made in advance
 
 
 class ReadAhead:
-    """A thread that makes pieces before a reader comes for them.
+    """Makes pieces in a thread before a reader asks for them.
 
     Attributes:
-        making: (number of the source, number of the piece) of those that it was asked for and has not made yet.
+        making: (number of the source, number of the piece) of the pieces that are requested but not
+            made yet.
     """
 
     def __init__(self, pieces: PieceTable) -> None:
@@ -31,7 +32,7 @@ class ReadAhead:
         )
 
     def go_on(self, which: int, source: NativeSource, number: int) -> None:
-        """Have the pieces behind piece `number` of a source made, as long as they take but little of the cache."""
+        """Request the pieces after piece `number` of a source, unless they take a large part of the cache."""
         cache = source.array.cache
         for n in range(number + 1, min(source.count, number + 1 + DEPTH)):
             if source.piece(n)[0] in cache:
@@ -46,7 +47,7 @@ class ReadAhead:
 
     def _make(self, which: int, source: NativeSource, n: int) -> None:
         try:
-            with suppress(VfsError, MemoryError, OSError):  # who comes for it gets the error
+            with suppress(VfsError, MemoryError, OSError):  # the reader will get the error
                 key, make = source.piece(n)
                 source.array.cache.get(
                     key, make, Piece(self.pieces, lookup.handle(which, n), True, source.sources.moves.item(0))

@@ -1,12 +1,11 @@
-"""Notes which processes have read from a mount, and says which of them still run.
+"""Records the processes that have read from a mount, and tells which of them still run.
 
-When the mount is gone its folder is empty, and a zarr client takes chunks that are absent for blank
-ones: a process that reads on would get zeros. So whoever ends a mount asks for such processes
-first.
+When the mount is gone, its folder is empty, and a zarr client takes absent chunks for blank ones: a
+process that reads on would get zeros. So a mount is ended only after a check for such processes.
 
 A thread that opens a file of a mount waits for the server's answer, and meanwhile can be looked up
 in /proc: its process is written into the file `readers` of the mount's entry, which outlives the
-server. A thread that was met within about a second is not looked up again.
+server. A thread that was seen within the last second or so is not looked up again.
 """
 
 from __future__ import annotations
@@ -22,42 +21,40 @@ import numpy as np
 from vfs.errors import printable
 
 FILE = "readers"
-MOST = 4096  # processes that are remembered, at most: those that came last
+MOST = 4096  # at most so many processes are remembered, the latest ones
 
 
 class Process(NamedTuple):
-    """A process: its number, and when it started (clock ticks since the machine did), as numbers
-    are given out again.
-    """
+    """A process: its id, and its start in clock ticks since the machine started, as ids are reused."""
 
     pid: int
     start: int
 
 
 class Readers:
-    """The processes that have opened files of one mount. Many threads may use it.
+    """Records the processes that have opened files of one mount. Threads may share it.
 
     Args:
-        folder: of the mount's entry; None: they are not written down.
+        folder: the folder of the mount's entry; None: write nothing there.
 
     Attributes:
-        table: int64[THREADS], numbers of threads that were met lately, where native code looks for them.
+        table: int64[THREADS], ids of threads that were seen lately; native code looks them up here.
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        # Imports the compiler, which a process that only asks does not need
+        # Imported here since it loads the compiler, which a process that only lists readers does not need
         from vfs.kernels.fuse.tables import THREADS
 
         self.table = np.zeros(THREADS, np.int64)
         self._path = folder and os.path.join(folder, FILE)
-        self._met: dict[Process, None] = {}  # in the order in which they came
+        self._met: dict[Process, None] = {}  # in the order in which they were first seen
         self._lock = threading.Lock()
 
     def meet(self, thread: int) -> None:
-        """Note the process of a thread that waits for a file to be opened.
+        """Record the process of a thread that waits for a file to be opened.
 
         Args:
-            thread: its number; 0: it runs in another container and cannot be seen from here.
+            thread: its id; 0: it runs in another container and cannot be seen from here.
         """
         place = thread % len(self.table)
         if self.table[place] == thread:
@@ -72,11 +69,11 @@ class Readers:
             self.table[place] = thread
 
     def look_again(self) -> None:
-        """Look up every thread again when it comes next: its number may have been given out anew."""
+        """Look up every thread again when it opens a file next, since its id may have been reused."""
         self.table[:] = 0
 
     def living(self) -> list[str]:
-        """Return those that still run, as "name (pid 123)"."""
+        """Return the recorded processes that still run, as "name (pid 123)"."""
         with self._lock:
             met = list(self._met)
         return _living(met)
@@ -87,7 +84,7 @@ class Readers:
 
     def _write(self, processes: Iterable[Process], how: int) -> None:
         if self._path:
-            with suppress(OSError):  # then `vfs unmount` cannot know of them
+            with suppress(OSError):  # `vfs unmount` will not know of these processes then
                 fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | how, 0o600)
                 try:
                     os.write(fd, "".join(f"{pid} {start}\n" for pid, start in processes).encode())
@@ -96,10 +93,12 @@ class Readers:
 
 
 def readers_of(folder: str) -> list[str]:
-    """Return the processes other than this one that have read from a mount and still run, as "name (pid 123)".
+    """Return the processes that have read from a mount and still run, as "name (pid 123)".
+
+    This process is left out.
 
     Args:
-        folder: of the mount's entry.
+        folder: the folder of the mount's entry.
     """
     met = []
     with suppress(OSError), open(os.path.join(folder, FILE)) as file:
@@ -114,7 +113,7 @@ def _living(processes: Iterable[Process]) -> list[str]:
 
 
 def _process_of(thread: int) -> Process | None:
-    """Return the process of a thread; None where it cannot be seen."""
+    """Return the process of a thread; None if it cannot be seen."""
     with suppress(OSError, StopIteration, ValueError), open(f"/proc/{thread}/status") as file:
         pid = int(next(line for line in file if line.startswith("Tgid:")).split()[1])
         return Process(pid, int(_stat(pid)[2]))
@@ -122,7 +121,7 @@ def _process_of(thread: int) -> Process | None:
 
 
 def _name(process: Process) -> str:
-    """Return the name of a process; "" where it has ended."""
+    """Return the name of a process; "" if it has ended."""
     with suppress(OSError):
         name, state, start = _stat(process.pid)
         return printable(name) if int(start) == process.start and state not in "ZX" else ""

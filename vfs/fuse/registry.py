@@ -1,6 +1,4 @@
-"""The sources that native code reads from: their numbers, up to which time each may be answered,
-and their open files.
-"""
+"""Registers sources for native reads, with the times until which they are valid and their open files."""
 
 from __future__ import annotations
 
@@ -21,25 +19,26 @@ from vfs.hierarchy.faces import Lifetime
 from vfs.kernels.fuse import lookup, native
 from vfs.kernels.fuse.tables import SourceWord
 
-MANY = 1 << 16  # sources at most; what finds no place goes through the interpreter
-CLOSED = 1 << 17  # sources of which is remembered what they were, about
-OVER = 1  # ns of the clock: long ago
-LEAST = 1 << 20  # bytes of a cache that is worth cutting files into pieces for
+MANY = 1 << 16  # sources at most; others are read through the interpreter
+CLOSED = 1 << 17  # so many dropped sources, about, keep their stamps
+OVER = 1  # ns of the clock: a time long ago
+LEAST = 1 << 20  # bytes: with a smaller cache, it is not worth cutting files into pieces
 
 
 class SourceRegistry:
-    """Gives each source a number, which stands in handles, and shows it to native code under this number.
+    """Gives each source a number, which is part of handles, and puts it into a table for native code.
 
-    Sources of a folder tree may change. They are answered natively up to the time at which their
-    files have to be looked at again; one that was dropped is taken out, with its names and open
-    files, and its number is given to nothing else.
+    Sources in a folder tree may change. They are answered natively until their files must be looked
+    at again. A dropped source is taken out, with its names and open files, and its number is never
+    used again for another source.
 
     Attributes:
-        lock: held while sources, names or open files come and go.
+        lock: held while sources, names or open files are added or removed.
         places: int64[MANY], addresses of the words of sources (`SourceWord`), 0: free.
-        sources: number -> source. numbers: (id of the array, is it a .npy file) -> number, -1: it cannot be a source.
-        stamps: number -> `Lifetime.stamp`, of sources that may change, also of some that were dropped.
-        open: (number, source file) of the files that are open, the one opened last at the end.
+        sources: number -> source.
+        numbers: (id of the array, True for a .npy file) -> number; -1: it cannot be a source.
+        stamps: number -> `Lifetime.stamp`, of sources that may change, also of some dropped ones.
+        open: (number, source file) of the open files, the one opened last at the end.
     """
 
     def __init__(self, names: NameTable, retired: Retired) -> None:
@@ -55,15 +54,16 @@ class SourceRegistry:
     def register(
         self, array: ArrayReader, header: bytes | None, lifetime: Lifetime | None, number: int | None = None
     ) -> int:
-        """Make an array, as chunks or as a .npy file, a source, unless it is one, and let it be
-        answered natively for a time.
+        """Make an array a source, as chunks or as a .npy file, and allow native reads of it for a time.
+
+        If it is a source already, only the time is extended.
 
         Args:
-            header: of the .npy file; None: chunks.
-            lifetime: how long it stays what it is; None: for ever.
-            number: what the source is to have, where it was closed and is open again.
+            header: header of the .npy file; None: chunks.
+            lifetime: tells if the set of the array is still current; None: the set never changes.
+            number: the number of a source that was closed and is opened again; None: a new number.
 
-        Returns: its number; -1: it cannot be one.
+        Returns: the number of the source; -1 if the array cannot be one.
         """
         key = id(array), header is not None
         with self.lock:
@@ -103,7 +103,7 @@ class SourceRegistry:
         return number
 
     def _free_number(self) -> int:
-        """Return a number that no source ever had; -1: there is no place for another one."""
+        """Return a number that no source ever had; -1 if there is no place for another one."""
         while len(self.sources) < MANY and self._next < lookup.SOURCES_MOST:
             number, self._next = self._next, self._next + 1
             if self.places[number % MANY] == 0:
@@ -117,13 +117,13 @@ class SourceRegistry:
         self.stamps[number] = stamp
 
     def trust(self, source: NativeSource, lifetime: Lifetime) -> None:
-        """Let a source be answered natively up to the time at which its files have to be looked at again."""
+        """Allow native reads of a source until its files must be looked at again."""
         source.answer_until(max(OVER, int(lifetime.until * 1e9)))
-        if lifetime.dropped:  # perhaps before its end was something that we would be told
+        if lifetime.dropped:  # perhaps before `_over` was registered for its end
             self._over(int(source.words[SourceWord.NUMBER]), lifetime)
 
     def _over(self, number: int, lifetime: Lifetime) -> None:
-        """Stop answering for a source: for the time being or, where it was dropped, for ever."""
+        """Stop native reads of a source: for now or, if it was dropped, for ever."""
         with self.lock:
             source = self.sources.get(number)
             if source is None or source.lifetime is not lifetime:
@@ -144,13 +144,13 @@ class SourceRegistry:
         self.retired.collect()
 
     def reopen(self, number: int, source: NativeSource, file: int) -> None:
-        """Open a source file that native code found not open, or not what it was.
+        """Open a source file that native code found closed or changed.
 
         Raises:
             SourceError: it cannot be opened.
         """
         assert isinstance(source.array.backend, BufferedBackend)
-        with self.lock:  # before it is opened: the limit may have been lowered
+        with self.lock:  # closes others before this one is opened: the limit may have been lowered
             full = len(self.open) >= max(4, limit() // 2)
             while len(self.open) >= max(4, limit() // 2):
                 (other, one), its = next(iter(self.open.items()))

@@ -4,14 +4,14 @@ libfuse keeps some 180 bytes for each name that was looked up, until the kernel 
 The kernel does so only when it wants memory for itself, so a server would grow with the number of
 chunks that were looked at.
 
-`Remembered.look` is to be called now and then. Where this process has grown by names, the kernel is
-asked to forget those that nobody uses (FUSE_NOTIFY_INVAL_ENTRY of libfuse 3, for the top folders;
-Linux then drops everything below them that is not in use). The kernel tells libfuse what it forgot,
-and libfuse frees it. Pages of files go with their names. A folder that is somebody's working folder
-stays: its name is looked up again at once, by which Linux finds the folder that it has.
+`Remembered.look` is called now and then. If names have made this process grow, it asks the kernel to
+forget unused ones (FUSE_NOTIFY_INVAL_ENTRY of libfuse 3, for the top folders; Linux then drops
+everything below them that is not in use). The kernel tells libfuse which names it forgot, and
+libfuse frees them. Pages of files go with their names. A folder that is the working folder of a
+process stays: its name is looked up again at once, and Linux finds the same folder by it.
 
 With libfuse 2 nothing is done: it frees the channel to the kernel, which the call needs, before it
-    says that the mount ends.
+says that the mount ends.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-KEPT = 24 << 20  # bytes that names may take: some 130,000 of them
-LEAST = 4096  # requests other than reads: after fewer no names that would matter were looked up
+KEPT = 24 << 20  # bytes that names may take: some 130,000 names
+LEAST = 4096  # requests other than reads; after fewer, too few names were looked up to matter
 ROOT = 1  # libfuse's number of the folder that is mounted
 
 
 def anonymous() -> int:
-    """Return how many bytes of memory this process has that belong to no file."""
+    """Return the number of bytes of this process's memory that belong to no file."""
     _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_text().split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Remembered:
-    """Keeps the number of names small that the kernel remembers of one mount.
+    """Limits the number of names that the kernel remembers of one mount.
 
     Args:
         module: the library that mounts, see `vfs.fuse.view.library`.
-        memory: returns how many bytes of memory this process has.
+        memory: returns the bytes of memory of this process.
     """
 
     def __init__(self, module: Any, memory: Callable[[], int] = anonymous) -> None:
@@ -50,11 +50,11 @@ class Remembered:
         self._memory = memory
         self._lock = Lock()  # held while libfuse is called, so that it does not free the session meanwhile
         self._session: ctypes.c_void_p | None = None
-        self._least = 1 << 62  # bytes of memory besides caches, when there were fewest names
-        self._asked = 0  # when the kernel was asked to forget
+        self._least = 1 << 62  # least bytes of memory besides caches so far, when there were fewest names
+        self._asked = 0  # number of requests when the kernel was last asked to forget
 
     def begin(self) -> None:
-        """Note that the mount is there. libfuse calls it."""
+        """Note that the mount is ready. libfuse calls this."""
         if not self._three:
             return
         session = self._library.fuse_get_session
@@ -73,20 +73,22 @@ class Remembered:
             self._session = ctypes.c_void_p(session(self._library.fuse_get_context().contents.fuse))
 
     def end(self) -> None:
-        """Note that the mount is gone. libfuse calls it before it frees the session."""
+        """Note that the mount has ended. libfuse calls this before it frees the session."""
         with self._lock:
             self._session = None
 
     def look(self, point: str, tops: list[str], asked: int, cached: int) -> bool:
-        """Have names forgotten if they take too much memory. A thread that answers the kernel must not call this.
+        """Ask the kernel to forget names if they take too much memory.
+
+        A thread that answers the kernel must not call this.
 
         Args:
-            point: where it is mounted.
-            tops: names of folders in it.
-            asked: requests so far that were no reads.
-            cached: bytes in caches, which are not names.
+            point: the mount point.
+            tops: names of the folders at the top of the mount.
+            asked: number of requests so far, reads excepted.
+            cached: bytes of caches, which are no names.
 
-        Returns: whether the kernel was asked to forget.
+        Returns: True if the kernel was asked to forget.
         """
         spare = self._memory() - cached
         self._least = min(self._least, spare)
@@ -96,11 +98,11 @@ class Remembered:
         for name in tops:
             answer = self._forget(os.fsencode(name))
             if answer == 0:
-                with suppress(OSError):  # so that whoever has it as working folder finds it under its name
+                with suppress(OSError):  # looks it up, so that a process finds its working folder by name
                     os.stat(os.path.join(point, name))
             elif answer != -errno.ENOENT:
-                # Which is a name that the kernel does not know: it is being unmounted, and libfuse
-                # writes a line on stderr each time
+                # The kernel does not know the name: the mount is being unmounted, and libfuse would
+                # write a line on stderr for each further name
                 break
         return True
 

@@ -1,4 +1,4 @@
-"""Serves a mount in the main thread of a process; `main` is that process where `vfs.mount()` starts one."""
+"""Serves a mount in the main thread of a process. `main` runs the process that `vfs.mount()` starts."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from vfs.streams import open_missing
 
 log = logging.getLogger("vfs.fuse")
 
-# Seconds that a busy Python thread may keep the others waiting: beside such a one 0.65 instead of
-# 0.11 GB/s (fuse.md)
+# Seconds that a busy Python thread may keep the others waiting: 0.65 instead of 0.11 GB/s are read
+# beside such a thread (fuse.md)
 SWITCH = 5e-4
-SOURCES = WARNINGS = 100  # that a status names at most
-NOISE = "Ignoring invalid max threads value"  # what libfuse 3 says whenever it starts
+SOURCES = WARNINGS = 100  # at most so many are named in a status
+NOISE = "Ignoring invalid max threads value"  # libfuse 3 says this whenever it starts
 
 
 def serve(
@@ -54,30 +54,34 @@ def serve(
     debug: bool = False,
 ) -> Status:
     """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it.
-    Must run in the main thread.
+
+    This must run in the main thread.
 
     Args:
-        folder: what to show. Its arrays should use the buffered backend: a source that shrinks
-            kills the process that reads its map.
+        folder: the contents of the mount. Its arrays should use the buffered backend: a source that
+            shrinks kills a process that reads its map.
         mountpoint: an existing, empty folder.
-        sources: what is shown, for `vfs mounts` and other programs: the file that names each data set.
-        allow_other: let in other users, to what they could read from the files themselves: see `vfs.fuse.askers`.
-        workers: reads that are answered from sources side by side; None: one a core, at least four.
+        sources: the file that names each data set, for `vfs mounts` and other programs.
+        allow_other: let in other users. They can read only what they could read of the files
+            themselves: see `vfs.fuse.askers`.
+        workers: number of reads that are answered from sources at once; None: one per core, at least
+            four.
+        direct_io: the kernel keeps no pages of files, and requests are as large as those of the
+            reader. This suits programs that read everything once. Files cannot be mapped shared then
+            (such as `np.load(mmap_mode="r")` of the .npy face).
         ready: called once when the mount answers, from another thread.
-        watch: called with the status then, about each second in which something changed, and at the end.
-        to_log: from then on stdout and stderr are the log file of the mount's entry.
-        leave: asked, when a signal comes, whether the mount is to stay, dead, if a process that
-            read from it still runs: `vfs.fuse.ending`.
-        debug: libfuse prints every request to stderr, and the log has tracebacks.
-        direct_io: the kernel keeps no pages of files and asks for as much as the reader does: for
-            those who read everything once. Files can then not be mapped to be shared
-            (`np.load(mmap_mode="r")` of the .npy face is one that cannot).
+        watch: called with the status after `ready`, about once a second if something changed, and at
+            the end.
+        to_log: when the mount is ready, redirect stdout and stderr to the log file of its entry.
+        leave: called when a signal comes. If it returns True, and a process that has read from the
+            mount still runs, the mount stays, dead: see `vfs.fuse.ending`.
+        debug: make libfuse print every request to stderr, and put tracebacks into the log.
 
     Returns: the last status.
 
     Raises:
         MountError: mounting cannot work; the message says why and what to do.
-        OptionError: `workers` is no number of them.
+        OptionError: `workers` is not a number from 1 on.
     """
     workers = WORKERS if workers is None else workers
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
@@ -122,8 +126,8 @@ def serve(
 
         reporter = Reporter(take, write, watch)
         _warm_up(folder)
-        # What is there now stays: if the collector looked through it each time, opening sets would
-        # take a twentieth longer
+        # Present objects stay: if the collector went through them each time, opening sets would take
+        # a twentieth longer
         gc.freeze()
         if allow_other:
             _warn_of_closed(folder)
@@ -154,7 +158,7 @@ def serve(
                 errno.EILSEQ,
                 f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy",
             ) from None
-        except RuntimeError as error:  # once mounted, its number only says which way it ended
+        except RuntimeError as error:  # once mounted, its number only tells how the mount ended
             if not mount:
                 reason = said.text() or f"libfuse gave up with code {error}"
                 hint = f"; {CONTAINER}" if "not permitted" in reason else ""
@@ -172,7 +176,7 @@ def serve(
 
 
 def _counted(view: FuseView) -> dict[str, int]:
-    """Return the counts of a server: its own and those of the cache."""
+    """Return the counts of a server and of its cache."""
     counted = view.counters.totals()
     counted["hits"] += view.folder.cache.hits
     counted["misses"] += view.folder.cache.misses
@@ -181,9 +185,9 @@ def _counted(view: FuseView) -> dict[str, int]:
 
 @contextmanager
 def _written_down(point: str, to_log: bool, stays: Callable[[], bool]) -> Iterator[Entry | None]:
-    """Keep the entry of a mount as long as the mount lasts, longer where it stays dead.
+    """Keep the entry of a mount until the mount ends, or longer if it stays dead.
 
-    Without a folder for entries the mount goes on without one, unless its log is to be there.
+    If there is no folder for entries, the mount goes on without one, unless its log belongs there.
     """
     try:
         entry = Entry(point, to_log)
@@ -200,8 +204,8 @@ def _written_down(point: str, to_log: bool, stays: Callable[[], bool]) -> Iterat
 
 
 def _leave(point: str, mount: Mounted) -> None:
-    """Make sure that nothing stays mounted, and log which processes lose the files that they have open."""
-    where = place(mount)  # not where it was mounted, if a folder above has another name now
+    """Unmount if something is still mounted, and log the processes whose open files fail from now on."""
+    where = place(mount)  # another path than at the beginning if a folder above was renamed
     if where is not None and dead(where):
         detach(where, lazy=True)
     who = users(mount, detached=True)
@@ -214,9 +218,9 @@ def _leave(point: str, mount: Mounted) -> None:
 
 
 def _warm_up(folder: MountSource) -> None:
-    """Read a few elements of every array, so that kernels are compiled and loaded before anybody waits for them.
+    """Read a few elements of every array, so that kernels are compiled before the first request.
 
-    A source that cannot be read does not matter here: whoever reads it later gets the error.
+    A source that cannot be read does not matter here: a later read of it gets the error.
     """
     for face in folder.faces.values():
         if isinstance(face, ZarrFace) and face.zarr_format == 3:
@@ -228,7 +232,7 @@ def _warm_up(folder: MountSource) -> None:
 
 
 def _warn_of_closed(folder: MountSource) -> None:
-    """Log which sets are not shown to other users, though these are let in."""
+    """Log the sets that other users will not see, though these users are let in."""
     askers = Askers(lambda: (0, 0, 0))
     for file in dict.fromkeys(
         filter(None, (askers.kept_by(folder.sources(name, True), EVERYBODY) for name in folder.faces))
@@ -242,9 +246,10 @@ def _warn_of_closed(folder: MountSource) -> None:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Have the signals that end a mount end this process at once, until `Ending` takes them: nothing is mounted yet.
+    """Make the signals that end a mount end this process at once, until `Ending` handles them.
 
-    A handler that raises would not do: its exception gets lost where it comes inside a callback of the compiler.
+    Nothing is mounted until then. A handler that raises would not do: its exception gets lost if it
+    is raised inside a callback of the compiler.
     """
     taken = {number: handler for number in ENDING if callable(handler := signal.getsignal(number))}
     for number in taken:
@@ -267,16 +272,15 @@ def _switching() -> Iterator[None]:
 
 
 class _Stderr:
-    """Catches what libfuse and fusermount write to stderr until `restore`: nowhere else do they say
-    why mounting failed.
+    """Captures stderr until `restore`, since libfuse and fusermount write only there why mounting failed.
 
     Args:
-        off: leave stderr alone.
+        off: True to leave stderr alone.
     """
 
     def __init__(self, off: bool) -> None:
         self.kept = self.file = -1
-        with suppress(OSError):  # stderr is closed: nothing to take
+        with suppress(OSError):  # stderr is closed
             if not off:
                 self.kept = os.dup(2)
                 sys.stderr.flush()
@@ -284,14 +288,14 @@ class _Stderr:
                 os.dup2(self.file, 2)
 
     def restore(self) -> None:
-        """Give stderr back."""
+        """Restore stderr."""
         kept, self.kept = self.kept, -1
         if kept >= 0:
             os.dup2(kept, 2)
             os.close(kept)
 
     def text(self) -> str:
-        """Return what was caught, in one line."""
+        """Return the captured text in one line."""
         if self.file < 0:
             return ""
         lines = os.pread(self.file, 1 << 16, 0).decode(errors="replace").splitlines()
@@ -301,14 +305,14 @@ class _Stderr:
 def main() -> None:
     """Run the process that `vfs.fuse.process` starts.
 
-    It reads a pickled (parent's pid, mount point, function that makes the folder, how it is to be
-    served) from standard input, answers with one line of JSON on standard output, {} when the mount
-    is ready or {"code", "error"}, and serves until standard input is closed or the parent is gone.
-    In the background it goes on once the parent has written there that it may.
+    It reads a pickled (pid of the parent, mount point, function that makes the folder, arguments of
+    `serve`) from standard input. It answers with one line of JSON on standard output: {} when the
+    mount is ready, else {"code", "error"}. It serves until standard input is closed or the parent is
+    gone. A background server goes on without its parent once that has written `FREE`.
     """
-    open_missing()  # whoever started us may have had no stderr
+    open_missing()  # the process that started this one may have had no stderr
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # anything else that is printed must not look like an answer
+    os.dup2(2, 1)  # other output must not look like the answer
 
     def tell(answer: dict[str, Any]) -> None:
         with answers:
@@ -317,7 +321,7 @@ def main() -> None:
     try:
         parent, mountpoint, make_folder, how = pickle.load(sys.stdin.buffer)
         background, level = how.pop("background"), how.pop("log_level")
-        alone = threading.Event()  # set when the parent is gone without having asked us to end
+        alone = threading.Event()  # set if the parent is gone without having told this process to end
         if background:
             alone.set()
         handler = Stderr(background)
@@ -349,10 +353,11 @@ def main() -> None:
 
 
 def _follow(parent: int, alone: threading.Event) -> None:
-    """End this process as SIGTERM would when its parent is gone, or closes standard input without
-    having written there. `alone` is set then.
+    """End this process, as SIGTERM would, if its parent is gone or closes standard input.
 
-    Standard input is not enough: a child that the parent forked may still hold its other end.
+    `alone` is set if the parent is gone. The process goes on if the parent has written to standard
+    input before. Watching standard input alone is not enough: a child that the parent forked may
+    still hold its other end.
     """
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -361,7 +366,7 @@ def _follow(parent: int, alone: threading.Event) -> None:
     gone = os.getppid() != parent
 
     def watch() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for others, see `vfs.fuse.ending`
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads get them: `vfs.fuse.ending`
         if not gone:
             poll.poll()
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The status of a mount, and the thread that writes it down once a second."""
+"""Describes the status of a mount, and writes it once a second, in a thread."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Status:
-    """What a mount says of itself: the fields of `status.json`.
+    """Holds the status of a mount: the fields of `status.json`.
 
-    The document has one more, `vfs`: 1, its version. A program should skip fields that it does not know.
+    The document has one more field, `vfs`: 1, its version. Programs should ignore fields that they
+    do not know.
     """
 
-    mountpoint: str  # absolute, without links; bytes that are no UTF-8 as Python's surrogateescape spells them
-    sources: tuple[str, ...]  # the file that names each data set, or the folder that is shown; the first 100
+    mountpoint: str  # absolute, without symbolic links; bytes that are not UTF-8 as surrogateescape spells them
+    sources: tuple[str, ...]  # the file that names each data set, or the folder of a tree; the first 100
     device: str  # "0:57", as /proc/self/mountinfo has it
     pid: int  # of the server
-    since: float  # when it answered first; seconds since 1970, in the document as "2026-11-21T07:00:28Z"
-    requests: int  # that came to the server; the kernel answers many others from its memory
-    reads: int  # those of them that wanted bytes
-    bytes: int  # that reads were answered with
-    hits: int  # decoded pieces that were in the cache
-    misses: int  # decoded pieces that were not
-    errors: int  # requests answered with EIO; the log says why
+    since: float  # time of its first answer: seconds since 1970, in the document as "2026-11-21T07:00:28Z"
+    requests: int  # requests that came to the server; the kernel answers many others from its cache
+    reads: int  # requests for bytes, which are part of `requests`
+    bytes: int  # bytes that reads returned
+    hits: int  # requests for decoded pieces that were in the cache
+    misses: int  # requests for decoded pieces that were not in the cache
+    errors: int  # requests answered with EIO; the log has the reasons
     cached: int  # bytes of decoded pieces in the cache now
-    cache_size: int  # at most
-    log: str | None  # file, of a mount in the background
-    libfuse: int  # version
-    warnings: tuple[str, ...]  # on what data sets should hold and do not; the first 100
+    cache_size: int  # the limit of `cached`
+    log: str | None  # log file of a mount in the background
+    libfuse: int  # version of libfuse, 2 or 3
+    warnings: tuple[str, ...]  # data that is missing from data sets; the first 100
 
     def document(self) -> dict[str, Any]:
-        """Return the status as status.json has it."""
+        """Return the document that status.json holds."""
         return {
             "vfs": 1,
             **vars(self),
@@ -55,22 +56,22 @@ class Status:
         }
 
     def counts(self) -> str:
-        """Say what was done, in a line for people."""
+        """Return a line for people about the work done."""
         pieces = self.hits + self.misses
         cache = f", {self.hits / pieces:.0%} of {pieces:,} pieces from the cache" if pieces else ""
         errors = "no errors" if not self.errors else "1 error" if self.errors == 1 else f"{self.errors:,} errors"
         return f"{size(self.bytes)} in {self.reads:,} reads{cache}, {errors}"
 
     def summary(self) -> str:
-        """Say what was done from the beginning until now, and how long that is."""
+        """Return a line for people about the work done, and the time since the beginning."""
         return f"{self.counts()}, in {timedelta(seconds=round(time.time() - self.since)) if self.since else 'no time'}"
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Status:
-        """Make a status of the document of status.json.
+        """Make a status from the document in status.json.
 
         Raises:
-            ValueError: it is no such document.
+            ValueError: it is not such a document.
         """
         try:
             told = {name: document[name] for name in cls.__annotations__}
@@ -83,22 +84,23 @@ class Status:
                 }
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"no status of a mount: {error!r}") from None
+            raise ValueError(f"not the status of a mount: {error!r}") from None
 
 
 def stamp(seconds: float) -> str:
-    """Return a time as status.json has it."""
+    """Return a time in the form that status.json has."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 class Reporter:
-    """Reports the status of a mount about each second in which something changed, from a thread of
-    its own, and once at the end.
+    """Reports the status of a mount about once a second if something changed, and at the end.
+
+    It does so in a thread of its own. An error in `write` or `watch` becomes a line in the log.
 
     Args:
-        take: makes a status.
-        write: is called first, before anybody hears that the mount is ready.
-        watch: is called then. Whatever goes wrong in either is a line in the log.
+        take: returns the present status.
+        write: is called with each status; the first call comes before the mount is reported as ready.
+        watch: is called with each status after `write`.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="status", daemon=True)
 
     def start(self, ready: Callable[[], None] | None = None) -> None:
-        """Begin. `ready` is called once the status is written."""
+        """Start the thread. `ready` is called once the status was written."""
         self.last = self._take()
         self._tell(self._write, self.last)
         if ready is not None:
@@ -120,7 +122,7 @@ class Reporter:
         self._thread.start()
 
     def end(self) -> Status:
-        """Returns: the last status."""
+        """End the thread, report once more, and return the last status."""
         self._ending.set()
         if self._thread.ident is not None:  # else it has never begun
             self._thread.join()
@@ -128,7 +130,7 @@ class Reporter:
         return self.last
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # `vfs.fuse.ending` takes them
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # `vfs.fuse.ending` handles them
         while not self._ending.wait(PERIOD):
             now = self._take()
             if now != self.last:
@@ -144,4 +146,4 @@ class Reporter:
             if whom is not None:
                 whom(status)
         except Exception as error:
-            log.warning("cannot tell how the mount does: %s", error)
+            log.warning("the status of the mount cannot be reported: %s", error)

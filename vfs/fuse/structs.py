@@ -1,4 +1,4 @@
-"""Finds out how this machine's libfuse lays out its structs, for native code, which has no Python module for them."""
+"""Finds the layout of libfuse's structs on this machine, for native code."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 
 class Structs(NamedTuple):
-    """How libfuse's structs are laid out: bytes from their start, and masks.
+    """Holds the layout of libfuse's structs.
 
     Attributes:
-        fh, flags: of fuse_file_info; flags is the word of 32 bits that holds `keep_cache`.
-        keep_cache: its bit of that word; always: bits of the word that are set whenever a file is opened.
-        stat: how long struct stat is; inode: where st_ino lies in it.
+        fh, flags: offsets in fuse_file_info, bytes; `flags` is the word of 32 bits that holds
+            `keep_cache`.
+        keep_cache: the bit of `keep_cache` in that word.
+        always: bits of the word that are set whenever a file is opened.
+        stat: size of struct stat, bytes.
+        inode: offset of st_ino in struct stat, bytes.
     """
 
     fh: int
@@ -25,7 +28,7 @@ class Structs(NamedTuple):
 
     @classmethod
     def of(cls, module: Any, always: Sequence[str] = ()) -> Structs:
-        """Return the layout of a library (mfusepy or fusepy).
+        """Read the layout from a Python library for libfuse (mfusepy or fusepy).
 
         Args:
             always: names of the bits of fuse_file_info that are set whenever a file is opened.

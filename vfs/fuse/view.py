@@ -1,8 +1,9 @@
-"""The operations of the mount: `FuseView` answers the requests of libfuse from a folder, `loop` runs libfuse.
+"""Implements the operations of a mount: `FuseView` answers requests of libfuse, and `loop` runs libfuse.
 
-mfusepy is taken first (libfuse 3, else 2), then fusepy (libfuse 2). `FuseView` has the same methods
-for all three, below the class that either of them documents, so that bytes move once, folders are
-listed from any offset on, and nothing raises into the library.
+It uses mfusepy if it can (libfuse 3, else 2), else fusepy (libfuse 2). `FuseView` has the same
+methods for all three. It does not use the class that these libraries document but the layer below,
+so that bytes are copied once, folders are listed from any offset on, and no exception reaches the
+library.
 """
 
 from __future__ import annotations
@@ -41,35 +42,36 @@ if TYPE_CHECKING:
 log = logging.getLogger("vfs.fuse")
 
 _MODES = 4096  # paths whose modes are remembered
-# What is open is above it where native code knows it (`vfs.kernels.fuse.lookup.OURS`), else a stamp
+# A handle above it belongs to native code (`vfs.kernels.fuse.lookup.OURS`); others are stamps
 STAMP = (1 << 62) - 1
-UNKNOWN = Node(False, -1)  # an entry of a folder of which nothing is known but its name
+UNKNOWN = Node(False, -1)  # an entry of a folder of which only the name is known
 WORKERS = max(4, os.cpu_count() or 1)
-"""Reads that are answered from sources side by side, where nobody says otherwise: a disk wants
-several, a processor no more than it has cores.
+"""The default number of reads that are answered from sources at once.
+
+A disk is faster with several, a processor only with as many as it has cores.
 """
 
 
 @cache
 def library() -> Any:
-    """mfusepy on libfuse 3 or 2, else fusepy on libfuse 2.
+    """Return mfusepy on libfuse 3 or 2, else fusepy on libfuse 2.
 
     Raises:
         MountError: neither can be used.
     """
     chosen = "FUSE_LIBRARY_NAME" in os.environ or "FUSE_LIBRARY_PATH" in os.environ
     if not chosen and find_library("fuse3"):
-        os.environ["FUSE_LIBRARY_NAME"] = "fuse3"  # mfusepy by itself would take libfuse 2 where both are
+        os.environ["FUSE_LIBRARY_NAME"] = "fuse3"  # if both are installed, mfusepy would take libfuse 2
     reasons = []
     try:
         for name in ("mfusepy", "fuse"):
             try:
                 module = import_module(name)
             except (ImportError, OSError, AttributeError) as error:
-                # AttributeError: a libfuse of a version it does not know
+                # AttributeError: the library does not know this version of libfuse
                 reasons.append(f"{name}: {error}")
                 continue
-            if hasattr(module, "FUSE"):  # fuse-python also calls itself `fuse`
+            if hasattr(module, "FUSE"):  # the package fuse-python is also imported as `fuse`
                 return module
             reasons.append(f"{name}: not fusepy but another package of that name")
     finally:
@@ -82,12 +84,12 @@ def library() -> Any:
 
 
 def version(module: Any) -> int:
-    """The version of libfuse that a library uses: 2 or 3."""
+    """Return the version of libfuse that a library uses: 2 or 3."""
     return int(getattr(module, "fuse_version_major", 2))
 
 
 def inode(path: str) -> int:
-    """The inode number of a path: from its text alone, 1 for the root, never 0."""
+    """Return the inode number of a path, which follows from the path alone: 1 for the root, never 0."""
     if not path:
         return 1
     text = np.frombuffer(os.fsencode(path), np.uint8)
@@ -95,8 +97,10 @@ def inode(path: str) -> int:
 
 
 def _answer(call: Callable[..., int]) -> Callable[..., int]:
-    """A method of `FuseView` as the library calls it: counted, the path decoded, and whatever goes
-    wrong inside an EIO with a line in the log.
+    """Turn a method of `FuseView` into a function for the library.
+
+    The function counts the request and decodes the path. It turns an unexpected exception into EIO
+    and a line in the log.
     """
     reads = int(call.__name__ == "read")
 
@@ -120,9 +124,10 @@ def _answer(call: Callable[..., int]) -> Callable[..., int]:
 
 
 class FuseView:
-    """What libfuse asks, answered from a folder: 0, a number of bytes, or minus an error number. Never raises.
+    """Answers requests of libfuse from a folder: with 0, a number of bytes, or minus an error number.
 
-    Pointers come as ctypes makes them: `buf` to the library's struct or to memory, `info` to its fuse_file_info.
+    Pointers are those of ctypes: `buf` points to a struct of the library or to memory, `info` to its
+    fuse_file_info.
     """
 
     def __init__(
@@ -141,27 +146,28 @@ class FuseView:
         self.debug = debug
         self.askers = Askers(module.fuse_get_context) if allow_other else None
         self._modes: dict[tuple[str, str], tuple[float, bool]] = {}
-        self.working = BoundedSemaphore(workers)  # however many threads libfuse has: each of them may hold two chunks
+        self.working = BoundedSemaphore(workers)  # libfuse may have more threads, and each may hold two chunks
         self.counters = Counters()
         self.failures = Failures(log)
         self.gate = Gate()
         self.remembered = Remembered(module)
         self.readers = readers
         self._context = module._libfuse.fuse_get_context
-        # Folders at the top that were shown
+        # Folders at the top of the mount that were looked up
         self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
         sizes = (face.node("") for face in folder.faces.values())
         self.blocks = sum(-(-node.size // 4096) for node in sizes if node)
-        from vfs.fuse.fast import NativeServer  # the compiler: not for those who only start a server
+        from vfs.fuse.fast import NativeServer  # loads the compiler, which starting a server does not need
 
         self.native_server = NativeServer(folder, self.counters.native_address)
 
     def asking(self) -> tuple[int, int]:
-        """Addresses of the function that says who asks, and of the table of those who are known to
-        read; 0: nobody minds.
+        """Return addresses for `NativeServer.start`: of fuse_get_context, and of the table of readers.
+
+        An address is 0 if the user of a request does not matter, or readers are not recorded.
         """
         if self.readers is None:
             return 0, 0
@@ -174,7 +180,7 @@ class FuseView:
     def _describe(self, to: Any, key: str, node: Node) -> None:
         to.st_ino = inode(key)
         to.st_mode = self._mode(key, node)
-        to.st_nlink = 1  # for a folder: "not counted"; 2 would mean that it has no folders in it
+        to.st_nlink = 1  # for a folder, 1 means "not counted"; 2 would mean that it has no subfolders
         to.st_uid, to.st_gid = self.owner
         to.st_size = node.size
         to.st_blocks = -(-node.size // 512)
@@ -184,19 +190,28 @@ class FuseView:
             when.tv_nsec = nanoseconds
 
     def _mode(self, key: str, node: Node) -> int:
-        """The mode of a path: readable by all where everybody may read it. Other users are checked when they ask."""
+        """Return the mode of a path, readable by all if everybody may read it. Each request is checked, too."""
         readers = 0o444 if self.askers and self._for_all(key) else 0o400
         return stat.S_IFDIR | readers | readers >> 2 if node.folder else stat.S_IFREG | readers
 
     def _refused(self, key: str, inside: bool = False) -> bool:
-        """Say whether the user who asks now may not see a path (`inside`: what is in it). Without
-        --allow-other the kernel lets in no other user.
+        """Return True if the user of the current request may not see a path.
+
+        Without --allow-other it is False, since the kernel lets in no other user.
+
+        Args:
+            inside: check the right to see the contents of the folder at this path.
         """
         asker = self.askers.asker() if self.askers else None
         return asker is not None and self._kept_out(key, asker, inside)
 
     def _kept_out(self, key: str, asker: Asker, inside: bool, all_files: bool = True) -> bool:
-        """Args: all_files: false: of a set that is not open the files that are known will do."""
+        """Return True if a user may not see a path.
+
+        Args:
+            inside: see `_refused`.
+            all_files: False to check only the known files of a set that is not open.
+        """
         assert self.askers is not None
         folder, rest = self.folder.place(key)
         if not rest:
@@ -209,8 +224,10 @@ class FuseView:
         return (inside or within) and bool(self.askers.kept_by(self.folder.sources(key, all_files or within), asker))
 
     def _for_all(self, key: str) -> bool:
-        """Say whether everybody may read a path, as of the last second: this is only shown as the
-        mode; each request is checked anew.
+        """Return True if everybody may read a path.
+
+        The answer may be up to a second old: it only determines the mode, and each request is
+        checked anew.
         """
         folder, rest = self.folder.place(key)
         at = folder, rest.partition("/")[0]
@@ -238,7 +255,7 @@ class FuseView:
         return 0
 
     def _learn(self, key: str) -> None:
-        """Have native code answer for names like this one from now on, where it can."""
+        """Let native code answer for names like this one from now on, as far as it can."""
 
         def describe(node: Node) -> bytes:
             to = self.struct()
@@ -265,7 +282,7 @@ class FuseView:
         to.fh = self.native_server.open(key)
         self._learn(key)
         if self.native_server.lasting:
-            # where this is False the kernel forgets the pages that it has of the file
+            # If this is False, the kernel drops its pages of the file
             to.keep_cache = self.native_server.fresh(to.fh, key) if to.fh else self.native_server.document(key)
         elif not to.fh:
             to.fh = self.folder.stamp(key) & STAMP
@@ -280,11 +297,11 @@ class FuseView:
                     got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
                 return self._from_tree(key, to, size, offset, fh) if got is None else got
         except MemoryError:
-            pass  # outside of this the exception, and with it what was got so far, is gone
+            pass  # leaving this block frees the exception, and with it the memory taken so far
         except SourceError as error:
             if error.errno != errno.ENOMEM:
                 raise
-        with self.gate.alone():  # one request after the other, with the memory that is given back
+        with self.gate.alone():  # try again with no other request in progress, and so with their memory
             self.folder.cache.clear()
             scratch.clear()
             self.native_server.collect()
@@ -292,8 +309,9 @@ class FuseView:
             return self._from_tree(key, to, size, offset, fh) if got is None else got
 
     def _from_tree(self, key: str, to: int, size: int, offset: int, fh: int) -> int:
-        """Read what no native source has: a document, or bytes that cannot be read, for which this
-        raises the error that says why.
+        """Read from the hierarchy: documents, and bytes that native reads could not read.
+
+        For bytes that cannot be read, this raises the error that says why.
         """
         self._check(key, fh)
         node = self.folder.node(key)
@@ -307,14 +325,17 @@ class FuseView:
         got = 0 if data is None else data.nbytes
         if data is None or got != expected:
             raise AssertionError(f"expected {expected:,} bytes, got {got:,}")
-        self._check(key, fh)  # not only before: it may have been opened anew meanwhile
+        self._check(key, fh)  # a second time, since the set may have been opened again meanwhile
         ctypes.memmove(to, np.frombuffer(data, np.uint8).ctypes.data, got)
         return got
 
     def _check(self, key: str, fh: int) -> None:
-        """Raises:
-        SourceChangedError: the file was opened when its sources were others. All who have it open
-            share the kernel's pages of it.
+        """Refuse a file whose sources were others when it was opened.
+
+        All programs that have it open share the kernel's pages of it, so none of them gets new data.
+
+        Raises:
+            SourceChangedError: the sources are others now.
         """
         if fh > STAMP:
             self.native_server.check(fh, key)
@@ -334,9 +355,9 @@ class FuseView:
     def readdir(self, key: str, buf: Any, fill: Any, offset: int, info: Any, flags: int = 0) -> int:
         if self._refused(key, True):
             return -errno.EACCES
-        # fusepy's struct is shorter than the one that libfuse copies: give it memory beyond its end
+        # libfuse copies more bytes than fusepy's struct has, so there must be memory beyond its end
         to = self.struct.from_buffer(bytearray(ctypes.sizeof(self.struct) + 256))
-        plus = bool(flags & 1)  # FUSE_READDIR_PLUS: somebody will ask for the attributes too
+        plus = bool(flags & 1)  # FUSE_READDIR_PLUS: the attributes are wanted, too
         last = ((2 if plus else 0),) if self.three else ()  # FUSE_FILL_DIR_PLUS
         self._learn(key)
         for position, name, path in self._names(key, offset):
@@ -351,12 +372,14 @@ class FuseView:
             elif node is not UNKNOWN:
                 to.st_mode = self._mode(path, node)
             if fill(buf, os.fsencode(name), to, position, *((0,) if node is UNKNOWN and last else last)):
-                break  # full; the kernel asks again from the last position it got
+                break  # the buffer is full; the kernel asks again from the last position that it got
         return 0
 
     def _listed(self, path: str) -> Node | None:
-        """What an entry of a folder is. `UNKNOWN` if it went away since the folder was looked at: a
-        name, and who asks for more gets the error.
+        """Return the node of an entry of a folder.
+
+        Returns `UNKNOWN` if it went away since the folder was listed: only its name is listed then,
+        and requests about it get the error.
         """
         try:
             return self.folder.node(path)
@@ -364,8 +387,9 @@ class FuseView:
             return UNKNOWN
 
     def _names(self, key: str, offset: int) -> Iterator[tuple[int, str, str]]:
-        """(offset of the next entry, name, path) of the entries of a folder from an offset on; "."
-        and ".." are the first two.
+        """Yield (offset of the next entry, name, path) of the entries of a folder from an offset on.
+
+        "." and ".." are the first two.
         """
         if offset < 1:
             yield 1, ".", key
@@ -377,8 +401,9 @@ class FuseView:
 
 
 def _operations(module: Any, init: Callable[[], None], destroy: Callable[[], None]) -> Any:
-    """Which operations there are, for the library; what they do is in `FuseView`. The kernel never
-    asks again for what is None.
+    """Return an object that tells the library which operations exist; `FuseView` implements them.
+
+    The kernel asks only once for an operation that is None.
     """
 
     def declared(self: Any, *args: Any) -> int:
@@ -416,10 +441,10 @@ def _operations(module: Any, init: Callable[[], None], destroy: Callable[[], Non
 
 
 def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], ending: Ending) -> None:
-    """Mount and answer until unmounted, or until `ending` says so.
+    """Mount, and answer requests until the mount ends or `ending` ends it.
 
     Raises:
-        RuntimeError: the library's number for what went wrong.
+        RuntimeError: with the library's number for the error.
     """
     listing = ["readdir_fuse_2", "readdir_fuse_3"] if hasattr(module, "fuse_version_major") else ["readdir"]
     answers = {
@@ -438,12 +463,12 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
         "subtype": "vfs",
         "attr_timeout": view.folder.attr_timeout,
         "entry_timeout": view.folder.entry_timeout,
-        "negative_timeout": view.folder.entry_timeout,  # zarr tools ask for absent names all the time
-        "auto_cache": not view.native_server.lasting,  # else `FuseView.open` says what the kernel may keep
+        "negative_timeout": view.folder.entry_timeout,  # zarr clients often ask for absent names
+        "auto_cache": not view.native_server.lasting,  # else `FuseView.open` tells if the kernel keeps its pages
         "ac_attr_timeout": 0,
         "use_ino": True,
     }
-    if view.askers:  # each asks for himself: what the kernel remembers of names and attributes it tells to all
+    if view.askers:  # the kernel must not cache names and attributes, which it would tell to all users
         options |= {"allow_other": True, "attr_timeout": 0}
     plain = module.fuse_operations
 
@@ -467,8 +492,10 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
 
 
 def _with(plain: type[Any], view: FuseView, structs: Structs, some: Collection[str]) -> type[Any]:
-    """The library's struct of operations, in which those of a view's native_server stand before
-    what the library puts there: all, or only `some`.
+    """Return a subclass of the library's struct of operations that uses the native operations of a view.
+
+    The native operations, all or only `some`, replace those that the library puts there, and pass
+    on to these the requests that they cannot answer.
     """
     native_server = view.native_server
     fast = {
