@@ -210,7 +210,7 @@ def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, t
         file["again"] = file["g39"]
     group = vfs.open_group(tmp_path / "set.h5")
     assert (
-        group.attrs["vfs"]["root"]["left_out"]["…"] == "more than 100 names of what is shown under other names already"
+        group.attrs["vfs"]["root"]["left_out"]["…"] == "more than 100 further names of objects that are shown already"
     )
     first, again = f"g00{'/a' * 39}/data", "again/data"
     assert 2 < len(group) <= 101

@@ -1,4 +1,4 @@
-"""Limits what the process that reads a file may use. A damaged file that asks for more ends it."""
+"""Limits the time and memory of the process that reads a file. A damaged file that needs more ends it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMORY_FACTOR = 8  # bytes more for each byte of the files
 
 
 class Budget:
-    """Sets limits that grow with what was really found."""
+    """Sets limits that grow with the objects, table rows and bytes that were really found."""
 
     def __init__(self) -> None:
         self.seconds = SECONDS
@@ -26,9 +26,9 @@ class Budget:
         self._step()
 
     def time(self, seconds: float) -> None:
-        """Begin the next step: it may take so many more seconds of processor time, and `STEP_SECONDS`.
+        """Begin the next step, which may take some more seconds of processor time.
 
-        `STEP_SECONDS` are counted by the clock.
+        By the clock it may take `STEP_SECONDS`.
         """
         before = math.ceil(self.seconds)
         self.seconds += seconds
@@ -37,7 +37,7 @@ class Budget:
         self._step()
 
     def file(self, size: int) -> None:
-        """Allow memory for a file of so many bytes that was opened."""
+        """Allow memory for a file that was opened, in proportion to its size in bytes."""
         self.memory += MEMORY_FACTOR * size
         self._set(resource.RLIMIT_AS, self.memory)
 

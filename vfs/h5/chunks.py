@@ -40,12 +40,12 @@ def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> n
     """Return the fact `table`: int64[chunks, ndim + 3].
 
     Args:
-        size: bytes of the file. A damaged index may name a chunk again and again: no more are read
-            than the file has room for.
+        size: bytes of the file. A damaged index may name a chunk again and again, so no more chunks
+            are read than the file has room for.
 
     Raises:
-        ValueError: the index names what cannot be a chunk.
-        LeftOutError: it is not known whether some of them are filtered.
+        ValueError: an entry of the index cannot be a chunk.
+        LeftOutError: this h5py cannot tell if chunks at the edges are filtered.
     """
     shape, chunk = np.array(item.shape, np.int64), np.array(plan.get_chunk(), np.int64)
     grid = -(-shape // chunk)
@@ -70,7 +70,7 @@ def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> n
 
 
 def _rows(item: Any, most: int, budget: Budget) -> np.ndarray:
-    """Return what libhdf5 says of every chunk."""
+    """Return the entries of libhdf5's index of chunks."""
     nd = len(item.shape)
     rows: list[tuple[int, ...]] = []
     blocks: list[np.ndarray] = []
@@ -101,8 +101,8 @@ def _true_cells(item: Any, cells: np.ndarray, chunk: np.ndarray) -> np.ndarray:
     If a data set has one unlimited axis, newer files number its chunks with that axis as the
     slowest one ("extensible array"). But `chunk_iter` (like `get_chunk_info`, in every version up
     to 2.0) splits the numbers as if the axes were in their order: then the axes before the
-    unlimited one are 0. Older files have no such numbers. Reading a chunk tells which it is,
-    because that finds the chunk where it really is.
+    unlimited one are 0. Older files have no such numbers. This function asks libhdf5 to read chunks
+    to tell the two cases apart, since reading finds a chunk at its real place.
     """
     limits = item.maxshape
     unlimited = [axis for axis, limit in enumerate(limits) if limit is None]

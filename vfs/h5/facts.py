@@ -23,11 +23,11 @@ Runs = tuple[tuple[int, int, int], ...]
 
 
 class LeftOutError(Exception):
-    """A data set cannot be shown; the message is the reason."""
+    """A data set cannot be shown. The message is the reason."""
 
 
 class NoNumbersError(LeftOutError):
-    """A data set holds no numbers but text or compound types."""
+    """A data set holds text or compound types, not numbers."""
 
 
 class AbsentError(LeftOutError):
@@ -46,12 +46,12 @@ class AbsentError(LeftOutError):
 
 @dataclass(frozen=True)
 class Mapped:
-    """A source of a virtual data set.
+    """A source of a virtual data set, and the elements that it provides.
 
     Attributes:
         source: number of its facts in the survey.
-        runs: for every axis that is longer than 1 in what is mapped, slowest first: axis in the
-            source, axis in the virtual data set, and runs of elements in both.
+        runs: for every axis along which more than one element is mapped, slowest first: axis in
+            the source, axis in the virtual data set, and runs of elements in both.
         start, place: first element per axis, in the source and in the virtual data set. On axes
             that are not in `runs` it is the only one.
     """
@@ -83,7 +83,7 @@ class Data:
         held: its bytes, if compact.
         parts: (file, first byte, bytes) of external storage.
         mapped: sources of a virtual data set.
-        fill: what elements read as that were never written.
+        fill: value of elements that were never written.
         attrs: attributes.
         labels: names of its axes, "" for one without a name.
     """
@@ -137,7 +137,7 @@ def unpacked(stream: memoryview) -> Iterator[tuple[dict[str, Any], list[np.ndarr
     """Yield the messages of a stream.
 
     Raises:
-        ValueError: these are no messages.
+        ValueError: the bytes are not messages.
     """
     at = 0
     while at + HEAD.size <= len(stream):
@@ -161,7 +161,7 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
     """Return the facts in a message.
 
     Raises:
-        TypeError, ValueError, KeyError: it holds none.
+        TypeError, ValueError, KeyError: the message does not hold facts.
     """
     fill = said.get("fill", 0)
     return Data(

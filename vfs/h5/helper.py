@@ -27,14 +27,14 @@ from vfs.h5.budget import STEP_SECONDS
 from vfs.h5.facts import Data, Survey, data_of, unpacked
 from vfs.h5.server import MARK, STATUS
 
-IDLE = 20.0  # seconds that the process stays without work; it takes about 35 MB
-SILENCE = 30.0  # seconds to wait for its next word; usual files take 0.02 in all. Its own limits are in `vfs.h5.budget`
+IDLE = 20.0  # seconds after which the process, which takes about 35 MB, ends if it has no work
+SILENCE = 30.0  # seconds to wait for its next bytes; usual files take 0.02 in all. Its own limits: `vfs.h5.budget`
 PIPE = 1 << 20  # bytes that a Linux pipe can hold on request
 _ENTRY = "from vfs.h5.server import main; main()"
 
 
 class _Helper:
-    """The other process."""
+    """Starts the helper process, sends it requests, and ends it."""
 
     def __init__(self) -> None:
         here = os.path.abspath(f"{__file__}/../../..")  # where this package is
@@ -88,7 +88,7 @@ class _SharedHelper:
         self.waiting = 0
 
     def enter(self, request: dict[str, Any], pipe: int, file: int) -> _Helper:
-        """Send a request, starting the helper if need be. `leave` must follow.
+        """Send a request, and start the helper if necessary. `leave` must follow.
 
         Raises:
             OSError: no process can be started.
@@ -112,7 +112,7 @@ class _SharedHelper:
             return self.helper
 
     def leave(self, helper: _Helper, failed: bool) -> None:
-        """Stop waiting for the helper. If it failed it is ended and not asked again."""
+        """Stop waiting for the helper. A helper that failed is ended, and not used again."""
         with self.lock:
             self.waiting -= 1
             if failed and self.helper is helper:
@@ -121,7 +121,7 @@ class _SharedHelper:
             helper.end(at_once=True)
 
     def close(self) -> None:
-        """End the helper, unless somebody waits for it."""
+        """End the helper, unless a thread waits for it."""
         with self.lock:
             if self.waiting or self.helper is None:
                 return
@@ -149,7 +149,7 @@ def survey(path: str, boundary: Boundary) -> Survey:
 
     Args:
         path: absolute. The file is opened here, once, and passed on as a descriptor.
-        boundary: where it may lie, and where links may lead.
+        boundary: the folders in which the file may lie and to which links may lead.
 
     Raises:
         FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end.

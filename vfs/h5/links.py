@@ -45,7 +45,7 @@ class Links:
     """Opens the files of a set.
 
     Args:
-        boundary: where they may lie.
+        boundary: the folders in which they may lie.
         budget: limits of this process.
         write: takes messages: each file is reported once, with its size and time.
     """

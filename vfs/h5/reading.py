@@ -24,7 +24,7 @@ from vfs.model.naming import unusable
 
 MOST_ARRAYS = 20_000
 MOST_OBJECTS = 100_000
-MOST_AGAIN = 5000  # further names of objects that are shown: a link to a group gives all that is in it another name
+MOST_AGAIN = 5000  # further names of shown objects: a link to a group gives everything in it another name
 MOST_NAMES = 20_000  # further names, including those that are not shown
 MOST_SOURCES = 100_000
 DEEP = 64  # levels of groups in groups
@@ -37,15 +37,15 @@ Mark = tuple[tuple[int, int], int]
 def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None]) -> None:
     """Write the facts of a file as messages.
 
-    {"at": name} says what is read next, {"file": path, …} that a file was opened, {"group": path,
-    "attrs": …} and {"name": …} are facts, {"name": …, "same": name} is another name of an object
-    whose facts are known, {"error": text} says that the file cannot be understood, {"end": true} is
-    the last message.
+    {"at": name} names the object that is read next. {"file": path, …} says that a file was opened.
+    {"group": path, "attrs": …} and {"name": …} are facts. {"name": …, "same": name} is another name
+    of an object whose facts are known. {"error": text} says that the file cannot be understood.
+    {"end": true} is the last message.
 
     Args:
         path: the file's path.
         fd: a descriptor of it, open for reading; it is closed.
-        boundary: where links may lead.
+        boundary: the folders to which links may lead.
     """
     try:
         reader = _Reader(boundary, write)
@@ -80,7 +80,7 @@ class _Reader:
                 return
             self._say(name, at, item)
         if self.again > MOST_AGAIN:
-            self._left("…", f"more than {MOST_AGAIN:,} names of what is shown under other names already")
+            self._left("…", f"more than {MOST_AGAIN:,} further names of objects that are shown already")
 
     def _left(self, name: str, why: str) -> None:
         self.write(packed({"name": name, "left_out": why}))
@@ -186,7 +186,7 @@ class _Reader:
     def _shape(self, at: Opened, item: Any, plan: Any, depth: int) -> tuple[int, ...]:
         """Return the elements per axis.
 
-        A virtual data set that grows with its sources has as many as these have now.
+        A virtual data set that grows with its sources gets their present length.
         """
         if plan.get_layout() == h5py.h5d.VIRTUAL:
             entries = item.virtual_sources()
@@ -208,7 +208,7 @@ class _Reader:
         return tuple(int(n) for n in item.shape)
 
     def _end(self, at: Opened, entry: Any, axis: int, depth: int) -> int:
-        """Return where along an axis a source ends, or a series of sources."""
+        """Return the end of a source, or of a series of sources, along an axis."""
         if not virtual.is_series(entry):
             return virtual.end(entry, axis, self._source(at, entry.file_name, entry.dset_name, depth)[1])
         for k in range(MOST_SOURCES):
@@ -259,9 +259,9 @@ def _mark(at: Opened, item: Any) -> Mark:
 
 
 def _size(item: Any, error: LeftOutError) -> dict[str, Any]:
-    """Return the shape of numbers that are left out, as facts.
+    """Return the shape of a data set that is left out, as facts.
 
-    Virtual data sets are not asked: libhdf5 would open their sources.
+    Virtual data sets are skipped: libhdf5 would open their sources.
     """
     if isinstance(error, NoNumbersError | AbsentError) or item.id.get_create_plist().get_layout() == h5py.h5d.VIRTUAL:
         return {}
@@ -269,6 +269,6 @@ def _size(item: Any, error: LeftOutError) -> dict[str, Any]:
 
 
 def _reason(error: LeftOutError) -> dict[str, Any]:
-    """Return why something is left out, as facts."""
+    """Return the reason for which a data set is left out, as facts."""
     absent = {"absent": error.file, "outside": error.outside} if isinstance(error, AbsentError) else {}
     return {"left_out": str(error), **absent}

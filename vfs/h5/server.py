@@ -1,11 +1,11 @@
-"""The other process: reads HDF5 files for the one that started it, each in a fork of its own.
+"""Runs the helper process, which reads HDF5 files for the process that started it.
 
 Requests come through the socket that is its standard input. Each is a JSON text {"path", "folders",
-"files"}, with two descriptors: the writing end of a pipe, and the file, open for reading. A fork
-writes the facts into the pipe (`vfs.h5.reading`). When it has ended, this process writes `STATUS`
-behind them: a mark, and the fork's wait status. So whoever reads the pipe to its end knows how the
-fork ended. This process ends when the other end of the socket is closed, or after as many seconds
-without work as its argument says.
+"files"}, with two descriptors: the writing end of a pipe, and the file, open for reading. For each
+request a new fork writes the facts into the pipe (`vfs.h5.reading`). When the fork has ended, this
+process writes `STATUS` behind the facts: a mark, and the fork's wait status. So the reader of the
+pipe learns how the fork ended. This process ends when the other end of the socket is closed, or
+after some seconds without work, which its argument sets.
 
 It has one thread and imports no more than it needs, so forking it is safe. The cost of forking is
 the pages that the fork then writes to: Python's garbage collector, which would write to all of
@@ -80,7 +80,7 @@ def _reap(reading: dict[int, int]) -> None:
         if fork == 0:
             return
         pipe = reading.pop(fork)
-        with suppress(BrokenPipeError):  # nobody waits for it any more
+        with suppress(BrokenPipeError):  # no thread waits for it any more
             _write(pipe, STATUS.pack(MARK, status))
         os.close(pipe)
 
@@ -90,7 +90,7 @@ Reader = Callable[[dict[str, Any], int, int], None]
 
 
 def _reader() -> Reader:
-    """Return the function that reads a file, or one that says why none can be read."""
+    """Return the function that reads a file; without h5py, one that reports the missing package."""
     from vfs.h5.facts import packed
 
     try:

@@ -50,7 +50,7 @@ def _names(item: Any) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert an attribute to JSON, None if that is not possible."""
+    """Convert an attribute to JSON. Returns None if that is not possible."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         return [
             _plain(entry) if isinstance(entry, str | bytes) else str(entry)[:MOST_TEXT]
@@ -126,12 +126,12 @@ _BITS = [getattr(h5py.h5t, f"STD_B{bits}{order}") for bits in (8, 16, 32, 64) fo
 
 
 def _check_full(stored: Any) -> None:
-    """Make sure that a number has the same bytes in the file as in memory.
+    """Check that numbers have the same bytes in the file as in memory.
 
-    libhdf5 would convert others, but vfs reads bytes.
+    libhdf5 would convert others, but vfs reads plain bytes.
 
     Raises:
-        LeftOutError: it has not.
+        LeftOutError: the bytes differ.
     """
     kind, bits = stored.get_class(), 8 * stored.get_size()
     if kind == h5py.h5t.COMPOUND:
@@ -161,7 +161,7 @@ def _usual(stored: Any) -> bool:
 
 
 def fill(item: Any, dtype: np.dtype) -> Any:
-    """Return the value of elements that were never written; a pair for complex numbers."""
+    """Return the value of elements that were never written, a pair for complex numbers."""
     try:
         value = np.asarray(item.fillvalue)
     except (RuntimeError, TypeError, ValueError):

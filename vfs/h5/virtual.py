@@ -1,7 +1,7 @@
-"""Finds what a virtual HDF5 data set takes of which sources, with h5py: pairs of boxes.
+"""Finds the sources of a virtual HDF5 data set and the boxes that it takes of each, with h5py.
 
-libhdf5 is not asked for the shape of one that grows with its sources: it would open these by their
-names. See `vfs.h5.links`.
+libhdf5 is not asked for the shape of a virtual data set that grows with its sources, because it
+would open these by their names. See `vfs.h5.links`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import h5py
 
 from vfs.h5.facts import LeftOutError
 
-MOST_RUNS = 100_000  # most runs along an axis of what a virtual data set takes of a source
+MOST_RUNS = 100_000  # most runs of elements along an axis that a virtual data set takes of a source
 UNLIMITED = (1 << 64) - 1
 
 Segments = list[tuple[int, int]]
@@ -49,9 +49,9 @@ def _segments(slab: Sequence[int], length: int) -> Segments:
 
 
 def numbered(entry: Any, shape: tuple[int, ...]) -> Iterator[tuple[str, str, list[Segments]]]:
-    """Yield (file, data set, what it fills) of a source.
+    """Yield (file, data set, segments that it fills per axis) of a source.
 
-    A series of sources (%b stands for 0, 1, 2, …) yields one each.
+    A series of sources (%b stands for 0, 1, 2, …) yields one for each of them.
     """
     if not is_series(entry):
         yield entry.file_name, entry.dset_name, box(entry.vspace, shape)
@@ -59,7 +59,7 @@ def numbered(entry: Any, shape: tuple[int, ...]) -> Iterator[tuple[str, str, lis
     slabs = [list(axis) for axis in zip(*entry.vspace.get_regular_hyperslab(), strict=True)]
     axis = growing(entry.vspace)
     if axis is None:
-        raise LeftOutError("a virtual data set with a numbered source that fills no open axis")
+        raise LeftOutError("a virtual data set with numbered sources but without an unlimited axis for them")
     start, stride, _, block = slabs[axis]
     for k in range(max(0, -(-(shape[axis] - start) // stride))):
         slabs[axis] = [start + k * stride, stride, 1, block]
@@ -88,14 +88,14 @@ def growing(space: Any) -> int | None:
 
 
 def end(entry: Any, axis: int, of: Sequence[int]) -> int:
-    """Return where along an axis a virtual data set ends that grows with a source.
+    """Return the end along an axis of a virtual data set that grows with a source.
 
     Args:
         of: shape of the source.
     """
     along = growing(entry.src_space)
     if along is None:
-        raise LeftOutError("a virtual data set that goes on where its source does not")
+        raise LeftOutError("a virtual data set that is unlimited along an axis where its source is not")
     slabs = [
         tuple(int(part[k]) for part in space.get_regular_hyperslab())
         for space, k in ((entry.src_space, along), (entry.vspace, axis))
@@ -107,7 +107,7 @@ def end(entry: Any, axis: int, of: Sequence[int]) -> int:
 
 
 def end_of_series(entry: Any, axis: int, count: int) -> int:
-    """Return where along an axis a virtual data set ends that takes a series of `count` sources."""
+    """Return the end along an axis of a virtual data set that takes a series of `count` sources."""
     start, stride, _, block = (int(part[axis]) for part in entry.vspace.get_regular_hyperslab())
     return start + (count - 1) * stride + block if count else 0
 
@@ -119,8 +119,8 @@ def paired(
 
     Args:
         of, to: shapes of the source and of the virtual data set.
-        shorter: True if an axis of one may be shorter than that of the other: then what both have
-            is mapped.
+        shorter: True if an axis of one may be shorter than that of the other. Then only elements
+            that exist in both are mapped.
 
     Raises:
         LeftOutError: the two do not have the same shape.
@@ -130,7 +130,7 @@ def paired(
         return None
     for box, shape in ((source, of), (place, to)):
         if any(a < 0 or a + n > length for axis, length in zip(box, shape, strict=True) for a, n in axis):
-            raise LeftOutError("a virtual data set that maps what is outside of a source or of itself")
+            raise LeftOutError("a virtual data set that maps elements outside of a source or of itself")
     long = [[k for k, n in enumerate(size) if n > 1] for size in sizes]
     if len(long[0]) != len(long[1]) or any(
         sizes[0][a] != sizes[1][b] and not shorter for a, b in zip(*long, strict=True)
@@ -141,7 +141,7 @@ def paired(
 
 
 def _runs(source: Segments, place: Segments) -> list[tuple[int, int, int]]:
-    """Pair two lists of segments of the same length in all, cut wherever one of them is."""
+    """Pair two lists of segments of equal total length, and cut both wherever a segment of either ends."""
     runs = []
     one, two = iter(source), iter(place)
     (a, m), (b, n) = next(one), next(two)

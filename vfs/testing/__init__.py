@@ -1,1 +1,1 @@
-"""Helps to test vfs and formats made elsewhere: suites of checks, and writers of tiny valid files."""
+"""Helps to test vfs and formats of other packages: suites of checks, and writers of tiny valid files."""

@@ -1,4 +1,4 @@
-"""Checks that every backend must pass. A test file only says what is tested: see `vfs.testing.suites`."""
+"""Defines the checks that every backend must pass. `vfs.testing.suites` shows how to run them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ quick = settings(
 
 
 class BackendTests:
-    """Checks of a backend for files. Subclasses define `make`."""
+    """Checks a backend for files. Subclasses define `make`."""
 
     def make(self, files: Files) -> Backend:
-        """Return the backend that is tested, for these files."""
+        """Return the backend to test, for these files."""
         raise NotImplementedError
 
     SIZES = (20_000, 1, 4096, 8193)
@@ -42,12 +42,12 @@ class BackendTests:
 
     @pytest.fixture
     def backend(self, paths: list[Path]) -> Backend:
-        """Return the backend that is tested, over `paths`."""
+        """Return the backend to test, for the files at `paths`."""
         return self.make(Files.stat(paths))
 
     @staticmethod
     def memory(backend: Backend, size: int) -> np.ndarray:
-        """Return scratch memory full of junk; none if a backend needs none."""
+        """Return scratch memory full of junk, or an empty array if a backend needs none."""
         return np.full(size + backend.margin if backend.copies else 0, 0xDB, np.uint8)
 
     @classmethod

@@ -1,7 +1,7 @@
 """Offers backends for tests: one in memory, and three that wrap another backend.
 
-`MemoryBackend` needs no files. `CountingBackend` logs what is read, `FailingBackend` refuses some
-of it, `SlowBackend` waits before reading. They can be combined:
+`MemoryBackend` needs no files. `CountingBackend` logs reads, `FailingBackend` refuses some of them,
+`SlowBackend` waits before each one. They can be combined:
 `CountingBackend(SlowBackend(BufferedBackend(files), 0.01))`.
 """
 
@@ -20,7 +20,7 @@ from vfs.model.stored import Files
 from vfs.testing.counted import counted
 
 JUNK = 0xA5
-"""What `MemoryBackend` puts into bytes that nobody asked for."""
+"""The value that `MemoryBackend` gives to bytes that were not requested."""
 
 
 def memory_files(contents: Sequence[bytes]) -> Files:
@@ -33,10 +33,10 @@ class MemoryBackend:
     """Reads files that are bytes in memory.
 
     Args:
-        contents: one for each file.
+        contents: the bytes of each file.
         copies: False returns views, as of a mapped file. True copies bytes into the scratch memory,
             as if they were read.
-        window: bytes that are fetched at once; by default all.
+        window: number of bytes that are fetched at once; by default all.
     """
 
     def __init__(self, contents: Sequence[bytes], *, copies: bool = False, window: int = 1 << 62) -> None:
@@ -71,11 +71,11 @@ class MemoryBackend:
         return out
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
-        """Lend nothing: there is no file."""
+        """Lend no descriptor, since there is no file."""
 
 
 class _WrappingBackend:
-    """Wraps a backend and does what that one does."""
+    """Wraps a backend, and forwards every call to it."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -99,8 +99,8 @@ class Read:
 
     Attributes:
         file: number of the file.
-        start, stop: the bytes that were asked for.
-        nbytes: bytes that the kernel gave to the thread meanwhile.
+        start, stop: the requested bytes.
+        nbytes: number of bytes that the kernel gave to the thread during the call.
     """
 
     file: int
@@ -110,11 +110,10 @@ class Read:
 
 
 class CountingBackend(_WrappingBackend):
-    """Logs every call that reads, with the bytes that were really read.
+    """Logs every call that reads, with the number of bytes that were really read.
 
-    The kernel counts them (see `vfs.testing.counted`). Bytes of a map or of memory do not count,
-    but those that are read to load a compiled function do. So read once before counting, and clear
-    the log.
+    The kernel counts them (see `vfs.testing.counted`). Bytes of a map or of memory do not count, but
+    bytes read to load a compiled function do. So read once before counting, and clear the log.
 
     Attributes:
         reads: the log.
@@ -144,11 +143,11 @@ class CountingBackend(_WrappingBackend):
 
 
 class FailingBackend(_WrappingBackend):
-    """Refuses to read what a rule says.
+    """Refuses to read the bytes for which a rule returns True.
 
     Args:
-        fails: (file, first byte, last byte half-open) -> True if reading them fails. Then reading
-            more around them fails, too. It can be replaced at any time.
+        fails: (file, first byte, end of the bytes) -> True if reading them fails. Then reading a
+            larger range around them fails, too. The rule can be replaced at any time.
     """
 
     def __init__(self, inner: Backend, fails: Callable[[int, int, int], bool] = lambda file, start, stop: True) -> None:
@@ -165,9 +164,9 @@ class FailingBackend(_WrappingBackend):
         return self.inner.span(file, start, stop, scratch, wanted, width)
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
-        """Lend a file if nothing fails between these bytes.
+        """Lend a file if no read between these bytes fails.
 
-        Else the caller reads through `span`, which knows what fails.
+        Otherwise the caller reads through `span`, which raises the error.
         """
         return None if self.fails(file, start, stop) else self.inner.lend(file, start, stop, read)
 
@@ -176,7 +175,7 @@ class SlowBackend(_WrappingBackend):
     """Waits before every call that reads.
 
     Args:
-        seconds: how long.
+        seconds: time to wait.
     """
 
     def __init__(self, inner: Backend, seconds: float) -> None:

@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 def counted(work: Callable[[], T], process: int | str = "self") -> tuple[T, int]:
-    """Do something, and count what is read meanwhile.
+    """Call a function, and count the bytes that a process reads meanwhile.
 
     Args:
-        work: what to do.
-        process: number of the process that reads; "self" for this one with all its threads;
+        work: the function.
+        process: id of the process that reads; "self" for this one with all its threads;
             "thread-self" for this thread.
 
     Returns: (what `work` returns, bytes).
 
     Raises:
-        OSError: the kernel counts nothing here.
+        OSError: this kernel does not count.
     """
     fd = os.open(f"/proc/{process}/io", os.O_RDONLY)
     try:

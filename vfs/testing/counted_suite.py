@@ -1,8 +1,8 @@
-"""Checks how many bytes are read, as the kernel counts them. Part of `FormatTests`.
+"""Checks the number of bytes that are read, as the kernel counts them. Part of `FormatTests`.
 
-Right numbers can come from reading everything. The `factor` that a row states holds for a frame and
-for the whole array, in each way that users ask for them. `tests/fuse/test_counted.py` counts what
-is read through a mount.
+Right numbers alone prove little: they can come from reading everything. The `factor` of a row must
+hold for a frame and for the whole array, however users read them. `tests/fuse/test_counted.py`
+counts the bytes that are read through a mount.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vfs.testing.rows import WrittenSet
 
 TINY = 512
-"""Bytes of a window, so small that the tiny files of a row are read in several."""
+"""Bytes of a window, so few that the tiny files of a row are read in several windows."""
 
 Way = Callable[[VirtualArray, tuple[Any, ...]], int]
 
@@ -63,12 +63,12 @@ WAYS: dict[str, Way] = {"indexed": _indexed, "region": _region, "zarr": _zarr, "
 
 
 def least(work: Callable[[], int]) -> tuple[int, int]:
-    """Do something several times, and count what is read.
+    """Call a function several times, and count the bytes that are read.
 
-    The first time loads kernels, and another thread may read something, too: so the smallest count
-    is right.
+    The first call loads kernels, and another thread may read something, too, so the smallest count
+    is the right one.
 
-    Returns: (what it returns, the smallest count).
+    Returns: (the result of `work`, the smallest count).
     """
     if not os.path.exists("/proc/self/io"):
         pytest.skip("NOTHING THAT IS READ IS COUNTED: this kernel has no /proc/self/io")
@@ -78,7 +78,7 @@ def least(work: Callable[[], int]) -> tuple[int, int]:
 
 
 class CountedTests:
-    """Checks of the bytes that a format reads."""
+    """Checks the number of bytes that a format reads."""
 
     @pytest.mark.parametrize("way", WAYS)
     def test_no_more_is_read_than_stated(self, found: WrittenSet, way: str) -> None:

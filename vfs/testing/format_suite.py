@@ -1,4 +1,4 @@
-"""Checks that every format must pass. A test file gives rows of sets: see `vfs.testing.suites`."""
+"""Defines the checks that every format must pass. `vfs.testing.suites` shows how to run them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _same(got: np.ndarray, twin: np.ndarray) -> None:
 
 
 class FormatTests(CountedTests):
-    """Checks of how a format reads a set of files. Subclasses define `rows`."""
+    """Checks that a format reads sets of files correctly. Subclasses define `rows`."""
 
     rows: ClassVar[Sequence[Row]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Remove the checks that apply to none of the rows, so that the list of tests says what is checked."""
+        """Remove the checks that apply to none of the rows, so that the list of tests has only real ones."""
         super().__init_subclass__()
         for name in [name for name in dir(cls) if name.startswith("test_")]:
             if getattr(cls, name) is not None and not _rows(cls, name):
@@ -74,7 +74,7 @@ class FormatTests(CountedTests):
         folder.mkdir()
         return WrittenSet(row, folder, *row.write(folder))
 
-    # what it is
+    # what a set is
 
     @of_rows(lambda row: not row.detected)
     def test_opens_only_by_name(self, found: WrittenSet) -> None:
@@ -211,7 +211,7 @@ class FormatTests(CountedTests):
             assert [bytes(chunk or b"") for chunk in got] == [Chunks(reader_of(array)).make(position).tobytes()] * 2
 
     def test_through_a_mount(self, tmp_path: Path) -> None:
-        """Mount all rows at once, each by a description of how it is opened."""
+        """Mount all rows at once, each through a description that keeps its options."""
         sets = []
         for n, row in enumerate(self.rows):
             folder = tmp_path / f"set {n}"
@@ -244,9 +244,9 @@ class FormatTests(CountedTests):
     # what is wrong
 
     def _survives(self, found: WrittenSet, **more: Any) -> VirtualGroup | None:
-        """Open a damaged set and read a little of every array.
+        """Open a damaged set, and read a little of every array.
 
-        None if that is refused, in one line that names a file.
+        Returns None if that is refused, in one line that names a file.
         """
         try:
             group, _ = found.group_and_warnings(**more)
@@ -302,7 +302,7 @@ class FormatTests(CountedTests):
                 if said:
                     assert path.name in said
                     assert "--follow-outside" in said
-                else:  # the set does not need this file, or the others were enough
+                else:  # the set does not need this file, or opens without it
                     assert str(path) not in files
                 _same(found.open(follow_outside=True)[...], found.twin)
                 path.unlink()
@@ -330,7 +330,7 @@ class FormatTests(CountedTests):
         return "", {name for array in group.values() for name in array.files}
 
     def test_files_are_opened_through_the_boundary(self, found: WrittenSet) -> None:
-        """A path that was checked may lead elsewhere when it is opened: to a link that leads out, or a pipe."""
+        """Only `vfs.boundary` opens files: a checked path may become a pipe, or a link that leads out."""
         with opened_past_the_boundary(found.folder) as opened:
             for backend in ("mmap", "buffered"):
                 for array in found.group(backend=backend).values():
@@ -364,7 +364,7 @@ class FormatTests(CountedTests):
 
     @of_rows(lambda row: not row.detected)
     def test_foreign_bytes_are_data_or_one_line(self, found: WrittenSet) -> None:
-        """Anything may be headerless data."""
+        """Foreign bytes are valid headerless data, or are refused in one line."""
         for content in self.FOREIGN:
             found.first.write_bytes(content)
             self._survives(found)
@@ -398,7 +398,7 @@ class FormatTests(CountedTests):
                 assert all("\n" not in line and "nav_shape" not in line for line in said)
                 told += 1
                 if got.shape != found.twin.shape and not found.row.arranged:
-                    continue  # this is taken for another scan, which begins elsewhere
+                    continue  # the rest looks like another scan, which begins elsewhere
                 flat = got.reshape(-1, *frames.shape[1:])
                 for shown, frame in zip(flat, frames, strict=False):
                     assert np.array_equal(shown, frame, equal_nan=shown.dtype.kind in "fc") or (shown == fill).all()
@@ -410,7 +410,8 @@ class FormatTests(CountedTests):
     def test_a_file_is_lost(self, found: WrittenSet) -> None:
         """Remove each file in turn, except for named ones.
 
-        That is an error that names it, or a warning, and what is left is at its place.
+        Opening then fails with an error that names the file, or warns; frames that are left stay at
+        their places.
         """
         for path in [path for path in found.files if path not in found.named]:
             away = path.rename(found.folder.parent / "away")
@@ -440,11 +441,11 @@ class FormatTests(CountedTests):
 
     @staticmethod
     def _left(group: VirtualGroup, found: WrittenSet) -> None:
-        """Check that what is left of a set is at its place, and the rest is blank."""
+        """Check that the frames left of a set are at their places, and the others are blank."""
         array = group.main
         got, valid = array[...], array.valid.ravel()
         if got.shape != found.twin.shape and not found.row.arranged:
-            return  # this is taken for another scan, which begins elsewhere
+            return  # the rest looks like another scan, which begins elsewhere
         flat = got.reshape(-1, *got.shape[reader_of(array).dataset.nav_ndim :])
         frames = found.twin.reshape(
             -1, *found.twin.shape[reader_of(array).dataset.nav_ndim + found.twin.ndim - got.ndim :]

@@ -17,7 +17,11 @@ from vfs.testing.writers import Folder
 
 
 def _parts(frames: np.ndarray, per_file: int | Sequence[int] | None) -> list[np.ndarray]:
-    """Cut frames into files of so many each."""
+    """Divide frames into files.
+
+    Args:
+        per_file: frames of each file: one number for all, or one for each; None: all in one file.
+    """
     if per_file is None:
         return [frames]
     counts = [per_file] * -(-len(frames) // per_file) if isinstance(per_file, int) else list(per_file)
@@ -86,7 +90,7 @@ def write_blo(
     """Write square patterns uint8 or uint16 [scan_y, scan_x, n, n] as a block file.
 
     Args:
-        stored: how many of the patterns are in the file, by default all.
+        stored: number of patterns in the file, by default all.
         preview: uint8[scan_y, scan_x], by default counting up.
     """
     end = ">" if big_endian else "<"
@@ -136,9 +140,9 @@ def write_empad(
 
     Args:
         raw: name of the raw file, by default NAME.raw, also in the XML.
-        xml: which kind: "acquire" and "search" (with another scan in the other mode, which does not
-            fit), "pix", "series", "series_count", "name" (nothing but the raw file's name), or None
-            for no XML.
+        xml: kind of the XML: "acquire" and "search" (with another scan in the other mode, which does
+            not fit), "pix", "series", "series_count", "name" (only the raw file's name), or None for
+            no XML.
 
     Returns: path of the .xml, or of the .raw if there is no .xml.
     """

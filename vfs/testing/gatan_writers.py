@@ -30,9 +30,10 @@ DATA_TYPES = {"i2": 1, "f4": 2, "c8": 3, "u1": 6, "i4": 7, "i1": 9, "u2": 10, "u
 
 
 def tag_bytes(value: Any, version: int = 3, order: str = "<") -> bytes:
-    """Return a value as tags store it.
+    """Return the bytes of a value in a tag.
 
-    It is a group (a mapping or a list), an array, a text, a number or a record (a tuple of int).
+    Args:
+        value: a group (a mapping or a list), an array, a text, a number or a record (a tuple of int).
     """
     q = ">I" if version == 3 else ">Q"
     if isinstance(value, Mapping | list):

@@ -1,6 +1,7 @@
-"""Watches who opens the files of a set.
+"""Finds code that opens files of a set without `vfs.boundary`.
 
-Only `vfs.boundary` may: a path that others open may lead elsewhere by then.
+Only `vfs.boundary` may open them: it checks each path, and other code may open a path after it has
+become another file.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 @contextmanager
 def opened_past_the_boundary(folder: str | os.PathLike[str]) -> Iterator[list[str]]:
-    """Watch the files in a folder that this process opens, but not by `vfs.boundary`.
+    """Watch a folder for files that this process opens without `vfs.boundary`.
 
-    Yields: a list that gets a line for each.
+    Yields: a list that receives a line for each such file.
     """
     global _hooked
     if not _hooked:

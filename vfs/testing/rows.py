@@ -16,7 +16,7 @@ from vfs.errors import IncompleteWarning, VfsError
 
 Test = TypeVar("Test", bound=Callable[..., None])
 Written = tuple[Any, np.ndarray, Mapping[str, Any]]
-"""What a writer returns: the paths that name the set, the array in it, options of the format."""
+"""The result of a writer: the paths that name the set, the array in it, options of the format."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Row:
     """One set of files that a format must read: a row of the conformance table.
 
     Attributes:
-        name: of the row, for people.
+        name: name of the row, for people.
         format: name of the format.
         write: makes tiny valid files in a folder. Returns (paths, twin, options); the twin is the
             array that must be read.
-        detected: True if its first bytes tell the format; else it opens only by name.
+        detected: True if the format is found by the first bytes; else the set opens only by name.
         arranged: True if it has navigation axes to which nav_shape, sync_offset and roi apply, and
             the twin holds all stored frames.
         fixed: True if nav_shape, sync_offset and roi are refused. Then it is not `arranged`.
@@ -37,12 +37,12 @@ class Row:
         ordered: True if the format knows the order of its files, in whatever order they are named.
         cut: True if the frames that a truncated set still holds may be shown; else truncation must
             be an error.
-        counted: True if the files say how many frames the set holds, so that the loss of its last
+        counted: True if the files tell the number of frames of the set, so that the loss of its last
             file can be noticed.
-        factor: most bytes read for each byte of a frame and of the whole array: headers between
-            frames, whole blocks.
+        factor: most bytes that may be read for each byte of a frame and of the whole array. It is
+            more than 1 because of headers between frames, or blocks that are read whole.
         calibrated: axes of the main array whose scale, offset and unit the files hold.
-        companions: names of the arrays beside it.
+        companions: names of the companions of the main array.
     """
 
     name: str
@@ -65,7 +65,7 @@ def always(row: Row) -> bool:
 
 
 def of_rows(applies: Callable[[Row], bool]) -> Callable[[Test], Test]:
-    """Run a check only with the rows that it applies to, so that the list of tests says what is checked."""
+    """Run a check only with the rows to which it applies, so that the list of tests has only real ones."""
 
     def mark(test: Test) -> Test:
         test.applies = applies  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def of_rows(applies: Callable[[Row], bool]) -> Callable[[Test], Test]:
 
 @dataclass(frozen=True)
 class WrittenSet:
-    """A row that was written: its folder, paths, twin and options."""
+    """Holds a row whose files were written: its folder, paths, twin and options."""
 
     row: Row
     folder: Path

@@ -1,4 +1,4 @@
-"""Writes tiny valid files whose images follow each other, or lie where a table says: MRC and SER."""
+"""Writes tiny valid files of formats that store images one after the other or by a table: MRC and SER."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Offers the checks that every backend and every format must pass, also those made elsewhere.
+"""Offers the checks that every backend and every format must pass, also those of other packages.
 
-A test file only says what is tested::
+A test file only names the backend or format::
 
     class TestMyBackend(BackendTests):
         def make(self, files):

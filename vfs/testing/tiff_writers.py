@@ -83,7 +83,7 @@ def write_tiff(
         return found
 
     def directory(page: np.ndarray, first: bool, below: Sequence[np.ndarray]) -> tuple[int, int]:
-        """Write a page. Returns the bytes where its directory is and where the pointer to the next one is."""
+        """Write a page. Returns the offsets, in bytes, of its directory and of the pointer to the next one."""
         stored = segments(page)
         places = []
         for data in reversed(stored) if shuffled else stored:
@@ -191,9 +191,9 @@ def write_ome_tiff(
 
     Args:
         order: dimension order of the planes, which are spread over the files one after the other.
-        describe: which file says where the planes are: every one, only the first, or only
-            `set.companion.ome`. The others name that file.
-        options: of `write_tiff`.
+        describe: the files that say where the planes are: every one, only the first, or only
+            `set.companion.ome`. Other files name that file.
+        options: options of `write_tiff`.
 
     Returns: the path that names the set.
     """

@@ -99,15 +99,12 @@ def write_mib(
         x *= 2
     chips = 4 if quad else 1
     size = header_bytes or (768 if quad else 384)
-    counts = (
-        [n]
-        if frames_per_file is None
-        else (
-            list(frames_per_file)
-            if not isinstance(frames_per_file, int)
-            else [frames_per_file] * -(-n // frames_per_file)
-        )
-    )
+    if frames_per_file is None:
+        counts = [n]
+    elif isinstance(frames_per_file, int):
+        counts = [frames_per_file] * -(-n // frames_per_file)
+    else:
+        counts = list(frames_per_file)
     paths, at = [], 0
     for k, count in enumerate(counts):
         path = folder / (f"{prefix}{k + 1:03d}.mib" if len(counts) > 1 else f"{prefix}.mib")

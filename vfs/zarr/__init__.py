@@ -1,1 +1,1 @@
-"""The adapter to zarr-python: the store, the codec pipeline, export."""
+"""Adapts vfs to zarr-python: the store, the codec pipeline, and export."""

@@ -1,23 +1,25 @@
-"""The zarr adapter: a read-only `zarr.abc.store.Store` over the zarr face of a data set.
+"""Implements a read-only `zarr.abc.store.Store` on the zarr face of a data set.
 
-It translates `vfs.hierarchy.faces.ZarrFace` and nothing else:
+It only translates `vfs.hierarchy.faces.ZarrFace`:
 
-- A key that does not exist gives None, and so does a chunk outside of the grid. A source that cannot be read raises
-  `SourceError`, because zarr turns None into fill values without a word.
-- Where one range of a mapped file is the answer, zarr gets this memory itself. Otherwise it gets
-  memory from a pool, which is used again when nothing refers to it any more. Nothing is copied on
-  the way, and no fresh pages are needed. Chunks are read-only.
-- Where the file has another byte order, or headers between the frames, zarr gets a view that
-  decodes only what is looked at (`vfs.hierarchy.chunk_access.ChunkView`): for z[i] one frame of a
+- A key that does not exist gives None, and so does a chunk outside of the grid. A source that cannot
+  be read raises `SourceError`, because zarr silently turns None into fill values.
+- If a chunk is one range of a mapped file, zarr gets this memory itself. Otherwise it gets memory
+  from a pool, which is used again when nothing refers to it any more. Nothing is copied on the way,
+  and no fresh pages are needed. Chunks are read-only.
+- If the file has another byte order, or headers between the frames, zarr gets a view that decodes
+  only the elements that it uses (`vfs.hierarchy.chunk_access.ChunkView`): for z[i], one frame of a
   chunk of 16. The files are checked when the view is made.
-- Sizes and listings are computed. They touch no source, and take time only for what is listed.
+- Sizes and listings are computed. They touch no source, and take time only for the listed keys.
 - Writing of any kind raises zarr's own error for read-only stores, a ValueError.
-- Stores are equal, and hash alike, if they show the same: equal documents, opened the same way from
-  files of the same sizes and times. A pickled store holds how it was opened, not the data. Its
-  files are opened when it is first used; if they changed, that is an error.
+- Stores are equal, and have the same hash, if they show the same data: equal documents, opened the
+  same way from files of the same sizes and times. A pickled store holds the options with which it
+  was opened, not the data. Its files are opened when it is first used; if they changed, that is an
+  error.
 
-The event loop answers cheap requests itself. Only what takes longer than going to a thread and back goes to a thread
-(`WORTH_A_THREAD`). `get_sync` does without an event loop, for zarr's fused codec pipeline (zarr 3.3 and later).
+The event loop answers cheap requests itself. Only requests that take longer than the way to a thread
+and back go to a thread (`WORTH_A_THREAD`). `get_sync` works without an event loop, for zarr's fused
+codec pipeline (zarr 3.3 and later).
 """
 
 from __future__ import annotations
@@ -38,16 +40,17 @@ from vfs.errors import OptionError
 from vfs.hierarchy.faces import ZarrFace
 
 WORTH_A_THREAD = 1 << 19
-"""Bytes of a chunk from which making it takes longer than going to a thread."""
+"""Bytes of a chunk. Making a larger chunk takes longer than the way to a thread and back."""
 
 
 class Store(zarr.abc.store.Store):
     """A read-only zarr store of a data set.
 
     Args:
-        face: the zarr hierarchy that is shown, or a function that makes it when it is first needed.
-        again: (function, arguments) that make an equal store in another process; small and quick to pickle.
-        name: how zarr names the store in its messages.
+        face: the zarr face of the data set, or a function that makes it when it is first needed.
+        again: (function, arguments) that make an equal store in another process; small and quick to
+            pickle.
+        name: name of the store in zarr's messages.
     """
 
     supports_writes = False
@@ -82,7 +85,7 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def face(self) -> ZarrFace:
-        """The zarr hierarchy that is shown."""
+        """The zarr face of the data set."""
         return self._face if isinstance(self._face, ZarrFace) else self._face()
 
     @cached_property
@@ -91,8 +94,9 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def _viewed(self) -> tuple[str, ...]:
-        """Beginnings of the keys of chunks that zarr gets as a `ChunkView`. Of v3 only: zarr makes
-        bytes of any v2 chunk first.
+        """The beginnings of the keys of chunks that zarr gets as a `ChunkView`.
+
+        There are some in v3 only: zarr turns every v2 chunk into bytes first.
         """
         return tuple(
             f"{path}/"
@@ -102,15 +106,15 @@ class Store(zarr.abc.store.Store):
 
     @cached_property
     def _slow(self) -> tuple[str, ...]:
-        """Beginnings of the keys of chunks that are made in a thread."""
+        """The beginnings of the keys of chunks that are made in a thread."""
         ways = ((f"{path}/", array) for path, array in self.face.arrays.items())
         return tuple(way for way, array in ways if way not in self._viewed and _is_slow(array))
 
     def with_read_only(self, read_only: bool = False) -> Store:
-        """Make an equal store that is not open yet.
+        """Return an equal store that is not open yet.
 
         Raises:
-            ValueError: a store that can be written to was asked for.
+            ValueError: `read_only` is False.
         """
         if not read_only:
             self._check_writable()
@@ -119,14 +123,14 @@ class Store(zarr.abc.store.Store):
     def get_sync(
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Returns the bytes behind a key; None where there is no such key.
+        """Return the bytes of a key; None if there is no such key.
 
         Args:
             prototype: kind of buffer; None: zarr's default.
-            byte_range: a part, as zarr's requests describe it; what lies beyond the end is left out.
+            byte_range: a part of the bytes, as a request of zarr; bytes beyond the end are left out.
 
         Raises:
-            OptionError: `byte_range` is something else.
+            OptionError: `byte_range` is not a request of zarr.
             SourceError: the source cannot be read.
         """
         self._is_open = True
@@ -153,7 +157,7 @@ class Store(zarr.abc.store.Store):
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Do what `get_sync` does, in a thread where that is worth it."""
+        """Return the bytes of a key, as `get_sync` does, but in a thread if that pays."""
         if key[-1:].isdecimal() and key.startswith(self._slow) and not self.face.kept(key):
             return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
         return self.get_sync(key, prototype=prototype, byte_range=byte_range)
@@ -161,16 +165,16 @@ class Store(zarr.abc.store.Store):
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
-        """`get` for each of several keys and ranges, in their order."""
+        """Return the bytes of several keys and ranges, in their order, as `get` does."""
         return list(await asyncio.gather(*(self.get(key, prototype, byte_range) for key, byte_range in key_ranges)))
 
     async def exists(self, key: str) -> bool:
-        """True where the key has bytes."""
+        """Return True if there are bytes for a key."""
         node = self.face.node(key)
         return node is not None and not node.folder
 
     async def getsize(self, key: str) -> int:
-        """Bytes behind a key.
+        """Return the number of bytes of a key.
 
         Raises:
             FileNotFoundError: there is no such key.
@@ -181,72 +185,87 @@ class Store(zarr.abc.store.Store):
         return node.size
 
     async def getsize_prefix(self, prefix: str) -> int:
-        """Bytes behind all keys in a folder and below it; 0 where there is no such folder."""
+        """Return the number of bytes of all keys in a folder and below it; 0 if there is no such folder."""
         return self.face.total(prefix.rstrip("/"))
 
     def list(self) -> AsyncIterator[str]:
-        """Every key."""
+        """Yield every key."""
         return self.list_prefix("")
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """Every key that begins with `prefix`, which need not end at a slash."""
+        """Yield every key that begins with `prefix`, which need not end with a slash."""
         for key in self.face.keys(prefix):
             yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Names in a folder."""
+        """Yield the names in a folder."""
         for name in self.face.children(prefix.rstrip("/")):
             yield name
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """Raises:
-        ValueError: always; the store is read-only.
+        """Refuse to write: the store is read-only.
+
+        Raises:
+            ValueError: always.
         """
         self._check_writable()
 
     def delete_sync(self, key: str) -> None:
-        """Raises:
-        ValueError: always; the store is read-only.
+        """Refuse to delete: the store is read-only.
+
+        Raises:
+            ValueError: always.
         """
         self._check_writable()
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Raises:
-        ValueError: always; the store is read-only.
+        """Refuse to write: the store is read-only.
+
+        Raises:
+            ValueError: always.
         """
         self.set_sync(key, value)
 
     async def delete(self, key: str) -> None:
-        """Raises:
-        ValueError: always; the store is read-only.
+        """Refuse to delete: the store is read-only.
+
+        Raises:
+            ValueError: always.
         """
         self.delete_sync(key)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Raises:
-        ValueError: always; the store is read-only.
+        """Refuse to write: the store is read-only.
+
+        Raises:
+            ValueError: always.
         """
         self._check_writable()
         await super().set_if_not_exists(key, value)
 
     async def delete_dir(self, prefix: str) -> None:
-        """Raises:
-        ValueError: always; the store is read-only.
+        """Refuse to delete: the store is read-only.
+
+        Raises:
+            ValueError: always.
         """
         self._check_writable()
         await super().delete_dir(prefix)
 
     async def clear(self) -> None:
-        """Raises:
-        ValueError: always; the store is read-only.
+        """Refuse to delete: the store is read-only.
+
+        Raises:
+            ValueError: always.
         """
         self._check_writable()
         await super().clear()
 
 
 def _is_slow(array: ArrayReader) -> bool:
-    """True where making a chunk takes longer than going to a thread. A view of a mapped file is
-    made at once, whatever its size.
+    """Return True if making a chunk takes longer than the way to a thread and back.
+
+    A view of a mapped file is made at once, whatever its size.
     """
     if array.decodes_whole or array.groups.chunks != array.chunks:
         return True
@@ -258,7 +277,7 @@ def _is_slow(array: ArrayReader) -> bool:
 
 
 def _frozen(value: Any) -> Hashable:
-    """A hashable value that is equal for equal values; stores are compared by it."""
+    """Return a hashable value that is equal for equal values. Stores are compared by it."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, Mapping):
