@@ -37,7 +37,7 @@ def test_a_master_without_its_data_does_not_open_as_its_flat_field(master: Path)
         vfs.open(master)
     text = one_line(caught.value)
     assert "entry/data/data_000001 links to scan_data_000001.h5, which is missing (and 2 more like it)" in text
-    assert text.endswith("; allow_incomplete=True (--allow-incomplete) shows the largest of the arrays that are there")
+    assert text.endswith("; allow_incomplete=True (--allow-incomplete) shows the largest of the other arrays")
     with pytest.warns(vfs.IncompleteWarning, match=r"scan_data_000001\.h5, which is missing \(and 2 more like it\)$"):
         group = vfs.open_group(master)
     assert list(group) == ["entry/instrument/flatfield"]
@@ -77,7 +77,7 @@ def test_a_master_of_which_only_the_last_file_is_there(master: Path) -> None:
     with pytest.warns(vfs.IncompleteWarning, match="scan_data_000001"):
         group = vfs.open_group(master)
     assert (
-        "how many frames its missing pieces hold is not known"
+        "the number of frames in its missing pieces is not known"
         in group.attrs["vfs"]["root"]["left_out"]["entry/data/data"]
     )
     same(group["entry/data/data_000003"][...], frames_of((11, 6, 5), "u2")[8:])

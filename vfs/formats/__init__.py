@@ -1,9 +1,9 @@
-"""Finds the format of a file, and defines what a format is.
+"""Defines `Format`, and finds the format of a file.
 
 A format is one module here (or in any package) with a `Format`, registered by an entry point of the
 group `vfs.formats`. It reads headers and sizes and returns data sets; the engine reads the pixels.
-Keyword-only parameters of its `open` are its options; their lines in the docstring are the options'
-help.
+Keyword-only parameters of its `open` are its options; their lines in the docstring are the help of
+the options.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from vfs.formats.headers import read_first
 from vfs.model.options import fitting, kinds
 from vfs.model.stored import Saved, StoredArray
 
-HEAD = 4096  # first bytes of a file that `sniff` gets
-HEADERLESS = "raw"  # the format that is never detected, only asked for by name
+HEAD = 4096  # number of first bytes of a file that `sniff` receives
+HEADERLESS = "raw"  # a format that is never detected, only chosen by name
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Format:
     """A file format.
 
     Attributes:
-        name: as in `--format NAME`.
-        extensions: endings of its naming files, lower case, with the dot. The longest that fits is
-            cut off to name a data set.
-        url: where it is specified, or who makes it.
-        summary: one line.
+        name: name of the format, as in `--format NAME`.
+        extensions: endings of files that name a set, lower case, with the dot. The longest one that
+            fits is cut off to name a data set.
+        url: address of the specification or of the maker.
+        summary: one line about the format.
         sniff: (path, first bytes) -> True if the file is of this format. It gets at most `HEAD`
             bytes, must be cheap, and may not raise.
         open: (paths, *, options) -> data sets, the main one first. One path names its set; several
-            are the set. A file that only keeps how another set is opened returns that as `Saved`.
-        index_extensions: endings of files whose only purpose is to name a set. When a folder is searched for
-            sets, they come before the other files.
+            paths are the set. A file that only records how another set is opened returns a `Saved`.
+        index_extensions: endings of files whose only purpose is to name a set. When a folder is
+            searched for sets, they come before the other files.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Format:
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """Option name -> parameter of `open`."""
+        """The options of the format: name -> parameter of `open`."""
         return _options(self.open)
 
     def help(self, option: str) -> str:
-        """Return what `open`'s docstring says of an option."""
+        """Return the help of an option, from the docstring of `open`."""
         found = re.search(rf"^\s+{option}: (.+(?:\n {{8,}}.+)*)", inspect.getdoc(self.open) or "", re.M)
         return " ".join(found[1].split()) if found else ""
 
@@ -119,13 +119,13 @@ def formats() -> dict[str, Format]:
     for entry in sorted(entry_points(group="vfs.formats"), key=lambda e: e.name):
         try:
             found[entry.name] = entry.load()
-        except Exception as error:  # whatever a stranger's module raises
+        except Exception as error:  # a module of another package may raise anything
             warnings.warn(f"format {entry.name} ({entry.value}) does not load: {error}", RuntimeWarning, stacklevel=2)
     return found
 
 
 def by_name(name: str) -> Format:
-    """Return the format of that name.
+    """Return the format with a name.
 
     Raises:
         OptionError: there is no such format.
@@ -155,7 +155,7 @@ def detect(path: str) -> Format:
         return claims[0]
     if claims:
         raise UnknownFormatError(
-            f"{path}: could be {' or '.join(f.name for f in claims)}; say which with --format (format=)"
+            f"{path}: could be {' or '.join(f.name for f in claims)}; choose one with --format (format=)"
         )
     like = [f.name for f in formats().values() if path.lower().endswith(f.extensions) and f.name != HEADERLESS]
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""

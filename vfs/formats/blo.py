@@ -7,9 +7,9 @@ scan of square diffraction patterns, 8 bit (version 1.2) or 16 bit (version 1.3)
     …
     record: AA 55 | frame number, 4 bytes | pattern, DP_SZ × DP_SZ pixels
 
-A scan that was stopped has fewer records than NY × NX: the others read as 0, with a warning. The
-preview image that the instrument stored is the companion `virtual_bright_field`. The magic number
-shows the byte order.
+A scan that was stopped has fewer records than NY × NX: the other patterns read as 0, with a warning.
+The preview image that the instrument stored is the companion `virtual_bright_field`. The magic
+number shows the byte order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _ORDERS: dict[bytes, Literal["<", ">"]] = {b"\x02\x01": "<", b"\x03\x01": "<", b
 
 
 def _header(path: str) -> tuple[np.void, str]:
-    """Returns (header, byte order "<" or ">")."""
+    """Read the header. Returns (header, byte order "<" or ">")."""
     raw = read_at(path, HEADER.itemsize)
     if not raw.startswith(b"IMGBLO"):
         raise FormatError(f"{path}: expected a BLO file, it begins with {raw[:6]!r}")
@@ -73,7 +73,7 @@ def _header(path: str) -> tuple[np.void, str]:
 
 
 def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
-    """Return 8 or 16: what the note says, checked with the mark before the second pattern."""
+    """Return the bits per pixel, 8 or 16, from the note and the mark before the second pattern."""
     said = re.search(r"Blo Bit Depth\s*:\s*(\d+)", note)
     depth = int(said[1]) if said else 8
     if depth not in (8, 16):
@@ -95,7 +95,7 @@ def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
 
 
 def _iso_time(days: float) -> str | None:
-    """Return the ISO time of a serial date, None if it is not a date."""
+    """Return the ISO time of a serial date; None if the number is not a date."""
     return (datetime(1899, 12, 30) + timedelta(days=days)).isoformat() if 1 < days < 200_000 else None
 
 
@@ -104,7 +104,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
     Raises:
         FormatError: the header is garbled, or does not fit the file.
-        TruncatedSourceError: there is not one whole pattern.
+        TruncatedSourceError: there is no whole pattern.
     """
     if len(paths) > 1:
         raise OptionError(f"{paths[1]}: a BLO file is a set of its own; open one at a time")
@@ -135,7 +135,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             f"{path}: expected patterns of {record:,} bytes from byte {first:,} on, the file has {size:,} bytes; it"
             " looks truncated"
         )
-    if stored < nx * ny and room < nx * ny:  # one of them proves the scan's size
+    if stored < nx * ny and room < nx * ny:  # patterns or preview must confirm the size of the scan
         raise FormatError(
             f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for"
             f" {max(room, 0):,} bytes of preview before them"
@@ -175,7 +175,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
 
 def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[Absence, ...]:
-    """Compare the scan that the header says with what is stored.
+    """Compare the scan in the header with the stored patterns.
 
     Args:
         stored: number of stored patterns.

@@ -6,11 +6,11 @@ holds records of 130 × 128 float32, little endian, and nothing else::
 
     record: image, 128 rows of 128 pixels | footer, 2 rows of 128 numbers of metadata
 
-The footer is the companion `footer`. The scan comes from the XML, which exists in several versions:
-`scan_parameters` with `scan_resolution_y` and `_x` for modes "acquire" and "search" (the one that
-fits the size of the raw file is right), `type` series with a `count`, `series_count`, or `pix_y`
-and `pix_x`. If it has none of them, the scan comes from the raw file's name (`scan_x64_y32.raw`,
-`series_x10.raw`). The second generation (EMPAD-G2) is another format.
+The footer is the companion `footer`. The shape of the scan comes from the XML, which exists in
+several versions: `scan_parameters` with `scan_resolution_y` and `_x` for modes "acquire" and
+"search" (the mode that fits the size of the raw file counts), `type` series with a `count`,
+`series_count`, or `pix_y` and `pix_x`. Without any of them, it comes from the raw file's name
+(`scan_x64_y32.raw`, `series_x10.raw`). The second generation (EMPAD-G2) is another format.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_XML = 100  # XML files of a folder that are searched for the one that name
 
 
 def sniff(path: str, head: bytes) -> bool:
-    """Return True for an XML file with EMPAD's elements, or a raw file named as the detector names it."""
+    """Return True for an XML file with EMPAD's elements, or a raw file with a name that the detector gives."""
     if path.lower().endswith(".raw"):
         return _NAMED.fullmatch(os.path.basename(path)) is not None
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -51,13 +51,13 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _number(root: Element, place: str) -> int | None:
-    """Return the whole number in an element, from 1 on; None if there is none."""
+    """Return the whole number, from 1 on, in an element; None if there is none."""
     text = (root.findtext(place) or "").strip()
     return int(text) if re.fullmatch(r"\d{1,9}", text) and int(text) else None
 
 
 def _scans(root: Element, raw: str) -> Iterator[tuple[int, ...]]:
-    """Yield the scan shapes that the metadata mention, the likeliest first."""
+    """Yield the scan shapes in the metadata, the likeliest first."""
     kind = (root.findtext("type") or "scan").strip().lower()
     counts = [_number(root, "count") if kind == "series" else None, _number(root, "scan_parameters/series_count")]
     yield from ((n,) for n in counts if n)
@@ -83,12 +83,10 @@ def _scans_in_names(element: Element | None, raw: str) -> Iterator[tuple[int, ..
 
 
 def _filename(element: Element | None) -> str | None:
-    """Return the raw file's name in the XML, without a folder (which may be one of Windows)."""
-    return (
-        None
-        if element is None
-        else re.split(r"[/\\]", (element.get("filename") or element.text or "").strip())[-1] or None
-    )
+    """Return the raw file's name in the XML, without its folder (which may be a Windows path)."""
+    if element is None:
+        return None
+    return re.split(r"[/\\]", (element.get("filename") or element.text or "").strip())[-1] or None
 
 
 def _raw_of(xml: str, root: Element) -> str:
@@ -117,13 +115,13 @@ def _xml_of(raw: str) -> tuple[str, Element] | None:
     try:
         others = [other for other in os.listdir(folder) if other.lower().endswith(".xml")]
     except OSError:
-        return None  # the folder may allow opening files, but not listing them
+        return None  # the folder may allow opening files but not listing them
     for other in sorted(others, key=natural)[:_MOST_XML]:
         path = os.path.join(folder, other)
         try:
             root = parse_xml(read_side_file(path), path)
         except (FormatError, SourceError):
-            continue  # a file of some other program
+            continue  # the file of another program
         if _filename(root.find("raw_file")) == name:
             return path, root
     return None
@@ -188,10 +186,10 @@ def _depth(element: Element) -> int:
 
 
 def open(paths: Sequence[str]) -> list[StoredArray]:
-    """Open an EMPAD data set: its .xml or its .raw file, or both.
+    """Open an EMPAD data set by its .xml file, its .raw file, or both.
 
-    If the metadata say only one scan and the raw file is shorter, the scan was stopped: it is blank
-    at the end. A file whose size fits no scan of the metadata is shown as one axis.
+    If the metadata name only one scan shape and the raw file is shorter, the scan was stopped: its
+    end is blank. A file whose size fits no scan in the metadata is shown as one axis.
 
     Raises:
         FormatError: the XML is garbled.
@@ -247,9 +245,9 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
 
 def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool) -> tuple[int, ...]:
-    """Choose the scan to show.
+    """Choose the shape of the scan to show.
 
-    It is the one that fits the stored records, else the only one that is said if it is larger
+    It is the one that fits the stored records, else the only one in the metadata if that is larger
     (`sure`), else one axis.
     """
     fitting = [scan for scan in scans if math.prod(scan) == stored and not rest]
@@ -260,12 +258,12 @@ def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure:
 def _absences(
     raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int
 ) -> tuple[Absence, ...]:
-    """Return what a raw file lacks, or holds beyond whole records and scans.
+    """Report data that a raw file lacks, or that lie beyond whole records and scans.
 
     Args:
-        scans: that the XML or the names tell.
-        nav: the scan that is shown.
-        size: of the file in bytes.
+        scans: scan shapes in the XML or the names.
+        nav: shape of the scan that is shown.
+        size: size of the file in bytes.
     """
     stored, rest = divmod(size, _RECORD)
     less = math.prod(nav) - stored

@@ -1,7 +1,7 @@
 """Reads tags of Gatan DigitalMicrograph files (DM3, DM4, GTG): a tree of named values, without pixels.
 
-There is no public specification; the layout is known from programs that read it. Everything is
-big-endian except the values::
+There is no public specification; the layout is known from programs that read it. Everything but the
+values is big-endian::
 
     u4 version, 3 or 4 | Q bytes of the rest | u4 byte order of the values, 1 little | root group
     group:  u1 sorted | u1 open | Q entries | entry | entry | …
@@ -15,9 +15,9 @@ where Q is u4 in DM3 and u8 in DM4. A type is one number, or one of ::
     15, 0, fields, then 0, type for each   a record
     18, count                              text in UTF-16
 
-Arrays longer than what a person would read, and all that are called `Data`, stay in the file: the
-tree holds a `StoredTag`, which says where they are. Time and memory are bounded by the number of
-tags (at most 200,000, at most 64 deep), whatever sizes a garbled file claims.
+Long arrays, and all arrays called `Data`, stay in the file: the tree holds a `StoredTag` with their
+place. Time and memory are bounded by the number of tags (at most 200,000, at most 64 deep), even if
+a garbled file claims other sizes.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _GROUP, _VALUE = 20, 21
 _MOST_TAGS = 200_000
 _MOST_DEPTH = 64
 _MOST_TYPE = 1024  # numbers of a type
-_MOST_NAME = 4096  # bytes
-_MOST_TEXT = 8192  # bytes of a text that is kept
-_MOST_NUMBERS = 64  # of an array that is kept
+_MOST_NAME = 4096  # bytes of a name
+_MOST_TEXT = 8192  # bytes of a text; longer ones stay in the file
+_MOST_NUMBERS = 64  # elements of an array; longer ones stay in the file
 _BUFFER = 1 << 16  # bytes read at once
 
 
 @dataclass(frozen=True)
 class StoredTag:
-    """An array that stays in the file.
+    """Holds the place of an array that stays in the file.
 
     Attributes:
-        offset, nbytes: its first byte and its length; it lies within the file.
+        offset, nbytes: its first byte and its number of bytes, which lie within the file.
     """
 
     offset: int
@@ -59,13 +59,13 @@ class StoredTag:
 
 @dataclass(frozen=True)
 class Tags:
-    """The tags of a file.
+    """Holds the tags of a file.
 
     Attributes:
         version: 3 or 4.
-        order: byte order of the values, also of those in `StoredTag`.
+        order: byte order of the values, also of arrays that stay in the file.
         root: name -> group, number, text, list of numbers, or `StoredTag`. Entries without a name
-            are called by their position, from "0" on.
+            get their position as name, from "0" on.
     """
 
     version: int
@@ -73,12 +73,12 @@ class Tags:
     root: dict[str, Any]
 
     def get(self, path: str, default: Any = None) -> Any:
-        """Return the value at names joined with "/"."""
+        """Return the value at a path, which is names joined with "/"."""
         return find(self.root, path, default)
 
 
 def find(group: Mapping[str, Any], path: str, default: Any = None) -> Any:
-    """Return the value at names joined with "/", starting from a group."""
+    """Return the value at a path, which is names joined with "/", starting from a group."""
     found: Any = group
     for name in path.split("/"):
         if not isinstance(found, dict) or name not in found:
@@ -99,9 +99,9 @@ def read_tags(path: str) -> Tags:
     """Read the tags of a file.
 
     Raises:
-        MissingSourceError, SourceError: it cannot be read.
+        MissingSourceError, SourceError: the file cannot be read.
         FormatError: it is not a tag file, or garbled.
-        TruncatedSourceError: it ends before its tags do, or before an array in it does.
+        TruncatedSourceError: it ends within its tags, or within an array.
     """
     fd = open_file(path)
     try:
@@ -121,7 +121,7 @@ class _Parser:
         self.size = os.fstat(fd).st_size
         self.at = 0
         self.buffer = b""
-        self.first = 0  # byte of the file that the buffer begins with
+        self.first = 0  # byte of the file at which the buffer begins
 
     def take(self, size: int) -> bytes:
         """Read the next bytes."""
@@ -229,7 +229,7 @@ class _Parser:
         return found if array else found[0]
 
     def dtype(self, kind: tuple[int, ...], name: str) -> tuple[np.dtype, int]:
-        """Return the dtype and the number of elements that a type stands for."""
+        """Return (dtype, number of elements) for a type."""
         count = 1
         if kind[0] == _TEXT and len(kind) == 2:
             return np.dtype(self.order + "u2"), kind[1]
@@ -255,7 +255,7 @@ def plain(group: Mapping[str, Any], most: int = 2000) -> dict[str, Any]:
     """Return a group as attributes, without arrays that stay in the file.
 
     Args:
-        most: values that are kept, the first ones; a long text counts as several.
+        most: number of values to keep, the first ones; a long text counts as several.
     """
     left = most
 

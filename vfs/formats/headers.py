@@ -1,4 +1,4 @@
-"""Shared help for reading headers, finding the files of a series and naming axes."""
+"""Helps formats to read headers and options, and to find the files of a series."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from vfs.boundary import Boundary, absolute, open_found, read_open, remember, re
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.model.options import shown
 
-_MOST_TEXT = 64 << 20  # bytes of a side file that is read whole
+_MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
     rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>][iuf][248]|[<>]c(?:8|16)|\|[bui]1)', 'fortran_order': (True|False), "
     rb"'shape': \((|[1-9][0-9]{0,17},|[1-9][0-9]{0,17}(?:, [1-9][0-9]{0,17})+)\), \} *\n",
     re.DOTALL,
 )
-"""What `np.save` writes before the numbers of most arrays, to the byte: numpy's own reader has
-Python's parser look at it.
+"""The header that `np.save` writes for most arrays, to the byte.
+
+Matching it is faster than numpy's own reader, which uses Python's parser.
 """
-_NPY_MOST = 512  # bytes of such a header, of which most have 128
+_NPY_MOST = 512  # most bytes of such a header; usual ones have 128
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
-    """Returns a sort key that compares runs of digits as numbers: frame_2 comes before frame_10."""
+    """Return a sort key that compares runs of digits as numbers: frame_2 comes before frame_10."""
     parts = re.split(r"([0-9]+)", name)
     return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
 
@@ -59,8 +60,9 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
 
 
 def read_first(path: str, size: int) -> bytes:
-    """Read the first `size` bytes of a file, or what there is. They are remembered until the set is
-    open: `read_at` does not read them again.
+    """Read the first `size` bytes of a file, or fewer if it is shorter.
+
+    They are remembered until the set is open, so that `read_at` does not read them again.
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
@@ -71,9 +73,9 @@ def read_first(path: str, size: int) -> bytes:
 
 
 def read_and_stat(path: str, size: int, offset: int = 0) -> tuple[bytes, os.stat_result]:
-    """Read what a file has of `size` bytes from `offset` on.
+    """Read `size` bytes of a file from `offset` on, or fewer if it is shorter.
 
-    Returns: (bytes, what the file is).
+    Returns: (bytes, status of the file).
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
@@ -81,7 +83,7 @@ def read_and_stat(path: str, size: int, offset: int = 0) -> tuple[bytes, os.stat
     try:
         fd, found = open_found(path)
         try:
-            # a garbled header may name any place and any size: no memory for what is not there
+            # A garbled header may name any place and size: take no memory for bytes that do not exist
             left = max(0, min(size, found.st_size - offset)) if offset >= 0 else 0
             got = read_open(fd, left, offset)
         finally:
@@ -94,8 +96,9 @@ def read_and_stat(path: str, size: int, offset: int = 0) -> tuple[bytes, os.stat
 
 
 def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], follow_outside: bool = False) -> list[str]:
-    """Turn names and globs into file names: what a glob finds in natural order, named files in the
-    order given.
+    """Turn names and globs into file names.
+
+    Files that a glob finds are in natural order, named files in the given order.
 
     Args:
         follow_outside: a glob may find links that lead out of the folder in which it searches.
@@ -117,7 +120,7 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
         hits = sorted((hit for hit in glob.glob(name, recursive=True) if os.path.isfile(hit)), key=natural)
         if not hits:
             raise MissingSourceError(f"{name}: no file matches")
-        if not follow_outside:  # it found them by their names: nobody named them
+        if not follow_outside:  # the user named the glob, not these files
             parts = os.path.abspath(name).split(os.sep)
             searched = Boundary.around(
                 [os.sep.join([*takewhile(lambda part: not glob.has_magic(part), parts[:-1]), "x"])]
@@ -129,14 +132,14 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
 
 
 def series(path: str) -> str:
-    """Returns: a glob for names that differ from this one in their numbers only."""
+    """Return a glob for names that differ from this one only in their numbers."""
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     return os.path.join(folder, re.sub(r"\d+", "*", stem) + ending)
 
 
 def file_name(given: Any) -> str:
-    """Get the text of a name or path, checked that a file can be called so.
+    """Return the text of a name or path, after checking that it can be the name of a file.
 
     Raises:
         OptionError: it cannot.
@@ -154,7 +157,7 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
     """Read a shape given as numbers, as "256,256" or as "256x256".
 
     Raises:
-        OptionError: not a shape.
+        OptionError: the value is not a shape.
     """
     if isinstance(value, str):
         parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","))
@@ -173,11 +176,11 @@ def dtype_option(value: Any) -> np.dtype:
     """Read a dtype given in any way that numpy takes.
 
     Raises:
-        OptionError: it is none.
+        OptionError: the value is not a dtype.
     """
     try:
         dtype: np.dtype = np.dtype(value)
-    except (TypeError, ValueError):  # ValueError: text that is no UTF-8
+    except (TypeError, ValueError):  # ValueError: text that is not UTF-8
         raise OptionError(f"dtype={shown(value)}: not a numpy dtype") from None
     return dtype
 
@@ -186,9 +189,10 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
     """List the files of a numbered series, `start` + digits + `ending`, sorted by number.
 
     Args:
-        start: path up to the digits; ending: what follows them, in any case.
+        start: path up to the digits.
+        ending: text after the digits, in upper or lower case.
 
-    Returns: (number, path), empty where there is none.
+    Returns: (number, path) of each file; empty if there is none.
 
     Raises:
         SourceError: the folder cannot be listed.
@@ -201,7 +205,7 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
     except OSError as error:
         raise SourceError(f"{folder or '.'}: the folder cannot be listed: {error.strerror}", error.errno or 5) from None
     found = []
-    for name in names:  # not by a pattern: to compile one for each series takes longer than opening it
+    for name in names:  # without a pattern: compiling one for each series takes longer than opening it
         if name.startswith(stem) and name.lower().endswith(last):
             digits = name[begin : len(name) - end]
             if digits.isascii() and digits.isdigit():
@@ -217,15 +221,15 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
 
 
 def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Read a .npy header. The stream then stands at the first number.
+    """Read a .npy header. The stream is at the first number afterwards.
 
     Args:
-        most: bytes that it may have.
+        most: most bytes that the header may have.
 
     Returns: (shape, True for Fortran order, dtype).
 
     Raises:
-        Exception: of any kind, where the header is garbled.
+        Exception: of any kind, if the header is garbled.
     """
     start = stream.tell()
     plain = _NPY.match(stream.read(_NPY_MOST))
@@ -241,8 +245,8 @@ def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.d
             shape, fortran, dtype = read(stream, max_header_size=most)
             break
         except SystemError:
-            # Python 3.11 counts levels of syntax for all threads together: one that is interrupted may
-            # find the count wrong
+            # Python 3.11 counts levels of syntax for all threads together: a thread that was
+            # interrupted may find a wrong count
             if not again:
                 raise
             stream.seek(start)
@@ -250,19 +254,20 @@ def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.d
 
 
 def parse_xml(text: bytes, path: str) -> ElementTree.Element:
-    """Parse an XML document and return its root. Documents that declare entities are refused: a few
-    lines of them can fill any memory.
+    """Parse an XML document and return its root.
+
+    Documents that declare entities are refused: a few lines of them can fill any memory.
 
     Raises:
-        FormatError: it cannot be understood.
+        FormatError: the document cannot be understood.
     """
-    plain = text.replace(b"\0", b"")  # as it reads in UTF-16 and UTF-32, too
+    plain = text.replace(b"\0", b"")  # so that the check works for UTF-16 and UTF-32, too
     if b"<!ENTITY" in plain or b"<!DOCTYPE" in plain:
-        raise FormatError(f"{path}: expected plain XML, it declares a document type or entities")
+        raise FormatError(f"{path}: expected plain XML, found a document type or entities declared in it")
     try:
         return ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        # LookupError: an encoding that python does not know
+        # LookupError: an encoding that Python does not know
         raise FormatError(f"{path}: the XML cannot be understood: {error}") from None
 
 
@@ -276,15 +281,16 @@ def read_side_file(path: str) -> bytes:
     try:
         size = os.path.getsize(path)
     except OSError:
-        size = 0  # read_at says what is wrong
+        size = 0  # `read_at` will raise the error
     if size > _MOST_TEXT:
         raise FormatError(f"{path}: expected a text file of at most {_MOST_TEXT:,} bytes, found {size:,}")
     return read_at(path, max(size, 1), short_ok=True)
 
 
 def fields(record: np.void) -> dict[str, Any]:
-    """Turn the fields of a header into attributes: text up to its first NUL, numbers as Python's. Names
-    with a leading _ are left out.
+    """Turn the fields of a header into attributes: text up to its first NUL, and Python numbers.
+
+    Fields whose names begin with _ are left out.
     """
     found = {}
     for name, value in zip(record.dtype.names or (), record.item(), strict=True):

@@ -1,9 +1,9 @@
 """Reads NumPy's .npy: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
-Format versions 1 to 3. One file is one array, in C or Fortran order, of either byte order. Several
-files of one shape and dtype are stacked along a new first axis; a gap in the numbers of their names
-means a missing file, which is an error (see `vfs.formats.numbering`). Structured and object arrays
-are refused.
+It reads format versions 1 to 3. One file is one array, in C or Fortran order and of either byte
+order. Several files of one shape and dtype are stacked along a new first axis; a gap in the numbers
+of their names means a missing file, which is an error (see `vfs.formats.numbering`). Structured and
+object arrays are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-_MOST = 1 << 20  # most bytes of a header: real ones have some hundred
+_MOST = 1 << 20  # most bytes of a header; real ones have about a hundred
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -30,7 +30,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
-    """Returns (shape, Fortran order, dtype, offset of the data in bytes)."""
+    """Read the header. Returns (shape, True for Fortran order, dtype, offset of the data in bytes)."""
     start = read_at(path, 12, short_ok=True)
     if not start.startswith(b"\x93NUMPY") or len(start) < 12:
         raise FormatError(f"{path}: expected a .npy file, it begins with {start[:8]!r}")
@@ -56,7 +56,7 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
     """Open .npy files.
 
     Args:
-        sig_ndim: how many of the last axes are a frame; by default two, or all if there are fewer
+        sig_ndim: number of last axes that are a frame; by default two, or all if there are fewer
 
     Raises:
         FormatError: a header is garbled, the elements are not numbers, or files differ.
@@ -120,7 +120,10 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
 def _held(
     files: Files, offsets: Sequence[int], each: int, frame: int, short: Sequence[str]
 ) -> tuple[list[int], tuple[Absence, ...]]:
-    """Count the whole frames in each file, and say what is absent if files are `short`.
+    """Count the whole frames in each file, and report the absence of others.
+
+    Args:
+        short: a line about each file that is shorter than its header says.
 
     Raises:
         TruncatedSourceError: there is no whole frame.

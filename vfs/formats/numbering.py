@@ -1,16 +1,17 @@
 """Finds the missing files of a series that is numbered by the names of its files.
 
-Files are a series where their names are alike but for numbers that grow from file to file, one of
-which counts: at least half of the files (of a step other than 1, more than half) are the smallest
-step from the next one, and all others a multiple of it. So `img_000, img_010, img_020` is a step of
-10 and no hole, `img_1, img_2, img_4` lacks one file. Where two or more numbers count, none of them
-from file to file (`z0_t0, z0_t1, z1_t0, …`), they are a grid, of which at least three quarters are
-there.
+Files are a series if their names differ only in numbers, and one of the numbers is a counter. A
+counter grows from file to file: from at least half of the files (more than half, if the step is
+not 1) it is one step to the next file, from all others a multiple of the step. The step is the
+smallest difference. So `img_000, img_010, img_020` has a step of 10 and no hole, and `img_1, img_2,
+img_4` lacks one file. If two or more numbers change, but none of them grows from file to file
+(`z0_t0, z0_t1, z1_t0, …`), the files are a grid, if at least three quarters of its places are
+filled.
 
-No counter are dates and times (8 digits or more, without a zero before them), numbers with a unit
-(`300K`) and fractions (`1.5`). A hole of more than ten times as many files as there are is none. A
-file that is there and was not named was left out on purpose: the series closes up over it. What is
-lost before the first file or behind the last one no name tells.
+Dates and times (8 digits or more, without leading zeros), numbers with a unit (`300K`) and fractions
+(`1.5`) are no counters. A hole of more than ten times as many files as exist does not count as one.
+A file that exists but was not named was left out on purpose: the series has no hole there. Names
+cannot tell of files that are lost before the first one or behind the last one.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ import numpy as np
 from vfs.errors import MissingSourceError
 from vfs.model.stored import Absence
 
-_MOST_GONE = 10  # times as many files missing as are there
-_GRID = 0.75  # of the places of a grid, so many are there at least
-_MOST_NAMED = 1000  # missing files that are named
+_MOST_GONE = 10  # most missing files for each existing one
+_GRID = 0.75  # least share of the places of a grid that are filled
+_MOST_NAMED = 1000  # most missing files that are named
 _DATE = 8  # digits
 _START = np.zeros(1, np.int64)
 _UNIT = re.compile(r" ?(?:[kM]?e?V|[kmunpµ]?[msAVTWL]|[kMG]?Hz|K|C|deg|Å|%)(?![A-Za-z0-9])|\.[0-9]{1,2}(?![0-9])")
@@ -38,11 +39,11 @@ _FRACTION = re.compile(r"[0-9]\.$")
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """The frames of files that follow one another.
+    """Places the frames of files that follow one another.
 
     Attributes:
         first: int64[files], index of the first frame of each file.
-        frames: how many there are in all, with those of missing files.
+        frames: number of all frames, including those of missing files.
         absent: the missing files.
     """
 
@@ -52,12 +53,12 @@ class Joined:
 
 
 def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
-    """Put files one after the other, with room for those that are missing by the numbers in the names.
+    """Put files one after the other, with room for files that are missing by the numbers in the names.
 
     Args:
-        paths: of the files, in their order.
-        counts: frames of each file. A missing one has as many as the others; where these differ,
-            none are left out for it.
+        paths: paths of the files, in order.
+        counts: frames of each file. A missing file gets room for as many as the others have; if
+            these differ, it gets no room.
     """
     if len(paths) == 1:
         return Joined(_START, int(counts[0]))
@@ -90,7 +91,7 @@ def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
 
 
 def _spans(gone: np.ndarray, each: int) -> Iterator[str]:
-    """Returns the frames of missing files for messages: "3", "7 to 9"."""
+    """Yield the frames of missing files for a message: "3", "7 to 9"."""
     for run in np.split(gone, np.flatnonzero(np.diff(gone) != 1) + 1):
         first, last = int(run[0]) * each, (int(run[-1]) + 1) * each - 1
         yield f"{first:,}" if first == last else f"{first:,} to {last:,}"
@@ -98,12 +99,13 @@ def _spans(gone: np.ndarray, each: int) -> Iterator[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Series:
-    """A series with holes.
+    """Describes a series with holes.
 
     Attributes:
-        places: int64[files], where each file stands among all; gone: int64[m], where the missing ones do.
-        names: paths of missing files, as far as they can be told.
-        told: what the first of them are called, for messages.
+        places: int64[files], position of each file in the series.
+        gone: int64[m], positions of the missing files.
+        names: paths of missing files, as far as they are known.
+        told: names of the first of them, for messages.
     """
 
     places: np.ndarray
@@ -114,12 +116,12 @@ class _Series:
 
 @dataclass(frozen=True, eq=False)
 class _NumberedNames:
-    """Names that are alike but for numbers.
+    """Holds names that differ only in numbers.
 
     Attributes:
-        texts: what stands before, between and behind the numbers.
-        digits: list[files] for each number.
-        numbers: int64[numbers, files].
+        texts: the texts before, between and behind the numbers.
+        digits: for each number, its digits in each name.
+        numbers: int64[numbers, files], values of the digits.
     """
 
     texts: tuple[str, ...]
@@ -128,10 +130,11 @@ class _NumberedNames:
 
     @classmethod
     def of(cls, before: str, between: Sequence[str], behind: str) -> _NumberedNames | None:
-        """Read names; None where they differ in more than numbers.
+        """Find the numbers in names. Returns None if the names differ in more than numbers.
 
         Args:
-            between: of each name, what is not the same in all.
+            before, behind: the texts with which all names begin and end.
+            between: the rest of each name.
         """
         if all(map(_is_number, between)):
             texts, digits = ["", ""], [list(between)]
@@ -147,7 +150,7 @@ class _NumberedNames:
         return cls(every, digits, np.array([list(map(int, column)) for column in digits], np.int64))._varying()
 
     def _varying(self) -> _NumberedNames | None:
-        """Returns the same names, with numbers that are equal in all of them taken for text."""
+        """Return the same names, with numbers that are equal in all of them treated as text."""
         texts, keep = [self.texts[0]], []
         for k, column in enumerate(self.digits):
             if len(set(column)) > 1:
@@ -158,7 +161,7 @@ class _NumberedNames:
         return _NumberedNames(tuple(texts), [self.digits[k] for k in keep], self.numbers[keep]) if keep else None
 
     def counts(self, k: int) -> bool:
-        """Returns False where a number is a date, has a unit, or is part of a fraction."""
+        """Return False if a number is a date, has a unit, or is part of a fraction."""
         column, behind = self.digits[k], self.texts[k + 1]
         if min(map(len, column)) >= _DATE and not any(text.startswith("0") for text in column):
             return False
@@ -169,12 +172,12 @@ class _NumberedNames:
         )
 
     def _is_fraction(self, k: int) -> bool:
-        """Returns True for one or two digits after "1."."""
+        """Return True for one or two digits after "1."."""
         before = self.texts[k]
         return max(map(len, self.digits[k])) < 3 and (_FRACTION.search(before) is not None or (k > 0 and before == "."))
 
     def name(self, numbers: Sequence[int]) -> str:
-        """Returns the name with other numbers, padded with zeros as the others are."""
+        """Return the name with other numbers, padded with zeros like the existing names."""
         out = [self.texts[0]]
         for number, column, text in zip(numbers, self.digits, self.texts[1:], strict=True):
             out += [
@@ -185,14 +188,14 @@ class _NumberedNames:
 
 
 def _alike(texts: Sequence[str]) -> int:
-    """Returns how many characters all texts begin with, without digits at their end."""
+    """Return the length of the common beginning of all texts, without digits at its end."""
     first, last = min(texts), max(texts)
     n = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return len(first[:n].rstrip("0123456789"))
 
 
 def _even(texts: Sequence[str]) -> bool:
-    """Returns True where all numbers are the same step apart, as in most series: a quick check."""
+    """Return True if all numbers are the same step apart, as in most series: a quick check."""
     if not all(map(_is_number, texts)):
         return False
     numbers = list(map(int, texts))
@@ -205,7 +208,7 @@ def _is_number(text: str) -> bool:
 
 
 def _series(paths: Sequence[str]) -> _Series | None:
-    """Find the series that files belong to and its holes; None where there are no holes or no series."""
+    """Find the series of some files and its holes. Returns None if there are no holes, or no series."""
     start = _alike(paths)
     end = min(_alike([path[::-1] for path in paths]), min(map(len, paths)) - start)
     between = [path[start : len(path) - end] for path in paths]
@@ -226,7 +229,7 @@ def _of_names(names: _NumberedNames) -> _Series | None:
     growing = [k for k in counters if (np.diff(names.numbers[k]) > 0).all()]
     steps = {k: _step(names.numbers[k]) for k in growing}
     if any(step and int(np.ptp(names.numbers[k])) == step * (names.numbers.shape[1] - 1) for k, step in steps.items()):
-        return None  # a number that counts without a hole
+        return None  # one of the numbers is a counter without holes
     k = next((k for k in growing if steps[k]), None)
     if k is not None:
         return _of_one(names, k, steps[k])
@@ -234,7 +237,7 @@ def _of_names(names: _NumberedNames) -> _Series | None:
 
 
 def _step(numbers: np.ndarray) -> int:
-    """Find the step of a counter from its values in ascending order; 0 where they do not count."""
+    """Return the step of a counter from its values in ascending order; 0 if they are not those of a counter."""
     gaps = np.diff(numbers)
     step = int(gaps.min())
     alike = int((gaps == step).sum())
@@ -244,7 +247,7 @@ def _step(numbers: np.ndarray) -> int:
 
 
 def _of_one(names: _NumberedNames, k: int, step: int) -> _Series | None:
-    """Find the holes of a series that number `k` of the names counts."""
+    """Find the holes of a series whose counter is number `k` of the names."""
     values = names.numbers[k]
     places = (values - values[0]) // step
     gone = np.setdiff1d(np.arange(places[-1] + 1), places, assume_unique=True)
@@ -259,7 +262,7 @@ def _of_one(names: _NumberedNames, k: int, step: int) -> _Series | None:
 
 
 def _listed(names: _NumberedNames, k: int) -> set[int]:
-    """Returns the values of number `k` of the names in the folder of the files."""
+    """Return the values of number `k` in all such names in the folder of the files."""
     folder, start = os.path.split(names.texts[0])
     pattern = re.compile("([0-9]+)".join(map(re.escape, (start, *names.texts[1:]))))
     try:
@@ -270,7 +273,7 @@ def _listed(names: _NumberedNames, k: int) -> set[int]:
 
 
 def _of_grid(names: _NumberedNames) -> _Series | None:
-    """Find the holes of a series that two or more numbers count, the last one fastest."""
+    """Find the holes of a grid of two or more numbers, of which the last one changes fastest."""
     axes = []
     for column in names.numbers:
         values = np.unique(column)
@@ -285,7 +288,7 @@ def _of_grid(names: _NumberedNames) -> _Series | None:
     places = np.ravel_multi_index(tuple(at), shape)
     if not (np.diff(places) > 0).all() or places[-1] + 1 == len(places):
         return None
-    # It may have been stopped before the last place
+    # The scan may have been stopped before the last place
     gone = np.setdiff1d(np.arange(places[-1]), places, assume_unique=True)
     positions = np.unravel_index(gone, shape)
     called = [
@@ -304,7 +307,7 @@ def _closed(
     unnamed: str = "",
     numbers: np.ndarray | None = None,
 ) -> _Series | None:
-    """Returns the series without those missing files that are `there`: somebody left them out on purpose."""
+    """Return the series without the missing files that exist (`there`): the user left them out on purpose."""
     keep = np.array([place not in there for place in gone.tolist()], bool)
     if not keep.any():
         return None

@@ -1,13 +1,13 @@
 """Reads raw binary: equal frames of plain numbers, with or without headers, in any number of files.
 
-There is no specification and nothing to detect: the user says what the numbers are::
+There is no specification and nothing to detect: the user describes the numbers::
 
     file:   | file_header | record 0 | record 1 | …
     record: | frame_header | frame: pixels, C order | frame_footer |
 
 The only check of headers and shape is that they divide the files evenly. Bytes beyond the last
-whole record of a file (with `running_on=True` of the whole set) are an error, which says what would
-fit. Only the last record's footer may be missing.
+whole record of a file (with `running_on=True`, of the whole set) are an error, which proposes
+options that would fit. Only the last record's footer may be missing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-_MOST_TRIED = 4096  # most bytes of a frame header that is proposed
+_MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
 
 
 def sniff(path: str, head: bytes) -> bool:
-    """Return False: raw data have no mark. They are never detected, only asked for by name."""
+    """Return False: raw data have no mark, so they are never detected, only chosen by name."""
     return False
 
 
@@ -50,12 +50,12 @@ def open(
     """Open raw files.
 
     Args:
-        stored_dtype: numpy dtype of the pixels in the file (u2, <f4, >i4 …); where it is not given,
-            `dtype` means this
+        stored_dtype: numpy dtype of the pixels in the file (u2, <f4, >i4 …); without it, `dtype`
+            has this meaning
         sig_shape: shape of a frame, such as 256,256; the number of frames follows from the files'
             sizes
-        shape: shape of the whole array instead, navigation axes first; the last two axes are a
-            frame; as many frames must be stored
+        shape: shape of the whole array, instead of sig_shape, navigation axes first; the last two
+            axes are a frame; as many frames must be stored
         file_header: bytes before the first record of every file
         frame_header: bytes before every frame
         frame_footer: bytes after every frame
@@ -63,8 +63,8 @@ def open(
         running_on: true if frames run on from the end of a file to the beginning of the next one
 
     Raises:
-        OptionError: something is missing or does not fit.
-        FormatError: there is not one whole frame.
+        OptionError: an option is missing or does not fit.
+        FormatError: there is not a single whole frame.
         MissingSourceError, SourceError: a file cannot be opened.
     """
     if stored_dtype is None:
@@ -96,7 +96,7 @@ def open(
         raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file has")
     heads = (file_header, frame_header, frame_footer)
     if running_on:
-        # Unequal counts: nothing tells where a lost file's frames would be
+        # If counts differ, the place of a lost file's frames is unknown
         series = joined(files.paths, np.arange(len(files)))
         layout = FrameLayout.running_on(
             sig,
@@ -147,7 +147,7 @@ def open(
 def _left_over(
     files: Files, heads: tuple[int, int, int], size: int, width: int, running_on: bool
 ) -> tuple[Absence, ...]:
-    """Return the bytes of the files that belong to no frame.
+    """Report the bytes of the files that belong to no frame.
 
     Args:
         heads: bytes of the file header, frame header and footer.
@@ -191,11 +191,11 @@ def _rests(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on
 
 
 def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width: int, running_on: bool) -> list[str]:
-    """Return options with which all files divide evenly; only the obvious ones are tried."""
+    """Return options with which all files divide evenly. Only obvious values are tried."""
     file_header, frame_header, footer = heads
     record = frame_header + size + footer
     fits = []
-    # With headers: `open` says it
+    # Running on must not cut a pixel in two; with frame headers, `open` reports that itself
     whole_pixels = not ((sizes[:-1] - file_header).cumsum() % record % width).any() or frame_header + footer
     if not running_on and len(sizes) > 1 and whole_pixels and not _rests(sizes, heads, size, True).any():
         fits.append("running_on=True")
@@ -215,7 +215,7 @@ def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width:
 
 
 def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
-    """Return the files, among others, that hold not one byte of a frame."""
+    """Report the files, among others, that do not hold a single byte of a frame."""
     empty = np.flatnonzero(files.sizes <= file_header)
     if not len(empty):
         return ()
@@ -226,7 +226,7 @@ def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
 
 
 def _unequal(path: str, shape: tuple[int, ...], stored: int) -> tuple[Absence, ...]:
-    """Return the difference between a shape and the number of stored frames."""
+    """Report the difference between a shape and the number of stored frames."""
     shown = math.prod(shape[:-2])
     if shown == stored:
         return ()
@@ -240,7 +240,7 @@ FORMAT = Format(
     "raw",
     (".raw", ".bin", ".dat", ".img"),
     "",
-    "headerless binary; says nothing of itself, needs dtype and sig_shape",
+    "headerless binary: does not describe itself, needs dtype and sig_shape",
     sniff,
     open,
 )

@@ -1,22 +1,20 @@
 """Reads SER and EMI, files of FEI/Thermo Fisher TIA.
 
 There is no public specification; the layout is known from programs that read it. A `.ser` file
-holds one signal: elements (images or spectra) of one shape and dtype, at the places that a table
-says::
+holds one signal: elements (images or spectra) of one shape and dtype. A table holds their offsets::
 
     header | dimensions of the scan | … elements and tags … | offsets of elements [total], offsets
     of tags [total]
     element: calibrations | dtype | shape | values, the rows of an image bottom-up
     tag:     id | 0 | seconds since 1970 | [x, y of the beam]
 
-In real files both tables have an entry for each element that was allocated; some writers only write
-the valid ones. All known programs turn the rows over, and so does this one (`rows_flipped` in the
+In real files both tables have an entry for each allocated element; some writers only write entries
+of valid ones. All known programs flip the rows, and so does this one (`rows_flipped` in the
 attributes). If a scan was stopped (valid < total), elements that were never written read as 0; a
-series is shorter then. Both give a warning. Time stamps are the companion `timestamp`.
+series becomes shorter. Both give a warning. Time stamps are the companion `timestamp`.
 
-An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts; it
-names the set. Each of these is a signal of its own: if one is missing between them, that is a
-warning.
+An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts, and
+names the set. Each .ser file is a signal of its own: a missing one between them gives a warning.
 """
 
 from __future__ import annotations
@@ -50,12 +48,12 @@ HEADER = np.dtype(
         ("valid_elements", "<u4"),
     ]
 )
-# Value of that element, units an element
+# Value of the element with the number `element`, and units per element
 CALIBRATION = np.dtype([("offset", "<f8"), ("delta", "<f8"), ("element", "<i4")])
 DTYPES = {1: "<u1", 2: "<u2", 3: "<u4", 4: "<i1", 5: "<i2", 6: "<i4", 7: "<f4", 8: "<f8", 9: "<c8", 10: "<c16"}
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
-_MOST = 1 << 28  # elements: a header with more is garbled
+_MOST = 1 << 28  # most elements; a header with more is garbled
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -64,7 +62,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _SerSeries:
-    """The header of a .ser file: scan shape, slowest axis first, its calibrations, and all offsets."""
+    """Holds the header of a .ser file: scan shape, slowest axis first, its calibrations, and all offsets."""
 
     header: np.void
     nav: tuple[int, ...]
@@ -92,12 +90,12 @@ def _series(path: str, size: int) -> _SerSeries:
             f" {count:,} elements in {ndim} dimensions"
         )
     nav, axes = _scan(path, HEADER.itemsize + width + 4, ndim)
-    # TIA describes this scan in another way: show one axis of all elements
+    # TIA describes this scan in a way that is not known: show all elements along one axis
     if int(np.prod(nav, dtype=object)) != count:
         nav, axes = (count,), axes[-1:] if ndim == 1 else []
     if len(nav) == 1:  # a series that was stopped is shorter; a scan that was stopped keeps its shape
         nav = (valid,) if valid > 1 else ()
-    # The table lies at the end: without it nothing can be shown
+    # The table is at the end of the file; without it nothing can be shown
     if table < HEADER.itemsize or table + width * valid > size:
         raise TruncatedSourceError(
             f"{path}: the offsets of {valid:,} elements should end at byte {table + width * valid:,}, the file has"
@@ -120,7 +118,7 @@ def _are_tags(path: str, offsets: np.ndarray, count: int, size: int) -> bool:
 
 
 def _scan(path: str, at: int, ndim: int) -> tuple[tuple[int, ...], list[dict[str, Any]]]:
-    """Read shape and calibrations of the scan, slowest axis first; in the file the fast axis comes first."""
+    """Read shape and calibrations of the scan, slowest axis first. In the file, the fast axis is first."""
     sizes, axes = [], []
     for _ in range(ndim):
         raw = read_at(path, 24, at)
@@ -148,13 +146,13 @@ def _calibrated(calibration: np.void, units: str) -> dict[str, Any]:
 
 
 def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
-    """Return what every element is, after checking all of them.
+    """Read the properties that all elements share, and check every element.
 
-    Returns: (dtype, shape, calibrations of its axes, bytes before its values).
+    Returns: (dtype, shape, calibrations of the axes, bytes before the values) of an element.
 
     Raises:
-        FormatError: an element is of another kind than the first one.
-        TruncatedSourceError: it lies beyond the end of the file.
+        FormatError: an element differs from the first one.
+        TruncatedSourceError: an element lies beyond the end of the file.
     """
     axes = 2 if series.header["_data_type"] == _IMAGES else 1
     lead = axes * CALIBRATION.itemsize
@@ -249,7 +247,7 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
 
 
 def _metadata(path: str) -> dict[str, Any]:
-    """Return what the XML of an .emi file says of the microscope."""
+    """Return the entries about the microscope in the XML of an .emi file."""
     text = read_side_file(path)
     found: dict[str, Any] = {}
     for n, part in enumerate(re.findall(rb"<ObjectInfo>.*?</ObjectInfo>", text, re.S)):
@@ -270,9 +268,9 @@ def _metadata(path: str) -> dict[str, Any]:
 
 
 def open(paths: Sequence[str]) -> list[StoredArray]:
-    """Open a .ser file, or all that an .emi file names.
+    """Open a .ser file, or all .ser files that belong to an .emi file.
 
-    Several files are `1/data`, `2/data` ….
+    Several files become `1/data`, `2/data` ….
 
     Raises:
         FormatError, TruncatedSourceError: a file is garbled or cut.

@@ -1,5 +1,6 @@
-"""Finds the files that a numbered series lacks, by the numbers of those that are there, and words for
-messages.
+"""Finds the missing files of a numbered series, from the numbers of its other files.
+
+It also makes the words for messages about them.
 """
 
 from __future__ import annotations
@@ -8,27 +9,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_MOST_NAMED = 1000  # files whose names are worked out: a garbled number may leave any number of gaps
-_MOST_SAID = 4  # names in a message
-_MOST_RUNS = 3  # runs of frames in a message
+_MOST_NAMED = 1000  # most files whose names are worked out: a garbled number may leave any number of gaps
+_MOST_SAID = 4  # most names in a message
+_MOST_RUNS = 3  # most runs of frames in a message
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The files that a series lacks.
+    """Describes the missing files of a series.
 
     Attributes:
-        count: number of files.
-        paths: of the first of them; not of all, since a garbled number may leave any number of gaps.
+        count: number of missing files.
+        paths: paths of the first of them; not of all, since a garbled number may leave any number of
+            gaps.
     """
 
     count: int = 0
     paths: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Returns words for messages: "scan2.mib is missing", "scan2.mib, scan3.mib, … (12 files) are
-        missing".
-        """
+        """Return words for a message: "scan2.mib is missing", "scan2.mib, … (12 files) are missing"."""
         names = [os.path.basename(path) for path in self.paths[:_MOST_SAID]]
         if self.count > len(names):
             return f"{', '.join(names)}, … ({self.count:,} files) are missing"
@@ -41,8 +41,9 @@ class Lost:
 
 
 def between(before: str, after: str) -> Lost:
-    """Find the files between two of a series, by the last number in each name; none where the names
-    differ in more than that.
+    """Find the missing files between two of a series, by the last number in each name.
+
+    There are none if the names differ in more than that number.
     """
     start, low, ending = _parts(before)
     other, high, tail = _parts(after)
@@ -52,14 +53,16 @@ def between(before: str, after: str) -> Lost:
 
 
 def in_front(path: str, first: int = 1) -> Lost:
-    """Find the files of a series before one of them. The series begins with the number `first`."""
+    """Find the missing files of a series before one of its files. The series begins with number `first`."""
     start, digits, ending = _parts(path)
     return _run(start, first, int(digits), _padded(digits), ending) if digits else Lost()
 
 
 def ranges(frames: Sequence[tuple[int, int]]) -> str:
-    """Returns words for messages, from the first and last frame of each run: "frame 3", "frames 20 to
-    39, 60 to 79".
+    """Return words for a message about runs of frames: "frame 3", "frames 20 to 39, 60 to 79".
+
+    Args:
+        frames: first and last frame of each run.
     """
     words = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in frames[:_MOST_RUNS]]
     one = len(frames) == 1 and frames[0][0] == frames[0][1]
@@ -67,11 +70,13 @@ def ranges(frames: Sequence[tuple[int, int]]) -> str:
 
 
 def holes(first: Sequence[int], held: Sequence[int]) -> list[tuple[int, int]]:
-    """Find the frames that no file holds, before the first file and between files. Returns the first
-    and last frame of each run.
+    """Find the frames that no file holds, before the first file and between files.
 
     Args:
-        first: number of the first frame of each file; held: how many it holds.
+        first: number of the first frame of each file.
+        held: number of frames in each file.
+
+    Returns: (first frame, last frame) of each run.
     """
     ends = [0, *(begin + n for begin, n in zip(first, held, strict=True))]
     return [(end, begin - 1) for end, begin in zip(ends, first, strict=False) if begin > end]
@@ -85,12 +90,12 @@ def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:
 
 
 def _padded(digits: str) -> int:
-    """Returns how many digits the numbers of a series are padded to; 0 where this name does not tell."""
+    """Return the number of digits to which numbers of a series are padded; 0 if this name does not tell."""
     return len(digits) if digits[0] == "0" else 0
 
 
 def _parts(path: str) -> tuple[str, str, str]:
-    """Returns (what stands before the number at the end of a file's name, its digits or "", the ending)."""
+    """Split a file's name into (text before the number at its end, the digits or "", the ending)."""
     stem, ending = os.path.splitext(path)
     start = stem.rstrip("0123456789")
     return start, stem[len(start) :], ending

@@ -3,14 +3,14 @@
 BigTIFF: https://www.awaresystems.be/imaging/tiff/bigtiff.html. Pages that are stored alike are one
 array, with a leading axis if there are several. A file with several kinds of pages has several
 arrays (`series_0/data`, `series_1/data`, …; `data` if there is one); smaller versions of an array
-stand beside it (`level_1/data`, …). ImageJ, tifffile, Zeiss LSM, MetaMorph STK, FluoView and
-ScanImage say more about their dimensions: tifffile reads that, and `plain=True` ignores it. Pixels
+are arrays beside it (`level_1/data`, …). ImageJ, tifffile, Zeiss LSM, MetaMorph STK, FluoView and
+ScanImage store metadata about dimensions: tifffile reads them, and `plain=True` ignores them. Pixels
 are shown as they are stored: palettes as indices, 1-bit pixels as uint8, separate samples (planar
 RGB) as a first axis `s`, samples in a pixel as a last one.
 
 Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages
 of all files follow each other. A gap in the numbers of the files' names means a missing file (see
-`vfs.formats.numbering`), which is an error, or blank with `allow_incomplete`.
+`vfs.formats.numbering`), which is an error; with `allow_incomplete` its place is blank.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from vfs.model.stored import Files, StoredArray
 _METADATA = ("shaped", "lsm", "imagej", "fluoview", "stk", "scanimage")
 _MARKS = {34412, 34362, 33628}  # tags of LSM, FluoView, STK
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
-_TRIES = 16  # after so many files in a row that are not like the first one, the rest is not compared with it
-_LONGEST = 1 << 16  # characters of a text that is shown as an attribute
+_TRIES = 16  # after so many files in a row that differ from the first one, the rest is not compared with it
+_LONGEST = 1 << 16  # most characters of a text that is shown as an attribute
 _HINT = "plain=True (-o plain=true) shows the bare pages"
 _UNITS = {"micron": "µm", "um": "µm", "\\u00B5m": "µm"}  # as ImageJ writes them
-# Tifffile's letters for pages and for unknown axes; other letters become names as they are
+# tifffile's letters for pages and for unknown axes; other letters are used as names unchanged
 _AXES = {"I": "frame", "Q": "frame"}
 
 
@@ -61,23 +61,23 @@ def sniff(path: str, head: bytes) -> bool:
     try:
         return not described_as_ome(path)
     except VfsError:
-        return True  # it is a garbled TIFF: opening says what is wrong
+        return True  # it is a garbled TIFF: opening raises the error
 
 
 @dataclass(frozen=True, eq=False)
 class _PageSeries:
-    """Pages that make up one array in one file.
+    """Holds the pages that make up one array in one file.
 
     Attributes:
-        axes: of the array, in tifffile's letters.
-        shape: of the array; the first `nav` axes count pages.
-        shown: the axes of a page that the others are, see
+        axes: axes of the array, in tifffile's letters.
+        shape: shape of the array; the first `nav` axes count pages.
+        shown: the axes of a page to which the other axes correspond, see
             `vfs.formats.tiff_structure.planes.arrange`.
-        rows: the pages in the table; empty if `planes` says where they are.
-        planes: where tifffile said that the pages are.
+        rows: rows of the pages in the table; empty if `planes` has their places.
+        planes: places of the pages that tifffile reports.
         metadata: kind of the metadata that were used; "" if pages were just counted.
         levels: smaller versions.
-        files: how many files these pages are of, as many in each.
+        files: number of files that have these pages, an equal number in each.
     """
 
     kind: Kind
@@ -97,9 +97,9 @@ class _PageSeries:
 
 
 def _counted(table: PageTable, found: Structure) -> tuple[list[_PageSeries], list[str]]:
-    """Make the series of a file whose pages say nothing of each other.
+    """Make the series of a file without metadata about dimensions, by counting its pages.
 
-    Returns: (series, what is left out and why).
+    Returns: (series, reasons for which pages are left out).
     """
     groups: dict[int, list[int]] = {}
     for row in found.rows:
@@ -125,7 +125,7 @@ def _counted(table: PageTable, found: Structure) -> tuple[list[_PageSeries], lis
 
 
 def _pyramids(series: list[_PageSeries], tops: Sequence[_PageSeries]) -> list[_PageSeries]:
-    """Put series that are smaller versions of another one below it.
+    """Move series that are smaller versions of another one to the levels of that one.
 
     They are half, a third or a quarter as long along x, y and z.
     """
@@ -151,7 +151,7 @@ def _smaller(a: _PageSeries, b: _PageSeries, factor: int) -> bool:
 
 
 def _has_metadata(table: PageTable, found: Structure) -> bool:
-    """Return True if the file's metadata say more of its dimensions than counting its pages does."""
+    """Return True if the file's metadata tell more about dimensions than counting its pages does."""
     if _MARKS & set(found.tags):
         return True
     text = found.text(DESCRIPTION)
@@ -165,7 +165,7 @@ def _has_metadata(table: PageTable, found: Structure) -> bool:
 
 
 def _shaped(text: str) -> tuple[int, ...] | None:
-    """Return the shape that a description by tifffile says; None if it says none."""
+    """Return the shape in a description that tifffile wrote; None if there is none."""
     if not (text.startswith("shape=(") or (text.startswith("{") and '"shape"' in text)):
         return None
     return tuple(
@@ -176,7 +176,7 @@ def _shaped(text: str) -> tuple[int, ...] | None:
 def _all_paged(table: PageTable, found: Structure) -> bool:
     """Return True if every page that tifffile's description counts has a directory of its own.
 
-    This is so if another program appended pages. Otherwise planes without a directory follow the
+    This is true if another program appended pages. Otherwise planes without a directory follow the
     first one, and counting pages would leave them out.
     """
     shape = _shaped(found.text(DESCRIPTION))
@@ -195,7 +195,7 @@ def _all_paged(table: PageTable, found: Structure) -> bool:
 
 
 def _from_metadata(table: PageTable, found: Structure) -> list[_PageSeries]:
-    """Make the series of a file as tifffile understands its metadata.
+    """Make the series of a file by its metadata, which tifffile interprets.
 
     Raises:
         FormatError: the metadata do not fit the pages.
@@ -285,8 +285,8 @@ def _from_tifffile(table: PageTable, found: Structure, series: Any) -> _PageSeri
 def _split(shape: tuple[int, ...], kind: Kind, count: int) -> tuple[int, tuple[int, ...]]:
     """Split the axes of an array into those that count pages and those of a page.
 
-    Returns: (number of axes that count pages, axes of a page that the others are); (-1, ()) if that
-        cannot be told.
+    Returns: (number of axes that count pages, axes of a page to which the others correspond);
+        (-1, ()) if the split is not possible.
     """
     long = [k for k in kind.shown if kind.shaped[k] > 1]
     for nav in sorted(range(len(shape) + 1), key=lambda n: (abs(len(shape) - n - len(kind.shape)), n)):
@@ -300,7 +300,7 @@ def _split(shape: tuple[int, ...], kind: Kind, count: int) -> tuple[int, tuple[i
 
 
 def _names(axes: str) -> tuple[str, ...]:
-    """Name axes by tifffile's letters; a name that comes twice is numbered."""
+    """Name axes by tifffile's letters. Names that occur twice are numbered."""
     names = [_AXES.get(letter, letter.lower()) for letter in axes]
     return tuple(f"{name}_{names[:k].count(name)}" if name in names[:k] else name for k, name in enumerate(names))
 
@@ -321,7 +321,7 @@ def _attrs(found: Structure, series: _PageSeries, without: Sequence[str]) -> dic
             attrs[name] = text
     each = {axis: found.ratio(tag) for axis, tag in (("x", 282), ("y", 283))}  # pixels per unit
     if all(each.values()):
-        told = re.search(r"^unit=(.+)$", found.text(DESCRIPTION, _LONGEST), re.M)  # by ImageJ
+        told = re.search(r"^unit=(.+)$", found.text(DESCRIPTION, _LONGEST), re.M)  # ImageJ writes this
         unit = told[1].strip() if told else {2: "inch", 3: "cm"}.get(found.number(296), "")
         attrs["calibration"] = {
             axis: {"scale": 1 / n, "offset": 0.0, "unit": _UNITS.get(unit, unit)} for axis, n in each.items()
@@ -335,14 +335,15 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     """Open TIFF files.
 
     Args:
-        plain: ignore what ImageJ, tifffile and others say of the dimensions: show just the pages
-        concatenate: put the pages of all files one after the other along one axis, however many
-            each file has, instead of stacking files along an axis of their own
+        plain: show just the pages, and ignore metadata of ImageJ, tifffile and others about
+            dimensions
+        concatenate: put the pages of all files one after the other along one axis, instead of
+            stacking files along a new axis; files may have different numbers of pages
 
     Raises:
         FormatError: a file is garbled, pages cannot be read, or files differ.
         TruncatedSourceError: a file is shorter than its pages.
-        OptionError: several files that cannot be joined.
+        OptionError: the files cannot be joined.
         MissingSourceError, SourceError: a file cannot be opened.
     """
     files = Files.stat(paths)
@@ -412,7 +413,7 @@ def _described(series: Sequence[_PageSeries]) -> str:
 def _dataset(
     table: PageTable, files: Files, path: str, parts: Sequence[_PageSeries], concatenate: bool, attrs: dict[str, Any]
 ) -> StoredArray:
-    """Make one array of all files' parts of it."""
+    """Make one array from its parts in all files."""
     one = parts[0]
     begins = np.cumsum([0, *(p.files for p in parts)]).tolist()
     for part, begin in zip(parts, begins, strict=False):
@@ -445,7 +446,7 @@ def _dataset(
 
 
 def _planes_of(table: PageTable, parts: Sequence[_PageSeries]) -> Planes:
-    """Return where the planes of all parts are."""
+    """Find the planes of all parts."""
     if all(p.planes is None for p in parts):
         return table.planes([row for p in parts for row in p.rows])
     every = [p.planes or table.planes(p.rows) for p in parts]

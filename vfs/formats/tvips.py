@@ -1,8 +1,9 @@
 """Reads TVIPS, the stream files of TVIPS cameras (EMplified, EM-Scan).
 
 A set is `<base>_000.tvips`, `<base>_001.tvips`, … There is no public specification; the facts come
-from programs that read it. Everything is little endian. File _000 begins with a header of the
-series; then, in all files, records follow each other. No record runs on into the next file::
+from programs that read it. Everything is little endian. File _000 begins with the header of the
+series. After it, and in all other files, records follow each other. No record runs on into the next
+file::
 
     series header: 256 bytes, file _000 only
     record:        frame header (12 bytes in version 1, `frame_header_bytes` in version 2) | image,
@@ -69,7 +70,7 @@ FIELDS = (
     ("scan_position_y", "<f4", 72, "scan steps"),
 )
 _AT = {name: at for name, _, at, _ in FIELDS}
-_LOOK = 4096  # frames read at once; a scan has to start among the first so many
+_LOOK = 4096  # frames read at once; a scan must start among the first frames of this number
 _LONGEST_ROW = 1 << 16  # frames
 _MOST_BLANK = 1_000_000  # most frames that may be missing between files
 _BLANK = "shows these frames as blank"
@@ -77,7 +78,7 @@ _NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
 
 
 def sniff(path: str, head: bytes) -> bool:
-    """Return True for the header of a series; its later files have no mark but their names."""
+    """Return True for the header of a series. Later files of the series have no mark but their names."""
     if len(head) < HEADER.itemsize:
         return False
     hit = _NUMBER.search(path)
@@ -93,11 +94,11 @@ def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
     The first one has the header of the series. Missing files are known only if one file names the
     set.
 
-    Returns: (files, those that are missing between them).
+    Returns: (files, missing files between them).
 
     Raises:
-        MissingSourceError: the first file, or the one that is named, is missing.
-        OptionError: several files without numbers.
+        MissingSourceError: the first file, or the named one, is missing.
+        OptionError: several files are named, and one has no number.
     """
     numbers = [_NUMBER.search(path) for path in paths]
     if len(paths) > 1:
@@ -142,11 +143,11 @@ def _header(path: str) -> np.void:
 
 
 class _FrameHeaders:
-    """Reads one field of the frame headers, for the frames that are asked for.
+    """Reads one field of the frame headers for a range of frames.
 
     Args:
-        layout: of all frames.
-        paths: the files.
+        layout: layout of all frames.
+        paths: paths of the files.
     """
 
     def __init__(self, layout: FrameLayout, paths: Sequence[str]) -> None:
@@ -184,7 +185,7 @@ class _FrameHeaders:
                 raise SourceError(f"{self.paths[file]}: cannot be read: {error.strerror}", error.errno or 5) from None
             if any(len(one) < size for one in got):
                 raise TruncatedSourceError(
-                    f"{self.paths[file]}: ends before a frame header that was there when it was opened"
+                    f"{self.paths[file]}: ends before a frame header that existed when the file was opened"
                 )
             found += got
         return b"".join(found)
@@ -199,7 +200,7 @@ class _FrameHeaders:
 
 
 def _by_position(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
-    """Find (first frame, scan shape) by the scan positions; None if they do not go row by row."""
+    """Find (first frame, scan shape) by the scan positions. Returns None if they do not go row by row."""
     seen = headers.positions(0, min(frames, _LOOK))
     starts = np.flatnonzero((seen[:-1] == 0).all(axis=1) & (seen[1:] == (1, 0)).all(axis=1))
     if not len(starts):
@@ -216,16 +217,16 @@ def _by_position(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, i
 
 
 def _by_rotator(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
-    """Find (first frame, scan shape) by the rotator index; None if that is not possible.
+    """Find (first frame, scan shape) by the rotator index.
 
-    The index counts the positions of a square scan from 1.
+    The index counts the positions of a square scan from 1. Returns None if it does not.
     """
     seen = headers.rotator(0, min(frames, _LOOK))
     starts = np.flatnonzero((seen[:-1] == 1) & (seen[1:] == 2))
     if not len(starts):
         return None
     start = int(starts[0])
-    low, high = 2, frames - start  # frames that are counted for certain, and perhaps
+    low, high = 2, frames - start  # numbers of frames that are counted for certain, and perhaps
     while low < high:
         middle = (low + high + 1) // 2
         if int(headers.rotator(start + middle - 1, start + middle)[0]) == middle:
@@ -239,8 +240,7 @@ def _by_rotator(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, in
 def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
     """Count the frames that are missing in front of each file's first one: int64[n].
 
-    This uses the counter in the frame headers, if it counts frames there and a file is missing or
-    was cut.
+    If a file is missing or was cut, the counter in the frame headers tells, if it counts frames.
     """
     gaps = np.zeros(len(files), np.int64)
     if len(files) == 1:
@@ -262,7 +262,7 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
 def _absences(
     files: Files, lost: series.Lost, counts: np.ndarray, rests: np.ndarray, gaps: np.ndarray, record: int
 ) -> tuple[Absence, ...]:
-    """Return what the files lack."""
+    """Report the frames that the files lack."""
     found, missing = [], int(gaps.sum())
     holes = series.holes((gaps.cumsum() + counts.cumsum() - counts).tolist(), counts.tolist())
     frames = f", with {series.ranges(holes)}" if holes else ""
@@ -294,7 +294,7 @@ def _absences(
 def _unfinished(
     headers: _FrameHeaders, path: str, start: int, nav: tuple[int, int], frames: int
 ) -> tuple[Absence, ...]:
-    """Return the frames of a row that the scan did not finish. Frames recorded after the scan are no loss."""
+    """Report frames of an unfinished last row of the scan. Frames recorded after the scan are no loss."""
     end = start + nav[0] * nav[1]
     if end >= frames or not (headers.positions(end, end + 1) == (0, nav[0])).all():
         return ()
@@ -310,16 +310,16 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     """Open TVIPS files.
 
     Args:
-        scan: where the scan's start and shape come from: "position" (scan positions in the frame
+        scan: source of the scan's start and shape: "position" (scan positions in the frame
             headers), "rotator" (their rotator index, square scans only) or "none". If nothing is
             found, frames are one axis. sync_offset counts from the start that was found
 
     Raises:
         FormatError: a header is garbled.
-        TruncatedSourceError: there is not one whole frame.
-        MissingSourceError: files of the series are missing: the first one, or others if nothing
-            tells how many frames they held.
-        OptionError: `scan` is none of the three.
+        TruncatedSourceError: there is no whole frame.
+        MissingSourceError: files of the series are missing: the first one, or others with an
+            unknown number of frames.
+        OptionError: `scan` has another value.
     """
     if scan not in ("position", "rotator", "none"):
         raise OptionError(f"scan={scan!r}: expected position, rotator or none")
@@ -340,7 +340,7 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     counts, rests = np.divmod(np.maximum(files.sizes - heads, 0), record)
     if not counts.any():
         raise TruncatedSourceError(
-            f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), there is not one"
+            f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), found none"
         )
     layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap)
     gaps = _gaps(files, counts, layout)

@@ -1,7 +1,7 @@
-"""Reads descriptions, `*.vfs.json`, in which a person says where the elements are.
+"""Reads descriptions, `*.vfs.json`, in which a person writes where the elements of arrays are.
 
-This is their only specification. A description is one JSON object. It names its version (`"vfs":
-1`) and is of one of five kinds::
+This docstring is their only specification. A description is one JSON object. It names its version
+(`"vfs": 1`) and is of one of five kinds::
 
     {"vfs": 1, "dtype": "<u2", "shape": [40, 300, 600], "dims": ["t", "y", "x"], "files": ["part0.bin", "part1.bin"],
      "blocks": [{"file": 0, "offset": 4096, "origin": [0, 0, 0], "shape": [1, 100, 200]}, …]}
@@ -14,34 +14,34 @@ Every array (of the first three kinds, and each of `arrays`) has:
 
 - `dtype`, with its byte order; `shape`, slowest axis first, navigation axes before those of a
   frame; `files`, counted from 0.
-- `dims`: a name per axis. `sig_ndim`: how many of the last axes are a frame (by default two, or all
-  if there are fewer).
-- `fill_value`: what places without data read as, 0 by default ("NaN", "Infinity", "-Infinity";
+- `dims`: a name per axis. `sig_ndim`: the number of last axes that are a frame (by default two, or
+  all if there are fewer).
+- `fill_value`: the value of places without data, 0 by default ("NaN", "Infinity", "-Infinity";
   [real, imaginary]).
-- `attributes`: any metadata, shown as the attribute `vfs`; `conventions`: attributes that stand
+- `attributes`: any metadata, shown as the attribute `vfs`; `conventions`: attributes that are shown
   beside it (`units`).
-- `companion`: true for an array that stands beside another one, such as time stamps; only within
+- `companion`: true for an array that accompanies another one, such as time stamps; only within
   `arrays`.
 
 `blocks`: boxes of elements in C order, each with `file`, `offset` (bytes), `origin` and `shape`
 (elements). They may have any shape and place and need not form a grid, but may not overlap. A block
 may have a `byte_order` ("little", "big") of its own, a `codec` (a numcodecs configuration such as
 `{"id": "zlib"}`, a list of them in the order of encoding, or null), and `nbytes`, its length in the
-file (with a codec it is by default all up to the end of the file). For all blocks of an array:
-`codec`; `stored_shape`, if all are stored in this shape and those at the edges stick out of the
+file (with a codec, by default everything up to the end of the file). For all blocks of an array:
+`codec`; `stored_shape`, if all are stored in this shape and blocks at the edges reach beyond the
 array; `encodings`, see `tables`.
 
 `frames`: each is `header` bytes, the elements of the last `sig_ndim` axes in C order, `footer`
-bytes; the first one begins at byte `first` of its file. `per_file`: how many a file has (by default
-as many as it has room for); `first_frame`: the number of each file's first frame, if frames are
-missing between files; `file`: the file of each entry, if there is not one entry per file. `first`
-and `per_file` are one number, or a list with an entry each. `stored`: how many frames there are in
-all, if fewer than in `shape` (the others are blank). `running_on`: frames run on across the borders
-of files. `sync_offset`: frames to skip; negative: blank ones first. `payload`: bytes of a frame, if
-it has more than its elements; `pieces`: boxes of the frame with `origin`, `shape`, `strides` and
-`first` (elements), if it is not stored in C order.
+bytes; the first one begins at byte `first` of its file. `per_file`: the number of frames in a file
+(by default as many as it has room for); `first_frame`: the number of each file's first frame, if
+frames are missing between files; `file`: the file of each entry, if there is not one entry per
+file. `first` and `per_file` are one number, or a list with one number per entry. `stored`: the
+number of all frames, if it is smaller than in `shape` (the others are blank). `running_on`: frames
+run on across the borders of files. `sync_offset`: frames to skip; if negative, blank ones come
+first. `payload`: bytes of a frame, if it has more than its elements; `pieces`: boxes of the frame
+with `origin`, `shape`, `strides` and `first` (elements), if it is not stored in C order.
 
-`format`: `options` are those of the format, and those that `vfs.open` takes for every format.
+`format`: `options` are options of the format, and those that `vfs.open` takes for every format.
 Options given when the description is opened take precedence over these.
 
 A file that is missing or ends too early is an error. With `allow_incomplete` its part is blank, if
@@ -116,7 +116,7 @@ def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
 
 
 def _with_recorded_absence(array: StoredArray, path: str) -> StoredArray:
-    """Add to an array what was missing of the set from which the description was written.
+    """Report the data that the set lacked when its description was written.
 
     The description records that in the attribute `incomplete`.
     """
@@ -130,7 +130,7 @@ def _with_recorded_absence(array: StoredArray, path: str) -> StoredArray:
 
 
 def _kind(value: Value, kinds: Sequence[str]) -> str:
-    """Return which of `kinds` a description or an array is. Checks the version if it has one."""
+    """Return the kind, one of `kinds`, of a description or an array. Checks the version if it has one."""
     if not isinstance(value.value, dict):
         value.expected("an object {…}")
     if "vfs" in value.value and kinds is _KINDS:
@@ -192,7 +192,11 @@ def _array(
     lost: tuple[Absence, ...],
     group: Mapping[str, Any],
 ) -> StoredArray:
-    """Make an array; `lost` says which files are missing."""
+    """Make an array.
+
+    Args:
+        lost: the missing files.
+    """
     common = arrays.common(members)
     made = (
         frames_array(path, common, members, files, lost, group)
@@ -212,7 +216,7 @@ FORMAT = Format(
     "description",
     (".vfs.json",),
     "",
-    "where the elements are, said by a person: blocks, frames, or how a set is opened",
+    "written by a person: the places of blocks or frames, or the options that open a set",
     sniff,
     open,
     (".vfs.json",),

@@ -1,4 +1,4 @@
-"""Checks what every array of a description says: dtype, shape, names, fill value, metadata."""
+"""Checks the members that every array of a description has: dtype, shape, names, fill value, metadata."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from vfs.model.stored import Files, StoredArray, nav_dims
 
 REQUIRED = ("dtype", "shape")
 OPTIONAL = ("dims", "sig_ndim", "fill_value", "attributes", "conventions", "companion")
-MOST_AXES = 32  # as many as the oldest numpy that we support can have
-_OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the tree writes itself
+MOST_AXES = 32  # the limit of the oldest numpy that vfs supports
+_OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the hierarchy writes itself
 
 
 @dataclass(frozen=True)
 class Common:
-    """The checked part that all kinds of arrays share.
+    """Holds the checked members that all kinds of arrays share.
 
     Attributes:
-        dtype: in the files, with byte order.
+        dtype: dtype in the files, with byte order.
         shape: elements per axis.
         dims: a name per axis.
-        sig_ndim: how many of the last axes are a frame.
-        fill: what places without data read as, a Python number that `dtype` holds.
+        sig_ndim: number of last axes that are a frame.
+        fill: value of places without data, a Python number that `dtype` can hold.
         attributes, conventions, companion: see `vfs.model.stored.StoredArray`.
     """
 
@@ -52,7 +52,11 @@ class Common:
         group: Mapping[str, Any],
         block: tuple[int, ...] = (),
     ) -> StoredArray:
-        """Make the array for the engine; `group` are attributes of the root group."""
+        """Make the array for the engine.
+
+        Args:
+            group: attributes of the root group.
+        """
         return StoredArray(
             path,
             files,
@@ -71,7 +75,7 @@ class Common:
 
 
 def common(members: Mapping[str, Value]) -> Common:
-    """Check what all kinds of arrays share.
+    """Check the members that all kinds of arrays share.
 
     Raises:
         FormatError: a member is not valid.
@@ -128,7 +132,7 @@ def _dims(members: Mapping[str, Value], ndim: int, sig_ndim: int) -> tuple[str, 
 
 
 def _fill(value: Value, stored: np.dtype) -> Any:
-    """Parse a fill value, a number that the dtype holds.
+    """Parse a fill value, a number that the dtype can hold.
 
     Floats may also be "NaN", "Infinity" and "-Infinity", complex numbers are [real, imaginary].
     """

@@ -30,11 +30,11 @@ _KEYS = (*_REQUIRED, "codec", "byte_order", "nbytes")
 
 @dataclass(frozen=True, eq=False)
 class MixedDecoder:
-    """Decodes blocks that do not all decode alike.
+    """Decodes blocks of several kinds, each with the decoder of its kind.
 
     Attributes:
         decoders: one for each kind of block; their dtypes differ at most in byte order.
-        which: int64[n], the decoder of block n.
+        which: int64[n], index of the decoder of block n.
     """
 
     decoders: tuple[CodecDecoder, ...]
@@ -52,14 +52,14 @@ class MixedDecoder:
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Blocks as columns, and what messages need to name them.
+    """Holds blocks as columns, with their names for messages.
 
     Attributes:
         file, offset, nbytes, encoding: int64[n]; nbytes is -1 if not given.
         origin, shape: int64[n, ndim].
         source: the list, or the name of the table, in the description.
         table: path of the table, or None.
-        decoders: the decoders that `encoding` counts.
+        decoders: decoders; `encoding` is an index into them.
     """
 
     file: np.ndarray
@@ -76,15 +76,15 @@ class _Blocks:
         return len(self.file)
 
     def refuse(self, bad: np.ndarray, column: str, message: str) -> None:
-        """Raise for the first block where `bad` (bool[n] or bool[n, ndim]) is True.
+        """Raise an error for the first block where `bad` (bool[n] or bool[n, ndim]) is True.
 
-        `{…}` in the message are columns of that block.
+        `{name}` in the message is replaced by that column of the block.
         """
         if bad.any():
             raise FormatError(self.line(bad, column, message))
 
     def line(self, bad: np.ndarray, column: str, message: str) -> str:
-        """Return a message on the first block where `bad` is True."""
+        """Return a message about the first block where `bad` is True."""
         rows = bad.any(axis=1) if bad.ndim == 2 else bad
         i = int(np.argmax(rows))
         axis = f"_{int(np.argmax(bad[i]))}" if bad.ndim == 2 and self.table else ""
@@ -116,7 +116,10 @@ def blocks_array(
     lost: tuple[Absence, ...],
     group: Mapping[str, Any],
 ) -> StoredArray:
-    """Make the array of a description with `blocks` or a `table`; `lost` says which files are missing.
+    """Make the array of a description with `blocks` or a `table`.
+
+    Args:
+        lost: the missing files.
 
     Raises:
         FormatError: a block is not valid, lies outside of the array, or overlaps another one.
@@ -171,8 +174,8 @@ def _check_blocks(
 ) -> tuple[_Blocks, tuple[Absence, ...]]:
     """Check blocks and fill in `nbytes`.
 
-    Returns: (the blocks that exist, what is absent of those beyond the ends of their files). Blocks
-        of missing files are left out without a word: `lost` tells of them.
+    Returns: (the blocks that exist, the absence of blocks that lie beyond the ends of their files).
+        Blocks of missing files are left out silently, since `lost` reports them.
     """
     blocks.refuse(
         (blocks.file < 0) | (blocks.file >= len(files)),
@@ -243,7 +246,7 @@ def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
         source.expected("a list of blocks")
     ndim = len(common.shape)
     numbers = _numbers(given, ndim)
-    if numbers is None:  # something is wrong: go through them one by one to say what
+    if numbers is None:  # a block is not valid: check them one by one to name it
         numbers = np.array([_one(block, ndim) for block in source.items()], np.int64).reshape(-1, 3 + 2 * ndim)
     if "encodings" in members:
         members["encodings"].fail("encodings belong to a table; blocks in a list have their own codec and byte_order")
@@ -252,11 +255,9 @@ def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
     decoders: list[CodecDecoder] = []
     encoding = np.zeros(len(given), np.int64)
     for i, block in enumerate(given):
-        key = (
-            ""
-            if "codec" not in block and "byte_order" not in block
-            else json.dumps([block.get("codec", 0), block.get("byte_order")], sort_keys=True)
-        )
+        key = ""
+        if "codec" in block or "byte_order" in block:
+            key = json.dumps([block.get("codec", 0), block.get("byte_order")], sort_keys=True)
         if key not in kinds:
             at = source.inside(i, block).members(_REQUIRED, _KEYS[len(_REQUIRED) :])
             kinds[key] = len(decoders)
@@ -279,7 +280,7 @@ def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
 def _numbers(blocks: list[Any], ndim: int) -> np.ndarray | None:
     """Return (file, offset, nbytes, origin, shape) of blocks, int64[n, 3 + 2 * ndim].
 
-    None if a block is not valid.
+    Returns None if a block is not valid.
     """
     keys = set(_KEYS)
     try:
@@ -361,7 +362,8 @@ def _decoder(members: Mapping[str, Value], dtype: np.dtype, default: tuple[Any, 
 def _codec(value: Value | None) -> tuple[Any, ...]:
     """Check numcodecs configurations and return them in the order of encoding.
 
-    Given are one object, a list of them, or null for plain bytes.
+    Args:
+        value: one object, a list of them, or null for plain bytes.
     """
     if value is None or value.value is None:
         return ()

@@ -42,12 +42,15 @@ def frames_array(
     lost: Sequence[Absence],
     group: Mapping[str, Any],
 ) -> StoredArray:
-    """Make the array of a description with `frames`; `lost` says which files are missing.
+    """Make the array of a description with `frames`.
+
+    Args:
+        lost: the missing files.
 
     Raises:
-        FormatError: a member is not valid, or there are not as many frames as `shape` says.
+        FormatError: a member is not valid, or the number of frames is not that of `shape`.
         MissingSourceError, TruncatedSourceError: a file is missing or ends before its last frame,
-            and nothing says where the other frames belong.
+            and the places of the other frames are not known.
     """
     whole = members["frames"]
     given = whole.members((), _OPTIONAL)
@@ -87,12 +90,12 @@ def frames_array(
 
 
 class _Found(NamedTuple):
-    """Frames that were found in the files.
+    """Holds the frames that were found in the files.
 
     Attributes:
-        layout: of the frames.
-        short: a line on the first file that ends before its last frame; "" if none does.
-        missing: frames that are not stored, in front of the last one that is.
+        layout: the layout of the frames.
+        short: a line about the first file that ends before its last frame; "" if none does.
+        missing: number of frames that are not stored, in front of the last stored one.
         placed: True if the place of each file in the array is known, even if others are missing or
             cut.
     """
@@ -170,10 +173,10 @@ def _in_each_file(given: Mapping[str, Value], common: Common, sig: tuple[int, ..
 
 
 def _counts(per_file: Value | None, room: np.ndarray, gone: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return how many frames each file should have.
+    """Return the number of frames that each file should have.
 
     Args:
-        room: int64[n], how many frames each file has room for.
+        room: int64[n], number of frames for which each file has room.
         gone: bool[n], True if the file is missing.
 
     Returns: (counts, True if they also hold for files that are cut or missing).
@@ -188,7 +191,7 @@ def _counts(per_file: Value | None, room: np.ndarray, gone: np.ndarray) -> tuple
 
 
 def _each(value: Value, count: int, high: int) -> np.ndarray:
-    """Read a number for every file: one for all, or a list of them."""
+    """Read a number for every file, given as one number for all or as a list."""
     if isinstance(value.value, list):
         return value.integers(0, count, high)
     return np.full(count, value.integer(0, high), np.int64)

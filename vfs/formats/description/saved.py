@@ -1,4 +1,4 @@
-"""Reads descriptions that keep how a set is opened: `"format"`, `"files"`, `"options"`."""
+"""Reads descriptions that record how a set is opened: `"format"`, `"files"`, `"options"`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
     if not names:
         members["files"].expected("at least one file")
     paths = tuple(folder.existing(file) for file in names)
-    if kind.name == "description":  # one may keep how another one is opened, but no further, so that there is no circle
+    if kind.name == "description":  # may name a description, but not one with a format: so there are no circles
         inner = load(paths[0]).value
         if isinstance(inner, dict) and "format" in inner:
             names[0].fail(f"{paths[0]} is itself a description with a format; name what that one names")
@@ -46,7 +46,7 @@ def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
             options[key] = _SETTINGS[key](at, folder)
         else:
             options[key] = _option(at, key, kind)
-    if "stored_dtype" in kind.options and "dtype" in options:  # headerless data: dtype says what the pixels are
+    if "stored_dtype" in kind.options and "dtype" in options:  # for headerless data, dtype means the stored one
         options.setdefault("stored_dtype", options.pop("dtype"))
     return SavedSet(paths, kind.name, options)
 
@@ -124,4 +124,4 @@ def _way(option: Known) -> Callable[[Value, DescribedFolder], Any]:
 
 
 _SETTINGS = {name: _way(option) for name, option in known(OpenOptions).items() if option.about.saved != "never"}
-"""Options that `vfs.open` takes for every format: name -> function that reads it."""
+"""Options that `vfs.open` takes for every format: name -> function that reads the value."""

@@ -1,8 +1,8 @@
 """Reads JSON and checks it: messages name file and place, `x.vfs.json: blocks[17].shape: …`.
 
-`load` reads a document and returns a `Value`. A `Value` has a method for each kind of thing that
-may be expected: an object with these keys, a whole number from here to there, a text. It returns
-the checked value or raises a `FormatError`.
+`load` reads a document and returns a `Value`. A `Value` has a method for each kind of value that may
+be expected: an object with certain keys, a whole number in a range, a text. The method returns the
+checked value or raises a `FormatError`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from vfs.errors import FormatError, VfsError
 from vfs.formats.headers import read_at
 from vfs.model.stored import Files
 
-# Of a document, 150,000 blocks: parsed it takes up to 30 times as much memory, a table little more
-# than its size
+# Most bytes of a document: room for 150,000 blocks. A parsed document takes up to 30 times as much
+# memory, a table little more than its size
 MOST_BYTES = 16 << 20
-MOST_LEVELS = 32  # of nesting
+MOST_LEVELS = 32  # most levels of nesting
 MOST = (1 << 63) - 1
 
 
 class _Repeated(dict[str, Any]):
-    """An object in which a key stands twice; `key` is that key."""
+    """An object that has a key twice. `key` is that key."""
 
     key = ""
 
@@ -39,7 +39,7 @@ class Value:
     Attributes:
         file: the document's path.
         place: its place in the document, such as "blocks[17].shape"; "" for the whole document.
-        value: as JSON has it.
+        value: the value, as the JSON parser returns it.
     """
 
     file: str
@@ -111,7 +111,7 @@ class Value:
         """Return a list of whole numbers from `low` to `high`, both included, as int64[n].
 
         Args:
-            length: how many there must be; None for any number.
+            length: required length of the list; None: any length.
         """
         if not isinstance(self.value, list) or (length is not None and len(self.value) != length):
             many = "" if length is None else f"{length:,} "

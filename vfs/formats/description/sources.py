@@ -1,6 +1,7 @@
 """Finds the files that a description names.
 
-Names are relative to its folder, and may not lead out of it unless that is allowed.
+Names are relative to the folder of the description, and may not lead out of it unless the user
+allows that.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class DescribedFolder:
         """Return the path of a file that a description names.
 
         Raises:
-            FormatError: this is not the name of a file.
-            OutsideError: it leaves the folder, and that is not allowed.
+            FormatError: the value is not the name of a file.
+            OutsideError: the name leads out of the folder, and that is not allowed.
         """
         text = name.text()
         if "\0" in text or len(text) > 4096:
@@ -48,7 +49,7 @@ class DescribedFolder:
         return path
 
     def holds(self, path: str, text: str) -> bool:
-        """Return True if a path stays in the folder, with all symbolic links followed.
+        """Return True if a path stays in the folder, after all symbolic links are followed.
 
         Args:
             text: the name in the description.
@@ -77,13 +78,13 @@ class DescribedFolder:
         return os.path.exists(path)
 
     def files(self, names: Value) -> tuple[Files, tuple[Absence, ...]]:
-        """Return the files of a set, and which of them are missing.
+        """Return the files of a set, and the absence of missing ones.
 
         Raises:
-            FormatError: this is not a list of names.
-            OutsideError: one leaves the folder.
-            MissingSourceError: none exists.
-            SourceError: one is not a file.
+            FormatError: the value is not a list of names.
+            OutsideError: a name leads out of the folder.
+            MissingSourceError: none of the files exists.
+            SourceError: a name is not that of a file.
         """
         given = names.items()
         paths = [self.resolve(name) for name in given]

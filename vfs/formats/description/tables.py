@@ -1,8 +1,8 @@
 """Reads tables of blocks: "blocks.csv" or "blocks.npz", for more blocks than anybody writes as JSON.
 
-Columns, in any order, all of whole numbers: `file`, `offset`, `origin_0` …, `shape_0` … (one per
-axis), and if needed `nbytes` and `encoding` (which entry of the description's `encodings` a block
-has).
+The columns, in any order, hold whole numbers: `file`, `offset`, `origin_0` …, `shape_0` … (one per
+axis), and if needed `nbytes` and `encoding` (index of the block's entry in `encodings` of the
+description).
 
 A .csv file has the names of its columns in its first line, and one line per block. A .npz file
 (numpy.savez, savez_compressed) has a one-dimensional integer array per column, all of one length;
@@ -27,12 +27,12 @@ from vfs.kernels import text
 from vfs.model.stored import Files
 
 _MOST_ROWS = 1 << 23
-_MOST_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting its blocks takes five times as much memory
-_HEADER = 1 << 16  # most bytes of the header of a column
+_MOST_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting the blocks takes five times as much memory
+_HEADER = 1 << 16  # most bytes of a column's header
 
 
 def columns(ndim: int) -> tuple[list[str], list[str]]:
-    """Return (names of the columns a table must have, names of those it may have)."""
+    """Return (names of required columns, names of optional columns) of a table."""
     return ["file", "offset", *(f"origin_{k}" for k in range(ndim)), *(f"shape_{k}" for k in range(ndim))], [
         "nbytes",
         "encoding",
@@ -45,7 +45,7 @@ def read_table(path: str, ndim: int) -> dict[str, np.ndarray]:
     Returns: column -> int64[n].
 
     Raises:
-        FormatError: it is not such a table; the message names the line or row, and the column.
+        FormatError: the file is not such a table; the message names the line or row, and the column.
         SourceError: it cannot be read.
     """
     size = int(Files.stat([path]).sizes[0])
@@ -57,7 +57,7 @@ def read_table(path: str, ndim: int) -> dict[str, np.ndarray]:
 
 
 def place(path: str, row: int, column: str) -> str:
-    """Return how a message names a cell."""
+    """Return words for a cell, for messages."""
     return f"line {row + 2}, column {column}" if path.lower().endswith(".csv") else f"{column}[{row}]"
 
 

@@ -2,22 +2,22 @@
 
 Specification: https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html
 
-The tree of arrays is the file's own tree: every data set of numbers under its path. When a file is
-opened libhdf5 reads its structure, in a process of its own, because a damaged file may make libhdf5
-hang or crash (`vfs.h5`). Elements are then read from the bytes of the files, without libhdf5:
-contiguous data sets as one range; chunked ones through their table of chunks, with their filters
-undone one by one. Chunks that were never written, and parts of a virtual data set that have no
-source, read as the fill value.
+The hierarchy has the file's own paths, with every data set of numbers. When a file is opened, libhdf5
+reads its structure, in a process of its own, because a damaged file may make libhdf5 hang or crash
+(`vfs.h5`). Elements are then read from the bytes of the files, without libhdf5: contiguous data sets
+as one range; chunked ones through their table of chunks, with their filters undone one by one.
+Chunks that were never written, and parts of a virtual data set that have no source, read as the fill
+value.
 
 External links, virtual data sets and external storage lead to other files in the same folder or
 below it (elsewhere only with `follow_outside`). The numbered links of a Dectris master
 (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). Arrays in files that
 cannot be read are absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a
-warning. What cannot be shown is listed in the attribute `left_out`, with the reason: text, compound
-types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot have
-(`vfs.model.naming`). If one of these is larger than all that can be shown it counts as absent.
+warning. The attribute `left_out` lists data sets that cannot be shown, with the reason: text,
+compound types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot
+have (`vfs.model.naming`). If one of these is larger than all shown arrays, it counts as absent.
 
-Axes are named and calibrated if HyperSpy, EMD, Velox or NeXus say what they are (`axes`).
+Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox or NeXus (`axes`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from vfs.model.stored import Absence, Files, StoredArray
 
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
-"""First bytes of a user block with an XMP packet, which puts the HDF5 mark behind the bytes that `sniff` gets."""
+"""The first bytes of a user block with an XMP packet. The HDF5 mark then lies behind the bytes that `sniff` gets."""
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -66,7 +66,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         found, left, absent = _arrays(path, known)
         datasets = _datasets(path, known, found, left)
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:
-        # Numbers of a damaged file that libhdf5 has let through
+        # libhdf5 accepts some wrong numbers of damaged files
         if isinstance(error, FormatError | DependencyError):
             raise
         raise FormatError(
@@ -82,7 +82,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
 
 def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, str], list[Absence]]:
-    """Return what can be shown, why the rest cannot, and what is absent."""
+    """Return (arrays that can be shown, reasons for which others cannot, absences)."""
     made: dict[int, StoredData] = {}  # an object may have several names
     found: dict[str, StoredData] = {}
     left: dict[str, str] = {}
@@ -107,9 +107,9 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, 
 
 
 def _larger(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[Absence]:
-    """Return as absent the largest array of numbers that cannot be shown, if all shown ones are smaller.
+    """Report the largest array of numbers that cannot be shown as absent, if all shown ones are smaller.
 
-    Otherwise a user would take the largest shown array for the main one.
+    Otherwise users would take the largest shown array for the main one.
     """
     sizes = {name: math.prod(known.data[name].shape) for name in left if name in known.data and known.data[name].shape}
     name = max(sizes, key=sizes.__getitem__, default="")
@@ -138,10 +138,10 @@ def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: M
 
 
 def _unchanged(files: Files, known: Survey) -> Files:
-    """Check that files are still the ones that libhdf5 read: the facts say nothing of other bytes.
+    """Check that the files are still those that libhdf5 read, since the facts hold only for these.
 
     Raises:
-        SourceChangedError: another file has taken the place of one.
+        SourceChangedError: a file was changed or replaced.
     """
     for path, size, time in zip(files.paths, files.sizes.tolist(), files.times.tolist(), strict=True):
         if known.files.get(path, (size, time)) != (size, time):

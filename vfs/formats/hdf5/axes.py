@@ -33,13 +33,13 @@ from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 
 _MOST = 1 << 20  # most elements of a vector that is read
-_EVEN = 1e-3  # of a step: how far an element of an even vector may be from its place
+_EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place
 _NO_UNIT = {"", "none", "_none_", "undefined", "t.undefined", "<undefined>", "unitless", "[]"}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Name ("" if unknown) and calibration (what is known of scale, offset, unit, values) of an axis."""
+    """Holds name ("" if unknown) and calibration (known ones of scale, offset, unit, values) of an axis."""
 
     name: str = ""
     calibration: Mapping[str, Any] | None = None
@@ -47,10 +47,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Axes:
-    """The axes of a data set, slowest first.
+    """Holds the axes of a data set, slowest first.
 
     Attributes:
-        nav_ndim: how many of them are navigation axes, None if the file does not say.
+        nav_ndim: number of navigation axes; None if the file does not say.
     """
 
     axes: tuple[Axis, ...]
@@ -58,16 +58,16 @@ class Axes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names, if all axes have one and all are different; else ()."""
+        """The names, if all axes have one and all are different; else ()."""
         names = tuple(axis.name for axis in self.axes)
         return names if all(names) and len(set(names)) == len(names) else ()
 
 
 def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
-    """Return what the file says of the axes of a data set; None if it says nothing.
+    """Return the axes of a data set from the metadata of the file; None if there are none.
 
     Args:
-        name: its path.
+        name: path of the data set.
         found: the arrays of the file.
     """
     group, _, own = name.rpartition("/")
@@ -81,13 +81,13 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
 def dimensions(arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
     """Name the axes of all arrays of a file.
 
-    Axes that the file does not name are y and x for the last two, dim_0, dim_1 … for those before.
-    In a group all axes of one name must have one length: otherwise xarray refuses to open it. So an
-    invented name that stands for another length in its group, or is that of an array there, gets
-    the length behind it (x_2048).
+    If the file does not name axes, the last two are y and x, and those before dim_0, dim_1 …. In a
+    group, all axes of one name must have one length: otherwise xarray refuses to open it. So an
+    invented name gets the length as suffix (x_2048) if the group uses the name for another length,
+    or has an array of that name.
 
     Args:
-        arrays: path -> (shape, given names or ()); if two want a name the first gets it.
+        arrays: path -> (shape, given names or ()); earlier arrays get a name first.
     """
     lengths: dict[str, dict[str, int]] = {}  # group -> name of an axis -> its length
     for path, (shape, given) in arrays.items():
@@ -112,7 +112,7 @@ def _invented(
     lengths: dict[str, int],
     arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]],
 ) -> str:
-    """Return the name, or the name with the length behind it, and underscores until it is unique."""
+    """Return the name, or if it is taken the name with the length, and underscores until it is unique."""
     for made in chain([name], (f"{name}_{length}{'_' * k}" for k in count())):
         shape, _ = arrays.get(f"{group}/{made}".lstrip("/"), ((length,), ()))
         if shape == (length,) and lengths.setdefault(made, length) == length:
@@ -186,14 +186,9 @@ def _nexus(
         return None
     axes: list[Axis] = [Axis()] * len(shape)
     for k, axis in enumerate(names):
-        indices = about.get(f"{axis}_indices", k)
-        at = (
-            indices
-            if isinstance(indices, int)
-            else indices[0]
-            if isinstance(indices, list) and len(indices) == 1
-            else k
-        )
+        at = about.get(f"{axis}_indices", k)
+        if not isinstance(at, int):
+            at = at[0] if isinstance(at, list) and len(at) == 1 else k
         if axis not in (".", "") and isinstance(at, int) and 0 <= at < len(shape):
             path = f"{group}/{axis}".strip("/")
             found_axis = _vector(path, shape[at], survey, found) if path in survey.data else Axis()
@@ -215,7 +210,7 @@ def _word(value: Any) -> str:
 
 
 def _unit(value: Any) -> str:
-    """Clean a unit; EMD writes [n_m] for nm and [1/n_m] for 1/nm."""
+    """Clean a unit. EMD writes [n_m] for nm and [1/n_m] for 1/nm."""
     text = value.strip() if isinstance(value, str) else ""
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
@@ -227,7 +222,7 @@ def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredDa
     """Make an axis from a vector of its positions, or of the edges between them.
 
     Args:
-        short: True if two elements stand for all.
+        short: True if a vector of two elements is allowed, which determine all others.
     """
     attrs = survey.data[path].attrs
     known: dict[str, Any] = {"unit": _unit(attrs.get("units"))}
@@ -239,7 +234,7 @@ def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredDa
 
 
 def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] | None:
-    """Return (scale, offset) of an even vector, None of any other."""
+    """Return (scale, offset) of an even vector; None for any other."""
     n = len(values)
     if not np.isfinite(values).all() or n < 2 or n not in (length, length + 1, 2 if short else length):
         return None
@@ -254,7 +249,7 @@ def _values(
 ) -> np.ndarray | None:
     """Read the elements of a small array, or of its first corner, flat.
 
-    None if there are too many or they cannot be read.
+    Returns None if there are too many, or they cannot be read.
     """
     shape = tuple(min(n, m) for n, m in zip(take(entry.shape), entry.shape, strict=True))
     if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MOST:
@@ -281,6 +276,6 @@ def _values(
                     return None
                 data = np.frombuffer(read_at(entry.files[file], stop - start, start), np.uint8)
                 cast(Decoder, entry.decoder).decode(some, data, start, out.reshape(-1))
-    except (VfsError, MemoryError):  # reading that array says what is wrong; here the axis stays without calibration
+    except (VfsError, MemoryError):  # the axis gets no calibration; reading the array itself raises the error
         return None
     return out.reshape(-1)

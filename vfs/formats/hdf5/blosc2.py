@@ -30,7 +30,8 @@ def unpack(data: np.ndarray, out: np.ndarray, decode: Callable[..., Any]) -> Non
         decode: imagecodecs' `blosc2_decode`.
 
     Raises:
-        ValueError: this is no such frame, or one of other elements. Also whatever `decode` raises.
+        ValueError: the bytes are not such a frame, or its size is wrong. `decode` may raise any other
+            exception.
     """
     head = data[:96].tobytes()
     if len(head) < 96 or not head.startswith(_MARK):
@@ -65,7 +66,7 @@ def unpack(data: np.ndarray, out: np.ndarray, decode: Callable[..., Any]) -> Non
 
 
 def _blocks(header: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return (shape of the chunk, shape of its blocks), both () if it has only one axis."""
+    """Return (shape of the chunk, shape of its blocks); both are () if it has only one axis."""
     at = header.find(_LAYER)
     if at < 0:
         return (), ()
@@ -92,7 +93,7 @@ def _placed(
     block: tuple[int, ...],
     counts: tuple[int, ...],
 ) -> None:
-    """Put blocks that follow each other, padded at the edges, into elements in C order."""
+    """Copy blocks, which follow each other and are padded at the edges, into elements in C order."""
     nd = len(shape)
     apart = whole.view(f"V{width}").reshape(counts + block)
     joined = apart.transpose(tuple(chain.from_iterable((k, nd + k) for k in range(nd))))

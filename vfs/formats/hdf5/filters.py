@@ -3,9 +3,9 @@
 Registered filters:
 https://support.hdfgroup.org/documentation/hdf5-docs/registered_filter_plugins.html
 
-A chunk went through its filters in order; reading goes back through them. A bit in the chunk's
-filter mask says that a filter was left out. Each filter must return exactly as many bytes as
-expected: sizes in the stored bytes are not believed.
+A chunk was written through its filters in order; reading undoes them in reverse order. A bit in the
+chunk's filter mask says that a filter was left out. Each filter must return exactly the expected
+number of bytes: sizes in the stored bytes are not trusted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Raises ValueError, or what a codec raises, if the bytes do not give exactly this
 
 
 def _exactly(got: Any, out: np.ndarray) -> None:
-    """Make sure that `out` holds what a codec returned, in the right length.
+    """Check the length of a codec's result, and copy it into `out` if it is not there already.
 
-    Some codecs write into `out`, others return bytes of their own.
+    Some codecs write into `out`, others return new bytes.
     """
     size = len(memoryview(got).cast("B"))
     if size != out.size:
@@ -66,7 +66,7 @@ def _fletcher32(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
     first = int(words.sum())
     second = int((words * np.arange(len(words), 0, -1, dtype=np.uint64) % np.uint64(65535)).sum())
     made = _folded(second) << 16 | _folded(first)
-    # Old writers
+    # Old writers swapped the two bytes of each half of the checksum
     swapped = int.from_bytes(made.to_bytes(4, "little")[:2][::-1] + made.to_bytes(4, "little")[2:][::-1], "little")
     if stored not in (made, swapped):
         raise ValueError(f"the checksum is {stored:#010x}, of these bytes it is {made:#010x}")
@@ -134,8 +134,8 @@ def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
 
     Parameters: version, version, bytes an element, elements a block (0: chosen by size), 0 none, 2
     lz4, 3 zstd. Compressed data begin with their size (8 bytes, big endian) and that of a block (4
-    bytes); each block begins with its own size (4 bytes). The library believes the sizes of the
-    blocks: so they are checked before.
+    bytes); each block begins with its own size (4 bytes). The library trusts the sizes of the
+    blocks, so they are checked before.
     """
     library = _bitshuffle_library()
     width, block, method = (*values, 0, 0, 0, 0, 0)[2:5]
@@ -179,7 +179,7 @@ FILTERS: dict[int, tuple[str, Undo]] = {
 
 
 _SIZES = {2: 0, 3: -4}
-"""Filter -> difference between the bytes it gives back and the bytes stored."""
+"""Filter -> difference between the number of bytes that undoing it returns and the number stored."""
 
 
 UNKNOWN = {
@@ -200,13 +200,13 @@ UNKNOWN = {
 
 @dataclass(frozen=True)
 class FilterDecoder:
-    """Decodes chunks that went through filters.
+    """Decodes chunks that were written through filters.
 
     Attributes:
         stored: dtype in the file.
         filters: (number of the filter, parameters), in the order of writing.
-        masks: chunk number -> mask of the filters that were left out; chunks that are not in it
-            went through all filters.
+        masks: chunk number -> mask of the filters that were left out. All other chunks went through
+            all filters.
     """
 
     stored: np.dtype
@@ -241,13 +241,13 @@ class FilterDecoder:
     def _undo(
         self, data: np.ndarray, block: int, flat: np.ndarray, used: Sequence[tuple[int, tuple[int, ...]]]
     ) -> None:
-        """Undo filters, the last one written first, through scratch memory and at last into `flat`."""
+        """Undo filters in reverse order, through scratch memory and at last into `flat`."""
         (number, values), rest = used[-1], used[:-1]
         if not rest:
             _undo_one(number, values, data, block, flat)
             return
         want = flat.size + 4 * sum(n == 3 for n, _ in rest)  # a checksum below adds 4 bytes
-        if number in _SIZES:  # what it gives back may be compressed, so only the stored size tells its length
+        if number in _SIZES:  # the result may be compressed, so its length follows only from the stored size
             want = max(0, data.size + _SIZES[number])
         with scratch.borrow(want) as memory:
             made = memory[:want]
@@ -269,7 +269,7 @@ def _undo_one(number: int, values: tuple[int, ...], data: np.ndarray, block: int
 class CompactValues:
     """Holds the elements of a compact data set.
 
-    They stand in the file's headers (at most 64 KiB), and were read with them.
+    They are part of the file's headers (at most 64 KiB), and were read with them.
     """
 
     values: np.ndarray

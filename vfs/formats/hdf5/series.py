@@ -1,4 +1,4 @@
-"""Joins arrays in several HDF5 files, and says what is absent.
+"""Joins arrays in several HDF5 files, and reports absent ones.
 
 A Dectris master links to numbered pieces, which become one array.
 """
@@ -23,11 +23,10 @@ def join_numbered(
 
     Args:
         found: arrays by their paths; changed in place.
-        left: why other arrays cannot be shown; changed in place.
-        gone: those of `left` that lie in files that cannot be read; pieces that are handled here
-            are removed.
+        left: reasons for which other arrays cannot be shown; changed in place.
+        gone: errors of the arrays in `left` that lie in unreadable files; joined pieces are removed.
 
-    Returns: what is absent of such arrays. An array of which every piece is gone is not joined.
+    Returns: absent parts of joined arrays. If all pieces of an array are gone, it is not joined.
     """
     pieces: dict[str, list[str]] = {}
     for name in sorted({*found, *left}):
@@ -63,14 +62,14 @@ def join_numbered(
 
 
 def _length(parts: Sequence[StoredData | None]) -> int:
-    """Return the frames of every piece but the last one, which may have fewer.
+    """Return the number of frames in every piece but the last one, which may have fewer.
 
     Raises:
-        LeftOutError: they differ, so that it is not known how many frames a missing one holds.
+        LeftOutError: the numbers differ, so the number of frames in a missing piece is not known.
     """
     lengths = {part.shape[0] for part in parts[:-1] if part is not None and part.shape}
     if None in parts and len(lengths) != 1:
-        raise LeftOutError("how many frames its missing pieces hold is not known")
+        raise LeftOutError("the number of frames in its missing pieces is not known")
     return next(iter(lengths), 0)
 
 
@@ -78,11 +77,11 @@ def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int) -> Absence
     name, why = next(iter(lost.items()))
     said = f"{path}: {whole}: {name} {why}{_more(len(lost))}: frames are missing"
     counts = {"files_missing": len(lost), "frames_missing": blank}
-    return Absence(said, MissingSourceError, "shows them as blank, those at the end not at all", counts)
+    return Absence(said, MissingSourceError, "shows them as blank, but not those at the end", counts)
 
 
 def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
-    """Return what is absent in files that cannot be read.
+    """Report the arrays in files that cannot be read.
 
     There is one line for files that do not exist, and one for files that may not be read.
     """
@@ -96,7 +95,7 @@ def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
                 Absence(
                     line,
                     refused,
-                    "shows the largest of the arrays that are there",
+                    "shows the largest of the other arrays",
                     {"files_missing": len(files)},
                     files,
                     main=True,

@@ -20,7 +20,7 @@ _MOST_BLOCKS = 20_000_000
 
 @dataclass(frozen=True)
 class Blocks:
-    """Pieces of an array, n of them.
+    """Holds n pieces of an array, each a stored block or a part of one.
 
     Attributes:
         origins, shapes: int64[n, ndim], elements.
@@ -42,14 +42,14 @@ class Blocks:
 
 @dataclass(frozen=True)
 class StoredData:
-    """A data set: what `StoredArray` needs of it.
+    """Holds the properties of a data set that `StoredArray` needs.
 
     Attributes:
-        files: absolute paths that the layout counts; empty if none is needed.
-        blocks: its pieces, None if it is not made of any.
-        chunk: elements per axis of a chunk, () if there are none.
+        files: absolute paths of the files; the layout holds indices into them.
+        blocks: its pieces; None if it does not consist of pieces.
+        chunk: elements per axis of a chunk; () if there are no chunks.
         filters: (number, parameters) in the order of writing.
-        dtype: in the file.
+        dtype: dtype in the file.
     """
 
     shape: tuple[int, ...]
@@ -66,10 +66,10 @@ class StoredData:
 
 
 def stored(data: Data, survey: Survey) -> StoredData:
-    """Return how the elements of a data set are stored.
+    """Find the elements of a data set in its files.
 
     Raises:
-        LeftOutError: they cannot be shown.
+        LeftOutError: the data set cannot be shown.
     """
     if data.absent:
         raise AbsentError(data.left_out, data.absent, data.outside)
@@ -216,11 +216,11 @@ def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
     """Join arrays one after the other along their first axis.
 
     Args:
-        parts: None in the place of a missing one; missing ones at the end are left out.
-        length: elements of a missing one along that axis. They read as the fill value.
+        parts: the arrays; None in the place of a missing one. Missing ones at the end are left out.
+        length: elements of a missing array along that axis. They read as the fill value.
 
     Raises:
-        LeftOutError: they are not alike.
+        LeftOutError: the arrays are not alike.
     """
     there = [part for part in parts if part is not None]
     first = there[0]
@@ -242,10 +242,10 @@ def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
 
 
 def _merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], fill: Any) -> StoredData:
-    """Pieces of arrays of one kind, each at its place in a larger one.
+    """Merge the pieces of arrays of one kind, each at its place in a larger array.
 
     Raises:
-        LeftOutError: they are not of one kind, or there are too many.
+        LeftOutError: the arrays are not of one kind, or have too many pieces.
     """
     first, pitch = places[0][0], places[0][1].pitch
     if any(part.dtype != first.dtype or part.filters != first.filters for part, _ in places):
@@ -275,7 +275,7 @@ def _merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]],
 
 
 def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
-    """Lay out boxes of other data sets; places that none of them fills read as the fill value."""
+    """Lay out boxes of other data sets. Places that no box fills read as the fill value."""
     known: dict[int, StoredData] = {}
     places = []
     for mapped in data.mapped:
@@ -306,7 +306,7 @@ def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData
     """Return a source of a virtual data set.
 
     Raises:
-        LeftOutError: it cannot be shown, or not as part of that data set.
+        LeftOutError: the source cannot be shown, or not as part of that data set.
     """
     part = stored(data, survey)
     if part.dtype.newbyteorder("=") != dtype.newbyteorder("="):
@@ -326,14 +326,16 @@ def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: in
     """Return the parts of blocks that a source gives to a virtual data set, at their places there.
 
     Args:
-        ndim: axes of the virtual data set.
+        ndim: number of axes of the virtual data set.
 
     Raises:
-        LeftOutError: the blocks cannot be seen as blocks of so many axes.
+        LeftOutError: the blocks cannot be treated as blocks of so many axes.
     """
     low, high = blocks.origins.copy(), blocks.origins + blocks.shapes
     row = np.arange(len(low))
-    shift = np.zeros((len(low), 0), np.int64)  # for every mapped axis: how far the virtual data set is from the source
+    shift = np.zeros(
+        (len(low), 0), np.int64
+    )  # for every mapped axis: place in the virtual data set minus in the source
     taken = {axis: runs for axis, _, runs in mapped.runs}
     for axis, start in enumerate(mapped.start):
         runs = np.array(taken.get(axis, ((start, 0, 1),)), np.int64)
@@ -367,17 +369,19 @@ def _mapped(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: in
 def _other_axes(
     pitch: tuple[int, ...], box_starts: np.ndarray, pairs: Sequence[tuple[int, int]], ndim: int
 ) -> tuple[tuple[int, ...], np.ndarray]:
-    """See stored blocks with other axes. Returns (their shape, where pieces begin in them).
+    """Describe stored blocks with other axes.
 
-    An axis of which one element is taken stays if there is room for it, else it becomes part of the
-    next faster one.
+    An axis along which only one element is taken stays if there is room for it. Otherwise it becomes
+    part of the next faster one.
 
     Args:
-        pairs: (axis, axis it becomes), slowest first; of the others one element is taken.
+        pairs: (axis, new axis), slowest first; along all other axes only one element is taken.
+
+    Returns: (shape of the blocks, first elements of the pieces in them).
     """
     made = [1] * ndim
     into = np.zeros((len(box_starts), ndim), np.int64)
-    room = 0  # the slowest axis that nothing has been put into
+    room = 0  # the slowest new axis that is still free
     fold, along = 1, np.zeros(len(box_starts), np.int64)
     to = dict(pairs)
     for axis, length in enumerate(pitch):

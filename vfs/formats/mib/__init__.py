@@ -10,11 +10,11 @@ A frame's header is comma separated: 0 `MQ1`, 1 sequence number, 2 header size i
 chips, 4 x and 5 y size, 6 pixel type, 7 sensor layout (`1x1`, `2x2`, `Nx1`; a `G` says that gap
 pixels are inserted), 8 chip select mask, 9 time, 10 exposure in s, 11 counter, 12 colour mode, 13
 gain mode, 14 to 21 thresholds in keV, settings of every chip; newer software appends `MQ1A`, time
-in UTC to the nanosecond, exposure in ns, counter depth in bits. Files come in the order of their
-first sequence number, whatever their names are; for missing ones see `vfs.formats.mib.absent`.
+in UTC to the nanosecond, exposure in ns, counter depth in bits. Files are ordered by their first
+sequence number, not by their names; for missing ones see `vfs.formats.mib.absent`.
 
-Pixel types U08, U16 and U32 are big-endian images. R64 is what the chip sends, big-endian 64-bit
-words (see `vfs.kernels.unpack`); the counter depth says what is in them::
+Pixel types U08, U16 and U32 are big-endian images. R64 is the raw output of the chip, big-endian
+64-bit words (see `vfs.kernels.unpack`), whose contents depend on the counter depth::
 
     depth   pixels a word   bytes a frame   dtype
       1          64            y*x/8        uint8
@@ -29,7 +29,7 @@ header are an image of 2h rows of 2w pixels.
 Rows are shown as they are stored. RosettaSciIO turns images upside down; `flip_y=True` does the
 same.
 
-The facts come from real files and from what LiberTEM 0.16 and RosettaSciIO 0.15 read. R64 of 24
+The facts come from real files, and from the code of LiberTEM 0.16 and RosettaSciIO 0.15. R64 of 24
 bits with four chips is assumed to follow the same rule: no such file was at hand. R64 of other
 layouts is refused.
 """
@@ -66,14 +66,14 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     """Open MIB files.
 
     Args:
-        series: if a single .mib file is named, open all files of its series and their .hdr; false:
-            only that file
+        series: if a single .mib file is named, open all files of its series and their .hdr; if
+            false, only that file
         flip_y: show the last row first, as RosettaSciIO and HyperSpy do
 
     Raises:
-        FormatError: a file is no MIB file, a header is garbled, files do not belong together, or
-            there is not one whole frame.
-        OptionError: several .hdr files, or one without its .mib files.
+        FormatError: a file is not a MIB file, a header is garbled, files do not belong together, or
+            there is no whole frame.
+        OptionError: several .hdr files are named, or one without its .mib files.
         MissingSourceError, SourceError: a file cannot be opened.
     """
     hdr_path, mib_paths, whole_series = _members(paths, series)
@@ -152,9 +152,9 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
 def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str], bool]:
     """Find the files of a set.
 
-    A .hdr stands for the files of its name, with or without a number behind it. A .mib stands for
-    the files of its own .hdr; without one, for the files with the same name up to the digits at the
-    end. A file that has a .hdr of its own belongs to that one only.
+    A .hdr stands for all files with its name, with or without a number after it. A .mib stands for
+    the files of its own .hdr, or if it has none, for the files with the same name up to the digits
+    at the end. A file that has a .hdr of its own belongs to that one only.
 
     Returns: (the .hdr file or None, the .mib files, True if one named file stands for them).
     """
@@ -192,9 +192,9 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str],
 
 
 def _belongs(name: str, prefix: str, between: str) -> bool:
-    """Return True for a name of prefix, at most one of the characters `between`, digits or none, and .mib.
+    """Return True for names of prefix, at most one of the characters `between`, any digits, and .mib.
 
-    This is no regular expression: compiling it would take longer than opening the set.
+    A regular expression would be shorter, but compiling it would take longer than opening the set.
     """
     if not name.startswith(prefix) or name[-4:].lower() != ".mib":
         return False
@@ -207,7 +207,7 @@ def _belongs(name: str, prefix: str, between: str) -> bool:
 def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
     """Read a .hdr file: lines `key:<TAB>value` between `HDR,` and `End`.
 
-    Returns: (key -> value, whether the line `End` exists).
+    Returns: ({key: value}, True if the line `End` exists).
     """
     text = read_at(path, _MOST_HDR, short_ok=True).decode("latin-1")
     if not text.startswith("HDR,"):
@@ -222,9 +222,9 @@ def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
 def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]:
     """Return the scan shape of a .hdr file, by default one axis of all frames.
 
-    ScanY and ScanX hold whatever number of frames is stored: surplus frames are left out, missing
-    ones are blank at the end. Without them a trigger starts a line, if there are several lines of
-    several frames, and no frame would be left out.
+    ScanY and ScanX count even if another number of frames is stored: surplus frames are left out,
+    missing ones are blank at the end. Without them each trigger starts a line, if there are several
+    lines of several frames, and no frame would be left out.
 
     Raises: see `_positions`.
     """
@@ -238,9 +238,9 @@ def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]
 
 
 def _expected(path: str | None, hdr: dict[str, str]) -> int:
-    """Return how many frames a .hdr file promises; 0 if it does not say.
+    """Return the number of frames in a .hdr file; 0 if it has none.
 
-    These are the frames of the scan or, if it has no scan, of the acquisition.
+    This is the number for the scan or, without a scan, for the acquisition.
 
     Raises: see `_positions`.
     """
@@ -249,10 +249,10 @@ def _expected(path: str | None, hdr: dict[str, str]) -> int:
 
 
 def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:
-    """Return ScanY and ScanX of a .hdr file, 0 if it has none.
+    """Return ScanY and ScanX of a .hdr file; 0 if it has none.
 
     Raises:
-        FormatError: one is not a number, or they are absurd.
+        FormatError: a value is not a number, or they are absurd.
     """
     scan = {key: hdr.get(key, "") or "0" for key in ("ScanY", "ScanX")}
     for key, word in scan.items():
@@ -271,13 +271,13 @@ def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:
 
 
 def _count(hdr: dict[str, str], key: str) -> int:
-    """Return a number of frames in a .hdr file, 0 if it has none."""
+    """Return a number of frames in a .hdr file; 0 if it has none."""
     word = hdr.get(key, "")
     return int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
 
 
 def _attrs(found: MibFiles, geometry: Geometry, hdr: dict[str, str]) -> dict[str, Any]:
-    """Return what the header of the first frame and the .hdr file say."""
+    """Return attributes from the header of the first frame and from the .hdr file."""
     head = found.head
     if len(head) < min(geometry.header, found.sizes.item(0)):
         head = read_at(found.paths[0], geometry.header, short_ok=True)

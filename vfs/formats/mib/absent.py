@@ -1,7 +1,7 @@
-"""Finds what a set of MIB files should hold and does not.
+"""Finds the frames that a set of MIB files lacks.
 
-Frames are numbered, so that frames missing between two files leave a gap in the numbers. Only the
-.hdr tells how many there should be in all.
+Frames are numbered, so frames missing between two files leave a gap in the numbers. Only the .hdr
+has the total number of frames.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BLANK = "shows these frames as blank"
 
 
 class StoredFrames(NamedTuple):
-    """The frames that the files hold."""
+    """Counts the frames that the files hold."""
 
     found: MibFiles
     full: np.ndarray
     """int64[m], the files that hold whole frames"""
     counts: np.ndarray
-    """int64[m], frames in each"""
+    """int64[m], number of frames in each of these files"""
     begin: np.ndarray
     """int64[m], index of each file's first frame, counted from the first one of all files"""
     record: int
@@ -36,24 +36,24 @@ class StoredFrames(NamedTuple):
 
     @property
     def span(self) -> int:
-        """Number of frames from the first file's first one to the last one that is stored."""
+        """The number of frames from the first file's first one to the last stored one."""
         return int(self.begin[-1] + self.counts[-1])
 
 
 def in_front(stored: StoredFrames, expected: int) -> int:
     """Count the frames that are missing in front of the first file.
 
-    Some are missing if fewer are stored than the .hdr says, their numbers begin above 1, and the
-    name of the first file says that it is not the first of its series.
+    Some are missing if fewer are stored than the .hdr says, their numbers begin above 1, and by its
+    name the first file is not the first of its series.
 
     Args:
-        expected: frames that the .hdr promises, 0 if it does not say.
+        expected: number of frames in the .hdr; 0 if it has none.
     """
     before, absent = int(stored.found.sequences[0]) - 1, expected - stored.span
     if before < 1 or absent < 1:
         return 0
     path = stored.found.paths[0]
-    # Series begin with 1, rarely with 0
+    # Usual series begin with 1, rare ones with 0
     if series.in_front(path).count or (series.in_front(path, 0).count and stored.counts.item(0) == before):
         return min(before, absent)
     return 0
@@ -62,13 +62,13 @@ def in_front(stored: StoredFrames, expected: int) -> int:
 def absences(
     named: str, stored: StoredFrames, front: int, expected: int, scan: Sequence[int], whole_series: bool
 ) -> tuple[Absence, ...]:
-    """Return what is absent, worst first.
+    """Report missing frames, the worst loss first.
 
     Args:
         named: the .hdr, or the first file.
-        front: frames that are shown blank in front of those of the first file.
-        expected: frames that the .hdr promises, 0 if it does not say.
-        scan: shape that is shown.
+        front: number of blank frames that are shown in front of those of the first file.
+        expected: number of frames in the .hdr; 0 if it has none.
+        scan: shape of the scan that is shown.
         whole_series: True if the files were found by the name of one of them.
     """
     total, shown = front + stored.span, math.prod(scan)
@@ -93,10 +93,9 @@ def absences(
 
 
 def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, whole_series: bool) -> Iterator[Absence]:
-    """Yield frames missing in front of the first file.
+    """Report frames missing in front of the first file.
 
-    Without a .hdr that tells how many there should be, the array begins with the first stored
-    frame.
+    If no .hdr has the number of frames, the array begins with the first stored frame.
     """
     path, number = stored.found.paths[0], stored.found.sequences.item(0)
     lost = series.in_front(path)
@@ -116,12 +115,12 @@ def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, who
         and lost.count
         and lost.count * stored.counts.item(0) == number - 1
     ):
-        said = f"{path}: begins with frame number {number:,}{names}: what is shown begins with this frame"
+        said = f"{path}: begins with frame number {number:,}{names}: the array begins with this frame"
         yield Absence(said, counts={"files_missing": lost.count, "frames_missing": number - 1}, files=lost.paths)
 
 
 def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, total: int) -> Iterator[Absence]:
-    """Yield frames missing between stored ones, because files are missing or were cut."""
+    """Report frames missing between stored ones, because files are missing or were cut."""
     paths = stored.found.paths
     ends = np.concatenate([[0], (stored.begin + stored.counts)[:-1]])
     lost, lost_frames, cut_frames, cut = series.Lost(), list[tuple[int, int]](), list[tuple[int, int]](), list[int]()
@@ -153,7 +152,7 @@ def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, tota
 
 
 def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
-    """Return the bytes behind the last whole frame of files."""
+    """Report the bytes behind the last whole frame of files."""
     files, left = np.flatnonzero(rests), int(rests.sum())
     said = (
         f"{stored.found.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,}"

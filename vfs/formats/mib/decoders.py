@@ -9,7 +9,7 @@ import numpy as np
 from vfs.errors import DecodeError
 from vfs.kernels import stamps, steps
 
-# Depth in bits -> dtype, pixels a word
+# Depth in bits -> dtype, pixels per word
 _RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}
 
 
@@ -18,7 +18,7 @@ class RawDecoder:
     """Decodes R64 pixels.
 
     Args:
-        depth: of the counters in bits: 1, 6, 12 or 24.
+        depth: depth of the counters in bits: 1, 6, 12 or 24.
     """
 
     depth: int
@@ -50,7 +50,7 @@ class StampDecoder:
     """Decodes one number of each frame's header: time (int64, ns since 1970) or exposure (float64, s).
 
     Args:
-        paths: of the files, for messages.
+        paths: paths of the files, for messages.
         word_bytes: size of a header.
         exposure: True for the exposure, False for the time.
     """

@@ -1,4 +1,4 @@
-"""Reads the frame headers of MIB files: kind and numbers of frames, and how a frame is put together."""
+"""Reads the frame headers of MIB files: kind and numbers of frames, and the parts of a frame."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from vfs.formats.mib.decoders import RawDecoder
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import whole_frame
 
-_HEAD = 1024  # bytes that are read of every file: enough for the headers of one and of four chips
+_HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
 _MOST_HEADER = 1 << 20  # most bytes of a header
 _MOST_SIDE = 1 << 20  # most pixels along an axis
-_MOST_BLANK = 1_000_000  # most frames that may be missing between files: six digits of sequence number count so many
+_MOST_BLANK = 1_000_000  # most frames that may be missing between files: sequence numbers have six digits
 _START = re.compile(rb"MQ1,([0-9]{1,18}),((?:[^,\0]*,){5}[^,\0]*),")  # sequence number, fields 2 to 7
 _PLAIN = {"U08": ">u1", "U16": ">u2", "U32": ">u4"}
 
 
 class Geometry(NamedTuple):
-    """What the headers of a set have in common."""
+    """Holds the fields that all headers of a set have in common."""
 
     header: int
     """bytes"""
@@ -33,7 +33,7 @@ class Geometry(NamedTuple):
     kind: str
     layout: str
     depth: int
-    """of R64, in bits; 0 for the other kinds"""
+    """counter depth of R64 in bits; 0 for the other kinds"""
 
     def __str__(self) -> str:
         depth = f" of {self.depth} bits" if self.depth else ""
@@ -41,11 +41,11 @@ class Geometry(NamedTuple):
 
 
 class MibFiles(NamedTuple):
-    """The files of a set in the order of their first frames."""
+    """Holds the files of a set, in the order of their first frames."""
 
     paths: tuple[str, ...]
     sequences: np.ndarray
-    """int64[n] number of the first frame"""
+    """int64[n] number of each file's first frame"""
     sizes: np.ndarray
     """int64[n] bytes"""
     times: np.ndarray
@@ -53,11 +53,11 @@ class MibFiles(NamedTuple):
     ctimes: np.ndarray
     """int64[n] change times, ns"""
     head: bytes
-    """first bytes of the first one"""
+    """first bytes of the first file"""
 
 
 class _Words(NamedTuple):
-    """Words that all headers of a set have in common: a header with the same bytes need not be parsed."""
+    """Holds words that all headers of a set have in common, so that equal headers need not be parsed."""
 
     start: int = 0
     """end of the sequence number"""
@@ -121,8 +121,8 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
 def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
     """Parse a header.
 
-    Returns: (sequence number, (fields 2 to 7, the last field for R64), words that headers which say
-        the same have in common with this one).
+    Returns: (sequence number, (fields 2 to 7, the last field for R64), words that equal headers have
+        in common with this one).
     """
     start = _START.match(head)
     if start is None:
@@ -133,7 +133,7 @@ def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]
     common = _Words(start.end(1), start.end(), head[start.end(1) : start.end()])
     if b"R64" not in start[2].upper():
         return start[1], (start[2], b""), common
-    # the last field is the counter depth, except in headers of older software; field 2 is the header's size
+    # The last field is the counter depth, except in headers of older software; field 2 is the header's size
     size = start[2].partition(b",")[0]
     most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
     text = read_at(path, most, short_ok=True) if most > len(head) else head
@@ -179,7 +179,7 @@ def _geometry(path: str, words: bytes, last: bytes, hdr: dict[str, str]) -> Geom
 
 
 def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tuple[int, int], int, np.ndarray]:
-    """Return (decoder, frame shape, bytes a frame, pieces of a frame)."""
+    """Return (decoder, frame shape, bytes of a frame, pieces of a frame)."""
     _, chips, x, y, kind, layout, depth = geometry
     if kind != "R64":
         plain = PlainDecoder(np.dtype(_PLAIN[kind]))
@@ -221,19 +221,19 @@ def pixels(path: str, geometry: Geometry) -> tuple[RawDecoder | PlainDecoder, tu
 
 
 def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: int) -> np.ndarray:
-    """Return the index of the first frame of every file that has whole ones: int64[m].
+    """Return the index of the first frame of every file with whole frames: int64[m].
 
-    It is the sequence number minus the smallest one, which may be in a file that holds no whole
+    The index is the sequence number minus the smallest one, which may be in a file without a whole
     frame.
 
     Args:
-        full: int64[m], these files.
-        counts: int64[m], frames in each, at least one.
+        full: int64[m], indices of these files.
+        counts: int64[m], number of frames in each, at least one.
         record: bytes of a frame and its header.
 
     Raises:
-        FormatError: two files hold the same frames, or so many are missing that a number must be
-            wrong.
+        FormatError: two files hold the same frames, or so many frames are missing that a number must
+            be wrong.
     """
     begin: np.ndarray = found.sequences[full]
     lowest = found.sequences.item(0)

@@ -1,16 +1,16 @@
 """Reads OME-TIFF: https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html
 
-The description of a file's first page is an XML document. It says which page of which file holds
-which plane of which image. It may stand in every file of a set, in one of them (`BinaryOnly` files
-name it), or in a file of its own (`companion.ome`).
+The description of a file's first page is an XML document. For every plane of every image it names
+the page and the file that hold it. It may be in every file of a set, in one of them (`BinaryOnly`
+files name it), or in a file of its own (`companion.ome`).
 
-Every image is an array `t, c, z, y, x`, whatever its lengths are, with a last axis `s` if pixels
-have several samples. Smaller versions of it (in sub-directories) stand beside it as `level_1/data`,
-…. One image is `data`, several are `image_0/data`, ….
+Every image is an array `t, c, z, y, x`, also with axes of length 1, and has a last axis `s` if
+pixels have several samples. Smaller versions of it (in sub-directories) are arrays beside it,
+`level_1/data`, …. A single image is `data`, several are `image_0/data`, ….
 
-A missing file is an error. So are planes without a page: those that the document assigns to no
-page, or to a page that its file does not have. If they are the last planes in the document's order
-the acquisition was stopped, which is a warning. With `allow_incomplete` all these are blank.
+A missing file is an error. So are planes without a page: the document assigns them to no page, or to
+a page that its file does not have. If they are the last planes in the document's order, the
+acquisition was stopped, and there is only a warning. With `allow_incomplete` all these are blank.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray
 
 _DIMS = ("t", "c", "z", "y", "x")
-_BLANKS = 1_000_000  # most planes that may be blank if few are stored: with more the document is garbled
+_BLANKS = 1_000_000  # most blank planes if few are stored; with more, the document is garbled
 _UNITS = {
     "µm": "micrometer",
     "um": "micrometer",
@@ -67,7 +67,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 class _OmeSet:
-    """The files of a set and the pages of those that exist."""
+    """Holds the files of a set, and the pages of existing files."""
 
     def __init__(self, places: dict[tuple[str, str], str]) -> None:
         self.paths = tuple(dict.fromkeys(os.path.abspath(p) for p in places.values()))
@@ -97,8 +97,8 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         FormatError: a file or the document is garbled, or planes of an image are stored
             differently.
         TruncatedSourceError: a file is shorter than its pages.
-        MissingSourceError: the named file, or the one that describes the set, does not exist.
-        OptionError: files that do not belong to one set.
+        MissingSourceError: the named file, or the file that describes the set, does not exist.
+        OptionError: the files do not belong to one set.
     """
     named = [os.path.abspath(path) for path in paths]
     document, holder = document_at(named[0])
@@ -126,7 +126,11 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
 
 
 def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
-    """Return the absence of the files that do not exist, with so many planes."""
+    """Report the files that do not exist.
+
+    Args:
+        planes: number of planes in them.
+    """
     gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
     if not gone:
         return ()
@@ -140,7 +144,7 @@ def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
 
 
 def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_PlacedPlanes, list[StoredArray]]:
-    """Return where the planes of an image are, and its arrays: the image and its smaller versions."""
+    """Return (places of the planes of an image, its arrays: the image and its smaller versions)."""
     kind = _kind(found, image)
     samples = image.samples if kind is None else kind.shaped[0] * kind.shaped[4]
     if image.sizes["C"] % samples:
@@ -156,10 +160,10 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
         )
     dtype = dtype_of(image.type)
     if kind is not None and (kind.signed or dtype is None or dtype.itemsize != kind.dtype.itemsize):
-        dtype = kind.dtype  # the document decides only if pages leave the type of their numbers open
+        dtype = kind.dtype  # the document decides only if pages do not tell if their numbers are signed
     if dtype is None:
         raise FormatError(
-            f"{holder}: its OME-XML says pixels of type {image.type[:40]!r}, and no page of the image is there"
+            f"{holder}: its OME-XML says pixels of type {image.type[:40]!r}, and no page of the image exists"
         )
     if math.prod(nav) * math.prod(size) * samples * dtype.itemsize >= 1 << 62:
         raise FormatError(f"{holder}: its OME-XML says an image of {image.sizes}, which is absurd")
@@ -189,7 +193,7 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
 
 
 def _kind(found: _OmeSet, image: Image) -> Kind | None:
-    """Return how the pages of an image are stored; None if none exists."""
+    """Return the kind of the pages of an image; None if no page exists."""
     for run in image.runs:
         structure = found.structures.get(found.number[run.file])
         if structure is not None and run.ifd < len(structure.rows):
@@ -199,16 +203,16 @@ def _kind(found: _OmeSet, image: Image) -> Kind | None:
 
 @dataclass(frozen=True, eq=False)
 class _PlacedPlanes:
-    """Places of the planes of an image.
+    """Holds the places of the planes of an image.
 
     Attributes:
         index: int64[p], position in C order of t, c, z; ascending.
         plane: int64[p], position in the order of the document.
-        file: int64[p], number in the set.
+        file: int64[p], number of the file in the set.
         row: int64[p], row in the table of pages; -1 if the file or the page is missing.
         lost: bool[p], True if the file is missing.
         ignored: number of runs that begin outside of the image.
-        total: planes that the image should have.
+        total: number of planes that the image should have.
     """
 
     index: np.ndarray
@@ -220,7 +224,11 @@ class _PlacedPlanes:
     total: int
 
     def absent(self, says: str) -> Iterator[Absence]:
-        """Yield what is absent besides missing files; `says` begins the lines."""
+        """Yield the absences besides missing files.
+
+        Args:
+            says: beginning of the messages.
+        """
         known = self.lost | (self.row >= 0)
         blank = self.total - int(known.sum())
         if blank:
@@ -240,7 +248,7 @@ class _PlacedPlanes:
             )
 
     def attrs(self, found: _OmeSet) -> dict[str, Any]:
-        """Return attributes on planes that are not stored."""
+        """Return attributes about planes that are not stored."""
         facts = {
             "files_missing": [os.path.basename(found.paths[f]) for f in np.unique(self.file[self.lost]).tolist()],
             "pages_missing": int(np.count_nonzero((self.row < 0) & ~self.lost)),
@@ -260,7 +268,7 @@ def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], sampl
     for run in image.runs:
         at = dict(zip("ZCT", run.first, strict=True))
         if at["C"] >= size["C"]:
-            at["C"] //= samples  # some programs count samples here
+            at["C"] //= samples  # some programs count samples in this attribute
         start = at[a] + size[a] * (at[b] + size[b] * at[c])
         file = found.number[run.file]
         structure = found.structures.get(file)
@@ -299,7 +307,7 @@ def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], sampl
     for k, structure in found.structures.items():
         begin[k], length[k] = structure.rows.start, len(structure.rows)
     row = np.where(page < length[file_of], begin[file_of] + page, -1)
-    _, last = np.unique(index[::-1], return_index=True)  # of several runs for a plane the last one counts
+    _, last = np.unique(index[::-1], return_index=True)  # if several runs have a plane, the last one counts
     keep = claimed - 1 - last
     return _PlacedPlanes(
         index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total
@@ -343,7 +351,7 @@ def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:
 
 
 def _multiscales(image: Image, arrays: Sequence[StoredArray]) -> dict[str, Any]:
-    """Describe the image as NGFF does: https://ngff.openmicroscopy.org/0.5/"""
+    """Describe the image by the rules of NGFF: https://ngff.openmicroscopy.org/0.5/"""
     steps = image.attrs.get("calibration", {})
     axes: list[dict[str, Any]] = []
     scale: list[float] = []

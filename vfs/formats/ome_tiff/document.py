@@ -1,7 +1,7 @@
-"""Parses OME-XML: which images a set has, and which page of which file holds which plane.
+"""Parses OME-XML: the images of a set, and the pages and files of their planes.
 
 Schema: https://www.openmicroscopy.org/Schemas/Documentation/Generated/OME-2016-06/ome.html, and
-back to 2003-FC, whose names for the same things are understood. Namespaces are ignored.
+older ones back to 2003-FC, whose other names are understood. Namespaces are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TYPES = {
     "complex": "c8",
     "double-complex": "c16",
 }
-"""Pixel type -> numpy dtype as vfs shows it."""
+"""Pixel type -> numpy dtype that vfs shows."""
 
 _ORDERS = {"XYZCT", "XYZTC", "XYCZT", "XYCTZ", "XYTZC", "XYTCZ"}
 _MOST = 1 << 31
@@ -39,13 +39,13 @@ _NUMBER = re.compile(r"\s*\+?[0-9]{1,15}\s*").fullmatch
 
 @dataclass(frozen=True)
 class Run:
-    """A TiffData element: consecutive pages that hold consecutive planes in the dimension order.
+    """Holds a TiffData element: consecutive pages with planes that are consecutive in the dimension order.
 
     Attributes:
         ifd: number of the first page in its file.
         count: number of pages; None if not given.
         first: z, c, t of the first plane.
-        uuid, name: of the file; "" if not given: then it is the file that holds the XML.
+        uuid, name: UUID and name of the file; "" for the file that holds the XML.
     """
 
     ifd: int
@@ -61,14 +61,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Image:
-    """An Image with its Pixels.
+    """Holds an Image element with its Pixels.
 
     Attributes:
-        sizes: of x, y, z, c, t; c counts samples.
+        sizes: lengths along x, y, z, c, t; c counts samples.
         order: dimension order, the fastest axis first.
         type: pixel type.
-        samples: of the first channel, 1 if not given.
-        runs: where its planes are.
+        samples: samples of the first channel, 1 if not given.
+        runs: runs of pages with its planes.
         attrs: name, physical sizes, channels, …
     """
 
@@ -82,10 +82,10 @@ class Image:
 
 @dataclass(frozen=True)
 class Document:
-    """An OME-XML document.
+    """Holds an OME-XML document.
 
     Attributes:
-        uuid: of the file that holds it, "" if not given.
+        uuid: UUID of the file that holds it; "" if not given.
         elsewhere: the file with the metadata, if this one has only pixels; else "".
         images: the images, none if the metadata are elsewhere.
     """
@@ -99,9 +99,9 @@ def parse(text: str, path: str) -> Document:
     """Parse a document.
 
     Raises:
-        FormatError: it is not OME-XML, or says something impossible.
+        FormatError: it is not OME-XML, or has impossible values.
     """
-    # The declaration may name another encoding than the UTF-8 that we pass on
+    # The declaration may name another encoding than UTF-8, in which the parser gets the text
     plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)
     root = parse_xml(plain.encode("utf-8", "replace"), path)
     if _local(root) != "OME":

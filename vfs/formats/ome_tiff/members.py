@@ -1,6 +1,6 @@
 """Finds the files of an OME-TIFF set by the names in the XML, or by UUID if files were renamed.
 
-A name may not lead out of the folder of the set, unless that is allowed.
+A name may not lead out of the folder of the set, unless the user allows that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _START = 1 << 16  # first bytes of a description, which are searched for the UUI
 
 
 def inside(folder: str, name: str, path: str) -> str:
-    """Return the path of a file that another one names.
+    """Return the path of a file whose name another file holds.
 
     Raises:
-        OutsideError: it is outside of the folder of the set.
+        OutsideError: the path is outside of the folder of the set.
     """
     found = os.path.normpath(os.path.join(folder, name))
     if not current().covers(found):
@@ -39,7 +39,7 @@ def document_at(path: str) -> tuple[Document, str]:
     Returns: (document, file that holds it).
 
     Raises:
-        MissingSourceError: the file holds only pixels, and the one that describes them does not
+        MissingSourceError: the file holds only pixels, and the file that describes them does not
             exist.
         FormatError: there is no OME-XML, or it is garbled.
     """
@@ -87,7 +87,7 @@ def is_tiff(path: str) -> bool:
 
 
 def description(reader: Reader, most: int) -> str:
-    """Return the first `most` bytes of the first page's description, "" if it has none."""
+    """Return the first `most` bytes of the first page's description; "" if it has none."""
     data, at, _ = reader.directory(reader.first)
     for tag, field, _ in reader.entries(data, at):
         if tag == DESCRIPTION:
@@ -105,7 +105,7 @@ def _uuid(path: str) -> str:
 
 
 def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
-    """Return (UUID, name) of every file that the document names -> path, which may be missing.
+    """Return {(UUID, name): path} of all files that the document names. Paths may be missing.
 
     Args:
         holder: the file that holds the document.
@@ -139,7 +139,7 @@ def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
 
 
 def _by_uuid(folder: str, uuids: set[str], known: Iterable[str]) -> dict[str, str]:
-    """Return UUID -> path of the other TIFF files in a folder that have one of these."""
+    """Return {UUID: path} of the other TIFF files in a folder that have one of these UUIDs."""
     found: dict[str, str] = {}
     with os.scandir(folder or ".") as entries:
         for _, entry in zip(range(_SCANNED), entries, strict=False):

@@ -1,23 +1,23 @@
 """Reads SEQ, the sequences of NorPix StreamPix, versions 3 to 5: https://www.norpix.com
 
 Direct Electron cameras write them, too. The specification comes with StreamPix (Help, Sequence File
-Format). Little endian::
+Format). Everything is little endian::
 
     header, 1,024 bytes (8,192 from version 5 on) | record 0 | record 1 | …
     record: image | time stamp: seconds u4, milliseconds u2, microseconds u2 (version 5) | filler up
         to `true_image_size`
 
-The number of frames follows from the file's size: the header's number is often wrong (if it is
-larger, that is a warning). Time stamps are companions. Only uncompressed monochrome images are
-supported; the message names other kinds. Files that are named together follow each other; a gap in
-their numbers means a missing file, which is an error (see `vfs.formats.numbering`).
+The number of frames follows from the file's size, since the number in the header is often wrong (if
+it is larger, there is a warning). Time stamps are companions. Only uncompressed monochrome images
+are supported; errors name the kind of others. Files that are named together follow each other; a
+gap in their numbers means a missing file, which is an error (see `vfs.formats.numbering`).
 
 Direct Electron puts files beside a sequence: see `vfs.formats.seq.direct_electron`.
 
-Celeritas cameras write the upper and the lower half of the image into files of their own,
+Celeritas cameras write the upper and the lower half of the image into separate files,
 `<base>_Top_<time>.seq` and `<base>_Bottom_<time>.seq`; each record holds many half frames. Both
-files together open as whole frames: the upper half, mirrored in y, above the lower half. One of
-them alone opens as it is stored.
+files together open as whole frames: the upper half, mirrored in y, above the lower half. One of the
+files alone opens as it is stored.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _COMPRESSIONS = {
     8: "H.264",
     9: "wavelet",
 }
-_NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that stand for "unknown"
+_NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean "unknown"
 _HALF = re.compile(r"(.*)_(Top|Bottom)_[^/\\]*\.seq$", re.IGNORECASE | re.DOTALL)
 
 
@@ -121,12 +121,12 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """The parsed header of a file.
+    """Holds the parsed header of a file.
 
     Attributes:
         first: bytes before the first record.
         stride: bytes from record to record.
-        frames: whole records.
+        frames: number of whole records.
         rest: bytes behind them.
     """
 
@@ -141,7 +141,7 @@ class _Sequence:
 
     @property
     def stamp(self) -> int:
-        """Byte of the record where the time stamp starts."""
+        """The byte of the record at which the time stamp starts."""
         return self.sig_shape[0] * self.sig_shape[1] * self.dtype.itemsize
 
 
@@ -155,8 +155,8 @@ def _sequence(path: str, size: int) -> _Sequence:
     if header["compression"]:
         name = _COMPRESSIONS.get(int(header["compression"]), f"method {header['compression']}")
         raise FormatError(
-            f"{path}: its images are compressed ({name}); only uncompressed sequences are read, export it as such from"
-            " StreamPix"
+            f"{path}: its images are compressed ({name}); only uncompressed sequences are read, export it uncompressed"
+            " from StreamPix"
         )
     if header["image_format"] != _MONO:
         name = _FORMATS.get(int(header["image_format"]), f"format {header['image_format']}")
@@ -188,8 +188,8 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
     """Open SEQ files: one, several that follow each other, or both halves of a Celeritas camera.
 
     Args:
-        segment: half frames in a record of a Celeritas camera; by default SegmentPreBuffer in its
-            .Config.Metadata.xml
+        segment: number of half frames in a record of a Celeritas camera; by default
+            SegmentPreBuffer in its .Config.Metadata.xml
 
     Raises:
         FormatError: a header is garbled, images are compressed or in colour, or files differ.
@@ -232,7 +232,7 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
 
 
 def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Absence, ...]:
-    """Return what is absent: images that only headers count, cut records, halves without the other half."""
+    """Report missing data: images that only headers count, cut records, halves without the other half."""
     found = []
     for n, (path, part) in enumerate(zip(files.paths, parts, strict=True)):
         said = int(part.header["allocated_frames"])
@@ -289,7 +289,7 @@ def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[Store
 def _halves(
     files: Files, parts: Sequence[_Sequence], which: Sequence[str], segment: int | None, beside: Beside
 ) -> list[StoredArray]:
-    """Put the upper and the lower half of a Celeritas camera together."""
+    """Make the arrays of a Celeritas camera, whose frames consist of two halves."""
     if sorted(which) != ["bottom", "top"]:
         raise OptionError(
             f"{files.paths[0]}: expected one file with upper halves (_Top_) and one with lower halves (_Bottom_), found"
@@ -305,7 +305,7 @@ def _halves(
         raise OptionError(f"segment={segment}: records of {height} rows do not hold that many half frames")
     rows = height // segment
     half = rows * width * one.dtype.itemsize
-    records = min(part.frames for part in parts)  # one file may hold a record more
+    records = min(part.frames for part in parts)  # one of the files may have an extra record
     n = np.arange(records * segment)
     at = one.first + n // segment * one.stride + n % segment * half
     top, bottom = which.index("top"), which.index("bottom")

@@ -1,17 +1,15 @@
 """Reads the files that Direct Electron cameras put beside `<base>.seq`.
 
-Those that fit the frames become companions, the others are named in the attribute `left_out`:
+Files that fit the frames become companions, the others are named in the attribute `left_out`:
 
 - `.dark.mrc` and `.gain.mrc` (`dark`, `gain`): float32 images behind 1,024 bytes of an MRC header
   whose third dimension is wrong;
 - `.Config.Metadata.xml` (`bad_pixels`; its FileInfo is the attribute `config`);
-- `.metadata`: 256 bytes, then one record per frame. In real files the camera's geometry (the
-  attribute `camera`) is at byte 272 of those whose records are of kind 8, not at 282 where LiberTEM
-  0.16 looks.
+- `.metadata`: 256 bytes, then one record per frame. In real files with records of kind 8, the
+  camera's geometry (the attribute `camera`) is at byte 272, not at 282 where LiberTEM 0.16 looks.
 
-The map of bad pixels is cut to the frame as it is stored: it is not known whether a camera that
-flips its images flips the map, too. Open with `dark="dark", gain="gain", dead="bad_pixels"` to
-apply them.
+The map of bad pixels is cut to the frame as it is stored: it is not known if a camera that flips its
+images flips the map, too. Open with `dark="dark", gain="gain", dead="bad_pixels"` to apply them.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ CAMERA = np.dtype(  # Direct Electron's .metadata, the first record
     [
         ("_record_size", "<i4"),  # bytes
         ("_record_version", "<i4"),
-        ("_kind", "<i4"),  # 8: what follows is this
+        ("_kind", "<i4"),  # 8: the following fields are these
         ("_payload", "<i4"),  # bytes
         ("_size", "<i4"),
         ("_version", "<i4"),
@@ -75,14 +73,14 @@ class _BadPixels:
 
 @dataclass(frozen=True)
 class Beside:
-    """The files beside a sequence.
+    """Holds the contents of the files beside a sequence.
 
     Attributes:
         base: path of the .seq from which the names derive.
-        config: path of the .Config.Metadata.xml, whether it exists or not.
-        root: root of the XML, None if there is none.
+        config: path of the .Config.Metadata.xml, even if it does not exist.
+        root: root of the XML; None if there is no XML.
         attrs: "camera" (from .metadata) and "config" (FileInfo of the XML), if they exist.
-        problems: file name -> why it cannot be used.
+        problems: file name -> the reason for which it cannot be used.
     """
 
     base: str
@@ -114,14 +112,16 @@ class Beside:
 
     @property
     def segment(self) -> int | None:
-        """Half frames in a record, if the XML says it."""
+        """The number of half frames in a record; None if the XML does not have it."""
         text = self.attrs.get("config", {}).get("SegmentPreBuffer") or ""
         return int(text) if re.fullmatch(r"\d{1,9}", text) else None
 
     def rate(self, split: bool) -> float | None:
-        """Return the frames a second, None if nobody says.
+        """Return the number of frames per second; None if it is not known.
 
-        The camera says it; its records hold many half frames, so for these the XML does.
+        Args:
+            split: True for files of half frames. The rate in .metadata counts records, which hold
+                many half frames, so then the rate comes from the XML.
         """
         said = (
             self.attrs.get("config", {}).get("FrameRate") if split else self.attrs.get("camera", {}).get("frame_rate")
@@ -132,7 +132,7 @@ class Beside:
             return None
 
     def companions(self, sig_shape: tuple[int, ...]) -> tuple[list[StoredArray], dict[str, str]]:
-        """Return the arrays that fit frames of this shape, and why the others do not."""
+        """Return the arrays that fit frames of this shape, and the reasons for which others do not."""
         found: list[StoredArray] = []
         problems = dict(self.problems)
         makers: tuple[tuple[str, Callable[[str, tuple[int, ...]], StoredArray | None]], ...] = (
@@ -154,7 +154,7 @@ class Beside:
         return found, problems
 
     def _geometry(self) -> tuple[int, tuple[int, int]]:
-        """Return the binning of the camera, and where its frame starts in the (binned) sensor: y, x."""
+        """Return (binning of the camera, origin of its frame in the binned sensor: y, x)."""
         camera = self.attrs.get("camera")
         if camera:
             binning, y, x = camera["hardware_binning"], camera["offset_y"], camera["offset_x"]

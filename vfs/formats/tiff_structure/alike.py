@@ -1,9 +1,9 @@
-"""Recognises TIFF pages that are alike, because taking each of 10^5 pages apart would be slow.
+"""Recognises TIFF pages that are alike, because parsing each of 10^5 pages would be slow.
 
-One comparison of integers tells whether a directory says the same as the one before, except for the
-places of its pixels. A `PagePattern` is what the directories of a stack have in common, a `FilePattern` what
-files of one page each have in common. Nothing is refused here: `vfs.formats.tiff_structure.pages`
-takes apart what is not alike, and says what is wrong with it.
+One comparison of integers tells if a directory equals the one before, except for the places of its
+pixels. A `PagePattern` holds the common part of the directories of a stack, a `FilePattern` the
+common part of files of one page each. Nothing is refused here: `vfs.formats.tiff_structure.pages`
+parses pages that are not alike, and reports errors in them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Literal, NamedTuple
 from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, SOFTWARE, Order, Reader
 
 MISSING = 1 << 60
-"""Offset that stands for a plane which cannot be read: it is beyond the end of any file, so reading it is an error."""
+"""The offset of a plane that cannot be read. It is beyond the end of any file, so reading it is an error."""
 
 STRIPS, STRIP_SIZES, TILES, TILE_SIZES, SUB = 273, 279, 324, 325, 330
 WHERE = {STRIPS, STRIP_SIZES, TILES, TILE_SIZES, SUB}
-START = 4096  # bytes of a description, or of a file, that are read at once: most are shorter
+START = 4096  # bytes of a description, or of a file, that are read at once; most are shorter
 
 
 class PagePattern(NamedTuple):
-    """What a directory has in common with the next one of a stack, which differs only in places of pixels.
+    """Holds the common part of the directories of a stack, which differ only in places of pixels.
 
     Attributes:
         form: byte order, BigTIFF or not, bytes of the entries.
@@ -30,8 +30,8 @@ class PagePattern(NamedTuple):
         common: the value of these bits.
         kind: number of these pages' `Kind`.
         used: bytes of their table of offsets.
-        places: where the entries say the place of the offsets, and that of the byte counts: (type,
-            count, first byte, last byte half-open) each.
+        places: for the offsets and for the byte counts, the part of the entries that holds their
+            place: (type, count, first byte, last byte half-open) each.
     """
 
     form: tuple[Order, bool, int]
@@ -45,8 +45,8 @@ class PagePattern(NamedTuple):
     def of(cls, reader: Reader, data: bytes, first: int, kind: int, used: int) -> PagePattern | None:
         """Make the pattern of a directory.
 
-        None if it points to more than its tables of offsets and byte counts, or has smaller
-        versions.
+        Returns None if the directory points to more than its tables of offsets and byte counts, or
+        has smaller versions.
         """
         mask = bytearray(len(data))
         places: dict[int, tuple[int, int, int, int]] = {}
@@ -89,7 +89,7 @@ class PagePattern(NamedTuple):
 
 
 class FilePattern(NamedTuple):
-    """What a file of one page has in common with the other files of a sequence.
+    """Holds the common part of the files of a sequence, which have one page each.
 
     Attributes:
         like: the pattern of its directory.
@@ -100,8 +100,8 @@ class FilePattern(NamedTuple):
         common: the value of these bits.
         head: bytes before the entries.
         length: bytes of the whole directory.
-        texts: texts that may say more about the pages: (first byte of the text's place in the
-            directory, whether the text itself stands there, the text).
+        texts: texts that may hold more about the pages: (first byte of the text's place in the
+            directory, True if the text itself is there, the text).
     """
 
     like: PagePattern
@@ -118,7 +118,7 @@ class FilePattern(NamedTuple):
     def of(cls, path: str, at: int, like: PagePattern) -> FilePattern | None:
         """Make the pattern of a file whose first directory is at byte `at`.
 
-        None if there is a second directory, or a text is long.
+        Returns None if there is a second directory, or a text is long.
         """
         with Reader(path) as reader:
             head, entry, pointer = (8, 20, 8) if reader.big else (2, 12, 4)
@@ -152,9 +152,9 @@ class FilePattern(NamedTuple):
         )
 
     def same(self, fd: int, size: int) -> tuple[int, bytes] | None:
-        """Compare an open file of `size` bytes.
+        """Compare an open file of `size` bytes with the pattern.
 
-        Returns: (place of the directory, its entries) if it says the same, else None.
+        Returns: (place of the directory, its entries) if the file fits, else None.
         """
         window = os.pread(fd, START, 0)
         begin = len(self.start)
@@ -168,10 +168,8 @@ class FilePattern(NamedTuple):
             first = at + value if inside else int.from_bytes(data[value : value + self.pointer], self.order)
             if first > size - len(text):
                 return None
-            if (
-                window[first : first + len(text)]
-                if first + len(text) <= len(window)
-                else os.pread(fd, len(text), first)
-            ) != text:
+            last = first + len(text)
+            found = window[first:last] if last <= len(window) else os.pread(fd, len(text), first)
+            if found != text:
                 return None
         return at, data[self.head : -self.pointer]

@@ -4,9 +4,9 @@ Specification: TIFF 6.0, https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tif
 https://www.awaresystems.be/imaging/tiff/bigtiff.html
 
 A page is one directory: a list of tags. Most tags say *how* pixels are stored; pages that agree in
-all of these are of one `Kind`. tifffile explains a kind once, however many pages have it: from a
-tiny TIFF in memory that holds these tags and nothing else, so that nothing in a garbled file can
-lead it astray. The other tags, *where* the pixels are, are for `vfs.formats.tiff_structure.pages`.
+all of these are of one `Kind`. tifffile interprets a kind once, even if many pages have it. It gets a
+tiny TIFF in memory that holds only these tags, so that nothing else in a garbled file can mislead
+it. The other tags say *where* the pixels are; `vfs.formats.tiff_structure.pages` reads them.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourc
 DESCRIPTION, SOFTWARE = 270, 305
 Order = Literal["<", ">"]
 
-# tags that say how pixels are stored: of the scalars only the first number counts
+# Tags that say how pixels are stored. Of the scalars, only the first number counts
 _SCALARS = {256, 257, 259, 262, 266, 277, 278, 284, 292, 317, 322, 323, 32997, 32998}
 _LISTS = {258, 338, 339, 347, 530}
 HOW = _SCALARS | _LISTS
 _JPEG_TABLES = 347
 _STRIPS, _STRIP_SIZES = 273, 279
 
-# A value of each TIFF type
+# TIFF type -> bytes of a value
 _BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
-_LONGEST = 1 << 20  # bytes that one tag about storage may have
+_LONGEST = 1 << 20  # most bytes of a tag about storage
 
 
 def tifffile() -> ModuleType:
@@ -67,7 +67,7 @@ def _heard(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what tifffile logs off the terminal: problems that matter are raised."""
+    """Keep log lines of tifffile off the terminal, since problems that matter are raised."""
     before = getattr(_muted, "on", False)
     logging.getLogger("tifffile").addFilter(_heard)  # adds it once
     _muted.on = True
@@ -80,8 +80,7 @@ def quiet() -> Iterator[None]:
 def header_of(head: bytes) -> tuple[Order, bool, int] | None:
     """Parse the first 16 bytes of a file.
 
-    Returns: (byte order, whether it is BigTIFF, offset of the first directory); None if it is not a
-        TIFF.
+    Returns: (byte order, True for BigTIFF, offset of the first directory); None if it is not a TIFF.
     """
     if head[:2] not in (b"II", b"MM") or len(head) < 8:
         return None
@@ -95,7 +94,7 @@ def header_of(head: bytes) -> tuple[Order, bool, int] | None:
 
 
 class Field(NamedTuple):
-    """A tag of a directory: TIFF type, number of values, and the byte of the file where they begin."""
+    """Holds a tag of a directory: TIFF type, number of values, and the byte of the file where they begin."""
 
     type: int
     length: int
@@ -103,7 +102,7 @@ class Field(NamedTuple):
 
 
 class Reader:
-    """Reads the structure of one TIFF file. A context manager, which closes the file.
+    """Reads the structure of one TIFF file. It is a context manager, which closes the file.
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
@@ -152,7 +151,7 @@ class Reader:
                 " truncated"
             )
         try:
-            got = read_open(self.fd, max(size, 4096), at)  # what a directory points to is often next to it
+            got = read_open(self.fd, max(size, 4096), at)  # values of a directory's tags are often next to it
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
         if len(got) < size:
@@ -189,7 +188,7 @@ class Reader:
             at += entry
 
     def stored(self, field: Field, value: bytes) -> bytes:
-        """Return the bytes of a field's values, b"" if there are too many for a tag about storage."""
+        """Return the bytes of a field's values; b"" if there are too many for a tag about storage."""
         size = field.length * _BYTES.get(field.type, 1)
         if size <= len(value):
             return value[:size]
@@ -246,20 +245,20 @@ def described_as_ome(path: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """How pages store their pixels.
+    """Describes how pages store their pixels.
 
     Attributes:
-        header: a tiny TIFF that says the same and holds no pixels: tifffile makes the decoding
+        header: a tiny TIFF with the same tags and without pixels. tifffile makes the decoding
             function from it.
         order: byte order of the file, "<" or ">".
         shaped: shape of a page: (separate samples, depth, length, width, samples in a pixel).
         segment: shape of a strip or tile: (depth, length, width, samples in a pixel).
         tiled: True for tiles, which are stored whole at the edges, False for strips.
-        plain: True if pixels are plain numbers, stored as `stored`.
+        plain: True if pixels are plain numbers of dtype `stored`.
         stored: dtype in the file.
-        dtype: dtype as decoded (1-bit pixels become uint8).
-        signed: False if the file leaves open whether numbers are signed (it has no SampleFormat).
-        facts: compression and the like, for people.
+        dtype: dtype of decoded pixels (1-bit pixels become uint8).
+        signed: False if the file does not tell if numbers are signed (it has no SampleFormat).
+        facts: compression and similar properties, for people.
     """
 
     header: bytes
@@ -275,7 +274,7 @@ class Kind:
 
     @property
     def axes(self) -> str:
-        """Axes of a page as letters: S, Z, Y, X, S; S and Z only if longer than 1.
+        """The axes of a page as letters: S, Z, Y, X, S; S and Z only if longer than 1.
 
         The first S stands for separate samples, the last one for samples in a pixel.
         """
@@ -283,22 +282,22 @@ class Kind:
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """Positions of `axes` among the five axes of `shaped`."""
+        """The positions of `axes` among the five axes of `shaped`."""
         return tuple(k for k, n in enumerate(self.shaped) if k in (2, 3) or n > 1)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of a page, along `axes`."""
+        """The shape of a page, along `axes`."""
         return tuple(self.shaped[k] for k in self.shown)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a decoded page."""
+        """The number of bytes of a decoded page."""
         return math.prod(self.shaped) * self.dtype.itemsize
 
     @property
     def compressed(self) -> bool:
-        """True if byte counts cannot be told from shapes."""
+        """True if byte counts do not follow from shapes."""
         return bool(self.facts["compression"] != "none")
 
     @property
@@ -325,7 +324,7 @@ class Kind:
 
     @property
     def grid(self) -> tuple[int, int, int, int]:
-        """Number of segments of a page along separate samples, depth, length and width."""
+        """The number of segments of a page along separate samples, depth, length and width."""
         s, *rest, _ = self.shaped
         z, y, x = (-(-n // m) for n, m in zip(rest, self.segment[:3], strict=True))
         return s, z, y, x
@@ -348,7 +347,7 @@ class Kind:
 
 
 def storage_value(order: str, tag: int, kind: int, raw: bytes) -> tuple[int, ...] | bytes | str:
-    """Parse the bytes of a tag about storage. Returns its value, or text that says what is wrong with it."""
+    """Parse the bytes of a tag about storage. Returns its value, or a text about the error in it."""
     if tag == _JPEG_TABLES and raw:
         return raw
     if kind not in _UNSIGNED or not raw:
@@ -376,7 +375,7 @@ def tiny_page(header: bytes) -> Any:
     """Return tifffile's page of a tiny TIFF, with its decoding function made."""
     with quiet():
         page = tifffile().TiffFile(io.BytesIO(header)).pages.first
-        page.decode  # noqa: B018  makes the function now: its first use is not safe in several threads
+        page.decode  # noqa: B018  makes the function now, since its first use is not safe in several threads
     return page
 
 
@@ -385,7 +384,7 @@ def lower_name(value: Any) -> str:
 
 
 def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Kind | str:
-    """Return the kind of pages with these tags about storage, or text that says why they cannot be read."""
+    """Return the kind of pages with these tags about storage, or a text that says why they cannot be read."""
     good: dict[int, tuple[int, ...] | bytes] = {}
     for tag, value in tags.items():
         if isinstance(value, str):

@@ -1,15 +1,15 @@
 """Finds where the pixels of all pages of all files of a TIFF set are.
 
-The formats `tiff` and `ome_tiff` share the modules of this folder. While a set is opened a
-`PageTable` is filled: a row of plain numbers for each page (10^5 pages take 0.4 s and some 15 MB; a
-tifffile page each takes 11 s and 290 MB). `vfs.formats.tiff_structure.planes` turns rows into a
-layout and a decoder.
+The formats `tiff` and `ome_tiff` share the modules of this folder. While a set is opened, a
+`PageTable` is filled with a row of plain numbers for each page (10^5 pages take 0.4 s and some
+15 MB; as objects of tifffile they take 11 s and 290 MB). `vfs.formats.tiff_structure.planes` turns
+rows into a layout and a decoder.
 
-A sequence of 10^5 files of one page each opens in 1.8 s if they are alike: the header, the
+A sequence of 10^5 files of one page each opens in 1.8 s if the files are alike: the header, the
 directory and the texts of each file are compared with those of the first (`PageTable.follow`), and
-only a file that differs is taken apart.
+only a file that differs is parsed.
 
-Nothing in a file is believed before it is checked against the size of the file: directories that
+Every number in a file is checked against the size of the file before it is used: directories that
 run in a circle, overlap or lie outside, segments beyond the end and absurd sizes are errors, in
 bounded time and memory.
 """
@@ -42,7 +42,7 @@ from vfs.formats.tiff_structure.alike import (
 from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, Field, Kind, Order, Reader, make_kind, storage_value
 from vfs.formats.tiff_structure.planes import Planes, complaint_of
 
-_KINDS = 1000  # most kinds of pages that a set may have: each takes tifffile a fraction of a millisecond
+_KINDS = 1000  # most kinds of pages in a set; tifffile takes a fraction of a millisecond for each
 _SUBS = 64  # most smaller versions that a page may have
 _BATCH = 1 << 20  # segments checked at once
 
@@ -52,14 +52,14 @@ _O_TYPE, _O_COUNT, _O_AT, _C_TYPE, _C_COUNT, _C_AT = range(6)
 
 @dataclass(frozen=True)
 class Structure:
-    """The structure of one file of a `PageTable`.
+    """Describes the structure of one file of a `PageTable`.
 
     Attributes:
         index: number of the file in the table.
         rows: rows of its pages, in the order of the file.
-        subs: row of a page -> rows of its sub-directories (smaller versions), -1 for those that do
+        subs: row of a page -> rows of its sub-directories (smaller versions), -1 for each that does
             not exist.
-        tags: of the first directory.
+        tags: tags of the first directory.
         start: the first `START` bytes of the first page's description.
     """
 
@@ -74,7 +74,7 @@ class Structure:
     start: str
 
     def text(self, tag: int, most: int = 1 << 62) -> str:
-        """Return the text of a tag of the first directory, "" if it has none or one longer than `most`."""
+        """Return the text of a tag of the first directory; "" if there is none, or one longer than `most`."""
         field = self.tags.get(tag)
         if field is None or field.type != 2 or field.length > most:
             return ""
@@ -84,12 +84,12 @@ class Structure:
             return reader.text(field)
 
     def number(self, tag: int) -> int:
-        """Return an unsigned integer of the first directory, 0 if it has none."""
+        """Return an unsigned integer of the first directory; 0 if there is none."""
         found = self._values(tag, {3: ("H", 1), 4: ("I", 1)})
         return int(found[0]) if found else 0
 
     def ratio(self, tag: int) -> float:
-        """Return a ratio of unsigned integers of the first directory, 0 if it has none."""
+        """Return a ratio of unsigned integers of the first directory; 0 if there is none."""
         found = self._values(tag, {5: ("I", 2)})
         return found[0] / found[1] if found and found[1] else 0.0
 
@@ -104,14 +104,14 @@ class Structure:
 
 
 class PageTable:
-    """Holds the pages of any number of files, a row each.
+    """Holds the pages of any number of files, one row for each.
 
     Attributes:
-        paths, sizes: of the files, in the order of `add`.
-        file: number of every page's file.
-        at: byte of every page's directory.
-        kind: index of every page into `kinds`.
-        kinds: how pages are stored, or text that says why pages of that kind cannot be read.
+        paths, sizes: paths and sizes of the files, in the order of `add`.
+        file: for every page, number of its file.
+        at: for every page, byte of its directory.
+        kind: for every page, index into `kinds`.
+        kinds: kinds of pages, or a text that says why pages of that kind cannot be read.
     """
 
     def __init__(self) -> None:
@@ -120,10 +120,10 @@ class PageTable:
         self.file, self.at, self.kind = array("q"), array("q"), array("q")
         self.kinds: list[Kind | str] = []
         self._numbers: dict[object, int] = {}  # tags about storage -> number of the kind
-        # Six a page: type, count and place of the offsets, and of the byte counts; see `_place`
+        # Six numbers per page: type, count and place of the offsets, and of the byte counts; see `_place`
         self._where = array("q")
-        self._like: PagePattern | None = None  # of the page before
-        self._example: FilePattern | None = None  # the file that `follow` compares with
+        self._like: PagePattern | None = None  # pattern of the page before
+        self._example: FilePattern | None = None  # pattern of the file with which `follow` compares
 
     def set_example(self, found: Structure) -> bool:
         """Let `follow` compare other files of one page with this one, which was added last.
@@ -136,13 +136,12 @@ class PageTable:
         return self._example is not None
 
     def follow(self, path: str, size: int) -> bool:
-        """Add a file of `size` bytes if it says just what the example does, except for places.
+        """Add a file of `size` bytes if it equals the example except for places.
 
-        Returns: False if it does not; then the table stays as it is, and `add` takes the file
-            apart.
+        Returns: False if it does not; then the table stays as it is, and the caller uses `add`.
 
         Raises:
-            SourceError: it cannot be opened or read.
+            SourceError: the file cannot be opened or read.
         """
         example = self._example
         assert example is not None
@@ -168,7 +167,8 @@ class PageTable:
         """Read the structure of another file.
 
         Raises:
-            FormatError, SourceError: it is not a TIFF, garbled, truncated, or cannot be read.
+            FormatError, SourceError: the file is not a TIFF, is garbled or truncated, or cannot be
+                read.
         """
         with Reader(path) as reader:
             walk = _Walk(reader, len(self.paths))
@@ -204,7 +204,7 @@ class PageTable:
             return Structure(path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start)
 
     def _sub(self, walk: _Walk, at: int) -> int:
-        """Add a sub-directory. Returns its row, -1 if there is none, or if it is another page already."""
+        """Add a sub-directory. Returns its row; -1 if there is none, or if it is another page already."""
         if at < 8 or at in walk.seen:
             return -1
         data, first, _ = walk.directory(at)
@@ -245,8 +245,7 @@ class PageTable:
         """Return the number of the kind of pages with these entries.
 
         Args:
-            changed: tags (as `t317`) that a vendor's files are known to have wrong, and the right
-                values.
+            changed: right values of tags (as `t317`) that are known to be wrong in a vendor's files.
         """
         told = (
             reader.order,
@@ -273,15 +272,14 @@ class PageTable:
         return number
 
     def planes(self, rows: Sequence[int] | np.ndarray, one_piece: bool = True) -> Planes:
-        """Return where the pixels of pages are.
+        """Find the pixels of pages.
 
         Args:
-            rows: of pages that are stored alike.
-            one_piece: answer with one segment for each page, if all are uncompressed and in one
-                piece.
+            rows: rows of pages that are stored alike.
+            one_piece: return one segment for each page, if all are uncompressed and in one piece.
 
         Raises:
-            FormatError: the pages differ, or say something impossible.
+            FormatError: the pages differ, or have impossible values.
             TruncatedSourceError: a file ends before its pixels.
         """
         chosen = np.asarray(rows, np.int64)
@@ -315,7 +313,7 @@ class PageTable:
     def _segments(self, rows: np.ndarray, kind: Kind, one_piece: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return offsets and byte counts of pages of a kind.
 
-        int64[n, segments] each; int64[n, 1] if all are in one piece.
+        Returns: int64[n, segments] each; int64[n, 1] if all are in one piece.
         """
         n = math.prod(kind.grid)
         batch = max(1, _BATCH // n)
@@ -339,9 +337,9 @@ class PageTable:
         return offsets, sizes
 
     def _read(self, rows: np.ndarray, n: int, compressed: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Read offsets and byte counts as the files say: int64[rows, n] each.
+        """Read offsets and byte counts from the files: int64[rows, n] each.
 
-        Byte counts are 0 if the file does not say them and does not need to.
+        Byte counts are 0 if the file does not have them and they are not needed.
         """
         where = np.frombuffer(self._where, np.int64).reshape(-1, 6)[rows]
         for column, what in ((_O_COUNT, "offsets"), (_C_COUNT, "byte counts")):
@@ -379,9 +377,9 @@ class PageTable:
 
 
 class _Walk:
-    """A walk through the directories of a file, which is sure to end.
+    """Goes through the directories of a file, in bounded time.
 
-    It takes no directory twice, and no more bytes of directories than the file has.
+    It reads no directory twice, and no more bytes of directories than the file has.
     """
 
     def __init__(self, reader: Reader, index: int) -> None:
@@ -407,7 +405,7 @@ class _Walk:
 def _place(reader: Reader, found: tuple[Field, bytes] | None) -> tuple[int, int, int]:
     """Return (type, count, place) of a table of offsets or byte counts.
 
-    One number is (0, 1, the number) itself; no table is (0, 0, 0).
+    For a single number, this is (0, 1, the number itself); without a table, (0, 0, 0).
     """
     if found is None:
         return 0, 0, 0

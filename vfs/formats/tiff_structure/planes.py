@@ -1,9 +1,9 @@
-"""Checks where the pixels of TIFF pages are, and turns pages into a layout and a decoder.
+"""Checks the places of the pixels of TIFF pages, and turns pages into a layout and a decoder.
 
 - Uncompressed pages in one piece are frames (`FrameLayout`).
 - Other uncompressed strips and tiles are blocks, of which any part can be read (`BlockLayout`; tiles
   at the edges are stored whole).
-- All the rest (compressed, packed bits, 1-bit) are blocks that decode whole.
+- All others (compressed, packed bits, 1-bit) are blocks that decode whole.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, Layout
 
 _LARGEST = 1 << 31  # most bytes of a block that decodes whole
-# Bytes that one compressed byte may stand for (deflate: 1,032; zstd: 32,768; blank lines of CCITT:
-# more)
+# Most bytes into which one compressed byte may decode (deflate: 1,032; zstd: 32,768; blank lines of
+# CCITT: more)
 _EXPANDS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """Where pages are that are stored alike.
+    """Holds the places of pages that are stored alike.
 
     Attributes:
-        kind: of all of them.
+        kind: kind of all of them.
         file: int64[p], number of the file.
         offsets, sizes: int64[p, m] bytes, one column for each segment, or a single one if pages are
-            in one piece. Offset and size 0: a segment that was never written, blank.
+            in one piece. Offset and size 0 mean a segment that was never written; it is blank.
     """
 
     kind: Kind
@@ -50,7 +50,7 @@ def complaint_of(
     Args:
         ends: int64[p], size of each page's file.
 
-    Returns: (page, error, what is wrong), None if nothing is.
+    Returns: (page, class of the error, message); None if there is no error.
     """
     absent = (offsets == 0) & (sizes == 0)
     block = math.prod(kind.segment) * kind.dtype.itemsize
@@ -164,11 +164,11 @@ def arrange(
 
 
 def _pitch(kind: Kind, shown: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how long tiles are along every axis that is shown, as they lie in the file.
+    """Return the lengths of stored tiles along every axis that is shown.
 
     The page has one pixel along an axis that is not shown, but its tiles may have more. Such a
-    length belongs to the next axis that is shown, because it sets how far apart two elements along
-    the axis before are.
+    length is multiplied with that of the next axis that is shown, because it determines the distance
+    of two elements along the axis before.
 
     Raises:
         FormatError: there is no axis for it.

@@ -1,4 +1,4 @@
-"""Decodes strips and tiles of TIFF files: imagecodecs if they only need inflating, else tifffile."""
+"""Decodes strips and tiles of TIFF files, with imagecodecs if they only need inflating, else with tifffile."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _JPEG_2000 = {33003, 33004, 33005, 34712}
 
 
 def _jpeg_2000_size(data: np.ndarray) -> int:
-    """Return how many samples a JPEG 2000 codestream says it has (ITU-T T.800, A.5.1), 0 if it is garbled.
+    """Return the number of samples in the header of a JPEG 2000 codestream; 0 if it is garbled.
 
-    Its decoder allocates whatever the codestream says.
+    The decoder would allocate memory for any number. Specification: ITU-T T.800, A.5.1.
     """
     head = data[:4096].tobytes()
     at = head.find(b"\xff\x4f\xff\x51") + 8
@@ -32,10 +32,7 @@ def _jpeg_2000_size(data: np.ndarray) -> int:
 
 @lru_cache(maxsize=1024)
 def _inflated(header: bytes) -> np.dtype | None:
-    """Return the dtype of segments that only need inflating, in the file's byte order.
-
-    None for other segments.
-    """
+    """Return the dtype, in the file's byte order, of segments that only need inflating; else None."""
     page = tiny_page(header)
     if (
         page.compression not in _DEFLATE
@@ -58,7 +55,7 @@ def _inflate(data: np.ndarray, out: np.ndarray) -> bool:
     try:
         decode: Any = imagecodecs.deflate_decode if imagecodecs.DEFLATE.available else imagecodecs.zlib_decode
         return bool(len(decode(data, out=flat)) == flat.size)
-    except Exception:  # tifffile decodes it then, and says what is wrong
+    except Exception:  # tifffile tries to decode it then, and raises the error
         return False
 
 
@@ -71,10 +68,10 @@ class SegmentDecoder:
     """Decodes whole strips or tiles.
 
     Args:
-        header: of their kind; it is small, and all that another process needs.
-        segments: number of segments of a page: block `n` is segment `n % segments`, which says how
-            tall the last strip is.
-        dtype: dtype that is shown.
+        header: header of their `Kind`; it is small, and all that another process needs.
+        segments: number of segments of a page. Block `n` is segment `n % segments`, which determines
+            the height of the last strip.
+        dtype: dtype of the result.
     """
 
     header: bytes
