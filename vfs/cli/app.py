@@ -269,7 +269,7 @@ def look(
     settings: Settings,
 ) -> None:
     """Draw a frame in the terminal, with minimum, maximum, mean, number of saturated pixels, and histogram."""
-    from vfs.cli.look import looked
+    from vfs.cli.look import frame_lines
     from vfs.cli.screen import screen
 
     refuse(
@@ -277,7 +277,7 @@ def look(
         "for look, which reads one frame",
     )
     shown = screen(graphics)
-    put("\n".join(looked(open_set([dataset], settings, main=True), position, shown)))
+    put("\n".join(frame_lines(open_set([dataset], settings, main=True), position, shown)))
 
 
 @_command("Show what vfs does, on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
@@ -463,7 +463,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(_usage(error), 2)
         if debug:
             raise
-        if _nowhere():
+        if _current_folder_removed():
             return _failed("the current folder is not there any more; change into one that is", 2)
         return _failed(f"{type(error).__name__}: {error} (this is a bug in vfs; VFS_DEBUG=1 shows where)", 1)
 
@@ -487,7 +487,7 @@ def _usage(error: Any) -> str:
     return f"{said} (see {context.command_path} --help)"
 
 
-def _nowhere() -> bool:
+def _current_folder_removed() -> bool:
     """Return True if the current folder was removed."""
     try:
         os.getcwd()

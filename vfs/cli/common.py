@@ -265,13 +265,13 @@ def _check_name(path: str) -> None:
     if not os.path.isdir(folder or "."):
         raise MissingSourceError(f"{path}: no such file; there is no folder {folder}")
     with os.scandir(folder or ".") as entries:
-        near = difflib.get_close_matches(name, [entry.name for entry in islice(entries, _LOOKED_AT)], 1)
+        near = difflib.get_close_matches(name, [entry.name for entry in islice(entries, _MOST_COMPARED)], 1)
     raise MissingSourceError(
         f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}"
     )
 
 
-_LOOKED_AT = 2000  # names in the folder that are compared with the missing one
+_MOST_COMPARED = 2000  # names in the folder that are compared with the missing one
 
 
 def folder_given(path: str) -> OptionError:

@@ -16,7 +16,7 @@ _HIGH = 4  # lines of a histogram
 _BINS = 64
 
 
-def looked(group: OpenedSet, position: str | None, screen: Screen) -> Iterator[str]:
+def frame_lines(group: OpenedSet, position: str | None, screen: Screen) -> Iterator[str]:
     """Draw a frame of a group's main array, and describe it, line by line.
 
     Args:

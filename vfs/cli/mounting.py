@@ -73,7 +73,7 @@ def mount(
     and NAME.npy (the largest array as one file). Nothing is converted: bytes are computed when a
     program reads them.
     """
-    with _at_once():
+    with _ended_by_ctrl_c():
         from vfs.backends import choice
         from vfs.cli.console import tell_manager, terminal
         from vfs.cli.report import count
@@ -178,7 +178,7 @@ def unmount(
     raise_all(failed)
 
 
-def _at_once() -> AbstractContextManager[None]:
+def _ended_by_ctrl_c() -> AbstractContextManager[None]:
     """Make Ctrl-C end the process at once, as other signals do.
 
     This is for work that leaves nothing to clean up. The usual KeyboardInterrupt gets lost if it is

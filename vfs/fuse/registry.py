@@ -98,7 +98,7 @@ class SourceRegistry:
         if lifetime is not None:
             source.words[SourceWord.UNTIL] = OVER
             self._remember(number, lifetime.stamp)
-            lifetime.told.append(partial(self._over, number, lifetime))
+            lifetime.told.append(partial(self._stop, number, lifetime))
         native.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
         return number
 
@@ -119,10 +119,10 @@ class SourceRegistry:
     def trust(self, source: NativeSource, lifetime: Lifetime) -> None:
         """Allow native reads of a source until its files must be looked at again."""
         source.answer_until(max(OVER, int(lifetime.until * 1e9)))
-        if lifetime.dropped:  # perhaps before `_over` was registered for its end
-            self._over(int(source.words[SourceWord.NUMBER]), lifetime)
+        if lifetime.dropped:  # perhaps before `_stop` was registered for its end
+            self._stop(int(source.words[SourceWord.NUMBER]), lifetime)
 
-    def _over(self, number: int, lifetime: Lifetime) -> None:
+    def _stop(self, number: int, lifetime: Lifetime) -> None:
         """Stop native reads of a source: for now or, if it was dropped, for ever."""
         with self.lock:
             source = self.sources.get(number)

@@ -99,7 +99,7 @@ class _Blocks:
         )
         return f"{self.source.file}: {where}: {message.format(**values)}"
 
-    def those(self, keep: np.ndarray) -> _Blocks:
+    def selected(self, keep: np.ndarray) -> _Blocks:
         """Return only some of the blocks."""
         columns = {
             name: getattr(self, name)[keep] for name in ("file", "offset", "nbytes", "encoding", "origin", "shape")
@@ -218,7 +218,7 @@ def _check_blocks(
     cut = ~gone & (beyond | (nbytes > held))
     if not (gone | cut).any():
         return full, ()
-    there = full.those(~(gone | cut))
+    there = full.selected(~(gone | cut))
     if not cut.any():
         return there, ()
     first = (
