@@ -1,6 +1,4 @@
-"""Describes an array to native reads: how its mounted files are cut into pieces, and where its
-frames lie in the source files.
-"""
+"""Describes arrays for native reads: pieces of mounted files, and places of frames in source files."""
 
 from __future__ import annotations
 
@@ -23,9 +21,9 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.stored import Files
 
-PIECE = 1 << 21  # bytes of a piece of a .npy face, about
-DIRECT = 1 << 11  # bytes: shorter frames with something between them are decoded, not read one by one
-SECONDS = 1.0  # until the files of something that lies in many are looked at again
+PIECE = 1 << 21  # bytes, about, of a piece of a .npy face
+DIRECT = 1 << 11  # bytes: shorter frames that do not touch are decoded, not read one by one
+SECONDS = 1.0  # time after which the files of an array that lies in many are looked at again
 
 
 class NativeSource:
@@ -33,12 +31,14 @@ class NativeSource:
 
     Attributes:
         words: int64[len(SourceWord)].
-        direct: True where native reads take its bytes from the source files, False where they take
-            them from decoded pieces.
-        size: bytes of a piece; whole: a piece is a chunk.
-        per: pieces of a file; count: pieces of all files.
-        lifetime: says whether its set is still current; None: its set cannot change. texts: parts
-            of paths that native code knows it by.
+        direct: True if native reads take bytes from the source files, False if they take them from
+            decoded pieces.
+        size: bytes of a piece.
+        whole: True if a piece is a chunk.
+        per: number of pieces of a file.
+        count: number of pieces of all files.
+        lifetime: tells if its set is still current; None: its set cannot change.
+        texts: parts of paths by which native code knows the source.
     """
 
     def __init__(self, array: ArrayReader, header: bytes | None) -> None:
@@ -47,12 +47,12 @@ class NativeSource:
         self.npy = header is not None
         handles = getattr(array.backend, "handles", None)
         self.sources: Files = array.dataset.files if handles is None else handles.files  # what its backend goes by
-        self.recent: deque[int] = deque(maxlen=16)  # pieces that readers came for
-        self.ends: deque[int] = deque(maxlen=16)  # of what they read
+        self.recent: deque[int] = deque(maxlen=16)  # pieces that were read lately
+        self.ends: deque[int] = deque(maxlen=16)  # ends of the latest reads
         self.descriptors: dict[int, Descriptor] = {}
         self.lifetime: Lifetime | None = None
         self.texts: list[str] = []
-        self.looked = (-SECONDS, False)  # when all files were looked at, and whether they were what they should be
+        self.looked = (-SECONDS, False)  # (time when all files were looked at, True if they were unchanged)
         body = array.nbytes if self.npy else array.chunk_bytes
         head = np.frombuffer(header or b"\0", np.uint8)
         self.kept: list[np.ndarray] = [head]  # memory whose address is in `words`
@@ -71,15 +71,16 @@ class NativeSource:
         self.direct = self._in_files()
 
     def _piece(self, body: int) -> int:
-        """Choose the bytes of a piece of a file of `body` bytes: whole frames, or the whole chunk
-        where a part of it costs about as much.
+        """Choose the number of bytes of a piece of a file of `body` bytes.
+
+        A piece has whole frames, or is the whole chunk if a part of it costs about as much.
         """
         array = self.array
         most = array.cache.limit // 8
         if not self.npy and (body <= max(PIECE, most) or array.decodes_whole or array.groups.chunks != array.chunks):
             return max(1, body)
         size = array.dtype.itemsize
-        # Whole rows, frames, rows of frames, as long as they are short
+        # Whole rows, or frames, or rows of frames, as long as they are short
         for n in reversed(array.shape if self.npy else array.chunks):
             if size * n > min(PIECE, most):
                 return size * max(1, min(PIECE, most) // size)
@@ -87,7 +88,7 @@ class NativeSource:
         return max(1, size)
 
     def _in_files(self) -> bool:
-        """Write down where frames lie in the source files. Returns whether the bytes lie there as they are shown."""
+        """Note the places of frames in the source files. Returns True if the bytes there can be shown as they are."""
         array = self.array
         layout, decoder, files = array.dataset.layout, array.dataset.decoder, self.sources
         if not isinstance(layout, FrameLayout) or array.size == 0 or layout.stride < 1:
@@ -109,7 +110,7 @@ class NativeSource:
             SourceWord.DESCRIPTORS: self.opened,
             SourceWord.SIZES: files.sizes,
             SourceWord.WRITTEN: files.times,
-            SourceWord.CHANGED: files.ctimes,  # no copy: they are written to
+            SourceWord.CHANGED: files.ctimes,  # not a copy, since native code writes to it
             SourceWord.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
         }
         for word, table in tables.items():
@@ -137,7 +138,7 @@ class NativeSource:
         return True
 
     def answer_until(self, time: int) -> None:
-        """Let reads be answered without the interpreter up to a time.
+        """Allow native reads up to a time.
 
         Args:
             time: ns of the monotonic clock.
@@ -145,8 +146,9 @@ class NativeSource:
         native.write_word(self.words.ctypes.data, int(SourceWord.UNTIL), time)
 
     def piece(self, number: int) -> tuple[Hashable, Callable[[], np.ndarray]]:
-        """Return (key of a piece in the chunk cache, what makes it). A piece that is a chunk is the
-        one that `Chunks.cached` keeps.
+        """Return (key of a piece in the chunk cache, function that makes it).
+
+        A piece that is a chunk has the key under which `Chunks.cached` keeps the chunk.
         """
         array = self.array
         file, part = divmod(number, self.per)
@@ -158,7 +160,7 @@ class NativeSource:
         return (array.token, array.moved(0), "run", position, start), partial(self.chunks.run, start, stop, position)
 
     def holders(self, number: int) -> list[int]:
-        """Return the indices of the source files that one mounted file comes from."""
+        """Return the indices of the source files whose bytes one mounted file shows."""
         array = self.array
         every = list(range(len(array.files)))
         if self.npy or len(every) <= 1:
