@@ -22,9 +22,9 @@ import pytest
 import vfs
 from tests.conftest import SHARED
 from vfs.errors import OptionError, SourceError, VfsError
-from vfs.folder_tree import FolderTree, plans
+from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forests
-from vfs.folder_tree import listing as listings
+from vfs.folder_tree.trust import Trust
 from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
@@ -35,9 +35,8 @@ VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
 @pytest.fixture(autouse=True)
 def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file was opened as a set, by name. Whatever was looked at is looked at again at once."""
-    for module in (listings, forests):
-        monkeypatch.setattr(module, "CHECK", 0.0)
-        monkeypatch.setattr(module, "SHARE", 0.0)
+    monkeypatch.setattr(trust, "CHECK", 0.0)
+    monkeypatch.setattr(trust, "SHARE", 0.0)
     count: Counter[str] = Counter()
     real = plans.open_set
 
@@ -227,8 +226,7 @@ def test_listing_goes_on_from_any_place_while_names_come_and_go(tmp_path: Path) 
 def test_many_readers_open_a_set_once(tmp_path: Path, opened: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for k in range(20):
         save(tmp_path / f"d{k:02}.npy", VALUES + k)
-    monkeypatch.setattr(listings, "CHECK", 3600.0)
-    monkeypatch.setattr(forests, "CHECK", 3600.0)
+    monkeypatch.setattr(trust, "CHECK", 3600.0)
     folder_tree = plans.folder_tree(tmp_path)
     wrong: list[str] = []
 
@@ -497,8 +495,7 @@ def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(
 ) -> None:
     path = save(tmp_path / "a.npy", np.zeros(1000, "<u2"))
     folder_tree = plans.folder_tree(tmp_path)
-    monkeypatch.setattr(listings, "CHECK", 3600.0)
-    monkeypatch.setattr(forests, "CHECK", 3600.0)
+    monkeypatch.setattr(trust, "CHECK", 3600.0)
     assert content(folder_tree, "a.npy").size == 1000
     assert content(folder_tree, "a.npy").size == 1000
     os.truncate(path, 1128)
@@ -625,7 +622,7 @@ def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(tmp_path: 
     folder_tree = plans.folder_tree(root)
     assert names(folder_tree, "sub") == []
     # What was looked at before is believed for a while
-    folder_tree._top._checked, folder_tree._top._pause = 1e12, 3600.0
+    folder_tree._top.folder.trust = Trust(1e12, 3600.0)
     os.rmdir(root / "sub")
     (root / "sub").symlink_to(outside)
     with pytest.raises(SourceError, match="leads out of the tree"):
@@ -810,7 +807,7 @@ def test_every_set_of_real_files_is_shown_once_with_all_its_faces(caplog: pytest
             else:
                 place = folder_tree._place(at)
                 assert place is not None
-                shown.setdefault(os.path.join(place.listing.path, place.name), []).append(place.ending or "")
+                shown.setdefault(place.listing.folder.join(place.name), []).append(place.ending or "")
     covered: set[str] = set()
     for path, endings in shown.items():
         group = vfs.open_group(path, backend="buffered")

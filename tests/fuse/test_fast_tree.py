@@ -18,7 +18,7 @@ import pytest
 
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
 from tests.fuse.support import Scan, eventually
-from vfs.folder_tree import FolderTree, listing, plans
+from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forest_module
 from vfs.fuse import registry
 from vfs.fuse.view import STAMP
@@ -32,9 +32,8 @@ from vfs.testing.writers import write_mib
 def trees(direct: Callable[[FolderTree], Direct], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Direct]:
     def start(root: Path, trusted: float = 1000.0, **options: Any) -> Direct:
         """A tree whose files are looked at again after so many seconds, however long the last look took."""
-        for module in (listing, forest_module):
-            monkeypatch.setattr(module, "CHECK", trusted)
-            monkeypatch.setattr(module, "SHARE", 0.0)
+        monkeypatch.setattr(trust, "CHECK", trusted)
+        monkeypatch.setattr(trust, "SHARE", 0.0)
         return direct(plans.folder_tree(root, OpenOptions(**options)))
 
     return start
@@ -52,9 +51,9 @@ def put(path: Path, values: np.ndarray) -> np.ndarray:
 def look_again(direct: Direct) -> None:
     """Have the top folder, and what is known of the files in it, looked at again, as after a while."""
     top = direct.folder._top  # type: ignore[attr-defined]
-    top._checked = -1e9
-    for record in top.records.values():
-        record.checked = -1e9
+    top.folder.trust.end()
+    for record in top.records.known.values():
+        record.trust.end()
 
 
 def error_of(call: Callable[[], object]) -> int:

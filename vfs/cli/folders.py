@@ -1,6 +1,6 @@
 """Lists the data sets in a folder for `vfs info FOLDER`.
 
-It finds them by the rules of a mounted folder tree (`vfs.folder_tree.listing`).
+Sets are found by the rules of a mounted tree (`vfs.folder_tree.naming`).
 """
 
 from __future__ import annotations
@@ -113,21 +113,22 @@ def look(
         os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=options.follow_outside)
     )
     listing.begin()
-    listing.told.update(listing.files)  # broken sets are printed below; this keeps them out of the log
-    while (most is None or len(listing.base) <= most) and listing.step():
+    folder, records, names = listing.folder, listing.records, listing.names
+    records.told.update(folder.files)  # so that broken sets are not logged: they are printed
+    while (most is None or len(names.base) <= most) and listing.step():
         pass
-    unknown = {name for name in listing.pending if name not in listing.owner}
+    unknown = {name for name in names.pending if name not in names.owner}
     broken = {
-        name: record.error.removeprefix(f"{os.path.join(listing.path, name)}: ")
-        for name, record in listing.records.items()
-        if record.error and name not in listing.owner
+        name: record.error.removeprefix(f"{folder.join(name)}: ")
+        for name, record in records.known.items()
+        if record.error and name not in names.owner
     }
-    names = sorted(listing.base, key=natural)
-    others = len(listing.files) - len(names) - len(broken) - len(unknown) - len(listing.owner)
+    sets = sorted(names.base, key=natural)
+    others = len(folder.files) - len(sets) - len(broken) - len(unknown) - len(names.owner)
     found = FoundSets(
-        path, {name: kept[name] for name in names}, broken, sorted(listing.folders, key=natural), others, len(unknown)
+        path, {name: kept[name] for name in sets}, broken, sorted(folder.folders, key=natural), others, len(unknown)
     )
-    if not (names or broken or found.folders):
+    if not (sets or broken or found.folders):
         raise FormatError(
             f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}"
         )

@@ -6,13 +6,15 @@
     folder_tree.children("2024")                 names in /data/2024, as they become known
     folder_tree.get("2024/scan.npy", 0, 128)     opens the files behind that name, and only these
 
-- `listing` finds out which data sets are in one folder. It has the rules for names, sets and links.
-- `candidates` reads the names in a folder and finds the files that may be data sets.
-- `entries` keeps names in the order in which listings show them.
-- `folder_tree` finds paths in the folders, keeps the data sets open that were used last, and opens
-  files before a listing gets to them.
-- `records` remembers the state of files, so that they are opened again only if they changed.
-- `plans` makes mounts of folder trees and of data sets.
+- `listing` lists one folder: it opens one file after the other and gives names as it goes. It puts together
+  `watched_folder`, which knows the names in the folder and reads them again when they changed,
+  `folder_records`, which opens files and remembers what they are, `set_names`, which holds the names
+  of the sets, and `naming`, which has the rules for names, sets and links.
+- `candidates` reads the names in a folder and says which files may be data sets; `entries` keeps the order of listings.
+- `folder_tree` goes down the folders, keeps the data sets open that were used last, and opens files
+  before a listing gets to them.
+- `records` has what is remembered of a file, so that it is opened again only when it changed;
+  `trust` says for how long it is not even looked at.
 
 Changes are noticed within a second or so: files that appear or vanish, and data sets whose files
 changed, which are opened again under the same name. A program that had a file of such a set open

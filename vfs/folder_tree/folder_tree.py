@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -19,9 +20,11 @@ from vfs.backends import make_backend
 from vfs.boundary import within
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceError, VfsError
-from vfs.folder_tree.listing import Listing, log
-from vfs.folder_tree.records import CHECK, SHARE, Flights, MemberSet, Record, Rules, state_of, unchanged
+from vfs.folder_tree.folder_records import log
+from vfs.folder_tree.listing import Listing
+from vfs.folder_tree.records import Flights, MemberSet, Record, Rules, state_of, unchanged
 from vfs.folder_tree.seen import Seen
+from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
 from vfs.hierarchy.faces import FOLDER, Face, Node, ResolvedPath
 from vfs.model.stored import Files
@@ -37,9 +40,9 @@ class _Live:
     """A data set that is open. It implements `vfs.hierarchy.faces.Lifetime`.
 
     Attributes:
-        record: its record in the folder when it was last checked.
-        checked, pause: see `Record`.
-        named: the files by which it was opened.
+        record: what its folder remembered of it when it was last looked at.
+        trust: for how long its files need not be looked at again.
+        named: the files that it was opened by.
         paths: paths of its faces that were asked for.
         weight: bytes of memory that it takes, about.
         dropped, told: see `vfs.hierarchy.faces.Lifetime`.
@@ -53,8 +56,7 @@ class _Live:
         self.record = record
         self.faces = tree.faces()
         self.weight = LIGHT + 2 * sum(len(pickle.dumps(array.dataset)) for array in tree.arrays.values())
-        self.checked = time.monotonic()
-        self.pause = record.pause
+        self.trust = Trust(time.monotonic(), record.trust.pause)
         self.paths: set[str] = set()
         self.dropped = False
         self.told: list[Callable[[], None]] = []
@@ -65,16 +67,16 @@ class _Live:
 
     @property
     def until(self) -> float:
-        return self.checked + self.pause
+        return self.trust.until
 
     @cached_property
     def files(self) -> Sequence[str]:
-        """Paths of all files of the set, and of the files by which it was opened."""
-        return tuple(dict.fromkeys(chain([os.path.join(self.listing.path, self.name)], self.named, self.tree.files)))
+        """All files of the set, and those that it was opened by."""
+        return tuple(dict.fromkeys(chain([self.listing.folder.join(self.name)], self.named, self.tree.files)))
 
     def look_again(self) -> None:
-        """Demand that all its files are checked before it is used again."""
-        self.checked = -1e9
+        """Have all its files checked before it is used again."""
+        self.trust.end()
         self.tell()
 
     def tell(self) -> None:
@@ -172,12 +174,12 @@ class FolderTree:
         if not place.name:
             return FOLDER
         if place.ending is None:
-            state = state_of(os.path.join(place.listing.path, place.name))
+            state = state_of(place.listing.folder.join(place.name))
             return Node(False, state[0]) if state else None
         if not place.key:
-            node = dict(place.listing.record(place.name).faces).get(place.ending)
-            if node is None:  # the face was there a moment ago
-                raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was looked at")
+            node = dict(place.listing.records.current(place.name).faces).get(place.ending)
+            if node is None:  # it was there a moment ago
+                raise SourceError(f"{place.listing.folder.join(place.name)}: changed while it was looked at")
             return node
         return self._node(path, self._face(path, place)[1], place.key)
 
@@ -211,7 +213,7 @@ class FolderTree:
             if place is None or not place.name:
                 return None
             if place.ending is None:
-                return self._bytes(os.path.join(place.listing.path, place.name), start, stop)
+                return self._bytes(place.listing.folder.join(place.name), start, stop)
             found = (*self._face(path, place), place.key)
         live, shown, key = found
         try:
@@ -226,9 +228,9 @@ class FolderTree:
             return found[0].record.time
         place = self._place(path)
         if place is not None and place.ending is not None:
-            return place.listing.record(place.name).time
+            return place.listing.records.current(place.name).time
         try:
-            return os.stat(os.path.join(place.listing.path, place.name) if place else self.root).st_mtime_ns
+            return os.stat(place.listing.folder.join(place.name) if place else self.root).st_mtime_ns
         except OSError:
             return 0
 
@@ -240,7 +242,7 @@ class FolderTree:
         if place is None or not place.name:
             return 0
         if place.ending is None:
-            state = state_of(os.path.join(place.listing.path, place.name))
+            state = state_of(place.listing.folder.join(place.name))
             return hash(state) & (1 << 62) - 1 | 1 if state else 0
         return self._face(path, place)[0].record.stamp
 
@@ -259,25 +261,25 @@ class FolderTree:
         while rest:
             name, _, after = rest.partition("/")
             listing.check()
-            if name not in listing.folders:
+            if name not in listing.folder.folders:
                 break
             gone, rest = f"{gone}/{name}" if gone else name, after
             listing = self._listing(gone, listing)
-        return listing.path, rest
+        return listing.folder.path, rest
 
     def sources(self, path: str, all_files: bool) -> Sequence[str]:
         place = self._place(path)
         if place is None or not place.name:
             return ()
-        own = os.path.join(place.listing.path, place.name)
+        own = place.listing.folder.join(place.name)
         if place.ending is None:
             return (own,)
         if all_files:
             return self._face(path, place)[0].files
-        record = place.listing.record(place.name)
+        record = place.listing.records.current(place.name)
         return (
             own,
-            *(os.path.join(place.listing.path, name) for name in record.members),
+            *(place.listing.folder.join(name) for name in record.members),
             *(name for name, _, _ in record.watched),
         )
 
@@ -287,30 +289,31 @@ class FolderTree:
         """Find the place of a path; None if there is nothing.
 
         Raises:
-            SourceError: it cannot be found out, because a folder cannot be read; see also `Listing.face`.
+            SourceError: that cannot be said: a folder cannot be read, or see `Naming.face`.
         """
         listing, gone, rest = self._top, "", path
         while rest:
             name, _, rest = rest.partition("/")
             listing.check()
-            if name in listing.folders:
+            if name in listing.folder.folders:
                 gone = f"{gone}/{name}" if gone else name
                 listing = self._listing(gone, listing)
                 continue
-            found = listing.face(name)
+            found = listing.naming.face(name)
             if found is not None:
                 return _Place(listing, *found, rest)
-            return _Place(listing, name) if not rest and listing.plain(name) else None
+            return _Place(listing, name) if not rest and listing.naming.plain(name) else None
         return None if path.endswith("/") else _Place(listing)
 
     def _listing(self, path: str, above: Listing) -> Listing:
         with self._lock:
             found = self._listings.get(path)
-            if found is None or found.above - {found.real} != above.above:
-                found = self._listings[path] = Listing(os.path.join(self.root, path), self.rules, above.above)
+            if found is None or found.folder.above - {found.folder.real} != above.folder.above:
+                found = self._listings[path] = Listing(os.path.join(self.root, path), self.rules, above.folder.above)
                 while (
                     len(self._listings) > 1
-                    and sum(len(listing.files) for listing in self._listings.values()) + 100 * len(self._listings)
+                    and sum(len(listing.folder.files) for listing in self._listings.values())
+                    + 100 * len(self._listings)
                     > NAMES
                 ):
                     self._listings.popitem(last=False)
@@ -329,7 +332,7 @@ class FolderTree:
             found = self._hot.get(path[:at])
             if found is not None:
                 live = found[0]
-                if live.dropped or time.monotonic() - live.checked >= live.pause:
+                if live.dropped or not live.trust.holds():
                     return None
                 return live, found[1], path[at + 1 :]
             at = path.rfind("/", 0, at)
@@ -348,13 +351,13 @@ class FolderTree:
             face = live.faces.get(place.ending) if live else None
             if live is None or face is None:
                 break
-            if place.listing.record(place.name).stamp == live.record.stamp:
+            if place.listing.records.current(place.name).stamp == live.record.stamp:
                 break
             live.look_again()
         else:
             face = None
         if live is None or face is None:
-            raise SourceError(f"{os.path.join(place.listing.path, place.name)}: changed while it was opened")
+            raise SourceError(f"{place.listing.folder.join(place.name)}: changed while it was opened")
         root = path[: len(path) - len(place.key) - 1] if place.key else path
         with self._lock:
             if not live.dropped:
@@ -369,11 +372,11 @@ class FolderTree:
         The set is opened if it is not open, and opened again if it changed.
 
         Raises:
-            SourceError: see `Listing.record`.
+            SourceError: see `FolderRecords.current`.
         """
-        key = os.path.join(listing.path, name)
+        key = listing.folder.join(name)
         live = self._kept(key, listing)
-        if live is None or time.monotonic() - live.checked >= live.pause:
+        if live is None or not live.trust.holds():
             self._flights.once(key, lambda: self._look(key, listing, name))
             live = self._kept(key, listing)
         return live
@@ -391,19 +394,18 @@ class FolderTree:
         live = self._kept(key, listing)
         began = time.monotonic()
         if live is not None:
-            if began - live.checked < live.pause:
+            if live.trust.holds():
                 return
             if (
-                live.record is listing.records.get(name)
-                and live.record.seen == listing.changes
+                live.record is listing.records.known.get(name)
+                and live.record.seen == listing.folder.changes
                 and state_of(key) == live.record.state
                 and unchanged(live.tree)
             ):
-                live.checked = time.monotonic()
-                live.pause = max(CHECK, SHARE * (live.checked - began))
+                live.trust.renew(began)
                 return
-        opened = listing.open(name)
-        record = listing.records.get(name)
+        opened = listing.records.open(name)
+        record = listing.records.known.get(name)
         if (
             live is not None
             and opened is not None
@@ -411,8 +413,8 @@ class FolderTree:
             and record.stamp == live.record.stamp
             and unchanged(live.tree)
         ):
-            # Nothing changed: keep the open set and its decoded pieces
-            live.record, live.checked, live.pause = record, record.checked, record.pause
+            # Nothing changed: keep what is decoded
+            live.record, live.trust = record, replace(record.trust)
             return
         with self._lock:
             self._drop(key)
@@ -450,7 +452,7 @@ class FolderTree:
     # Listing folders
 
     def _names(self, listing: Listing, after: int) -> Iterator[str]:
-        names = listing.names(after)
+        names = listing.listed(after)
         first = next(names, None)
         if after == 0:
             self._go_ahead(listing)
@@ -482,7 +484,7 @@ class FolderTree:
             except VfsError:
                 more = False  # a program that lists the folder gets to the same file, and to the error
             except Exception:
-                log.exception("%s: cannot be looked through ahead", listing.path)
+                log.exception("%s: cannot be looked through ahead", listing.folder.path)
                 more = False
             finally:
                 listing.walked(False)

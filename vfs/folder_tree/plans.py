@@ -17,7 +17,7 @@ from vfs.engine import chunking
 from vfs.engine.cache import CACHE, ChunkCache
 from vfs.errors import OptionError
 from vfs.folder_tree import FolderTree, MemberSet
-from vfs.folder_tree.listing import log
+from vfs.folder_tree.folder_records import log
 from vfs.formats import by_name
 from vfs.formats.headers import dtype_option, file_name
 from vfs.hierarchy.face_folder import FaceFolder

@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 from vfs.boundary import ANYWHERE, Boundary
 from vfs.errors import SourceError
+from vfs.folder_tree.trust import Trust
 from vfs.formats import Format
 from vfs.hierarchy.faces import Hierarchy, Node
 from vfs.model.stored import Files
 
-CHECK = 0.5  # seconds after a check for which a file or folder counts as unchanged
-SHARE = 10  # checking a set takes at most 1 / SHARE of the time, so that a large set is checked less often
-LONGEST = 255  # most bytes of a name
-WATCHED = 16  # most files of a set that are checked while the set is not open
+LONGEST = 255  # bytes of a name
+WATCHED = 16  # files of a set that are looked at while it is closed
 
 DESCRIPTION = "description"  # the format whose files may name files of all other formats
 
@@ -46,11 +45,10 @@ class Record:
     """Remembers what a file was when it was opened. Small: there may be a hundred thousand of them.
 
     Attributes:
-        state: state of the file when it was opened; None if it was gone.
-        seen: number of changes of the folder before the file was opened.
-        checked: time at which the file was last found unchanged (monotonic seconds).
-        pause: seconds from then on for which it is not checked again.
-        label: name of its data set, without -2 or -3.
+        state: of the file when it was opened; None where it was gone.
+        seen: how often the folder had changed when the file was opened.
+        trust: for how long it need not be looked at again.
+        label: the name of its data set, before -2, -3.
         format: name of its format.
         faces: pairs of ending and root node of each face; empty if it is no data set, or broken.
         members: names of other files in the folder that belong to the set.
@@ -66,8 +64,7 @@ class Record:
 
     state: State | None
     seen: int
-    checked: float
-    pause: float = CHECK
+    trust: Trust = field(default_factory=Trust)
     label: str = ""
     format: str = ""
     faces: tuple[tuple[str, Node], ...] = ()

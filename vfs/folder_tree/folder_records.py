@@ -1,0 +1,152 @@
+"""Remembers what the candidates of one folder are, and opens them again when they changed."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+
+from vfs.boundary import within
+from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
+from vfs.folder_tree.records import Flights, MemberSet, Record, describe, refuse_less, state_of
+from vfs.folder_tree.set_names import SetNames
+from vfs.folder_tree.watched_folder import WatchedFolder
+
+log = logging.getLogger("vfs.folder_tree")
+
+PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR}  # say nothing of the file
+
+
+class FolderRecords:
+    """Keeps a `Record` of each candidate that was opened, also of those that are no data set.
+
+    Args:
+        folder: whose candidates these are.
+        names: of its sets. A set that is another one than before loses its names.
+
+    Attributes:
+        known: candidate -> its record.
+        told: broken files that the log knows of.
+    """
+
+    def __init__(self, folder: WatchedFolder, names: SetNames) -> None:
+        self.known: dict[str, Record] = {}
+        self.told: set[str] = set()
+        self._folder = folder
+        self._names = names
+        self._flights = Flights()
+
+    def current(self, name: str) -> Record:
+        """Returns what is known of a candidate; opens it where nothing is known or it changed.
+
+        Raises:
+            SourceError: it cannot be opened now, for reasons that are not the file's.
+        """
+        record = self.known.get(name)
+        if record is not None and not self._changed(name, record):
+            return record
+        self._flights.once(name, lambda: self._look(name))
+        return self.known.get(name) or Record(None, self._folder.changes)  # gone meanwhile
+
+    def shown(self, name: str) -> bool:
+        """True for a candidate that was a data set when it was last opened."""
+        record = self.known.get(name)
+        return record is not None and bool(record.faces)
+
+    def refused(self, name: str) -> bool:
+        """True for a candidate that was opened and is no data set, or broken."""
+        return name in self.known and not self.shown(name)
+
+    def changed(self) -> list[str]:
+        """Looks at all candidates that have a record, and returns those that have to be opened again."""
+        return [name for name, record in list(self.known.items()) if self._changed(name, record)]
+
+    def look_again(self, name: str) -> None:
+        """Have a candidate opened again before it is used. It stays known that it was shown."""
+        record = self.known.get(name)
+        if record is not None:
+            record.state = None
+            record.trust.end()
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a file that is gone."""
+        self.told.discard(name)
+        self.known.pop(name, None)
+
+    def open(self, name: str) -> MemberSet | None:
+        """Open a candidate and remember what it is. Returns None where it is no data set.
+
+        Raises:
+            SourceError: it cannot be opened now, for reasons that are not the file's.
+        """
+        folder, path = self._folder, self._folder.join(name)
+        began = time.monotonic()
+        record = Record(state_of(path), folder.changes)
+        opened = None
+        try:
+            if record.state is None:
+                raise MissingSourceError(f"{path}: no such file")
+            with within(folder.rules.boundary):
+                opened = folder.rules.open(path)
+            describe(record, path, opened, folder.rules, {folder.path, folder.real}, folder.candidates.order)
+            refuse_less(path, record, self.known.get(name), opened)
+        except MemoryError:
+            raise SourceError(f"{path}: not enough memory to open it", errno.ENOMEM) from None
+        except UnknownFormatError:
+            pass
+        except Exception as error:  # whatever a stranger's format raises: no file may end the mount
+            if isinstance(error, OSError) and error.errno in PASSING:
+                raise SourceError(f"{path}: cannot be opened now: {error}", error.errno) from None
+            opened, record.faces = None, ()
+            before = self.known.get(name)
+            record.nbytes = before.nbytes if before is not None else 0
+            record.error = str(error) if isinstance(error, VfsError) else f"{path}: {type(error).__name__}: {error}"
+            record.passing = not isinstance(error, FormatError)
+        record.trust.renew(began)
+        with folder.lock:
+            self._remember(name, record)
+        return opened
+
+    def _look(self, name: str) -> None:
+        record = self.known.get(name)
+        if record is None or self._changed(name, record):  # nobody did meanwhile
+            self.open(name)
+
+    def _changed(self, name: str, record: Record) -> bool:
+        if record.trust.holds():
+            return False
+        now = time.monotonic()
+        # Whatever file is at fault, it may be well again: that is not written down
+        if record.error and (record.lost or self._folder.rules.leads(name)):
+            return True
+        if state_of(self._folder.join(name)) != record.state:
+            return True
+        for path, size, then in record.watched:
+            state = state_of(path)
+            if (state[:2] if state else (-1, 0)) != (size, then):
+                return True
+        record.trust.checked = now
+        return False
+
+    def _remember(self, name: str, record: Record) -> None:
+        before = self.known.get(name)
+        if record.error and record.state is not None and name not in self.told:
+            self.told.add(name)
+            log.warning("%s", printable(f"not shown: {record.error}"))
+        if record.faces:
+            self.told.discard(name)
+        if before is not None:
+            record.lost = not record.faces and bool(before.faces or before.lost)
+            if before.stamp == record.stamp:
+                record.time = before.time
+            elif before.stamp:
+                record.time = max(record.time, before.time + 1)  # by this the kernel knows that its pages are old
+            if _shape(before) != _shape(record):
+                self._names.unname(name)
+        if name in self._folder.candidates.order:
+            self.known[name] = record
+
+
+def _shape(record: Record) -> tuple[object, ...]:
+    """Returns all that the names of a set's faces depend on."""
+    return record.members, record.label, [ending for ending, _ in record.faces]

@@ -1,0 +1,81 @@
+"""Holds the names of the data sets of one folder: which are taken, by which set, and in which order they are listed."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from vfs.folder_tree.entries import Entries
+from vfs.folder_tree.records import Record
+from vfs.folder_tree.watched_folder import WatchedFolder
+
+
+class SetNames:
+    """Gives names to the sets of a folder and takes them back. Opens no file, and does not decide
+    which set comes first: `naming` does. The folder's lock is held while its methods change anything.
+
+    Args:
+        folder: whose sets these are.
+
+    Attributes:
+        owner: member of a set -> the file that names the set.
+        base: file that names a set -> what its faces are called before their endings.
+        taken: name of a face -> the file that names its set.
+        entries: all names in the folder, as they are listed.
+        pending: candidates still to be opened.
+        unnamed: how often names of faces were taken back.
+    """
+
+    def __init__(self, folder: WatchedFolder) -> None:
+        self.owner: dict[str, str] = {}
+        self.base: dict[str, str] = {}
+        self.taken: dict[str, str] = {}
+        self.entries = Entries()
+        self.pending: deque[str] = deque()
+        self.unnamed = 0
+        self._folder = folder
+        self._sets: dict[str, Record] = {}  # file that names a set -> what its names and members were taken from
+
+    def settled(self, name: str) -> bool:
+        """True for a file that names a set, or belongs to one."""
+        return name in self.base or name in self.owner
+
+    def give(self, name: str, base: str, record: Record) -> bool:
+        """Call the faces of a set `base` and their endings. Returns False, and changes nothing,
+        where one of these names is taken.
+        """
+        faces = [base + ending for ending, _ in record.faces]
+        if any(face in self._folder.folders or face in self.taken for face in faces):
+            return False
+        self.base[name] = base
+        self._sets[name] = record
+        for face in faces:
+            self.taken[face] = name
+            self.entries.show(face)
+        return True
+
+    def claim(self, name: str, record: Record) -> None:
+        """Make the members of a set its own, where they belong to no other set."""
+        self._sets[name] = record
+        for member in record.members:
+            if member in self._folder.files and member not in self.owner:
+                self.unname(member)
+                self.owner[member] = name
+                self.entries.hide(member)
+
+    def unname(self, name: str) -> None:
+        """Take back the names of a set's faces, release its members, and have both opened again."""
+        record = self._sets.pop(name, None)
+        self.unnamed += 1
+        base = self.base.pop(name, None)
+        again = [name] if base is not None else []
+        if record is not None:
+            if base is not None:
+                for face in [base + ending for ending, _ in record.faces]:
+                    if self.taken.get(face) == name:
+                        del self.taken[face]
+                        self.entries.hide(face)
+            for member in record.members:
+                if self.owner.get(member) == name:
+                    del self.owner[member]
+                    again.append(member)
+        self.pending.extend(known for known in again if known in self._folder.candidates.order)
