@@ -169,12 +169,12 @@ def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
             f"{dataset.path}: an array that is converted (dtype) or corrected while reading has no explicit"
             " description; open it without these options"
         )
-    layout, decoder = dataset.layout, dataset.decoder
-    if isinstance(layout, FrameLayout) and isinstance(decoder, PlainDecoder):
-        stored, place, used = decoder.stored, *_frames(dataset, layout)
-    elif isinstance(layout, BlockLayout) and isinstance(decoder, PlainDecoder | CodecDecoder | MixedDecoder):
+    frames, blocks, decoder = dataset.layout.frames, dataset.layout.blocks, dataset.decoder
+    if frames is not None and isinstance(decoder, PlainDecoder):
+        stored, place, used = decoder.stored, *_frames(dataset, frames)
+    elif blocks is not None and isinstance(decoder, PlainDecoder | CodecDecoder | MixedDecoder):
         stored = decoder.decoders[0].stored if isinstance(decoder, MixedDecoder) else decoder.stored
-        place, used = _blocks(dataset, layout, _encodings(decoder, stored))
+        place, used = _blocks(dataset, blocks, _encodings(decoder, stored))
     else:
         raise OptionError(
             f"{dataset.path}: its elements are not plain numbers ({type(decoder).__name__}); only the short description"

@@ -89,6 +89,8 @@ class MapLayout(FrameLayout):
     element.
     """
 
+    periodic = False
+
     @classmethod
     def at(cls, nav_shape: tuple[int, ...], sig_shape: tuple[int, ...], offset: int, itemsize: int) -> MapLayout:
         """Make the layout of maps that follow each other from byte `offset` of file 0 on."""

@@ -91,6 +91,8 @@ class SectorLayout(FrameLayout):
         origin: y and x in the full frame where the array begins.
     """
 
+    periodic = False
+
     starts: np.ndarray = field(default_factory=lambda: np.zeros(k2is.SECTORS, np.int64))
     first_id: int = -1
     origin: tuple[int, int] = (0, 0)

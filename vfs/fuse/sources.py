@@ -18,7 +18,7 @@ from vfs.hierarchy.faces import Lifetime
 from vfs.kernels.fuse import native
 from vfs.kernels.fuse.tables import SourceWord
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout, whole_frame
+from vfs.model.layout import whole_frame
 from vfs.model.stored import Files
 
 PIECE = 1 << 21  # bytes, about, of a piece of a .npy face
@@ -90,8 +90,8 @@ class NativeSource:
     def _in_files(self) -> bool:
         """Note the places of frames in the source files. Returns True if the bytes there can be shown as they are."""
         array = self.array
-        layout, decoder, files = array.dataset.layout, array.dataset.decoder, self.sources
-        if not isinstance(layout, FrameLayout) or array.size == 0 or layout.stride < 1:
+        layout, decoder, files = array.dataset.layout.frames, array.dataset.decoder, self.sources
+        if layout is None or array.size == 0 or layout.stride < 1:
             return False
         nav = array.ndim - len(layout.sig_shape)
         shape = array.shape[:nav]

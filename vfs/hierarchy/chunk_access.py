@@ -274,9 +274,10 @@ def _plan(array: ArrayReader) -> _Plan | None:
 
     Return None if chunks are not whole frames that lie one after the other in the files.
     """
-    layout, chunks = array.dataset.layout, array.chunks
+    layout, chunks = array.dataset.layout.frames, array.chunks
     if (
-        type(layout) is not FrameLayout
+        layout is None
+        or not layout.periodic
         or layout.chosen is not None
         or not (array.as_stored or array.converts)
         or array.accumulates

@@ -22,7 +22,7 @@ from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, VfsError
 from vfs.model import calibration
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
+from vfs.model.layout import Layout, altered, whole_frame
 from vfs.model.region import Region
 
 T = TypeVar("T")
@@ -383,16 +383,16 @@ def per_frame(
     The field may be a time stamp in the header, or rows behind the pixels.
 
     Args:
-        main: array of these frames, with a FrameLayout; the companion gets the same scan.
-        path: path of the companion.
+        main: array of these frames, stored in equal frames; the companion has its scan.
         stored: dtype of the field in the file.
         at: byte of the record where the field starts.
         sig_shape, dims: shape of the field and names of its axes.
     """
     dtype = np.dtype(stored)
-    assert isinstance(main.layout, FrameLayout)
+    frames = main.layout.frames
+    assert frames is not None
     layout = altered(
-        main.layout,
+        frames,
         sig_shape=sig_shape,
         header=at,
         word_bytes=dtype.itemsize,

@@ -39,6 +39,14 @@ class Layout(Protocol):
         """True if the array is stored in blocks that decode only as a whole."""
 
     @property
+    def frames(self) -> FrameLayout | None:
+        """This layout where the array is stored in equal frames; None where it is not."""
+
+    @property
+    def blocks(self) -> BlockLayout | None:
+        """This layout where the array is stored in blocks; None where it is not."""
+
+    @property
     def stride(self) -> int:
         """Bytes from the beginning of a frame to that of the next one; 0 if the array is not stored in frames."""
 

@@ -45,6 +45,14 @@ class BlockLayout:
     box_starts: np.ndarray | None = None
 
     @property
+    def frames(self) -> None:
+        return None
+
+    @property
+    def blocks(self) -> BlockLayout:
+        return self
+
+    @property
     def stride(self) -> int:
         return 0
 

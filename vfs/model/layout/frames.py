@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -97,8 +97,9 @@ class FrameLayout:
         word_bytes, word_pixels: bytes and pixels of a word, the smallest unit that decodes by itself.
         pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`; best in the order
             in which they begin in the file.
-        offset: frames to skip at the start; if negative, so many blank frames come first.
-        chosen: int64[m] scan positions to show, as one flat axis; None shows all, in the scan's shape.
+        offset: frames to skip at the start (negative: blank frames first).
+        chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
+        periodic: the read ranges of each frame are those of the first one, so many strides further on.
     """
 
     nav_shape: tuple[int, ...]
@@ -112,6 +113,8 @@ class FrameLayout:
     pieces: np.ndarray
     offset: int = 0
     chosen: np.ndarray | None = None
+
+    periodic: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -259,6 +262,14 @@ class FrameLayout:
             begin = parts[:, 3 * k] + np.minimum(0, parts[:, 2 * k : 3 * k] * (parts[:, k : 2 * k] - 1)).sum(axis=1)
             parts = parts[np.argsort(begin, kind="stable")]
         return cls((stored,), tuple(sig_shape), stream, stride, header, stored, word_bytes, word_pixels, parts)
+
+    @property
+    def frames(self) -> FrameLayout:
+        return self
+
+    @property
+    def blocks(self) -> None:
+        return None
 
     @property
     def whole(self) -> bool:
