@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -98,7 +98,8 @@ class RegionReader:
         cache: ChunkCache | None = None,
         corrections: Corrections | None = None,
     ) -> None:
-        # plain attributes: a request for a small chunk costs about as much as it makes calls
+        # plain attributes: a request for a small chunk costs about as much as it makes calls. Those
+        # that most who open a set do not need are made when they are first asked for
         self.dataset = dataset
         self.backend = backend
         self.corrections = corrections
@@ -107,9 +108,6 @@ class RegionReader:
         self.made = self.stored if corrections is None else corrections.dtype(self.stored, asked)
         self.dtype = self.made if asked is None else asked
         self.shape = dataset.shape
-        with np.errstate(all="ignore"):
-            self.blank = np.asarray(dataset.fill).astype(self.stored)[()]
-            self.fill = self.blank.astype(self.dtype)
         self.cache = ChunkCache() if cache is None else cache
         self.moved = dataset.files.moves.item
         self.token = object()
@@ -122,8 +120,21 @@ class RegionReader:
         self.views = self.as_stored and self.plain and not backend.copies
         converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
         self.converts = converted and cast(Decoder, dataset.decoder).converts(self.dtype)
-        self._step = lru_cache(cast(Decoder, dataset.decoder).step) if self.word_bytes else None
         self.longest = int(dataset.files.sizes.max(initial=0))
+
+    @cached_property
+    def blank(self) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(self.dataset.fill).astype(self.stored)[()]
+
+    @cached_property
+    def fill(self) -> Any:
+        with np.errstate(all="ignore"):
+            return self.blank.astype(self.dtype)
+
+    @cached_property
+    def _step(self) -> Callable[[np.dtype], int | None] | None:
+        return lru_cache(cast(Decoder, self.dataset.decoder).step) if self.word_bytes else None
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -476,6 +476,8 @@ def _images(options: OpenOptions, stored: _StoredSet) -> _Images:
     sig_shape = stored.main.shape[stored.main.nav_ndim :]
     for name in ("dark", "gain", "dead"):
         value = getattr(options, name)
+        if value is None:
+            continue
         if isinstance(value, str | os.PathLike):
             own = next((one for one in stored.datasets if one.path == value), None)
             if own is not None:
@@ -484,8 +486,7 @@ def _images(options: OpenOptions, stored: _StoredSet) -> _Images:
                 sets.append(_other_set(value, options.backend))
                 array = sets[-1].tree.arrays[sets[-1].tree.main]
             value = _image(name, value, array, sig_shape)
-        if value is not None:
-            given[name] = value
+        given[name] = value
     return _Images(given, sets)
 
 
