@@ -24,6 +24,7 @@ from tests.conftest import SHARED
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forests
+from vfs.folder_tree.look_ahead import LookAhead
 from vfs.folder_tree.trust import Trust
 from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
@@ -52,7 +53,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is opened ahead of who lists a folder."""
-    monkeypatch.setattr(FolderTree, "_go_ahead", lambda self, listing: None)
+    monkeypatch.setattr(LookAhead, "add", lambda self, listing: None)
 
 
 def names(folder_tree: FolderTree, path: str = "") -> list[str]:

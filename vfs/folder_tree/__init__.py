@@ -11,8 +11,8 @@
   `folder_records`, which opens files and remembers what they are, `set_names`, which holds the names
   of the sets, and `naming`, which has the rules for names, sets and links.
 - `candidates` reads the names in a folder and says which files may be data sets; `entries` keeps the order of listings.
-- `folder_tree` goes down the folders, keeps the data sets open that were used last, and opens files
-  before a listing gets to them.
+- `folder_tree` goes down the folders and keeps the data sets open that were used last; `look_ahead`
+  opens files before a listing gets to them.
 - `records` has what is remembered of a file, so that it is opened again only when it changed;
   `trust` says for how long it is not even looked at.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import threading
 import time
 from collections import OrderedDict
@@ -19,9 +18,9 @@ import numpy as np
 from vfs.backends import make_backend
 from vfs.boundary import within
 from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError, SourceError, VfsError
-from vfs.folder_tree.folder_records import log
+from vfs.errors import OptionError, SourceError
 from vfs.folder_tree.listing import Listing
+from vfs.folder_tree.look_ahead import LookAhead
 from vfs.folder_tree.records import Flights, MemberSet, Record, Rules, state_of, unchanged
 from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.trust import Trust
@@ -154,8 +153,7 @@ class FolderTree:
         self._seen = Seen()
         self._lock = threading.RLock()
         self._flights = Flights()
-        self._ahead: list[Listing] = []
-        self._walking = False
+        self._look_ahead = LookAhead()
 
     # Methods of a face
 
@@ -455,44 +453,5 @@ class FolderTree:
         names = listing.listed(after)
         first = next(names, None)
         if after == 0:
-            self._go_ahead(listing)
+            self._look_ahead.add(listing)
         return iter(()) if first is None else chain([first], names)
-
-    def _go_ahead(self, listing: Listing) -> None:
-        """Open the files of a folder in a thread, before the listing asks for them."""
-        with self._lock:
-            if listing in self._ahead:
-                self._ahead.remove(listing)
-            self._ahead.append(listing)
-            if not self._walking:
-                self._walking = True
-                threading.Thread(target=self._walk, name="ahead", daemon=True).start()
-
-    def _walk(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # signals are for the thread that serves
-        while True:
-            with self._lock:
-                if not self._ahead:
-                    self._walking = False
-                    return
-                listing = self._ahead[-1]  # the folder that was listed last
-            listing.walked(True)
-            try:
-                more = True
-                while more and listing is self._last():
-                    more = listing.step()
-            except VfsError:
-                more = False  # a program that lists the folder gets to the same file, and to the error
-            except Exception:
-                log.exception("%s: cannot be looked through ahead", listing.folder.path)
-                more = False
-            finally:
-                listing.walked(False)
-            if not more:
-                with self._lock:
-                    if listing in self._ahead:
-                        self._ahead.remove(listing)
-
-    def _last(self) -> Listing:
-        with self._lock:
-            return self._ahead[-1]
