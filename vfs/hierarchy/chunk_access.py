@@ -29,13 +29,11 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.reader import scratch_none
 from vfs.errors import RegionError, SourceError
 from vfs.kernels.locate import locate_one
-from vfs.kernels.ranges import COLUMNS, FILE, LINES, START, STEP, STOP, by_file
+from vfs.kernels.ranges import FILE, LINES, NO_ROWS, START, STEP, STOP, by_file
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region, flat_boxes, select
 from vfs.model.stored import TRIES
-
-_NO_ROWS = np.empty((0, COLUMNS), np.int64)
 
 MOST = 4096
 """Most read ranges of a plan that is kept: a longer plan takes much less time to make than to read."""
@@ -121,7 +119,7 @@ class Chunks:
             else:
                 region = array.grid.region(position)
                 whole = tuple(map(sub, region.stop, region.start)) == array.chunks
-                rows, covered = array.plan(region, flat) if self._direct and whole else (_NO_ROWS, -1)
+                rows, covered = array.plan(region, flat) if self._direct and whole else (NO_ROWS, -1)
                 done = covered >= 0 or (self._blocks and whole)
                 if covered >= 0:
                     array.fetch(rows, flat)
