@@ -26,11 +26,11 @@ from itertools import islice
 import numpy as np
 
 from vfs.errors import MissingSourceError
+from vfs.formats.series import MOST_NAMED, padded
 from vfs.model.stored import Absence
 
-_MOST_GONE = 10  # most missing files for each existing one
-_GRID = 0.75  # least share of the places of a grid that are filled
-_MOST_NAMED = 1000  # most missing files that are named
+_MOST_GONE = 10  # times as many files missing as are there
+_GRID = 0.75  # of the places of a grid, so many are there at least
 _DATE = 8  # digits
 _START = np.zeros(1, np.int64)
 _UNIT = re.compile(r" ?(?:[kM]?e?V|[kmunpµ]?[msAVTWL]|[kMG]?Hz|K|C|deg|Å|%)(?![A-Za-z0-9])|\.[0-9]{1,2}(?![0-9])")
@@ -180,10 +180,7 @@ class _NumberedNames:
         """Return the name with other numbers, padded with zeros like the existing names."""
         out = [self.texts[0]]
         for number, column, text in zip(numbers, self.digits, self.texts[1:], strict=True):
-            out += [
-                str(number).zfill(next((len(digits) for digits in column if digits[0] == "0" and len(digits) > 1), 0)),
-                text,
-            ]
+            out += [str(number).zfill(padded(column)), text]
         return "".join(out)
 
 
@@ -322,6 +319,6 @@ def _closed(
     return _Series(
         np.searchsorted(every, places),
         np.searchsorted(every, gone),
-        names[:_MOST_NAMED],
+        names[:MOST_NAMED],
         told + ", …" * (len(gone) > 3),
     )

@@ -6,12 +6,12 @@ It also makes the words for messages about them.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_MOST_NAMED = 1000  # most files whose names are worked out: a garbled number may leave any number of gaps
-_MOST_SAID = 4  # most names in a message
-_MOST_RUNS = 3  # most runs of frames in a message
+MOST_NAMED = 1000  # files whose names are worked out: a garbled number may leave any number of gaps
+_MOST_SAID = 4  # names in a message
+_MOST_RUNS = 3  # runs of frames in a message
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Lost:
         )
 
     def __add__(self, other: Lost) -> Lost:
-        return Lost(self.count + other.count, (self.paths + other.paths)[:_MOST_NAMED])
+        return Lost(self.count + other.count, (self.paths + other.paths)[:MOST_NAMED])
 
 
 def between(before: str, after: str) -> Lost:
@@ -49,13 +49,13 @@ def between(before: str, after: str) -> Lost:
     other, high, tail = _parts(after)
     if not low or not high or (start, ending.lower()) != (other, tail.lower()):
         return Lost()
-    return _run(start, int(low) + 1, int(high), max(_padded(low), _padded(high)), ending)
+    return _run(start, int(low) + 1, int(high), padded([low, high]), ending)
 
 
 def in_front(path: str, first: int = 1) -> Lost:
     """Find the missing files of a series before one of its files. The series begins with number `first`."""
     start, digits, ending = _parts(path)
-    return _run(start, first, int(digits), _padded(digits), ending) if digits else Lost()
+    return _run(start, first, int(digits), padded([digits]), ending) if digits else Lost()
 
 
 def ranges(frames: Sequence[tuple[int, int]]) -> str:
@@ -85,13 +85,15 @@ def holes(first: Sequence[int], held: Sequence[int]) -> list[tuple[int, int]]:
 def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:
     count = max(0, high - low)
     return Lost(
-        count, tuple([f"{start}{number:0{width}d}{ending}" for number in range(low, low + min(count, _MOST_NAMED))])
+        count, tuple([f"{start}{number:0{width}d}{ending}" for number in range(low, low + min(count, MOST_NAMED))])
     )
 
 
-def _padded(digits: str) -> int:
-    """Return the number of digits to which numbers of a series are padded; 0 if this name does not tell."""
-    return len(digits) if digits[0] == "0" else 0
+def padded(numbers: Iterable[str]) -> int:
+    """Returns how many digits the numbers of a series are padded to with zeros; 0 where those that
+    are there do not tell.
+    """
+    return max((len(digits) for digits in numbers if digits[0] == "0"), default=0)
 
 
 def _parts(path: str) -> tuple[str, str, str]:
