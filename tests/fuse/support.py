@@ -65,6 +65,36 @@ def overwrite(path: Path, content: bytes) -> None:
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
+FAULTS = ("truncated", "overwritten", "touched", "deleted", "replaced", "a folder")
+"""What `damage` does to a source file."""
+
+
+def damage(path: Path, fault: str) -> Callable[[], None]:
+    """Change a source file, which is to be noticed. Returns what puts it back as it was."""
+    kept, times = path.read_bytes(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    if fault == "truncated":
+        os.truncate(path, len(kept) // 2)
+    elif fault == "overwritten":
+        with path.open("r+b") as file:
+            file.write(bytes(len(kept)))
+    elif fault == "touched":
+        os.utime(path, ns=(0, times[1] + 1))
+    else:
+        path.unlink()
+        if fault == "replaced":
+            path.write_bytes(bytes(len(kept)))
+        elif fault == "a folder":
+            path.mkdir()
+
+    def mend() -> None:
+        if path.is_dir():
+            path.rmdir()
+        path.write_bytes(kept)
+        os.utime(path, ns=times)
+
+    return mend
+
+
 def server_of(mount: Mount) -> subprocess.Popen[bytes]:
     found = mount._end.peek()
     assert found

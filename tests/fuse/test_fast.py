@@ -28,7 +28,7 @@ import pytest
 
 import vfs
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
-from tests.fuse.support import HEADERS, Scan, eventually, overwrite
+from tests.fuse.support import FAULTS, HEADERS, Scan, damage, eventually, overwrite
 from vfs.api import open_group
 from vfs.fuse import registry
 from vfs.fuse.view import inode
@@ -259,13 +259,12 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
         assert direct.read(path, info, 1 << 17, 0) == expected  # and is made anew
 
 
-@pytest.mark.parametrize("fault", ["truncated", "overwritten", "touched", "deleted", "replaced", "a folder"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_source_that_changes_is_eio_until_the_file_is_back(
     scan: Scan, opened: Any, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     direct = opened(scan.files, **scan.options)
     bad = scan.files[1]
-    kept, times = bad.read_bytes(), (bad.stat().st_atime_ns, bad.stat().st_mtime_ns)
     twin = scan.twin.tobytes()
     frame = 64 * 48 * 2
     info = direct.open("part0.npy")
@@ -273,19 +272,7 @@ def test_a_source_that_changes_is_eio_until_the_file_is_back(
     direct.slow = 0
     assert direct.read("part0.npy", info, len(twin), 128) == twin
     assert direct.slow == 0
-    if fault == "truncated":
-        os.truncate(bad, len(kept) // 2)
-    elif fault == "overwritten":
-        with bad.open("r+b") as file:
-            file.write(bytes(len(kept)))
-    elif fault == "touched":
-        os.utime(bad, ns=(0, times[1] + 1))
-    else:
-        bad.unlink()
-        if fault == "replaced":
-            bad.write_bytes(bytes(len(kept)))
-        elif fault == "a folder":
-            bad.mkdir()
+    mend = damage(bad, fault)
     for _ in range(2):
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
             direct.read("part0.npy", info, 2 * frame, 128 + 20 * frame)
@@ -297,10 +284,7 @@ def test_a_source_that_changes_is_eio_until_the_file_is_back(
     assert not direct.open("part0.npy").keep_cache
     assert not direct.open("part0.zarr/data/c/0/2/0/0").keep_cache
     assert direct.open("part0.zarr/data/c/0/0/0/0").keep_cache  # its frames lie in another file
-    if bad.is_dir():
-        bad.rmdir()
-    bad.write_bytes(kept)
-    os.utime(bad, ns=times)
+    mend()
     assert direct.read("part0.npy", info, len(twin), 128) == twin
     # Once for what the kernel may have of the time between
     assert [direct.open("part0.npy").keep_cache for _ in range(2)] == [0, 1]

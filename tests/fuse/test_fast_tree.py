@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
-from tests.fuse.support import Scan, eventually
+from tests.fuse.support import FAULTS, Scan, damage, eventually
 from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forest_module
 from vfs.fuse import registry
@@ -136,7 +136,7 @@ def test_who_has_another_state_open_gets_an_error_and_nobody_else(tmp_path: Path
     assert np.count_nonzero(direct.native_server.sources.places) == 2
 
 
-@pytest.mark.parametrize("fault", ["truncated", "overwritten", "touched", "deleted", "replaced", "a folder"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, trees: Any, fault: str) -> None:
     scan = Scan(tmp_path / "data")
     scan.describe((1, 5, 64, 48))
@@ -148,26 +148,10 @@ def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, tre
     assert direct.read("part0.npy", info, len(twin), 128) == twin
     assert direct.slow == 0
     bad = scan.files[1]
-    kept, times = bad.read_bytes(), (bad.stat().st_atime_ns, bad.stat().st_mtime_ns)
-    if fault == "truncated":
-        os.truncate(bad, len(kept) // 2)
-    elif fault == "overwritten":
-        with bad.open("r+b") as file:
-            file.write(bytes(len(kept)))
-    elif fault == "touched":
-        os.utime(bad, ns=(0, times[1] + 1))
-    else:
-        bad.unlink()
-        if fault == "replaced":
-            bad.write_bytes(bytes(len(kept)))
-        elif fault == "a folder":
-            bad.mkdir()
+    mend = damage(bad, fault)
     for _ in range(2):
         assert error_of(lambda: direct.read("part0.npy", info, 2 * frame, 128 + 20 * frame)) == errno.EIO
-    if bad.is_dir():
-        bad.rmdir()
-    bad.write_bytes(kept)
-    os.utime(bad, ns=times)
+    mend()
 
     def back() -> bool:
         look_again(direct)
