@@ -227,7 +227,7 @@ def test_opening_makes_few_calls(tmp_path: Path) -> None:
     (raw,) = write_raw(tmp_path, frames)
     mib, npy = write_mib(tmp_path, frames, scan=(2, 3)), write_npy(tmp_path, frames)
     for most, act in (
-        (92, lambda: vfs.open(raw, format="raw", dtype="<u2", sig_shape=(16, 16))),
+        (93, lambda: vfs.open(raw, format="raw", dtype="<u2", sig_shape=(16, 16))),
         (168, lambda: vfs.open(mib)),
         (120, lambda: vfs.open(npy)),
     ):
