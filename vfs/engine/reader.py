@@ -98,8 +98,8 @@ class RegionReader:
         cache: ChunkCache | None = None,
         corrections: Corrections | None = None,
     ) -> None:
-        # plain attributes: a request for a small chunk costs about as much as it makes calls. Those
-        # that most who open a set do not need are made when they are first asked for
+        # Plain attributes: a request for a small chunk costs about as much as it makes calls. Attributes
+        # that an opening does not need are made when they are first asked for
         self.dataset = dataset
         self.backend = backend
         self.corrections = corrections

@@ -39,9 +39,9 @@ class _Live:
     """A data set that is open. It implements `vfs.hierarchy.faces.Lifetime`.
 
     Attributes:
-        record: what its folder remembered of it when it was last looked at.
-        trust: for how long its files need not be looked at again.
-        named: the files that it was opened by.
+        record: its record in the folder when it was last checked.
+        trust: time until which its files are not checked again.
+        named: the files by which it was opened.
         paths: paths of its faces that were asked for.
         weight: bytes of memory that it takes, about.
         dropped, told: see `vfs.hierarchy.faces.Lifetime`.
@@ -287,7 +287,7 @@ class FolderTree:
         """Find the place of a path; None if there is nothing.
 
         Raises:
-            SourceError: that cannot be said: a folder cannot be read, or see `Naming.face`.
+            SourceError: it cannot be found out, because a folder cannot be read; see also `Naming.face`.
         """
         listing, gone, rest = self._top, "", path
         while rest:
@@ -411,7 +411,7 @@ class FolderTree:
             and record.stamp == live.record.stamp
             and unchanged(live.tree)
         ):
-            # Nothing changed: keep what is decoded
+            # Nothing changed: keep the open set and its decoded pieces
             live.record, live.trust = record, replace(record.trust)
             return
         with self._lock:

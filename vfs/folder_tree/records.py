@@ -17,8 +17,8 @@ from vfs.formats import Format
 from vfs.hierarchy.faces import Hierarchy, Node
 from vfs.model.stored import Files
 
-LONGEST = 255  # bytes of a name
-WATCHED = 16  # files of a set that are looked at while it is closed
+LONGEST = 255  # most bytes of a name
+WATCHED = 16  # most files of a set that are checked while the set is not open
 
 DESCRIPTION = "description"  # the format whose files may name files of all other formats
 
@@ -45,10 +45,10 @@ class Record:
     """Remembers what a file was when it was opened. Small: there may be a hundred thousand of them.
 
     Attributes:
-        state: of the file when it was opened; None where it was gone.
-        seen: how often the folder had changed when the file was opened.
-        trust: for how long it need not be looked at again.
-        label: the name of its data set, before -2, -3.
+        state: state of the file when it was opened; None if it was gone.
+        seen: number of changes of the folder before the file was opened.
+        trust: time until which it is not checked again.
+        label: name of its data set, without -2 or -3.
         format: name of its format.
         faces: pairs of ending and root node of each face; empty if it is no data set, or broken.
         members: names of other files in the folder that belong to the set.

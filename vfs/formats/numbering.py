@@ -29,8 +29,8 @@ from vfs.errors import MissingSourceError
 from vfs.formats.series import MOST_NAMED, padded
 from vfs.model.stored import Absence
 
-_MOST_GONE = 10  # times as many files missing as are there
-_GRID = 0.75  # of the places of a grid, so many are there at least
+_MOST_GONE = 10  # most missing files for each existing one
+_GRID = 0.75  # least share of the places of a grid that are filled
 _DATE = 8  # digits
 _START = np.zeros(1, np.int64)
 _UNIT = re.compile(r" ?(?:[kM]?e?V|[kmunpµ]?[msAVTWL]|[kMG]?Hz|K|C|deg|Å|%)(?![A-Za-z0-9])|\.[0-9]{1,2}(?![0-9])")

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-MOST_NAMED = 1000  # files whose names are worked out: a garbled number may leave any number of gaps
-_MOST_SAID = 4  # names in a message
-_MOST_RUNS = 3  # runs of frames in a message
+MOST_NAMED = 1000  # most files whose names are worked out: a garbled number may leave any number of gaps
+_MOST_SAID = 4  # most names in a message
+_MOST_RUNS = 3  # most runs of frames in a message
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,7 @@ def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:
 
 
 def padded(numbers: Iterable[str]) -> int:
-    """Returns how many digits the numbers of a series are padded to with zeros; 0 where those that
-    are there do not tell.
-    """
+    """Return the number of digits to which numbers of a series are padded; 0 if these do not tell."""
     return max((len(digits) for digits in numbers if digits[0] == "0"), default=0)
 
 

@@ -383,7 +383,8 @@ def per_frame(
     The field may be a time stamp in the header, or rows behind the pixels.
 
     Args:
-        main: array of these frames, stored in equal frames; the companion has its scan.
+        main: array of these frames, stored in frames; the companion gets the same scan.
+        path: path of the companion.
         stored: dtype of the field in the file.
         at: byte of the record where the field starts.
         sig_shape, dims: shape of the field and names of its axes.

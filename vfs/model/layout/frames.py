@@ -97,9 +97,9 @@ class FrameLayout:
         word_bytes, word_pixels: bytes and pixels of a word, the smallest unit that decodes by itself.
         pieces: int64[p, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`; best in the order
             in which they begin in the file.
-        offset: frames to skip at the start (negative: blank frames first).
-        chosen: int64[m] scan positions that are shown, as one flat axis; None: all, in the scan's shape.
-        periodic: the read ranges of each frame are those of the first one, so many strides further on.
+        offset: frames to skip at the start; if negative, so many blank frames come first.
+        chosen: int64[m] scan positions to show, as one flat axis; None shows all, in the scan's shape.
+        periodic: True: the read ranges of frame k are those of frame 0, moved on by k strides.
     """
 
     nav_shape: tuple[int, ...]
