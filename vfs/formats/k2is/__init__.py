@@ -26,40 +26,24 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from vfs.boundary import open_stream, read_open
-from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError, SourceError
+from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError
 from vfs.formats import Format, series
 from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
 from vfs.formats.headers import natural, numbered
+from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
 from vfs.kernels import k2is
 from vfs.kernels.ranges import NO_LIMIT
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.region import Region
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-HEADER = np.dtype(
-    [
-        ("sync", ">u4"),  # 0xFFFF0055
-        ("_pad", "V4"),
-        ("version", "u1"),
-        ("flags", "u1"),  # bit 0: the shutter is open (set one frame late)
-        ("_more", "V6"),
-        ("count", ">u4"),  # of blocks, the same in all sectors
-        ("width", ">u2"),  # of the sector, 256
-        ("height", ">u2"),  # 1860
-        ("frame_id", ">u4"),
-        ("start", ">u2", 2),  # x and y of the block in the sector
-        ("end", ">u2", 2),  # inclusive
-        ("size", ">u4"),  # of the block in bytes, 22360
-    ]
-)
 _SYNC = b"\xff\xff\x00\x55"
 _FRAME = k2is.BLOCKS * k2is.BYTES  # bytes of a frame in a file
 _FULL = (k2is.BANDS * k2is.HEIGHT, k2is.SECTORS * 256)
@@ -149,151 +133,6 @@ class SectorDecoder:
         )
 
 
-class _Sector:
-    """Reads headers of a file's blocks by their number, while the set is opened."""
-
-    def __init__(self, path: str, size: int, stack: ExitStack) -> None:
-        self.path = path
-        self.blocks = size // k2is.BYTES
-        self.fd = stack.enter_context(open_stream(path)).fileno()
-        if size < k2is.BYTES or not self.good(self.raw(0)):
-            raise FormatError(
-                f"{path}: expected a file of K2 IS blocks, it begins with {self.raw(0)[:4]!r} and has {size:,} bytes"
-            )
-
-    def raw(self, block: int) -> bytes:
-        try:
-            return read_open(self.fd, k2is.HEADER, block * k2is.BYTES)
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
-
-    @staticmethod
-    def good(raw: bytes) -> bool:
-        return len(raw) == k2is.HEADER and bool(k2is.fault(np.frombuffer(raw, np.uint8), -1, -1) == k2is.GOOD)
-
-    def header(self, block: int) -> np.void:
-        """Read the header of a block.
-
-        Raises:
-            FormatError: it is damaged.
-        """
-        raw = self.raw(block)
-        if not self.good(raw):
-            at = block * k2is.BYTES
-            raise FormatError(
-                f"{self.path}: bytes {at:,} to {at + k2is.BYTES:,}: expected a K2 IS block, found {raw[:4]!r}; the file"
-                " is damaged"
-            )
-        header: np.void = np.frombuffer(raw, HEADER)[0]
-        return header
-
-    def last(self) -> tuple[int, int]:
-        """Return (number, count) of the last undamaged block, searched among the last 32."""
-        for block in range(self.blocks - 1, max(-1, self.blocks - 1 - k2is.BLOCKS), -1):
-            if self.good(self.raw(block)):
-                return block, int(self.header(block)["count"])
-        raise FormatError(
-            f"{self.path}: expected K2 IS blocks at its end, found none in the last {min(self.blocks, k2is.BLOCKS)}"
-            " places; the file is damaged"
-        )
-
-    def with_count(self, count: int) -> int:
-        """Return the number of the first block with that count or a later one."""
-        near = count - int(self.header(0)["count"])
-        if 0 <= near < self.blocks and self.good(self.raw(near)) and self.header(near)["count"] == count:
-            return near
-        return _first_where(0, self.blocks, lambda block: bool(self.header(block)["count"] >= count))
-
-
-def _first_where(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return the first number from `low` on for which `holds` is true, `high` if there is none.
-
-    `holds` must stay true for all numbers behind it.
-    """
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
-
-
-def _aligned(sectors: Sequence[_Sector]) -> tuple[np.ndarray, int, int, tuple[str, int]]:
-    """Find the frames that all sectors have in common.
-
-    Returns: (number of the first frame's first block in each sector, number of frames, frame id of
-        the first one, (the file that ends first, how many whole frames others hold behind that)).
-
-    Raises:
-        FormatError: the sectors have no whole frame in common.
-    """
-    count = max(int(s.header(0)["count"]) for s in sectors)
-    starts = [s.with_count(count) for s in sectors]
-    ends = [s.last() for s in sectors]
-    count = min(end[1] for end in ends)
-    stops = [min(end[0], s.with_count(count)) + 1 for s, end in zip(sectors, ends, strict=True)]
-    names = f"{sectors[0].path} to {os.path.basename(sectors[-1].path)}"
-    if any(stop - start < k2is.BLOCKS for start, stop in zip(starts, stops, strict=True)):
-        raise FormatError(
-            f"{names}: expected eight sectors of the same frames, found no whole frame (32 blocks) that all of them"
-            " hold"
-        )
-    if any(_ids(s, start) != 1 for s, start in zip(sectors, starts, strict=True)):
-        starts = [_next_frame(s, start, stop) for s, start, stop in zip(sectors, starts, stops, strict=True)]
-    # A sector that lost blocks is an error when it is read
-    frames = max((stop - start) // k2is.BLOCKS for start, stop in zip(starts, stops, strict=True))
-    if frames < 1 or any(start >= s.blocks for s, start in zip(sectors, starts, strict=True)):
-        raise FormatError(
-            f"{names}: expected eight sectors of the same frames, found no whole frame that all of them hold"
-        )
-    heads = [s.header(start) for s, start in zip(sectors, starts, strict=True)]
-    for sector, head in zip(sectors, heads, strict=True):
-        if head["frame_id"] != heads[0]["frame_id"] or head["start"].tolist() != [240, 0]:
-            raise FormatError(
-                f"{sector.path}: cannot be aligned with {sectors[0].path}: expected a frame {heads[0]['frame_id']} that"
-                f" begins at x = 240, y = 0, found frame {head['frame_id']} at x = {head['start'][0]}, y ="
-                f" {head['start'][1]}"
-            )
-    held = max((end[0] + 1 - start) // k2is.BLOCKS for start, end in zip(starts, ends, strict=True))
-    short = min(zip(sectors, ends, strict=True), key=lambda one: one[1][1])[0].path
-    return np.array(starts, np.int64), frames, int(heads[0]["frame_id"]), (short, held - frames)
-
-
-def _ids(sector: _Sector, start: int) -> int:
-    """Count the frames to which the next 32 blocks belong."""
-    return len({int(sector.header(start + k)["frame_id"]) for k in range(k2is.BLOCKS)})
-
-
-def _next_frame(sector: _Sector, start: int, stop: int) -> int:
-    """Return the first block of another frame than the one at `start`."""
-    here = sector.header(start)["frame_id"]
-    return next(
-        (k for k in range(start, min(stop, start + 2 * k2is.BLOCKS)) if sector.header(k)["frame_id"] != here), stop
-    )
-
-
-def _counts_frames(sectors: Sequence[_Sector], starts: np.ndarray, frames: int, first_id: int) -> bool:
-    """Return True if the second frame has the next frame id in at least one sector."""
-    if frames < 2:
-        return True
-    raws = [(s, s.raw(int(start) + k2is.BLOCKS)) for s, start in zip(sectors, starts, strict=True)]
-    return any(
-        s.good(raw) and int(np.frombuffer(raw, HEADER)[0]["frame_id"]) == (first_id + 1) & 0xFFFFFFFF for s, raw in raws
-    )
-
-
-def _shutter(sectors: Sequence[_Sector], starts: np.ndarray, frames: int) -> int:
-    """Return the first frame with the flag of the open shutter; `frames` if there is none."""
-
-    def is_open(frame: int) -> bool:
-        # Every sector has the flag, so that one undamaged block is enough
-        for sector, start in zip(sectors, starts.tolist(), strict=True):
-            raw = sector.raw(start + frame * k2is.BLOCKS)
-            if sector.good(raw):
-                return bool(raw[9] & 1)
-        raise FormatError(f"{sectors[0].path}: frame {frame} is damaged in all sectors")
-
-    return _first_where(0, frames, is_open)
-
-
 def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
     """Find the files of a set, which one file names or which are all given.
 
@@ -332,7 +171,7 @@ def _absences(
 
     Args:
         missing: numbers of the missing sectors, from 0 on.
-        behind: see `_aligned`.
+        behind: see `aligned`.
         stored: number of frames from the first one shown on.
     """
     found = []
@@ -435,13 +274,13 @@ def open(
     files = Files.stat(members, missing_ok=bool(missing))
     with ExitStack() as stack:
         sectors = [
-            _Sector(path, int(size), stack)
+            SectorFile(path, int(size), stack)
             for k, (path, size) in enumerate(zip(files.paths, files.sizes, strict=True))
             if k not in missing
         ]
-        blocks, frames, first_id, behind = _aligned(sectors)
-        counted = check_ids and _counts_frames(sectors, blocks, frames, first_id)
-        flagged = _shutter(sectors, blocks, frames) if scan and first_frame is None else 0
+        blocks, frames, first_id, behind = aligned(sectors)
+        counted = check_ids and counts_frames(sectors, blocks, frames, first_id)
+        flagged = first_with_open_shutter(sectors, blocks, frames) if scan and first_frame is None else 0
     if flagged == frames:
         raise FormatError(
             f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter; first_frame=0"

@@ -19,27 +19,21 @@ in the cache while it fits). So unpack large files once with gunzip.
 
 from __future__ import annotations
 
-import bz2
-import errno
-import gzip
-import io
 import math
-import os
-import re
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from vfs.boundary import open_stream
-from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import fields, read_at, read_side_file
+from vfs.formats.headers import fields, read_at
+from vfs.formats.mrc.direct_electron import coordinates, info_of, scan_shape
+from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block
 from vfs.kernels import steps
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
+from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 HEADER = np.dtype(
@@ -103,9 +97,7 @@ _UNITS = {
     "pixel_size_y": "m",
     "defocus": "m",
 }
-_MOST_RATIO = 2000  # bytes that a packed byte may hold: 1,032 with gzip; bzip2 can hold more, but not of a real image
 _MOST_AXIS = 1 << 26  # pixels or sections: a header with more is garbled
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 _ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".rec")
 _PACKED = tuple(e + z for e in (".mrc", ".map", ".mrcs") for z in (".gz", ".bz2"))
 
@@ -115,7 +107,7 @@ def sniff(path: str, head: bytes) -> bool:
         return _order(head) is not None
     named = path.lower()
     if named.endswith(_PACKED):
-        return head.startswith(tuple(_OPENERS))
+        return head.startswith(MARKS)
     return named.endswith(_ENDINGS) and len(head) >= 1024 and _order(head) is not None
 
 
@@ -140,74 +132,6 @@ def _order(head: bytes) -> Literal["<", ">"] | None:
     if stamp in found:
         return stamp
     return min((count, order) for order, count in found.items())[1] if found else None
-
-
-def _opener(path: str) -> Callable[..., Any] | None:
-    """Return the function that unpacks the file, None if it is not packed."""
-    start = read_at(path, 3, short_ok=True)
-    return next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
-
-
-def _read(path: str, size: int, at: int, opener: Any) -> bytes:
-    """Read bytes of a file, packed or not.
-
-    Raises:
-        TruncatedSourceError, FormatError: there are fewer, or they do not unpack.
-    """
-    if opener is None:
-        return read_at(path, size, at)
-    with open_stream(path) as packed:
-        try:
-            with opener(packed) as stream:
-                stream.seek(at)  # in small steps: read(n) allocates n bytes, however few there are
-                got = b"".join(iter(lambda: stream.read(min(size - stream.tell() + at, 1 << 16)), b""))
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise FormatError(f"{path}: does not unpack: {error}") from None
-    if len(got) < size:
-        raise TruncatedSourceError(
-            f"{path}: expected {size:,} bytes of header, found {len(got):,} after unpacking; the file looks truncated"
-        )
-    return got
-
-
-@dataclass(frozen=True)
-class _Unpacked:
-    """Decodes a packed file as one block: `skip` bytes of headers, then the pixels."""
-
-    stored: np.dtype
-    packing: str
-    skip: int
-    word_bytes: int = 0
-    decode_into = None
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.stored.newbyteorder("=")
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        try:
-            made = np.empty(shape, self.stored)
-        except MemoryError:
-            nbytes = math.prod(shape) * self.stored.itemsize
-            raise DecodeError(
-                f"its header says {nbytes:,} bytes after unpacking, which memory does not hold; unpack the file first",
-                errno.ENOMEM,
-            ) from None
-        memory = memoryview(made.reshape(-1).view(np.uint8).data)
-        done = 0
-        try:
-            with _OPENERS[self.packing.encode("latin1")](io.BytesIO(data.data)) as stream:
-                stream.seek(self.skip)
-                while done < len(memory) and (got := stream.readinto(memory[done:])):
-                    done += got
-                stream.read(1)  # at the end of the file it compares the checksum
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise DecodeError(f"does not unpack: {error}") from None
-        if done < len(memory):
-            raise DecodeError(
-                f"expected {len(memory):,} bytes of pixels after unpacking, found {done:,}; the file looks truncated"
-            )
-        return made.astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -247,25 +171,7 @@ def _layout(
     if opener is not None:
         if stored is None:
             raise FormatError(f"{path}: packed files with pixels of 4 bits are not supported; unpack it first")
-        mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
-        whole = (*nav, *sig)
-        nbytes = math.prod(whole) * stored.itemsize
-        if nbytes > _MOST_RATIO * size:
-            raise FormatError(
-                f"{path}: the header says {nbytes:,} bytes of pixels, which {size:,} packed bytes cannot hold; it looks"
-                " garbled or truncated"
-            )
-        nd = len(whole)
-        block = BlockLayout.of(
-            whole,
-            np.zeros((1, nd), int),
-            np.array([whole]),
-            np.zeros(1, int),
-            np.zeros(1, int),
-            np.array([size]),
-            whole=True,
-        )
-        return block, _Unpacked(stored, mark, start), ()
+        return *unpacked_block(files, opener, stored, (*nav, *sig), start), ()
     nbytes = ny * -(-nx // 2) if stored is None else math.prod(sig) * stored.itemsize
     held = min(nz, max(0, size - start) // nbytes)
     if not held:
@@ -318,8 +224,8 @@ def _absent(header: np.void, files: Files, layout: FrameLayout, start: int) -> t
 def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     files = Files.stat([path])
     path = files.paths[0]
-    opener = _opener(path)
-    raw = _read(path, 1024, 0, opener)
+    opener = opener_of(path)
+    raw = read_unpacked(path, 1024, 0, opener)
     order = _order(raw)
     if order is None:
         values = np.frombuffer(raw, "<i4", 4).tolist()
@@ -330,13 +236,13 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     mode, start, nz = int(header["mode"]), 1024 + int(header["nsymbt"]), int(header["nz"])
     kind = "u1" if mode == 0 and mode0 == "unsigned" else MODES.get(mode)
     stored = None if kind is None else np.dtype(kind).newbyteorder(order)
-    info = _de_info(path)
+    info = info_of(path)
     volume = int(header["ispg"]) != 0 and not info and not path.lower().endswith((".mrcs", ".mrcs.gz", ".mrcs.bz2"))
     names: tuple[str, ...] = (sections or ("z" if volume else "frame"),)
     nav: tuple[int, ...] = (nz,)
     if nz == 1 and int(header["ispg"]) == 0:
         nav, names = (), ()
-    elif info and math.prod(scan := _de_scan(info)) == nz:
+    elif info and math.prod(scan := scan_shape(info)) == nz:
         nav, names = scan, nav_dims(len(scan))
     layout, decoder, absent = _layout(header, files, stored, start, opener, nav)
     dims = (*names, "y", "x") + (("component",) if mode == 3 else ())
@@ -350,7 +256,7 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     main = StoredArray("data", files, layout, decoder, layout.shape, dims, len(nav), attrs=attrs)
     return [
         altered(one, absent=absent)
-        for one in (main, *_extended(header, files, nav, names, order, opener), *_coordinates(path, nz))
+        for one in (main, *_extended(header, files, nav, names, order, opener), *coordinates(path, nz))
     ]
 
 
@@ -399,80 +305,6 @@ def _extended(
             )
         )
     return found
-
-
-def _de_base(path: str) -> str | None:
-    """Return how the names of a Direct Electron movie's side files begin; None for other files."""
-    hit = re.fullmatch(r"(.*)_movie\.mrcs?", path, re.I)
-    return hit[1] if hit else None
-
-
-def _de_info(path: str) -> dict[str, str]:
-    """Read the `key = value` lines of the `_info.txt` beside a movie; empty if there is none."""
-    base = _de_base(path)
-    if base is None or not os.path.isfile(f"{base}_info.txt"):
-        return {}
-    lines = read_side_file(f"{base}_info.txt").decode("utf-8", "replace").splitlines()
-    return {key.strip(): value.strip() for key, mark, value in (line.partition("=") for line in lines) if mark}
-
-
-def _de_scan(info: dict[str, str]) -> tuple[int, ...]:
-    """Return (rows, columns) of the scan; (0,) if the file says nothing of a raster.
-
-    If only a part of it was recorded, this is that part.
-    """
-    for size in ("Scan - ROI Size", "Scan - Size"):
-        found = [info.get(f"{size} {axis}", "") for axis in "YX"]
-        if all(text.isdecimal() and 0 < int(text) < _MOST_AXIS for text in found):
-            return int(found[0]), int(found[1])
-    return (0,)
-
-
-@dataclass(frozen=True)
-class _MrcTable:
-    """Decodes the positions of a scan from lines "y,x", as one block."""
-
-    word_bytes: int = 0
-    decode_into = None
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(np.int64)
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        try:
-            rows = [[int(float(cell)) for cell in line.split(",")] for line in data.tobytes().decode("ascii").split()]
-            return np.array(rows, np.int64).reshape(shape)
-        except (ValueError, OverflowError) as error:
-            raise DecodeError(f"expected {shape[0]:,} lines of two numbers: {error}") from None
-
-
-def _coordinates(path: str, frames: int) -> list[StoredArray]:
-    """Make a companion with the scan position of every frame, for movies that were not taken on a raster."""
-    base = _de_base(path)
-    name = f"{base}_scan_coordinates.csv"
-    if base is None or not os.path.isfile(name):
-        return []
-    files = Files.stat([name])
-    rows = len(read_side_file(name).split())
-    if rows == 0:
-        return []
-    shape = (rows, 2)
-    one = np.zeros(1, int)
-    layout = BlockLayout.of(shape, np.zeros((1, 2), int), np.array([shape]), one, one, files.sizes, whole=True)
-    return [
-        StoredArray(
-            "scan_coordinates",
-            files,
-            layout,
-            _MrcTable(),
-            shape,
-            ("point", "axis"),
-            0,
-            attrs={"frames": frames},
-            companion=True,
-        )
-    ]
 
 
 def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = None) -> list[StoredArray]:

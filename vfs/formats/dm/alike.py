@@ -1,0 +1,66 @@
+"""Recognises DM files that are alike, so that the tags of only one of them are read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from vfs.boundary import open_file
+from vfs.formats.dm.images import DmImage
+from vfs.formats.headers import read_at
+
+_MARK_BEFORE = 192  # bytes that hold the name and the type of any values
+_MARK_BEHIND = 1024  # bytes that hold the dimensions of an image
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Words around the pixels of an image that say what they are. They recognise files that are alike.
+
+    Files of a stack mostly differ in values only. Take a file that is as long as another one and
+    has the same words at the same places around its pixels (name, type and number of the values
+    before them; data type, dimensions and bytes a pixel behind them). It holds an image of the same
+    type and shape there, and the rest of its tags need not be read: 15 µs instead of 200 µs and
+    more.
+
+    Attributes:
+        size: bytes of the file.
+        start, stop: first byte of the pixels, and first byte behind them.
+        before: the words that end at `start`.
+        behind: the words that begin at `stop`.
+    """
+
+    size: int
+    start: int
+    stop: int
+    before: bytes
+    behind: bytes
+
+    @classmethod
+    def of(cls, path: str, size: int, image: DmImage, version: int) -> Marks | None:
+        """Read the marks of an image; None if its tags are not in the order of Gatan's software."""
+        start, stop = image.offset, image.offset + image.nbytes
+        before = read_at(path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
+        behind = read_at(path, _MARK_BEHIND, stop, short_ok=True)
+        first, depth = before.rfind(b"\x15\x00\x04Data"), behind.find(b"PixelDepth")
+        last = depth + (26 if version == 3 else 42)  # the end of its value
+        if first < 0 or not -1 < behind.find(b"DataType") < behind.find(b"Dimensions") < depth or last > len(behind):
+            return None
+        return cls(size, start, stop, before[first:], behind[:last])
+
+    def fit(self, path: str, size: int) -> bool:
+        """Return True if a file has the same marks.
+
+        Raises:
+            SourceError: it cannot be opened.
+        """
+        if size != self.size:
+            return False
+        fd = open_file(path)
+        try:
+            before = os.pread(fd, len(self.before), self.start - len(self.before))
+            return before == self.before and os.pread(fd, len(self.behind), self.stop) == self.behind
+        except OSError:
+            return False  # reading its tags then says what is wrong
+        finally:
+            os.close(fd)

@@ -1,0 +1,163 @@
+"""Finds the images that the tags of a DM file describe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from vfs.errors import FormatError
+from vfs.formats.gatan_tags import StoredTag, Tags, find
+
+_DTYPES = {
+    1: "i2",
+    2: "f4",
+    3: "c8",
+    6: "u1",
+    7: "i4",
+    8: "u1",
+    9: "i1",
+    10: "u2",
+    11: "u4",
+    12: "f8",
+    13: "c16",
+    14: "?",
+    23: "u1",
+    27: "c8",
+    28: "c16",
+}
+_COLOURS = (8, 23)  # four bytes a pixel
+_HALVES = (27, 28)  # complex, half of the columns
+_PACKED = 5  # complex, half of the pixels, some of them squeezed into places that are free
+_ENERGY = ("eV", "keV", "meV")
+_MOST_AXES = 8
+
+
+@dataclass(frozen=True)
+class DmImage:
+    """An image of a file: where its pixels are, and what they are.
+
+    Attributes:
+        tags: its group in the tags.
+        offset: byte of the first pixel.
+        dtype: of a pixel as stored; of one component if it is coloured.
+        shape: slowest axis first, without colours; as stored.
+        coloured: True if a pixel has four components.
+        calibrations: scale, offset and unit of each axis.
+        half_of: the shape that the file says if half of the columns are stored; else ().
+    """
+
+    tags: Mapping[str, Any]
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    coloured: bool
+    calibrations: tuple[dict[str, Any], ...]
+    half_of: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize * (4 if self.coloured else 1)
+
+    @property
+    def energy(self) -> int | None:
+        """The axis with energies: by its unit, else by what the file says it is. None if there is none."""
+        units = [c["unit"] for c in self.calibrations]
+        found = [k for k, unit in enumerate(units) if unit in _ENERGY]
+        says = str(find(self.tags, "ImageTags/Meta Data/Format", "")).lower()
+        if len(found) == 1:
+            return found[0]
+        if not says.startswith("spectrum"):
+            return None
+        return 0 if says.startswith("spectrum image") or len(self.shape) == 1 else len(self.shape) - 1
+
+
+def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", ">"]) -> DmImage | None:
+    """Parse an entry of the list of images; None if it has no pixels.
+
+    Raises:
+        FormatError: it is not an image, or one of a kind that is not supported.
+    """
+    of = find(tags, "ImageData")
+    data = find(tags, "ImageData/Data")
+    if not isinstance(of, dict) or not isinstance(data, StoredTag):
+        return None
+    where = f"{path}: image {number}"
+    kind, depth, sizes = find(of, "DataType"), find(of, "PixelDepth"), find(of, "Dimensions")
+    if kind == _PACKED:
+        raise FormatError(
+            f"{where} has pixels of type {kind} (packed complex, half of a Fourier transform), which is not supported;"
+            " save it as complex"
+        )
+    if kind not in _DTYPES:
+        raise FormatError(
+            f"{where} has pixels of type {str(kind)[:20]!r}; expected one of {', '.join(map(str, _DTYPES))}"
+        )
+    values = list(sizes.values())[::-1] if isinstance(sizes, dict) else []
+    if not 1 <= len(values) <= _MOST_AXES or not all(isinstance(n, int) and n > 0 for n in values):
+        raise FormatError(f"{where} has dimensions {str(values)[:60]}; expected one to {_MOST_AXES} positive numbers")
+    half_of = tuple(values) if kind in _HALVES else ()
+    if half_of:
+        if len(values) != 2 or values[1] % 2:
+            raise FormatError(
+                f"{where} is half of a Fourier transform of dimensions {values}; expected two, and an even number of"
+                " columns"
+            )
+        values[1] = values[1] // 2 + 1
+    dtype = np.dtype(_DTYPES[kind]).newbyteorder(order)
+    coloured = kind in _COLOURS
+    itemsize = 4 if coloured else dtype.itemsize
+    if depth is not None and depth != itemsize:
+        raise FormatError(
+            f"{where} has pixels of type {kind}, which take {itemsize} bytes, but says that they take {str(depth)[:20]}"
+        )
+    if math.prod(values) * itemsize > data.nbytes:
+        raise FormatError(
+            f"{where} has dimensions {values}, {math.prod(values) * itemsize:,} bytes, but only {data.nbytes:,} bytes"
+            " of pixels"
+        )
+    groups = find(of, "Calibrations/Dimension")
+    given = list(groups.values()) if isinstance(groups, dict) else []
+    calibrations = tuple(_calibration(given[k] if k < len(given) else None) for k in range(len(values)))[::-1]
+    return DmImage(tags, data.offset, dtype, tuple(values), coloured, calibrations, half_of)
+
+
+def _calibration(group: Any) -> dict[str, Any]:
+    """Return scale, offset of the first element, and unit of an axis."""
+    found = [
+        find(group, name, default) if isinstance(group, dict) else default
+        for name, default in (("Scale", 1.0), ("Origin", 0.0), ("Units", ""))
+    ]
+    scale, origin = (float(v) if isinstance(v, int | float) else d for v, d in zip(found, (1.0, 0.0), strict=False))
+    return {
+        "scale": scale,
+        "offset": -origin * scale if origin else 0.0,
+        "unit": found[2] if isinstance(found[2], str) else "",
+    }
+
+
+def images_of(path: str, tags: Tags) -> list[DmImage]:
+    """Return the images of a file in their order, without thumbnails.
+
+    Raises:
+        FormatError: there is none.
+    """
+    entries = tags.get("ImageList")
+    named = tags.get("Thumbnails")
+    thumbs = (
+        {find(t, "ImageIndex") for t in named.values() if isinstance(t, dict)} if isinstance(named, dict) else set()
+    )
+    groups = [g for g in entries.values() if isinstance(g, dict)] if isinstance(entries, dict) else []
+    with_pixels = [k for k, g in enumerate(groups) if isinstance(find(g, "ImageData/Data"), StoredTag)]
+    if len(with_pixels) > 1 and not thumbs:
+        first = groups[with_pixels[0]]
+        if find(first, "ImageData/DataType") == 23 and len(find(first, "ImageData/Dimensions", {}) or ()) == 2:
+            thumbs = {with_pixels[0]}
+    wanted = [k for k in with_pixels if k not in thumbs] or with_pixels
+    found = [image for k in wanted if (image := _image(path, k, groups[k], tags.order)) is not None]
+    if not found:
+        raise FormatError(f"{path}: expected an image in its tags, found none")
+    return found

@@ -1,0 +1,156 @@
+"""Finds what an FRMS6 set should hold and does not.
+
+The headers and the .hdr say how many frames there should be; the numbers of the files say which
+files are missing.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfs.errors import MissingSourceError, TruncatedSourceError
+from vfs.formats import series
+from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set
+from vfs.model.stored import Absence
+
+_MOST_BLANK = 1_000_000  # most frames that may be missing between files
+_BLANK = "shows these frames as blank"
+
+
+@dataclass(frozen=True)
+class FrameCounts:
+    """Counts the frames in a file.
+
+    Attributes:
+        said: what its header says, 0 in older files.
+        stored: whole frames, no more than the header says.
+        rest: bytes behind them.
+        record: bytes of a frame and its header.
+    """
+
+    said: int
+    stored: int
+    rest: int
+    record: int
+
+    @classmethod
+    def of(cls, header: np.void, size: int) -> FrameCounts:
+        """Count the frames in a file with this header.
+
+        Args:
+            size: of the file in bytes.
+        """
+        record = FRAME_HEADER.itemsize + 2 * int(header["width"]) * int(header["height"])
+        said, whole = int(header["frames"]), (size - HEADER.itemsize) // record
+        stored = min(said, whole) if said else whole
+        return cls(said, stored, size - HEADER.itemsize - stored * record, record)
+
+    @property
+    def cut(self) -> bool:
+        return self.said > self.stored or (not self.said and self.rest > 0)
+
+
+def positions(chosen: Frms6Set, counts: Sequence[FrameCounts]) -> list[int] | None:
+    """Return the index of the first frame of each file, None if that cannot be told.
+
+    It lies behind all frames that the files in front of it should hold. Files of a series hold
+    equally many frames, except for the last one: missing files held as many as those that exist.
+    """
+    held = [one.said or one.stored for one in counts]
+    usual = max(held[:-1], default=0)
+    numbers = chosen.numbers or range(1, len(held) + 1)
+    if chosen.lost.count and (held[-1] > usual or any(one != usual for one in held[:-1])):
+        return None
+    first, at, before = [], 0, 0
+    for number, one, count in zip(numbers, counts, held, strict=True):
+        at += (number - before - 1) * usual
+        first.append(at)
+        at, before = at + (max(count, usual) if one.cut else count), number
+    return (
+        first
+        if first[-1] - sum(held[:-1]) <= _MOST_BLANK and first[-1] <= sum(one.stored for one in counts) + _MOST_BLANK
+        else None
+    )
+
+
+def absences(chosen: Frms6Set, counts: Sequence[FrameCounts], first: Sequence[int]) -> tuple[Absence, ...]:
+    """Return what the files lack, except at the end of the set."""
+    found = []
+    if chosen.lost.count:
+        blank = first[-1] - sum(one.said or one.stored for one in counts[:-1])
+        lost = {"files_missing": chosen.lost.count, "frames_missing": blank}
+        frames = series.ranges(series.holes(first, [one.said or one.stored for one in counts]))
+        said = (
+            f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, with {frames}; the set goes on to"
+            f" {os.path.basename(chosen.signal[-1])}"
+        )
+        found.append(Absence(said, MissingSourceError, _BLANK, lost, chosen.lost.paths))
+    for k, (path, one) in enumerate(zip(chosen.signal, counts, strict=True)):
+        last = k == len(counts) - 1
+        if one.cut or one.rest:
+            wanted = f"{one.said:,} records" if one.said else "whole records"
+            said = (
+                f"{path}: expected {wanted} of {one.record:,} bytes after the header, found {one.stored:,} and"
+                f" {one.rest:,} bytes more"
+            )
+            less = 0 if last else first[k + 1] - first[k] - one.stored
+            lost = {"bytes_left_over": one.rest} | ({"frames_missing": less} if less > 0 and one.cut else {})
+            found.append(Absence(said, TruncatedSourceError if one.cut and not last else None, _BLANK, lost))
+    return tuple(found)
+
+
+def at_the_end(
+    chosen: Frms6Set,
+    hdr: Mapping[str, str],
+    scan: tuple[int, int] | None,
+    nav: tuple[int, ...],
+    said: int,
+    stored: int,
+) -> tuple[Absence, ...]:
+    """Compare the .hdr with what is stored.
+
+    Frames may be missing at the end, or be more than its scan has places for.
+    """
+    if chosen.hdr is None:
+        return ()
+    found = []
+    less, more = max(said, math.prod(nav)) - stored, stored - math.prod(nav)
+    if less > 0:
+        text = (
+            f"{chosen.hdr}: says {stored + less:,} signal frames, {stored:,} are stored:"
+            f" {'the last one is' if less == 1 else f'the last {less:,} are'} missing"
+        )
+        found.append(Absence(text, counts={"frames_missing": less}))
+    if nav != scan and chosen.numbers:
+        text = (
+            f"{chosen.hdr}: stemImageSize says {hdr.get('stemimagesize', '')[:24]!r}, expected a scan AxB of {stored:,}"
+            " frames: they are one axis"
+        )
+        found.append(Absence(text))
+    if more > 0:
+        text = (
+            f"{chosen.hdr}: says a scan of {nav[0]} × {nav[1]}, {stored:,} frames are stored: {more:,}"
+            f" {'is' if more == 1 else 'are'} left out"
+        )
+        found.append(Absence(text, counts={"frames_left_out": more}))
+    return tuple(found)
+
+
+def without_dark(chosen: Frms6Set, hdr: Mapping[str, str]) -> tuple[Absence, ...]:
+    """Return the absence of the dark frames, if the .hdr mentions some and their file is missing."""
+    if chosen.dark or not chosen.numbers or not hdr.get("darkframes", "").strip("0"):
+        return ()
+    lost = series.in_front(chosen.signal[0], 0)
+    name = os.path.basename(lost.paths[0])
+    return (
+        Absence(
+            f"{chosen.hdr}: says {hdr['darkframes'][:24]} dark frames, {name} is missing",
+            counts={"files_missing": 1},
+            files=lost.paths[:1],
+        ),
+    )

@@ -1,0 +1,118 @@
+"""Unpacks `.mrc.gz` and `.mrc.bz2`, which decode only as a whole."""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vfs.boundary import open_stream
+from vfs.errors import DecodeError, FormatError, TruncatedSourceError
+from vfs.formats.headers import read_at
+from vfs.model.layout import BlockLayout
+from vfs.model.stored import Files
+
+_MOST_RATIO = 2000  # bytes that a packed byte may hold: 1,032 with gzip; bzip2 can hold more, but not of a real image
+_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
+MARKS = tuple(_OPENERS)  # how a packed file begins
+
+
+def opener_of(path: str) -> Callable[..., Any] | None:
+    """Return the function that unpacks the file, None if it is not packed."""
+    start = read_at(path, 3, short_ok=True)
+    return next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
+
+
+def read_unpacked(path: str, size: int, at: int, opener: Any) -> bytes:
+    """Read bytes of a file, packed or not.
+
+    Raises:
+        TruncatedSourceError, FormatError: there are fewer, or they do not unpack.
+    """
+    if opener is None:
+        return read_at(path, size, at)
+    with open_stream(path) as packed:
+        try:
+            with opener(packed) as stream:
+                stream.seek(at)  # in small steps: read(n) allocates n bytes, however few there are
+                got = b"".join(iter(lambda: stream.read(min(size - stream.tell() + at, 1 << 16)), b""))
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise FormatError(f"{path}: does not unpack: {error}") from None
+    if len(got) < size:
+        raise TruncatedSourceError(
+            f"{path}: expected {size:,} bytes of header, found {len(got):,} after unpacking; the file looks truncated"
+        )
+    return got
+
+
+@dataclass(frozen=True)
+class UnpackedFile:
+    """Decodes a packed file as one block: `skip` bytes of headers, then the pixels."""
+
+    stored: np.dtype
+    packing: str
+    skip: int
+    word_bytes: int = 0
+    decode_into = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.stored.newbyteorder("=")
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            made = np.empty(shape, self.stored)
+        except MemoryError:
+            nbytes = math.prod(shape) * self.stored.itemsize
+            raise DecodeError(
+                f"its header says {nbytes:,} bytes after unpacking, which memory does not hold; unpack the file first",
+                errno.ENOMEM,
+            ) from None
+        memory = memoryview(made.reshape(-1).view(np.uint8).data)
+        done = 0
+        try:
+            with _OPENERS[self.packing.encode("latin1")](io.BytesIO(data.data)) as stream:
+                stream.seek(self.skip)
+                while done < len(memory) and (got := stream.readinto(memory[done:])):
+                    done += got
+                stream.read(1)  # at the end of the file it compares the checksum
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise DecodeError(f"does not unpack: {error}") from None
+        if done < len(memory):
+            raise DecodeError(
+                f"expected {len(memory):,} bytes of pixels after unpacking, found {done:,}; the file looks truncated"
+            )
+        return made.astype(self.dtype, copy=False)
+
+
+def unpacked_block(
+    files: Files, opener: Callable[..., Any], stored: np.dtype, shape: tuple[int, ...], start: int
+) -> tuple[BlockLayout, UnpackedFile]:
+    """Lay out a packed file as one block of pixels.
+
+    Args:
+        stored: dtype of the pixels.
+        shape: of all pixels.
+        start: byte of the first pixel after unpacking.
+
+    Raises:
+        FormatError: the file is too short to hold so many pixels.
+    """
+    nbytes, size = math.prod(shape) * stored.itemsize, int(files.sizes[0])
+    if nbytes > _MOST_RATIO * size:
+        raise FormatError(
+            f"{files.paths[0]}: the header says {nbytes:,} bytes of pixels, which {size:,} packed bytes cannot hold; it"
+            " looks garbled or truncated"
+        )
+    mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
+    one = np.zeros(1, int)
+    layout = BlockLayout.of(shape, np.zeros((1, len(shape)), int), np.array([shape]), one, one, files.sizes, whole=True)
+    return layout, UnpackedFile(stored, mark, start)
