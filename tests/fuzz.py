@@ -10,7 +10,6 @@ and one-line errors.
 from __future__ import annotations
 
 import faulthandler
-import importlib
 import json
 import random
 import shutil
@@ -26,25 +25,47 @@ from typing import Any
 
 import vfs
 from tests.conftest import SHARED
+from tests.formats import hdf5_sets, seq_sets, sets
 from tests.formats.frame_checks import frames_of, fuzz
+from tests.formats.sets import Opened
 from vfs.formats import detect
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
-Made = tuple[Any, Mapping[str, Any]]  # what to open, options
-MODULES = ("blo", "dm", "empad", "frms6", "hdf5", "k2is", "mrc", "seq", "ser", "tvips")
+WRITERS: dict[str, Callable[[Path], Opened]] = {
+    "dm of two images": sets.dm_of_two_images,
+    "dm of maps": sets.dm_of_maps,
+    "dm swapped": sets.dm_swapped,
+    "empad of two": sets.empad_of_two,
+    "empad series": sets.empad_series,
+    "frms6 binned": sets.frms6_binned,
+    "k2is series": sets.k2is_series,
+    "k2is scan": sets.k2is_scan,
+    "mrc with fei records": sets.mrc_with_fei_records,
+    "mrc of nibbles": sets.mrc_of_nibbles,
+    "mrc packed": sets.mrc_packed,
+    "ser of a scan": sets.ser_of_a_scan,
+    "ser by emi": sets.ser_by_emi,
+    "tvips of a rotator": sets.tvips_of_a_rotator,
+    "hdf5 zipped": hdf5_sets.zipped,
+    "hdf5 filtered": hdf5_sets.filtered,
+    "hdf5 text": hdf5_sets.text,
+    "hdf5 newer": hdf5_sets.newer,
+    "hdf5 linked": hdf5_sets.linked,
+    "seq with side files": seq_sets.with_side_files,
+    "seq halves": seq_sets.halves,
+}
 LARGEST = 300_000  # bytes of a real set: every mutation writes a file anew
 HEADS = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 1 << 16, "frms6": 1100, "mib": 800, "description": 600}
 """First bytes of the files of a format that are changed rather than those behind them; of others 640."""
 PATIENCE = 60  # seconds for one file
 
 
-def sets() -> dict[str, Callable[[Path], Made]]:
+def writers() -> dict[str, Callable[[Path], Opened]]:
     """Name -> function that writes a set into an empty folder."""
-    made: dict[str, Callable[[Path], Made]] = {}
-    for name in MODULES:
-        module = importlib.import_module(f"tests.formats.test_{name}")
-        made |= {f"{name}-{k}": write for k, write in enumerate(module.SETS)}
+    made = dict(WRITERS)
+    for name, write in (("blo", sets.blo_set), ("frms6", sets.frms6_set), ("tvips", sets.tvips_set)):
+        made[name] = lambda folder, name=name, write=write: (write(folder)[0], {"format": name})
     for kind, depth, quad in (
         ("U08", 6, False),
         ("U16", 12, True),
@@ -79,14 +100,14 @@ def sets() -> dict[str, Callable[[Path], Made]]:
     return made | {f"real {name}": lambda folder, entry=entry: _real(folder, entry) for name, entry in _small().items()}
 
 
-def _mib(folder: Path, kind: str, depth: int, quad: bool) -> Made:
+def _mib(folder: Path, kind: str, depth: int, quad: bool) -> Opened:
     size = (512, 512) if quad and kind == "R64" else (64, 64)
     return write_mib(
         folder, frames_of((2, *size), "u4") & ((1 << depth) - 1), kind=kind, depth=depth, quad=quad, frames_per_file=1
     ), {"format": "mib"}
 
 
-def _description(folder: Path) -> Made:
+def _description(folder: Path) -> Opened:
     frames_of((4, 6, 8), "u2").tofile(folder / "a.bin")
     blocks = [{"file": 0, "offset": 96 * t, "origin": [t, 0, 0], "shape": [1, 6, 8]} for t in range(4)]
     text = json.dumps({"vfs": 1, "dtype": "<u2", "shape": [4, 6, 8], "files": ["a.bin"], "blocks": blocks})
@@ -109,7 +130,7 @@ def _small() -> dict[str, Any]:
     }
 
 
-def _real(folder: Path, entry: Mapping[str, Any]) -> Made:
+def _real(folder: Path, entry: Mapping[str, Any]) -> Opened:
     """A copy of a real set that opens by itself.
 
     Raises:
@@ -131,7 +152,7 @@ def one(name: str, count: int, seed: int) -> None:
     """Mutate one set; prints what came of it as JSON."""
     with tempfile.TemporaryDirectory() as place:
         try:
-            paths, options = sets()[name](Path(place))
+            paths, options = writers()[name](Path(place))
         except vfs.VfsError as error:  # of the real ones, some need options or files that are not there
             print(json.dumps({"left out": str(error)}), flush=True)
             return
@@ -155,7 +176,7 @@ def one(name: str, count: int, seed: int) -> None:
 def main(count: int, seed: int) -> int:
     """All sets, two at a time. Returns the exit status."""
     total, failed, worst = 0, [], Counter[str]()
-    names = list(sets())
+    names = list(writers())
     random.Random(seed).shuffle(names)
     running: dict[str, subprocess.Popen[str]] = {}
     started = time.perf_counter()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats import test_frms6
+from tests.formats.sets import frms6_set
 from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at, open_file, open_found, within
 from vfs.cli.app import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
@@ -342,7 +342,7 @@ def test_corrections_that_somebody_names_may_lie_anywhere(inside: Path, secret: 
 
 
 def test_files_that_options_name_may_lie_anywhere_of_descriptions_not(inside: Path, tmp_path: Path) -> None:
-    path, twin, options = test_frms6.row(inside)
+    path, twin, options = frms6_set(inside)
     table = tmp_path / "gains.csv"
     height, width = twin.shape[-2:]
     table.write_text("\n".join(";".join(["2"] * height) for _ in range(width)))

@@ -1,4 +1,4 @@
-"""The tests themselves: each one checks something, whatever it is given."""
+"""The tests themselves: each one checks something, whatever it is given, and none is a library of another."""
 
 from __future__ import annotations
 
@@ -84,6 +84,19 @@ def test_every_test_checks_something_whatever_it_finds() -> None:
             if not any(is_check(node) or called(node) in known for node in nodes):
                 idle.append(f"{path}:{test.lineno} {test.name}")
     assert not idle
+
+
+def test_no_test_module_imports_another() -> None:
+    """What several need is in modules without tests: a test that moves or goes breaks no other."""
+    imported = {
+        f"{path}: {node.module}.{name.name}"
+        for path, tree in FILES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+        if ".test_" in f".{getattr(node, 'module', '')}.{name.name}"
+    }
+    assert not imported
 
 
 def test_names_of_tests_are_short() -> None:

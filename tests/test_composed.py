@@ -26,7 +26,7 @@ from numcodecs import get_codec
 
 import vfs
 import vfs.engine.reader
-from tests.engine.test_corrections import twin as corrected
+from tests.engine.support import corrected
 from tests.fuse.support import eventually, free, python
 from vfs.fuse.points import mounted
 from vfs.hierarchy.chunk_access import Chunks

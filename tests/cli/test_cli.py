@@ -22,6 +22,7 @@ import zarr
 
 import vfs
 import vfs.formats as registry
+from tests.cli.support import process, refused, run
 from vfs.cli import app, report
 from vfs.engine.chunking import size
 from vfs.formats import formats
@@ -46,25 +47,6 @@ def scan(tmp_path: Path, frames: np.ndarray) -> Path:
     folder = tmp_path / "a scan"
     folder.mkdir()
     return write_mib(folder, frames, frames_per_file=5, scan=(4, 6))
-
-
-def run(*arguments: object) -> int:
-    return app.main([str(a) for a in arguments])
-
-
-def process(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "vfs", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, **options)  # type: ignore[call-overload]
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object, status: int = 2) -> str:
-    """The one line that a wrong call is answered with."""
-    assert run(*arguments) == status
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("vfs: ")
-    assert err.count("\n") == 1
-    return err
 
 
 # help

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.cli.test_cli import refused, run
+from tests.cli.support import refused, run
 from vfs.cli import report, tables
 from vfs.cli.console import mounts_text
 from vfs.fuse.mounts import Found

@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
-from tests.model.test_layout import Case, cases, some
-from tests.model.test_region import indices
+from tests.engine.support import failing, in_memory
+from tests.model.strategies import Case, cases, indices, some
 from vfs.backends import Backend, buffered, make_backend
 from vfs.buffers import MemoryPool
 from vfs.engine.array import ArrayReader
@@ -38,38 +38,13 @@ from vfs.errors import (
 )
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import CodecDecoder, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 from vfs.model.stored import Files, StoredArray
-from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, memory_files
-from vfs.testing.inside import reader_of
+from vfs.testing.backends import CountingBackend, MemoryBackend, memory_files
 from vfs.testing.writers import write_npy, write_raw
 
 BACKENDS = ["mmap", "buffered"]
-
-
-def in_memory(values: np.ndarray, stored: Any = None, nav_ndim: int = 1, header: int = 0, **more: Any) -> ArrayReader:
-    """An array of frames in one file in memory."""
-    dtype = np.dtype(stored or values.dtype)
-    sig = values.shape[nav_ndim:]
-    frames = values.reshape(math.prod(values.shape[:nav_ndim]), *sig).astype(dtype)
-    content = b"".join(b"\xee" * header + frames[n : n + 1].tobytes() for n in range(len(frames)))
-    layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(
-        values.shape[:nav_ndim]
-    )
-    dims = tuple("abcdefgh"[: values.ndim])
-    backend = more.pop("backend", MemoryBackend([content], copies=more.pop("copies", False)))
-    said = {"path": "data", **more.pop("said", {})}
-    dataset = StoredArray(
-        files=memory_files([content]),
-        layout=layout,
-        decoder=PlainDecoder(dtype),
-        shape=values.shape,
-        dims=dims,
-        nav_ndim=nav_ndim,
-        **said,
-    )
-    return ArrayReader(dataset, backend, **more)
 
 
 @pytest.fixture
@@ -712,15 +687,6 @@ def test_blocks_are_read_as_they_lie(tmp_path: Path) -> None:
 
 
 # what fails says so, and is never filled in
-
-
-def failing(values: np.ndarray, copies: bool, header: int = 0, **more: Any) -> tuple[ArrayReader, FailingBackend]:
-    inner = in_memory(values, header=header).backend
-    assert isinstance(inner, MemoryBackend)
-    backend = FailingBackend(
-        MemoryBackend([c.tobytes() for c in inner.contents], copies=copies, window=64), lambda file, start, stop: False
-    )
-    return in_memory(values, header=header, backend=backend, **more), backend
 
 
 @pytest.mark.parametrize("copies", [False, True], ids=["views", "copies"])

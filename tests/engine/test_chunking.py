@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.model.test_region import regions
+from tests.model.strategies import regions
 from vfs.engine.chunking import COSTLY, LIMIT, TARGET, ChunkingInput, cut, grouped, negotiate
 from vfs.errors import OptionError
 from vfs.model.region import ChunkGrid, Region

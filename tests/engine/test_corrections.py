@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
+from tests.engine.support import corrected
 from vfs.cli import app
 from vfs.engine.corrections import Corrections
 from vfs.engine.reader import RegionReader
@@ -22,29 +23,6 @@ from vfs.testing.frame_writers import write_frms6
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.stack_writers import write_mrc
 from vfs.testing.tiff_writers import write_tiff
-
-
-def twin(frames: np.ndarray, dark: Any = None, gain: Any = None, dead: np.ndarray | None = None) -> np.ndarray:
-    """The obvious way: whole frames, a loop over excluded pixels."""
-    kind = np.float64 if frames.dtype.itemsize == 8 else np.float32
-    out = frames.astype(kind)
-    if dark is not None:
-        out = out - np.asarray(dark, np.float32)
-    if gain is not None:
-        out = out * np.asarray(gain, np.float32)
-    if dead is not None:
-        clean = out.copy()
-        for y, x in np.argwhere(dead):
-            r = 1
-            while True:
-                near = np.zeros_like(dead)
-                near[max(0, y - r) : y + r + 1, max(0, x - r) : x + r + 1] = True
-                near &= ~dead
-                if near.any():
-                    break
-                r += 1
-            out[..., y, x] = clean[..., near].mean(axis=-1, dtype=np.float64)
-    return out
 
 
 def written(folder: Path, frames: np.ndarray) -> Path:
@@ -62,14 +40,14 @@ def test_dark_and_gain(tmp_path: Path, frames: np.ndarray) -> None:
     dark, gain = rng.random((12, 9)) * 100, rng.random((12, 9)) + 0.5
     array = vfs.open(written(tmp_path, frames), dark=dark, gain=gain)
     assert array.dtype == np.float32
-    np.testing.assert_allclose(array[...], twin(frames, dark, gain), rtol=1e-5)
-    np.testing.assert_allclose(array[1:4, 3:11:2, ::-3], twin(frames, dark, gain)[1:4, 3:11:2, ::-3], rtol=1e-5)
+    np.testing.assert_allclose(array[...], corrected(frames, dark, gain), rtol=1e-5)
+    np.testing.assert_allclose(array[1:4, 3:11:2, ::-3], corrected(frames, dark, gain)[1:4, 3:11:2, ::-3], rtol=1e-5)
 
 
 def test_dark_only_and_stack_of_darks(tmp_path: Path, frames: np.ndarray) -> None:
     stack = np.random.default_rng(1).integers(0, 100, (7, 12, 9))
     array = vfs.open(written(tmp_path, frames), dark=stack)
-    np.testing.assert_allclose(array[...], twin(frames, stack.mean(axis=0)), rtol=1e-5)
+    np.testing.assert_allclose(array[...], corrected(frames, stack.mean(axis=0)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("lead", [(7,), (2, 3), (1, 1)])
@@ -78,7 +56,7 @@ def test_reference_frames_in_a_file_however_many_axes_they_have(
 ) -> None:
     dark = np.random.default_rng(1).integers(0, 100, (*lead, 12, 9)).astype("u2")
     np.save(tmp_path / "dark.npy", dark)
-    want = twin(frames, dark.reshape(-1, 12, 9).mean(axis=0))
+    want = corrected(frames, dark.reshape(-1, 12, 9).mean(axis=0))
     np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dark=tmp_path / "dark.npy")[...], want, rtol=1e-5)
     np.testing.assert_allclose(vfs.open(written(tmp_path, frames), dark=dark)[...], want, rtol=1e-5)
 
@@ -110,7 +88,7 @@ def test_files_that_do_not_fit_are_not_read_nor_many_frames_at_once(
     array = vfs.open(path, dark=tmp_path / "other.npy")
     assert sum(seen) == stack.size
     assert max(seen) == 3 * 12 * 9
-    np.testing.assert_allclose(array[...], twin(frames, stack.mean(axis=0)), rtol=1e-5)
+    np.testing.assert_allclose(array[...], corrected(frames, stack.mean(axis=0)), rtol=1e-5)
 
 
 @given(data=st.data())
@@ -130,7 +108,7 @@ def test_excluded_pixels_also_across_borders(data: st.DataObject, tmp_path_facto
         chunks=(1, 2, 3),
         backend=data.draw(st.sampled_from(["mmap", "buffered"])),
     )
-    want = twin(frames, dark, gain, dead)
+    want = corrected(frames, dark, gain, dead)
     np.testing.assert_allclose(array[...], want, rtol=1e-4, atol=1e-4)
     a, b = sorted((data.draw(st.integers(0, h)), data.draw(st.integers(0, h))))
     c, d = sorted((data.draw(st.integers(0, w)), data.draw(st.integers(0, w))))
@@ -146,7 +124,7 @@ def test_coordinates_files_and_pickles(tmp_path: Path, frames: np.ndarray) -> No
     np.save(tmp_path / "dark.npy", np.full((12, 9), 7.5))
     np.save(tmp_path / "dead.npy", dead)
     path = written(tmp_path, frames)
-    want = twin(frames, np.full((12, 9), 7.5), None, dead)
+    want = corrected(frames, np.full((12, 9), 7.5), None, dead)
     by_coordinates = vfs.open(path, dark=tmp_path / "dark.npy", dead=np.argwhere(dead))
     by_file = vfs.open(path, dark=str(tmp_path / "dark.npy"), dead=str(tmp_path / "dead.npy"))
     for array in (by_coordinates, by_file, pickle.loads(pickle.dumps(by_file))):
@@ -187,7 +165,7 @@ def test_images_in_files_of_any_format_also_through_the_command_line(
     dead = rng.random((12, 9)) < 0.1
     named = [("dark", dark), ("gain", gain), ("dead", (dead * 100).astype(mask))]
     given = {name: str(_written(tmp_path, f"{name}{ending}", image)) for name, image in named}
-    path, want = written(tmp_path, frames), twin(frames, dark, gain, dead)
+    path, want = written(tmp_path, frames), corrected(frames, dark, gain, dead)
     array = vfs.open(path, **given)
     np.testing.assert_allclose(array[...], want, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(
@@ -218,7 +196,7 @@ def test_a_mask_of_one_frame(tmp_path: Path, frames: np.ndarray) -> None:
     dead = np.zeros((1, 1, 12, 9), "u1")
     dead[..., 3, 4] = 1
     np.testing.assert_allclose(
-        vfs.open(written(tmp_path, frames), dead=dead)[...], twin(frames, dead=dead[0, 0] > 0), rtol=1e-5
+        vfs.open(written(tmp_path, frames), dead=dead)[...], corrected(frames, dead=dead[0, 0] > 0), rtol=1e-5
     )
 
 
@@ -230,7 +208,7 @@ def test_a_files_own_images_by_their_names_also_through_the_command_line(
     monkeypatch.chdir(tmp_path)
     dark = np.random.default_rng(4).integers(0, 300, (3, 12, 9)).astype("u2")
     path = write_frms6(tmp_path, frames, dark=dark)
-    want = twin(frames, dark.mean(axis=0))[None]
+    want = corrected(frames, dark.mean(axis=0))[None]
     by_name = vfs.open(path, dark="dark")
     np.testing.assert_allclose(by_name[...], want, rtol=1e-4, atol=1e-2)
     np.testing.assert_allclose(pickle.loads(pickle.dumps(by_name))[...], want, rtol=1e-4, atol=1e-2)
@@ -248,7 +226,7 @@ def test_a_files_own_images_by_their_names_also_through_the_command_line(
         )
         == 0
     )
-    want = twin(frames, dark.mean(axis=0), dead=dark[0] < 20)[None]
+    want = corrected(frames, dark.mean(axis=0), dead=dark[0] < 20)[None]
     np.testing.assert_allclose(
         zarr.open_array(tmp_path / "out.zarr" / "data", mode="r")[...], want, rtol=1e-4, atol=1e-2
     )
@@ -306,7 +284,7 @@ def test_more_neighbours_than_memory_is_for_are_refused(
 ) -> None:
     dead = np.zeros((12, 9), bool)
     dead[2:8] = True
-    want = twin(frames, dead=dead)
+    want = corrected(frames, dead=dead)
     path = written(tmp_path, frames)
     np.testing.assert_allclose(vfs.open(path, dead=dead)[...], want, rtol=1e-5)
     monkeypatch.setattr("vfs.engine.corrections.SOURCES", 100)
@@ -341,8 +319,8 @@ def test_pixels_of_every_kind(tmp_path: Path, dtype: str) -> None:
     dark, gain = np.full((12, 9), 3), np.full((12, 9), 0.5)
     array = vfs.open(written(tmp_path, frames), dark=dark, gain=gain, dead=dead, chunks=(2, 5, 4))
     assert array.dtype == (np.float64 if frames.dtype.itemsize == 8 else np.float32)
-    np.testing.assert_allclose(array[...], twin(frames, dark, gain, dead), rtol=1e-5)
-    np.testing.assert_allclose(array[::2, 3:, 1::3], twin(frames, dark, gain, dead)[::2, 3:, 1::3], rtol=1e-5)
+    np.testing.assert_allclose(array[...], corrected(frames, dark, gain, dead), rtol=1e-5)
+    np.testing.assert_allclose(array[::2, 3:, 1::3], corrected(frames, dark, gain, dead)[::2, 3:, 1::3], rtol=1e-5)
 
 
 def test_complex_frames_are_refused(tmp_path: Path) -> None:
@@ -422,6 +400,6 @@ def test_integers_that_may_be_a_mask_or_coordinates(tmp_path: Path) -> None:
         ):
             vfs.open(path, dead=dead)
     mask = np.array(given, bool)
-    np.testing.assert_array_equal(vfs.open(path, dead=mask)[...], twin(frames, dead=mask))
+    np.testing.assert_array_equal(vfs.open(path, dead=mask)[...], corrected(frames, dead=mask))
     # Two coordinates are no mask
-    np.testing.assert_array_equal(vfs.open(path, dead=[[0, 1], [1, 0]])[...], twin(frames, dead=mask))
+    np.testing.assert_array_equal(vfs.open(path, dead=[[0, 1], [1, 0]])[...], corrected(frames, dead=mask))

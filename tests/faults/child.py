@@ -28,7 +28,7 @@ import numpy as np  # noqa: E402
 import vfs.backends.buffered  # noqa: E402
 import vfs.backends.direct  # noqa: E402
 import vfs.engine.reader  # noqa: E402
-from tests.conformance.test_formats import ROWS  # noqa: E402
+from tests.conformance.rows import ROWS  # noqa: E402
 from vfs.api import VirtualGroup  # noqa: E402
 from vfs.buffers import lender, scratch  # noqa: E402
 from vfs.engine.array import ArrayReader  # noqa: E402

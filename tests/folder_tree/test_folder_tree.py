@@ -21,6 +21,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
+from tests.folder_tree.support import names
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forests
@@ -30,34 +31,9 @@ from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
+pytestmark = pytest.mark.usefixtures("opened")
+
 VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each file was opened as a set, by name. Whatever was looked at is looked at again at once."""
-    monkeypatch.setattr(trust, "CHECK", 0.0)
-    monkeypatch.setattr(trust, "SHARE", 0.0)
-    count: Counter[str] = Counter()
-    real = plans.open_set
-
-    def counting(path: str, *how: Any) -> Any:
-        if isinstance(path, str):  # not what a description names
-            count[os.path.basename(path)] += 1
-        return real(path, *how)
-
-    monkeypatch.setattr(plans, "open_set", counting)
-    return count
-
-
-@pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is opened ahead of who lists a folder."""
-    monkeypatch.setattr(LookAhead, "add", lambda self, listing: None)
-
-
-def names(folder_tree: FolderTree, path: str = "") -> list[str]:
-    return sorted(name for name in folder_tree.children(path) if name != "/")
 
 
 def faces(*labels: str) -> list[str]:

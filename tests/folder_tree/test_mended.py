@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.folder_tree.test_folder_tree import names, opened, quiet
+from tests.folder_tree.support import names
 from vfs.errors import SourceError
 from vfs.folder_tree import FolderTree, plans
 from vfs.model.open_options import OpenOptions
 from vfs.testing.writers import write_mib
 
-__all__ = ["opened", "quiet"]  # fixtures
+pytestmark = pytest.mark.usefixtures("opened")
 
 FRAMES = np.arange(1, 6 * 64 * 64 + 1, dtype=np.uint16).reshape(6, 64, 64)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,6 @@ import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
 from vfs.testing.frame_writers import write_blo
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((3, 4, 6, 6), "u2")
-    return write_blo(folder, twin), twin, {}
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return row(folder)[0], {"format": "blo"}
-
-
-SETS = [_set]
 
 VARIANTS = [(dtype, big) for dtype in ("u1", "u2") for big in (False, True)]
 

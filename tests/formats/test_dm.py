@@ -15,37 +15,14 @@ import pytest
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
+from tests.formats.sets import DM_SWAPPED, dm_set
 from vfs.cli.describe import describe
 from vfs.formats import dm
 from vfs.formats.gatan_tags import StoredTag, plain, read_tags
 from vfs.testing.gatan_writers import DATA_TYPES, tag_bytes, write_dm, write_tags
 from vfs.testing.inside import reader_of, set_of
 
-SWAPPED = {"Meta Data": {"Data Order Swapped": np.bool_(True)}}
 MAPS = {"Meta Data": {"Format": "Spectrum image"}}
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((6, 5, 7), "i2")
-    return write_dm(folder, twin), twin, {}
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_dm(
-        folder, frames_of((3, 4, 5), "f4"), frames_of((4, 4), "u1"), tags={"Name": "value", "Number": np.float64(2)}
-    ), {"format": "dm"}
-
-
-def _maps(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_dm(folder, frames_of((4, 5, 2, 3), "u2"), version=4), {"format": "dm"}
-
-
-def _swapped(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_dm(folder, frames_of((2, 3, 4, 5), "u4"), version=4, order=">", tags=SWAPPED), {"format": "dm"}
-
-
-SETS = [_set, _maps, _swapped]
 
 
 def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -205,7 +182,7 @@ def test_100_000_frames(tmp_path: Path) -> None:
     same(array[99_999], twin[99_999])
 
 
-@pytest.mark.parametrize("tags", [SWAPPED, None])
+@pytest.mark.parametrize("tags", [DM_SWAPPED, None])
 def test_scans(tmp_path: Path, tags: Mapping[str, Any] | None) -> None:
     twin = frames_of((2, 3, 4, 5), "u2")
     stored = twin if tags else np.ascontiguousarray(twin.transpose(2, 3, 0, 1))
@@ -347,7 +324,7 @@ def test_refused(tmp_path: Path, change: Mapping[str, Any], words: tuple[str, ..
 
 
 def test_options_must_fit(tmp_path: Path) -> None:
-    path, _, _ = row(tmp_path)
+    path, _, _ = dm_set(tmp_path)
     refuses(path, "signal_first", kind=vfs.OptionError, signal_first="maybe")
     maps = [write_dm(tmp_path, frames_of((2, 3, 4, 5), "u1"), name=n) for n in "ab"]
     refuses(maps, "stacked")
@@ -355,7 +332,7 @@ def test_options_must_fit(tmp_path: Path) -> None:
 
 def test_truncated(tmp_path: Path) -> None:
     for make in (
-        row,
+        dm_set,
         lambda folder: (write_dm(folder, frames_of((2, 3, 4, 5), "u2"), version=4), np.zeros((4, 5, 2, 3), "u2"), {}),
     ):
         path, _, _ = make(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +21,14 @@ from tests.formats.frame_checks import (
     same,
     warned,
 )
+from tests.formats.sets import empad_set
 from vfs.testing.frame_writers import write_empad
 
 RECORD = 130 * 128 * 4
 
 
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((2, 3, 128, 128), "f4")
-    twin[0, 1, 5] = np.nan  # real data hold NaN
-    return write_empad(folder, twin), twin, {}
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_empad(folder, frames_of((1, 2, 128, 128), "f4")), {"format": "empad"}
-
-
-def _named(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_empad(folder, frames_of((1, 2, 128, 128), "f4"), raw="scan_x2_y1.raw", xml="series_count"), {
-        "format": "empad"
-    }
-
-
-SETS = [_set, _named]
-
-
 def test_boxes(tmp_path: Path) -> None:
-    path, twin, _ = row(tmp_path)
+    path, twin, _ = empad_set(tmp_path)
     check_boxes(path, twin)
     check_arranged(path, twin.reshape(6, 128, 128))
     array = vfs.open(path)

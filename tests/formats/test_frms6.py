@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +22,6 @@ from tests.formats.frame_checks import (
     warned,
 )
 from vfs.testing.frame_writers import write_frms6
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    frames = frames_of((12, 6, 5), "u2")
-    return (
-        write_frms6(folder, frames, frames_per_file=5, dark=frames_of((3, 6, 5), "u2"), scan=(3, 4)),
-        frames.reshape(3, 4, 6, 5),
-        {},
-    )
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return row(folder)[0], {"format": "frms6"}
-
-
-def _binned(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    (folder / "gain.csv").write_text("1;2\n3;4\n")
-    path = write_frms6(folder, frames_of((4, 6, 5), "u2"), binning=2, counted=False, scan=(2, 2))
-    return path, {"format": "frms6", "repeat_rows": True, "gain_map": str(folder / "gain.csv")}
-
-
-SETS = [_set, _binned]
 
 
 def test_folded_by_hand(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, same
-from tests.formats.test_hdf5 import written
+from tests.formats.hdf5_sets import written
 
 h5py = pytest.importorskip("h5py")
 

@@ -8,7 +8,6 @@ import contextlib
 import os
 import shutil
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from tests.formats.frame_checks import (
     check_arranged,
     check_boxes,
     check_truncated,
-    frames_of,
     incomplete,
     one_line,
     refuses,
@@ -30,38 +28,12 @@ from tests.formats.frame_checks import (
     unwarned,
     warned,
 )
+from tests.formats.sets import K2IS_CROP, k2is_cropped, k2is_frames, k2is_set
 from vfs.kernels import k2is
 from vfs.testing.gatan_writers import write_k2is
 from vfs.testing.inside import reader_of
 
 BLOCK, FRAME = 22360, 22360 * 32
-CROP = "915,945,248,300"  # both bands, two sectors, five blocks across
-
-
-def camera(count: int, seed: int = 0) -> np.ndarray:
-    """Frames of 12-bit pixels."""
-    return frames_of((count, 1860, 2048), "u2", seed) & 4095
-
-
-def cropped(frames: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(frames[:, 915:945, 248:300])
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    frames = camera(3)
-    return write_k2is(folder, frames), cropped(frames), {"crop": CROP}
-
-
-def _series(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_k2is(folder, camera(2), first=(0, 3, 31, 0, 1, 2, 5, 8)), {"format": "k2is", "crop": CROP}
-
-
-def _scan(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_k2is(folder, camera(2), scan=(1, 2), shutter=1), {"format": "k2is", "crop": CROP}
-
-
-SETS = [_series, _scan]
 
 
 def change(path: Path, at: int, value: bytes) -> None:
@@ -71,7 +43,7 @@ def change(path: Path, at: int, value: bytes) -> None:
 
 
 def test_whole_frames_and_boxes(tmp_path: Path) -> None:
-    frames = camera(2)
+    frames = k2is_frames(2)
     path = write_k2is(tmp_path, frames)
     check_boxes(path, frames, count=8)
     array = vfs.open(path)
@@ -91,27 +63,27 @@ def test_whole_frames_and_boxes(tmp_path: Path) -> None:
 
 
 def test_crop(tmp_path: Path) -> None:
-    frames = camera(1)
+    frames = k2is_frames(1)
     path = write_k2is(tmp_path, frames)
     same(vfs.open(path, crop=True)[...], frames[:, :1792, :1920])
     assert vfs.open(path, crop="true").shape == (1, 1792, 1920)
     assert vfs.open(path, crop="false").shape == (1, 1860, 2048)
-    check_boxes(path, cropped(frames), crop=CROP)
-    same(vfs.open(path, crop=(915, 945, 248, 300))[...], cropped(frames))
+    check_boxes(path, k2is_cropped(frames), crop=K2IS_CROP)
+    same(vfs.open(path, crop=(915, 945, 248, 300))[...], k2is_cropped(frames))
     for bad in ("1,2,3", "0,1861,0,5", "5,5,0,9", "a", 7, "0,-1,0,5"):
         refuses(path, "crop", kind=vfs.OptionError, crop=bad)
 
 
 def test_arranged(tmp_path: Path) -> None:
-    frames = camera(6)
+    frames = k2is_frames(6)
     path = write_k2is(tmp_path, frames)
-    check_arranged(path, cropped(frames), crop=CROP)
-    array = vfs.open(path, crop=CROP, nav_shape=(2, 4), sync_offset=-1)
+    check_arranged(path, k2is_cropped(frames), crop=K2IS_CROP)
+    array = vfs.open(path, crop=K2IS_CROP, nav_shape=(2, 4), sync_offset=-1)
     assert array.valid.tolist() == [[False, True, True, True], [True, True, True, False]]
 
 
 def test_any_file_names_the_set(tmp_path: Path) -> None:
-    path, twin, options = row(tmp_path)
+    path, twin, options = k2is_set(tmp_path)
     bins = [tmp_path / f"set_{k}.bin" for k in range(1, 9)]
     for given in (bins[4], bins[::-1], [path, *bins], [str(tmp_path / "set_*")]):
         array = vfs.open(given, **options)
@@ -134,52 +106,52 @@ def test_any_file_names_the_set(tmp_path: Path) -> None:
 def test_sectors_begin_and_end_anywhere(
     tmp_path: Path, first: tuple[int, ...], last: tuple[int, ...], kept: slice
 ) -> None:
-    frames = camera(4)
+    frames = k2is_frames(4)
     path = write_k2is(tmp_path, frames, first=first, last=last)
     short = last.index(max(last)) + 1
     array = (
-        warned(path, f"set_{short}.bin: ends before other sectors do: 1 frame is left out", crop=CROP)
+        warned(path, f"set_{short}.bin: ends before other sectors do: 1 frame is left out", crop=K2IS_CROP)
         if any(last)
-        else vfs.open(path, crop=CROP)
+        else vfs.open(path, crop=K2IS_CROP)
     )
-    same(array[...], cropped(frames)[kept])
+    same(array[...], k2is_cropped(frames)[kept])
     assert array.attrs["frame_id"] == 700 + kept.start
 
 
 def test_sectors_that_share_no_frame(tmp_path: Path) -> None:
-    path = write_k2is(tmp_path, camera(4), first=(40, 0, 33, 32, 0, 0, 0, 0), last=(0, 0, 0, 0, 64, 0, 0, 1))
+    path = write_k2is(tmp_path, k2is_frames(4), first=(40, 0, 33, 32, 0, 0, 0, 0), last=(0, 0, 0, 0, 64, 0, 0, 1))
     refuses(path, "no whole frame")
 
 
 @pytest.mark.parametrize(("flag", "start"), [(0, 0), (1, 0), (3, 2), (5, 4)])
 def test_a_scan_starts_a_frame_before_the_flag(tmp_path: Path, flag: int, start: int) -> None:
-    frames = camera(6)
+    frames = k2is_frames(6)
     path = write_k2is(tmp_path, frames, scan=(2, 2), shutter=flag)
-    twin = np.zeros((4, *cropped(frames).shape[1:]), "u2")
-    found = cropped(frames)[start : start + 4]
+    twin = np.zeros((4, *k2is_cropped(frames).shape[1:]), "u2")
+    found = k2is_cropped(frames)[start : start + 4]
     twin[: len(found)] = found
     with (
         contextlib.nullcontext()
         if len(found) == 4
         else pytest.warns(vfs.IncompleteWarning, match="2 frames are stored from its start on: 2 are missing")
     ):
-        array = vfs.open(path, crop=CROP)
+        array = vfs.open(path, crop=K2IS_CROP)
     assert array.dims == ("scan_y", "scan_x", "y", "x")
     same(array[...], twin.reshape(2, 2, *twin.shape[1:]))
     assert array.valid.sum() == len(found)
     with unwarned():
-        same(vfs.open(path, crop=CROP, sync_offset=1)[0, 0], cropped(frames)[start + 1])
-    same(vfs.open(path, crop=CROP, first_frame=0, nav_shape=(6,))[...], cropped(frames))
+        same(vfs.open(path, crop=K2IS_CROP, sync_offset=1)[0, 0], k2is_cropped(frames)[start + 1])
+    same(vfs.open(path, crop=K2IS_CROP, first_frame=0, nav_shape=(6,))[...], k2is_cropped(frames))
     refuses(path, "first_frame", kind=vfs.OptionError, first_frame=6)
 
 
 def test_a_scan_that_never_started_says_so_and_a_series_does_not_ask(tmp_path: Path) -> None:
-    frames = camera(3)
+    frames = k2is_frames(3)
     path = write_k2is(tmp_path, frames, scan=(1, 3), shutter=9)
     refuses(path, "first_frame=0", "shutter")
-    same(vfs.open(path, crop=CROP, first_frame=0)[0], cropped(frames))
+    same(vfs.open(path, crop=K2IS_CROP, first_frame=0)[0], k2is_cropped(frames))
     series = write_k2is(tmp_path, frames, shutter=2, name="series_")
-    same(vfs.open(series, crop=CROP)[...], cropped(frames))
+    same(vfs.open(series, crop=K2IS_CROP)[...], k2is_cropped(frames))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +165,7 @@ def test_a_scan_that_never_started_says_so_and_a_series_does_not_ask(tmp_path: P
     ],
 )
 def test_a_damaged_block_is_an_error_wherever_it_is_needed(tmp_path: Path, at: int, value: bytes, word: str) -> None:
-    frames = camera(3)
+    frames = k2is_frames(3)
     path = write_k2is(tmp_path, frames)
     byte = FRAME + 7 * BLOCK  # sector 3, second frame: rows 0 to 929, columns 512 + 128 to 512 + 144
     change(tmp_path / "set_3.bin", byte + at, value)
@@ -211,36 +183,38 @@ def test_a_damaged_block_is_an_error_wherever_it_is_needed(tmp_path: Path, at: i
 
 @pytest.mark.parametrize("lost", [1, 5, 32])
 def test_lost_blocks_are_an_error_behind_them(tmp_path: Path, lost: int) -> None:
-    frames = camera(4)
+    frames = k2is_frames(4)
     path = write_k2is(tmp_path, frames)
     file = tmp_path / "set_2.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[: FRAME + 3 * BLOCK] + whole[FRAME + (3 + lost) * BLOCK :])
     for backend in BACKENDS:
-        array = vfs.open(path, crop=CROP, backend=backend)
+        array = vfs.open(path, crop=K2IS_CROP, backend=backend)
         assert array.shape[0] == 4
-        same(array[0], cropped(frames)[0])
+        same(array[0], k2is_cropped(frames)[0])
         for n in (2, 3):
             with pytest.raises(vfs.SourceError, match=r"set_2\.bin"):
                 array[n]
     if lost == 32:  # the blocks are at their places, of another frame
-        same(vfs.open(path, crop=CROP, check_ids=False)[2][:, 8:], np.concatenate([cropped(frames)[3, :, 8:]]))
+        same(
+            vfs.open(path, crop=K2IS_CROP, check_ids=False)[2][:, 8:], np.concatenate([k2is_cropped(frames)[3, :, 8:]])
+        )
 
 
 def test_ids_that_do_not_count_frames_are_not_compared(tmp_path: Path) -> None:
-    frames = camera(3)
+    frames = k2is_frames(3)
     path = write_k2is(tmp_path, frames)
     for sector in range(1, 9):
         for n in range(3):
             for block in range(32):
                 change(tmp_path / f"set_{sector}.bin", n * FRAME + block * BLOCK + 24, struct.pack(">I", 5 + 10 * n))
-    same(vfs.open(path, crop=CROP)[...], cropped(frames))
+    same(vfs.open(path, crop=K2IS_CROP)[...], k2is_cropped(frames))
 
 
 def test_ids_begin_anew_after_the_last_one(tmp_path: Path) -> None:
-    frames = camera(3)
+    frames = k2is_frames(3)
     path = write_k2is(tmp_path, frames[:1], first_id=(1 << 32) - 1)
-    assert vfs.open(path, crop=CROP).attrs["frame_id"] == (1 << 32) - 1
+    assert vfs.open(path, crop=K2IS_CROP).attrs["frame_id"] == (1 << 32) - 1
     path = write_k2is(tmp_path, frames, first_id=0)
     for sector in range(1, 9):
         for block in range(32):
@@ -248,11 +222,11 @@ def test_ids_begin_anew_after_the_last_one(tmp_path: Path) -> None:
         for n in (1, 2):
             for block in range(32):
                 change(tmp_path / f"set_{sector}.bin", n * FRAME + block * BLOCK + 24, struct.pack(">I", n - 1))
-    same(vfs.open(path, crop=CROP)[...], cropped(frames))
+    same(vfs.open(path, crop=K2IS_CROP)[...], k2is_cropped(frames))
 
 
 def test_missing_and_foreign_files(tmp_path: Path) -> None:
-    path, _, _ = row(tmp_path)
+    path, _, _ = k2is_set(tmp_path)
     (tmp_path / "set_4.bin").rename(tmp_path / "elsewhere")
     (tmp_path / "set_4.bin").write_bytes(b"nothing of the kind" * 5000)
     refuses(path, "set_4.bin", "expected a file of K2 IS blocks")
@@ -270,7 +244,7 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lost", [(1,), (2,), (1, 2), (3, 8)])
 def test_missing_sectors(tmp_path: Path, lost: tuple[int, ...]) -> None:
     """Columns 248 to 299 are of the sectors 1 and 2."""
-    path, twin, options = row(tmp_path)
+    path, twin, options = k2is_set(tmp_path)
     for k in lost:
         (tmp_path / f"set_{k}.bin").unlink()
     twin[..., :8] *= 1 not in lost
@@ -291,7 +265,7 @@ def test_missing_sectors(tmp_path: Path, lost: tuple[int, ...]) -> None:
 
 
 def test_sectors_that_are_cut(tmp_path: Path) -> None:
-    path, twin, options = row(tmp_path)
+    path, twin, options = k2is_set(tmp_path)
     os.truncate(tmp_path / "set_5.bin", 2 * FRAME - 100)
     array = warned(
         path,
@@ -304,25 +278,25 @@ def test_sectors_that_are_cut(tmp_path: Path) -> None:
 
 
 def test_a_scan_that_was_stopped(tmp_path: Path) -> None:
-    frames = camera(3)
+    frames = k2is_frames(3)
     array = warned(
         write_k2is(tmp_path, frames, scan=(2, 2)),
         "says a scan of 2 × 2, 3 frames are stored from its start on: 1 is missing",
-        crop=CROP,
+        crop=K2IS_CROP,
     )
     assert array.valid.tolist() == [[True, True], [True, False]]
 
 
 def test_a_sector_of_another_recording(tmp_path: Path) -> None:
-    path, _, _ = row(tmp_path)
+    path, _, _ = k2is_set(tmp_path)
     (tmp_path / "other").mkdir()
-    write_k2is(tmp_path / "other", camera(3), first_id=9000)
+    write_k2is(tmp_path / "other", k2is_frames(3), first_id=9000)
     shutil.copy(tmp_path / "other" / "set_6.bin", tmp_path / "set_6.bin")
     refuses(path, "set_6.bin", "aligned", "9000")
 
 
 def test_truncated(tmp_path: Path) -> None:
-    path, twin, options = row(tmp_path)
+    path, twin, options = k2is_set(tmp_path)
     points = [0, 30, BLOCK - 1, BLOCK, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME + 5 * BLOCK, 3 * FRAME - 1]
     check_truncated(tmp_path / "set_5.bin", path, twin, points=points, **options)
     whole = path.read_bytes()
@@ -332,7 +306,7 @@ def test_truncated(tmp_path: Path) -> None:
 
 
 def test_sectors_that_shrink_after_opening(tmp_path: Path) -> None:
-    path, _, options = row(tmp_path)
+    path, _, options = k2is_set(tmp_path)
     array = vfs.open(path, backend="buffered", **options)
     with (tmp_path / "set_1.bin").open("r+b") as file:
         file.truncate(2 * FRAME + 100)
@@ -341,14 +315,14 @@ def test_sectors_that_shrink_after_opening(tmp_path: Path) -> None:
 
 
 def test_absurd_scans_are_refused(tmp_path: Path) -> None:
-    frames = camera(1)
+    frames = k2is_frames(1)
     for size in ((0, 5), (1 << 31, 1 << 31)):
         refuses(write_k2is(tmp_path, frames, scan=size), "size of a scan")
 
 
 def test_a_small_box_reads_headers_and_the_rows_it_wants(tmp_path: Path) -> None:
-    array = vfs.open(write_k2is(tmp_path, camera(1)))
-    rows, covered = reader_of(array).dataset.layout.read_ranges(vfs.Region.box((0, 700, 20), (1, 710, 30)))
+    array = vfs.open(write_k2is(tmp_path, k2is_frames(1)))
+    rows, covered = array.dataset.layout.read_ranges(vfs.Region.box((0, 700, 20), (1, 710, 30)))
     assert covered == 100
     assert (rows[:, 2] - rows[:, 1]).tolist() == [40, 240]
     assert reader_of(array).dataset.layout.read_ranges(vfs.Region.whole(array.shape), 100)[1] == -1

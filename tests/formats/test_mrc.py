@@ -8,7 +8,6 @@ import random
 import resource
 import struct
 import tracemalloc
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +20,6 @@ from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, o
 from vfs.testing.stack_writers import write_mrc
 
 MODES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((6, 5, 7), "i2")
-    return write_mrc(folder, twin, 1, extended=1024), twin, {}
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_mrc(folder, frames_of((3, 4, 5), "f4"), 2, fei=True), {"format": "mrc"}
-
-
-def _nibbles(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_mrc(folder, frames_of((3, 4, 5), "u1") & 15, 101), {"format": "mrc"}
-
-
-def _packed(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_mrc(folder, frames_of((3, 4, 5), "u2"), 6, name="set.mrc.gz"), {"format": "mrc"}
-
-
-SETS = [_set, _nibbles, _packed]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

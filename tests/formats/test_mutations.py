@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import HEADS, fuzz, sets
+from tests.fuzz import HEADS, fuzz, writers
 
 COUNT = 40
-MADE = {name: write for name, write in sets().items() if not name.startswith("real ")}
+MADE = {name: write for name, write in writers().items() if not name.startswith("real ")}
 
 
 @pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")

@@ -31,12 +31,6 @@ ORDERS = ("XYZCT", "XYZTC", "XYCZT", "XYCTZ", "XYTZC", "XYTCZ")
 SIZES = {"X": 7, "Y": 9, "Z": 4, "C": 3, "T": 2}
 
 
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((2, 3, 4, 9, 7), "u2")
-    return write_ome_tiff(folder, twin, files=3, order="XYCTZ"), twin, {}
-
-
 def _real() -> list[tuple[str, str, int]]:
     oracle = SHARED / "oracle.json"
     if not oracle.exists():

@@ -5,7 +5,6 @@ Direct Electron's files and halves.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,79 +23,12 @@ from tests.formats.frame_checks import (
     refuses,
     same,
 )
+from tests.formats.seq_sets import write_camera, write_config, write_halves, write_reference
 from vfs.cli import app
 from vfs.engine.array import ArrayReader
 from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_seq
 from vfs.testing.inside import reader_of
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((7, 5, 6), "u2")
-    return write_seq(folder, twin), twin, {}
-
-
-def _reference(path: Path, image: np.ndarray) -> None:
-    """A dark or gain image as Direct Electron writes it: the third number of the header is wrong."""
-    height, width = image.shape
-    path.write_bytes(struct.pack("<4i", width, height, 32766, 2).ljust(1024, b"\0") + image.astype("<f4").tobytes())
-
-
-def _camera(
-    path: Path,
-    offset: tuple[int, int] = (0, 0),
-    size: tuple[int, int] = (8, 8),
-    binning: int = 1,
-    kind: int = 8,
-    rate: float = 800.0,
-) -> None:
-    """The .metadata file: offset and size (y, x) in sensor pixels."""
-    record = struct.pack(
-        "<12id2i", 224, 1, kind, 208, 208, 16, size[1], size[0], offset[1], offset[0], binning, 12, rate, 0, 0
-    )
-    path.write_bytes(struct.pack("<4i", 1, 256, 1, 224).ljust(256, b"\0") + record.ljust(224, b"\0"))
-
-
-def _config(path: Path, maps: str = "", info: str = "") -> None:
-    path.write_text(
-        f'<?xml version="1.0"?><Configuration><BadPixels>{maps}</BadPixels><FileInfo>{info}</FileInfo></Configuration>'
-    )
-
-
-def _halves(folder: Path, frames: np.ndarray, segment: int) -> list[Path]:
-    """Frames [n, y, x] as a Celeritas camera writes them; n a multiple of `segment`. The lower
-    halves have a record more.
-    """
-    rows = frames.shape[1] // 2
-    top, bottom = frames[:, :rows][:, ::-1], frames[:, rows:]
-    bottom = np.concatenate([bottom, np.full_like(bottom[:segment], 9)])
-    paths = []
-    for name, part in (("test_Top_14-13-42.780.seq", top), ("test_Bottom_14-13-42.822.seq", bottom)):
-        paths.append(
-            write_seq(folder, np.ascontiguousarray(part).reshape(-1, segment * rows, frames.shape[2]), name=name)
-        )
-    return paths
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    path = row(folder)[0]
-    _reference(folder / "scan.seq.dark.mrc", np.ones((5, 6), "f4"))
-    _camera(folder / "scan.seq.metadata")
-    _config(
-        folder / "scan.seq.Config.Metadata.xml",
-        '<BadPixelMap Rows="10" Columns="12"><Defect Row="3"/><Defect Columns="2-4" Row="1"/></BadPixelMap>',
-    )
-    return path, {"format": "seq"}
-
-
-def _split(folder: Path) -> tuple[list[Path], Mapping[str, Any]]:
-    paths = _halves(folder, frames_of((6, 4, 5), "u2"), 3)
-    _config(folder / "test.seq.Config.Metadata.xml", info='<SegmentPreBuffer Value="3"/><FrameRate Value="2000"/>')
-    return paths, {"format": "seq"}
-
-
-SETS = [_set, _split]
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -185,16 +117,16 @@ def test_side_files(tmp_path: Path) -> None:
     twin = frames_of((4, 5, 6), "u2")
     path = write_seq(tmp_path, twin)
     dark, gain = frames_of((5, 6), "f4"), np.linspace(1, 2, 30).reshape(5, 6)
-    _reference(tmp_path / "scan.seq.dark.mrc", dark)
-    _reference(tmp_path / "scan.seq.gain.mrc", gain)
-    _camera(tmp_path / "scan.seq.metadata", offset=(2, 3))
+    write_reference(tmp_path / "scan.seq.dark.mrc", dark)
+    write_reference(tmp_path / "scan.seq.gain.mrc", gain)
+    write_camera(tmp_path / "scan.seq.metadata", offset=(2, 3))
     maps = (
         '<BadPixelMap Rows="10" Columns="12"><Defect Row="4"/><Defect Columns="3-4"/><Defect Column="8"'
         ' Row="6"/><Defect Row="0"/></BadPixelMap>'
     )
     small = '<BadPixelMap Rows="9" Columns="11"><Defect Row="5"/></BadPixelMap>'
     binned = '<BadPixelMap Rows="50" Columns="50" Binning="2"><Defect Row="5"/></BadPixelMap>'
-    _config(tmp_path / "scan.seq.Config.Metadata.xml", small + maps + binned)
+    write_config(tmp_path / "scan.seq.Config.Metadata.xml", small + maps + binned)
     mask = np.zeros((5, 6), bool)
     mask[2], mask[:, :2], mask[4, 5] = True, True, True
     group = vfs.open_group(path, nav_shape=(2, 2))
@@ -228,12 +160,12 @@ def test_side_files(tmp_path: Path) -> None:
 
 def test_binned_map_of_bad_pixels(tmp_path: Path) -> None:
     path = write_seq(tmp_path, frames_of((2, 5, 6), "u2"))
-    _camera(tmp_path / "scan.seq.metadata", offset=(4, 6), binning=2)
+    write_camera(tmp_path / "scan.seq.metadata", offset=(4, 6), binning=2)
     both = (
         '<BadPixelMap Rows="20" Columns="24"/><BadPixelMap Rows="10" Columns="12" Binning="2"><Defect Row="3"'
         ' Column="4"/></BadPixelMap>'
     )
-    _config(tmp_path / "scan.seq.Config.Metadata.xml", both)
+    write_config(tmp_path / "scan.seq.Config.Metadata.xml", both)
     mask = np.zeros((5, 6), bool)
     mask[1, 1] = True
     same(vfs.open_group(path)["bad_pixels"][...], mask)
@@ -242,7 +174,7 @@ def test_binned_map_of_bad_pixels(tmp_path: Path) -> None:
 def test_side_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     twin = frames_of((4, 5, 6), "u2")
     path = write_seq(tmp_path, twin)
-    _reference(tmp_path / "scan.seq.dark.mrc", np.ones((6, 5), "f4"))
+    write_reference(tmp_path / "scan.seq.dark.mrc", np.ones((6, 5), "f4"))
     (tmp_path / "scan.seq.gain.mrc").write_bytes(struct.pack("<4i", 6, 5, 1, 2) + bytes(1000))
     (tmp_path / "scan.seq.metadata").write_bytes(bytes(100))
     (tmp_path / "scan.seq.Config.Metadata.xml").write_text("<Configuration>")
@@ -252,22 +184,22 @@ def test_side_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert set(left_out) == {f"scan.seq.{name}" for name in ("dark.mrc", "gain.mrc", "metadata", "Config.Metadata.xml")}
     assert "6 × 5" in left_out["scan.seq.dark.mrc"]
     assert "truncated" in left_out["scan.seq.gain.mrc"]
-    _config(
+    write_config(
         tmp_path / "scan.seq.Config.Metadata.xml",
         '<BadPixelMap Rows="10" Columns="10"><Defect Rows="7-x"/></BadPixelMap>',
     )
     assert "where in the sensor" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
-    _camera(tmp_path / "scan.seq.metadata")
+    write_camera(tmp_path / "scan.seq.metadata")
     assert "7-x" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
-    _camera(tmp_path / "scan.seq.metadata", offset=(7, 0))
+    write_camera(tmp_path / "scan.seq.metadata", offset=(7, 0))
     assert "does not lie in it" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
-    _camera(tmp_path / "scan.seq.metadata", binning=4)
+    write_camera(tmp_path / "scan.seq.metadata", binning=4)
     assert "binning 4" in vfs.open(path).attrs["left_out"]["scan.seq.Config.Metadata.xml"]
 
 
 def test_half_images_without_the_other_half(tmp_path: Path) -> None:
     twin = frames_of((6, 4, 5), "u2")
-    paths = _halves(tmp_path, twin, 3)
+    paths = write_halves(tmp_path, twin, 3)
     record = paths[1].stat().st_size - paths[0].stat().st_size
     group = opens_incomplete(
         paths,
@@ -282,11 +214,13 @@ def test_half_images_without_the_other_half(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*half images:vfs.IncompleteWarning")
 def test_halves(tmp_path: Path) -> None:
     twin = frames_of((6, 4, 5), "u2")
-    paths = _halves(tmp_path, twin, 3)
+    paths = write_halves(tmp_path, twin, 3)
     refuses(paths, "segment", "test.seq.Config.Metadata.xml", kind=vfs.OptionError)
     check_boxes(paths, twin, segment=3)
-    _config(tmp_path / "test.seq.Config.Metadata.xml", info='<SegmentPreBuffer Value="3"/><FrameRate Value="2000"/>')
-    _reference(tmp_path / "test.seq.dark.mrc", np.ones((4, 5), "f4"))
+    write_config(
+        tmp_path / "test.seq.Config.Metadata.xml", info='<SegmentPreBuffer Value="3"/><FrameRate Value="2000"/>'
+    )
+    write_reference(tmp_path / "test.seq.dark.mrc", np.ones((4, 5), "f4"))
     check_boxes(paths[::-1], twin)
     check_arranged(paths, twin)
     group = vfs.open_group(paths)
@@ -304,9 +238,9 @@ def test_halves(tmp_path: Path) -> None:
 def test_halves_are_read_file_by_file(tmp_path: Path) -> None:
     """Not frame by frame, which would be a span a half frame."""
     twin = frames_of((60, 4, 5), "u2")
-    array = vfs.open(_halves(tmp_path, twin, 3), segment=3)
-    counting = CountingBackend(reader_of(array).backend)
-    array = ArrayReader(reader_of(array).dataset, counting)
+    array = vfs.open(write_halves(tmp_path, twin, 3), segment=3)
+    counting = CountingBackend(array.backend)
+    array = ArrayReader(array.dataset, counting)
     same(array[...], twin)
     assert len(counting.reads) == 2
 

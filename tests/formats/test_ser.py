@@ -5,35 +5,15 @@ are turned over, several signals.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
 from vfs.testing.stack_writers import write_emi, write_ser
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((3, 4, 5, 7), "i4")
-    return write_ser(folder, twin), twin, {}
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_ser(folder, frames_of((2, 3, 4, 5), "u2")), {"format": "ser"}
-
-
-def _old(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    write_ser(folder, frames_of((3, 9), "f4"), sig_ndim=1, version=0x0210)
-    return write_emi(folder), {"format": "ser"}
-
-
-SETS = [_set, _old]
 
 
 @pytest.mark.parametrize("version", [0x0210, 0x0220])

@@ -33,12 +33,6 @@ tifffile = pytest.importorskip("tifffile", reason="reading TIFF needs tifffile")
 imagecodecs = pytest.importorskip("imagecodecs", reason="compressed TIFF needs imagecodecs")
 
 
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    twin = frames_of((6, 9, 7), "u2")
-    return write_tiff(folder / "stack.tif", list(twin), strip=4, gap=3, order=">"), twin, {}
-
-
 def _real() -> list[tuple[str, str]]:
     oracle = SHARED / "oracle.json"
     if not oracle.exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,8 @@ from tests.formats.frame_checks import (
     same,
     warned,
 )
+from tests.formats.sets import tvips_set
 from vfs.testing.frame_writers import write_tvips
-
-
-def row(folder: Path) -> tuple[Path, np.ndarray, dict[str, Any]]:
-    """Returns (paths, twin, options) for suites that hold for every format."""
-    frames = frames_of((14, 5, 7), "u2")
-    return write_tvips(folder, frames, frames_per_file=5, scan=(3, 4), scan_start=2), frames[2:].reshape(3, 4, 5, 7), {}
-
-
-def _set(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return row(folder)[0], {"format": "tvips"}
-
-
-def _rotator(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    return write_tvips(folder, frames_of((9, 3, 4), "u1"), scan=(3, 3)), {"format": "tvips", "scan": "rotator"}
-
-
-SETS = [_set, _rotator]
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2"])
@@ -72,7 +55,7 @@ def test_arranged(tmp_path: Path) -> None:
 
 
 def test_the_scan_across_files(tmp_path: Path) -> None:
-    path, twin, _ = row(tmp_path)
+    path, twin, _ = tvips_set(tmp_path)
     check_boxes(path, twin)
     group = vfs.open_group(path)
     assert group.main.attrs["scan_start"] == 2

@@ -8,15 +8,17 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import vfs
+from vfs.engine.cache import ChunkCache
 from vfs.fuse import Mount
 from vfs.fuse.points import detach, mounted
+from vfs.hierarchy.faces import FOLDER, Node
 from vfs.testing.writers import write_raw
 
 LIBRARIES = ["libfuse3", "libfuse2", "fusepy"]
@@ -174,3 +176,31 @@ class Foreground:
     def __exit__(self, *args: object) -> None:
         self.process.kill()
         self.process.communicate(timeout=30)
+
+
+class Failing:
+    """A folder in which everything goes wrong, in ways that are nobody's fault but ours."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.faces: dict[str, Any] = {}
+        self.entry_timeout = self.attr_timeout = 0.0
+        self.warnings = ()
+        self.cache = ChunkCache()
+
+    def node(self, path: str) -> Any:
+        return Node(False, 100) if path else FOLDER
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]:
+        return iter(())
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    def time(self, path: str) -> int:
+        return 0
+
+    def stamp(self, path: str) -> int:
+        return 0

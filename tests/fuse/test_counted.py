@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import vfs
-from tests.conformance.test_formats import ROWS
+from tests.conformance.rows import ROWS
 from tests.fuse.support import server_of
 from vfs.testing.counted import counted
 from vfs.testing.inside import reader_of

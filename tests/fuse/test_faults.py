@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,15 +15,12 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import Scan, run
+from tests.fuse.support import Failing, Scan, run
 from vfs.api import open_group
-from vfs.engine.cache import ChunkCache
 from vfs.errors import printable
 from vfs.fuse import Mount
 from vfs.fuse.view import FuseView, library
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.faces import FOLDER, Node
-from vfs.testing.inside import set_of
 
 
 def read_error(path: Path, offset: int = 0, size: int = 4096) -> int:
@@ -160,34 +157,6 @@ def test_printable_keeps_what_can_be_shown() -> None:
     assert printable("größe_µm 1.5 😀") == "größe_µm 1.5 😀"
     assert printable("a\nb\x00\x7f\u202e\udcff") == "a\\nb\\x00\\x7f\\u202e\\udcff"
     assert printable(OSError(5, "x")) == "[Errno 5] x"
-
-
-class Failing:
-    """A folder in which everything goes wrong, in ways that are nobody's fault but ours."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-        self.faces: dict[str, Any] = {}
-        self.entry_timeout = self.attr_timeout = 0.0
-        self.warnings = ()
-        self.cache = ChunkCache()
-
-    def node(self, path: str) -> Any:
-        return Node(False, 100) if path else FOLDER
-
-    def children(self, path: str, after: int = 0) -> Iterator[str]:
-        return iter(())
-
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> Any:
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
-
-    def time(self, path: str) -> int:
-        return 0
-
-    def stamp(self, path: str) -> int:
-        return 0
 
 
 @pytest.mark.parametrize(

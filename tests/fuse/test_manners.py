@@ -30,8 +30,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import Scan, eventually, free, python, run
-from tests.fuse.test_faults import Failing
+from tests.fuse.support import Failing, Scan, eventually, free, python, run
 from vfs.cli.app import main
 from vfs.cli.console import mounts_json
 from vfs.errors import MountError, OptionError

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.fuse.test_faults import Failing
+from tests.fuse.support import Failing
 from vfs.api import open_group
 from vfs.fuse.counters import FIELDS, NATIVE, Counters
 from vfs.fuse.status import Status

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -35,19 +34,6 @@ def path(tmp_path: Path) -> str:
     with h5py.File(tmp_path / "set.h5", "w") as file:
         file["entry/data"] = np.arange(12).reshape(3, 4)
     return str(tmp_path / "set.h5")
-
-
-@pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Nobody started yet; nobody left afterwards."""
-    helper._shared.close()
-    made = helper._SharedHelper()
-    monkeypatch.setattr(helper, "IDLE", 1000.0)  # whatever the machine is busy with
-    monkeypatch.setattr(helper, "_shared", made)
-    yield made
-    made.close()
-    assert made.helper is None
-    assert made.waiting == 0
 
 
 def behaving(monkeypatch: pytest.MonkeyPatch, body: str) -> None:

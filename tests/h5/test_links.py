@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.h5.test_helper import desk  # noqa: F401
 from vfs.boundary import Boundary
 from vfs.h5 import helper
 from vfs.testing.inside import reader_of
@@ -197,7 +196,7 @@ def test_virtual_data_sets_are_as_long_as_their_sources(tmp_path: Path) -> None:
         assert np.array_equal(group[name][...], twins[name]), name
 
 
-def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # noqa: F811
+def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A group that holds the next one twice, and so on, has 2^40 paths; 20,000 arrays of them took 20 s."""
     monkeypatch.setattr(
         helper, "_ENTRY", f"import vfs.h5.reading as r; r.MOST_AGAIN, r.MOST_NAMES = 100, 400\n{helper._ENTRY}"

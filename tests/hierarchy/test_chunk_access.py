@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
-from tests.engine.test_array import in_memory
+from tests.engine.support import in_memory
 from vfs.buffers import MemoryLender
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import zarr
 
-from tests.hierarchy.test_faces import FORMATS, array_of, tree_of
-from tests.model.test_layout import DTYPES, some
+from tests.hierarchy.support import FORMATS, array_of, tree_of
+from tests.model.strategies import DTYPES, some
 from vfs.hierarchy.documents import plain_json
 from vfs.zarr.export import export
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
-from tests.engine.test_array import failing, in_memory
-from tests.model.test_layout import DTYPES, some
+from tests.engine.support import failing
+from tests.hierarchy.support import FORMATS, array_of, tree_of
+from tests.model.strategies import DTYPES, some
 from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
@@ -33,21 +31,6 @@ from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy
 
 
-def array_of(
-    values: np.ndarray,
-    path: str = "data",
-    *,
-    companion: bool = False,
-    said: Mapping[str, Any] = MappingProxyType({}),
-    **more: Any,
-) -> ArrayReader:
-    return in_memory(values, nav_ndim=min(1, values.ndim), said={"path": path, "companion": companion, **said}, **more)
-
-
-def tree_of(*arrays: ArrayReader, name: str = "set", **attrs: Any) -> Hierarchy:
-    return Hierarchy(name, {array.dataset.path: array for array in arrays}, attrs)
-
-
 @pytest.fixture
 def tree() -> Hierarchy:
     """A container: arrays at several depths, without axes, empty, and of a kind of each."""
@@ -60,9 +43,6 @@ def tree() -> Hierarchy:
         array_of(np.arange(5) * 1.5, "timestamp", chunks=(2,), companion=True),
         vfs={"format": "zoo"},
     )
-
-
-FORMATS = [3, 2]
 
 
 def walk(face: Face, key: str = "") -> list[str]:

@@ -11,47 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.model.strategies import bounds, indices, regions, shapes
 from vfs.errors import RegionError
 from vfs.model.region import ChunkGrid, Region, flat_boxes, select
-
-shapes = st.lists(st.integers(0, 7), max_size=5).map(tuple)
-steps = st.sampled_from([1, 2, 3, 4, -1, -2, -3, -4, 100, -100, None])
-bounds = st.integers(-10, 10) | st.sampled_from([None, -(2**62), 2**62])
-slices = st.builds(slice, bounds, bounds, steps)
-
-
-@st.composite
-def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    """Anything that numpy takes as a basic index of an array of this shape, except newaxis."""
-    parts: list[Any] = []
-    for n in shape:
-        kinds: list[st.SearchStrategy[Any]] = [slices]
-        if n:
-            inside = st.integers(-n, n - 1)
-            kinds += [
-                inside,
-                inside.map(np.int64),
-                inside.map(np.int8),
-                inside.map(np.array),
-                st.integers(0, n - 1).map(np.uint64),
-            ]
-        parts.append(draw(st.one_of(kinds)))
-    given = draw(st.integers(0, len(shape)))
-    form = draw(st.sampled_from(["front", "dots", "alone"]))
-    if form == "alone" and parts and given:
-        return parts[0]
-    if form == "dots":
-        at = draw(st.integers(0, given))
-        return (*parts[:at], Ellipsis, *parts[len(shape) - (given - at) :])
-    return tuple(parts[:given])
-
-
-@st.composite
-def regions(draw: st.DrawFn, shape: tuple[int, ...]) -> Region:
-    """A region of an array of this shape, with steps, often empty along some axis."""
-    ends = [sorted(draw(st.tuples(st.integers(0, n), st.integers(0, n)))) for n in shape]
-    by = [draw(st.integers(1, 3)) for _ in shape]
-    return Region(tuple(a for a, _ in ends), tuple(b for _, b in ends), tuple(by))
 
 
 def numbers(shape: tuple[int, ...]) -> np.ndarray:

@@ -14,11 +14,12 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
-from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
+from zarr.core.buffer import Buffer, cpu
 from zarr.storage import MemoryStore
 from zarr.testing.store import StoreTests
 
 import vfs
+from tests.zarr.support import P, plain
 from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.formats import by_name
@@ -200,10 +201,6 @@ async def collect(names: AsyncIterator[str]) -> list[str]:
     return [name async for name in names]
 
 
-def plain(buffer: Buffer | None) -> bytes | None:
-    return None if buffer is None else buffer.to_bytes()
-
-
 def cut(pair: Pair, key: str, asked: ByteRequest | None) -> bytes | None:
     """What the twin holds, cut here: zarr 3.1's MemoryStore takes a suffix longer than the value for something else."""
     if key not in pair.keys:
@@ -217,9 +214,6 @@ def cut(pair: Pair, key: str, asked: ByteRequest | None) -> bytes | None:
         case SuffixByteRequest(suffix):
             return held[max(0, len(held) - suffix) :]
     return held
-
-
-P = default_buffer_prototype()
 
 
 def draw_request(pair: Pair, data: st.DataObject) -> tuple[str, ByteRequest | None]:

@@ -25,11 +25,9 @@ from zarr.core.buffer import Buffer, cpu
 from zarr.storage import MemoryStore
 
 import vfs
-from vfs.testing.inside import reader_of
+from tests.zarr.support import P, plain
 from vfs.testing.writers import write_raw
 from vfs.zarr.store import Store
-
-from .test_store import P, plain
 
 READ_ONLY = "store was opened in read-only mode and does not support writing"
 

@@ -1,0 +1,345 @@
+"""The sets that every format is tested with: a row a kind of set."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.formats import hdf5_sets, seq_sets, sets
+from vfs.formats.tvips import FIELDS
+from vfs.testing.frame_writers import write_tvips
+from vfs.testing.suites import Row, Written
+from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
+from vfs.testing.writers import write_mib, write_npy, write_raw
+
+RNG = np.random.default_rng(0)
+FRAMES = RNG.integers(0, 60_000, (12, 32, 64)).astype("<u2")  # 4 KiB a frame
+
+
+def raw(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        files = how.get("files", 1)
+        headers = {name: value for name, value in how.items() if name != "files"}
+        return (
+            write_raw(folder, FRAMES.astype(">u2"), files=files, **headers),
+            FRAMES,
+            {"dtype": ">u2", "sig_shape": "32,64", **headers},
+        )
+
+    return write
+
+
+def raw_scan(folder: Path) -> Written:
+    paths = write_raw(folder, FRAMES, frame_header=16, files=3)
+    return paths, FRAMES.reshape(3, 4, 32, 64), {"dtype": "<u2", "shape": "3,4,32,64", "frame_header": 16}
+
+
+def raw_running_on(folder: Path) -> Written:
+    content = b"".join(b"head" + frame.tobytes() for frame in FRAMES)
+    paths = []
+    for n, (a, b) in enumerate([(0, 1004), (1004, 30_000), (30_000, len(content))]):
+        paths.append(folder / f"part{n}.bin")
+        paths[n].write_bytes(b"first" + content[a:b])
+    return (
+        paths,
+        FRAMES,
+        {"dtype": "<u2", "sig_shape": "32,64", "file_header": 5, "frame_header": 4, "running_on": True},
+    )
+
+
+def npy(values: np.ndarray, files: int = 1) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        paths = [write_npy(folder, values + np.array(n, values.dtype), name=f"a{n}.npy") for n in range(files)]
+        twin = values if files == 1 else np.stack([values + np.array(n, values.dtype) for n in range(files)])
+        return (paths if files > 1 else paths[0]), twin, {}
+
+    return write
+
+
+def mib(
+    frames: np.ndarray = FRAMES & 0xFFF, scan: tuple[int, int] | None = None, by_name: bool = False, **how: Any
+) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        path = write_mib(folder, frames, scan=scan, **how)
+        paths: Any = sorted(folder.glob("*.mib")) if by_name else path
+        return paths, frames if scan is None else frames.reshape(*scan, *frames.shape[1:]), {}
+
+    return write
+
+
+def tiff(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        return write_tiff(folder / "stack.tif", list(FRAMES), **how), FRAMES, {}
+
+    return write
+
+
+def tiff_sequence(folder: Path) -> Written:
+    return [write_tiff(folder / f"t{n}.tif", [frame]) for n, frame in enumerate(FRAMES)], FRAMES, {}
+
+
+def ome_tiff(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        image = FRAMES.reshape(2, 2, 3, 32, 64)
+        return write_ome_tiff(folder, image, **how), image, {}
+
+    return write
+
+
+def described(folder: Path, name: str, document: dict[str, Any], twin: np.ndarray) -> Written:
+    path = folder / f"{name}.vfs.json"
+    path.write_text(json.dumps({"vfs": 1, **document}))
+    return path, twin, {}
+
+
+def description_of_frames(folder: Path) -> Written:
+    paths = write_raw(folder, FRAMES, file_header=40, frame_header=8, files=2)
+    frames = {"header": 8, "first": 40}
+    return described(
+        folder,
+        "frames",
+        {"dtype": "<u2", "shape": [12, 32, 64], "files": [path.name for path in paths], "frames": frames},
+        FRAMES,
+    )
+
+
+def description_of_blocks(codec: bool) -> Callable[[Path], Written]:
+    """Boxes of several shapes, last one first, in two files; with a hole."""
+
+    def write(folder: Path) -> Written:
+        twin = FRAMES.copy()
+        twin[3, :16] = 0
+        contents, blocks = [b"front", b""], []
+        for n in reversed(range(12)):
+            for y in (16, 0) if n % 2 else (0,):
+                box = (n, y, 0), (1, 16 if n % 2 else 32, 64)
+                if box[0] == (3, 0, 0):
+                    continue
+                data = FRAMES[n, y : y + box[1][1]].tobytes()
+                data = zlib.compress(data) if codec else data
+                blocks.append(
+                    {
+                        "file": n % 2,
+                        "offset": len(contents[n % 2]),
+                        "origin": box[0],
+                        "shape": box[1],
+                        "nbytes": len(data),
+                    }
+                )
+                contents[n % 2] += data
+        for n, content in enumerate(contents):
+            (folder / f"part{n}.bin").write_bytes(content)
+        more = {"codec": {"id": "zlib"}} if codec else {}
+        document = {
+            "dtype": "<u2",
+            "shape": [12, 32, 64],
+            "files": ["part0.bin", "part1.bin"],
+            "blocks": blocks,
+            **more,
+        }
+        return described(folder, "packed" if codec else "blocks", document, twin)
+
+    return write
+
+
+def description_of_an_opening(folder: Path) -> Written:
+    paths = write_raw(folder, FRAMES, files=3)
+    options = {"dtype": "<u2", "sig_shape": "32,64", "nav_shape": [3, 4]}
+    return described(
+        folder,
+        "opening",
+        {"format": "raw", "files": [path.name for path in paths], "options": options},
+        FRAMES.reshape(3, 4, 32, 64),
+    )
+
+
+def tvips(folder: Path) -> Written:
+    return write_tvips(folder, FRAMES, frames_per_file=5), FRAMES, {}
+
+
+def tvips_by_name(folder: Path) -> Written:
+    tvips(folder)
+    return sorted(folder.glob("*.tvips")), FRAMES, {}
+
+
+def hdf5(**how: Any) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        return hdf5_sets.written(folder, data=(FRAMES, how)), FRAMES, {}
+
+    return write
+
+
+def hspy(folder: Path) -> Written:
+    path = hdf5_sets.written(folder, "set.hspy", Experiments__one__data=(FRAMES, {}))
+    with hdf5_sets.h5py.File(path, "a") as file:
+        for k, name in enumerate(("frame", "y", "x")):
+            axis = {"name": name, "scale": 0.5, "offset": 1.0, "units": "nm", "navigate": k == 0}
+            file["Experiments/one"].create_group(f"axis-{k}").attrs.update(axis)
+    return path, FRAMES, {}
+
+
+STAMPS = ("timestamp", "exposure")
+TVIPS = tuple(name for name, *_ in FIELDS)
+BITS = (FRAMES & 1).astype("u1")
+ROWS = (
+    Row("raw", "raw", raw(), detected=False),
+    Row(
+        "raw, headers everywhere, three files",
+        "raw",
+        raw(file_header=100, frame_header=37, frame_footer=5, files=3),
+        detected=False,
+        factor=1.01,
+    ),
+    Row("raw, a scan in three files", "raw", raw_scan, detected=False, factor=1.01),
+    Row("raw, running on", "raw", raw_running_on, detected=False, factor=1.01),
+    Row("npy", "npy", npy(FRAMES), cut=False),
+    Row("npy, big-endian", "npy", npy(FRAMES.astype(">f4")), cut=False),
+    Row("npy, Fortran order", "npy", npy(np.asfortranarray(FRAMES)), cut=False, arranged=False, fixed=True),
+    Row("npy, complex, several files", "npy", npy((FRAMES[:3] + 1j * FRAMES[3:6]).astype("c8"), 3), cut=False),
+    Row("npy, no axes", "npy", npy(np.array(7, ">i4")), cut=False, arranged=False, fixed=True),
+    Row("npy, one axis", "npy", npy(np.arange(1000, dtype="<i8")), cut=False, arranged=False, fixed=True),
+    Row("mib U16", "mib", mib(), factor=1.09, companions=STAMPS, finds_files=True),
+    Row(
+        "mib U16, a scan in four files",
+        "mib",
+        mib(scan=(3, 4), frames_per_file=3),
+        factor=1.07,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row(
+        "mib U16, files by name",
+        "mib",
+        mib(frames_per_file=5, by_name=True),
+        ordered=True,
+        factor=1.08,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row(
+        "mib U08, no hdr", "mib", mib((FRAMES & 63).astype("u1"), kind="U08", hdr=False), factor=1.18, companions=STAMPS
+    ),
+    Row("mib U32", "mib", mib(FRAMES.astype("u4") * 99, kind="U32"), factor=1.05, companions=STAMPS, finds_files=True),
+    Row("mib R64 1 bit", "mib", mib(BITS, kind="R64", depth=1), factor=0.3, companions=STAMPS, finds_files=True),
+    Row(
+        "mib R64 6 bit",
+        "mib",
+        mib((FRAMES & 63).astype("u1"), kind="R64", depth=6),
+        factor=1.18,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row("mib R64 12 bit", "mib", mib(kind="R64", depth=12), factor=1.09, companions=STAMPS, finds_files=True),
+    Row(
+        "mib R64 24 bit",
+        "mib",
+        mib(FRAMES.astype("u4") * 200, kind="R64", depth=24),
+        factor=1.05,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row(
+        "mib R64 12 bit, quad",
+        "mib",
+        mib(kind="R64", depth=12, quad=True),
+        factor=1.18,
+        companions=STAMPS,
+        finds_files=True,
+    ),
+    Row("tiff", "tiff", tiff(), factor=1.04),
+    Row("tiff, big-endian BigTIFF in strips", "tiff", tiff(order=">", big=True, strip=7, gap=3), factor=1.08),
+    Row("tiff, tiles", "tiff", tiff(tile=(16, 48)), factor=1.54),
+    Row("tiff, compressed", "tiff", tiff(compression=8, encode=zlib.compress, strip=10), factor=1.02),
+    Row("tiff, a sequence", "tiff", tiff_sequence),
+    Row("ome_tiff", "ome_tiff", ome_tiff(), arranged=False, factor=1.05, calibrated="xyzt"),
+    Row(
+        "ome_tiff, several files",
+        "ome_tiff",
+        ome_tiff(files=3, order="XYCTZ"),
+        arranged=False,
+        factor=1.1,
+        calibrated="xyzt",
+        finds_files=True,
+    ),
+    Row(
+        "ome_tiff, a companion",
+        "ome_tiff",
+        ome_tiff(files=2, describe="companion"),
+        arranged=False,
+        factor=1.04,
+        calibrated="xyzt",
+        finds_files=True,
+    ),
+    Row("description of frames", "description", description_of_frames, factor=1.01, finds_files=True),
+    Row("description of blocks", "description", description_of_blocks(False), finds_files=True),
+    Row("description of compressed blocks", "description", description_of_blocks(True), factor=1.01, finds_files=True),
+    Row("description of how a set is opened", "description", description_of_an_opening, finds_files=True),
+    Row(
+        "blo",
+        "blo",
+        sets.blo_set,
+        factor=1.08,
+        calibrated=("scan_y", "scan_x", "y", "x"),
+        companions=("frame_number", "virtual_bright_field"),
+    ),
+    Row("dm", "dm", sets.dm_set, calibrated=("frame", "y", "x")),
+    Row(
+        "empad",
+        "empad",
+        sets.empad_set,
+        factor=1.02,
+        calibrated=("scan_y", "scan_x"),
+        companions=("footer",),
+        finds_files=True,
+    ),
+    Row(
+        "frms6",
+        "frms6",
+        sets.frms6_set,
+        factor=1.81,
+        companions=("timestamp_seconds", "timestamp_microseconds", "frame_number", "dark"),
+        finds_files=True,
+    ),
+    Row("hdf5", "hdf5", hdf5_sets.hdf5_set, arranged=False, fixed=True, factor=1.69),
+    Row("hdf5, in one piece", "hdf5", hdf5()),
+    Row("hdf5, a chunk a frame", "hdf5", hdf5(chunks=(1, 32, 64), compression="gzip", shuffle=True), factor=1.01),
+    Row("hdf5 of HyperSpy", "hdf5", hspy, calibrated=("frame", "y", "x")),
+    Row("k2is", "k2is", sets.k2is_set, factor=1.03, finds_files=True),
+    Row("mrc", "mrc", sets.mrc_set, calibrated="xy"),
+    Row(
+        "seq",
+        "seq",
+        seq_sets.seq_set,
+        factor=7.5,
+        calibrated=("frame",),
+        companions=("timestamp_seconds", "timestamp_milliseconds", "timestamp_microseconds"),
+    ),
+    Row("ser", "ser", sets.ser_set, factor=1.35, calibrated=("scan_y", "scan_x", "y", "x"), companions=("timestamp",)),
+    Row("tvips", "tvips", tvips, counted=False, factor=1.03, calibrated="yx", companions=TVIPS, finds_files=True),
+    Row(
+        "tvips, files by name",
+        "tvips",
+        tvips_by_name,
+        ordered=True,
+        counted=False,
+        factor=1.03,
+        calibrated="yx",
+        companions=TVIPS,
+    ),
+    Row(
+        "tvips, a scan",
+        "tvips",
+        sets.tvips_set,
+        arranged=False,
+        counted=False,
+        factor=2.2,
+        calibrated="yx",
+        companions=TVIPS,
+        finds_files=True,
+    ),
+)
