@@ -26,7 +26,8 @@ from typing import Any
 import vfs
 from tests.conftest import SHARED
 from tests.formats import hdf5_sets, seq_sets, sets
-from tests.formats.frame_checks import frames_of, fuzz
+from tests.formats.damage import fuzz
+from tests.formats.frame_checks import frames_of
 from tests.formats.sets import Opened
 from vfs.formats import detect
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff

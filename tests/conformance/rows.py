@@ -251,11 +251,13 @@ ROWS = (
         companions=STAMPS,
         finds_files=True,
     ),
-    Row("tiff", "tiff", tiff(), factor=1.04),
-    Row("tiff, big-endian BigTIFF in strips", "tiff", tiff(order=">", big=True, strip=7, gap=3), factor=1.08),
-    Row("tiff, tiles", "tiff", tiff(tile=(16, 48)), factor=1.54),
-    Row("tiff, compressed", "tiff", tiff(compression=8, encode=zlib.compress, strip=10), factor=1.02),
-    Row("tiff, a sequence", "tiff", tiff_sequence),
+    Row("tiff", "tiff", tiff(), factor=1.04, cut=False),
+    Row(
+        "tiff, big-endian BigTIFF in strips", "tiff", tiff(order=">", big=True, strip=7, gap=3), factor=1.08, cut=False
+    ),
+    Row("tiff, tiles", "tiff", tiff(tile=(16, 48)), factor=1.54, cut=False),
+    Row("tiff, compressed", "tiff", tiff(compression=8, encode=zlib.compress, strip=10), factor=1.02, cut=False),
+    Row("tiff, a sequence", "tiff", tiff_sequence, cut=False),
     Row("ome_tiff", "ome_tiff", ome_tiff(), arranged=False, factor=1.05, calibrated="xyzt"),
     Row(
         "ome_tiff, several files",
@@ -287,7 +289,7 @@ ROWS = (
         calibrated=("scan_y", "scan_x", "y", "x"),
         companions=("frame_number", "virtual_bright_field"),
     ),
-    Row("dm", "dm", sets.dm_set, calibrated=("frame", "y", "x")),
+    Row("dm", "dm", sets.dm_set, cut=False, calibrated=("frame", "y", "x")),
     Row(
         "empad",
         "empad",
@@ -319,7 +321,15 @@ ROWS = (
         calibrated=("frame",),
         companions=("timestamp_seconds", "timestamp_milliseconds", "timestamp_microseconds"),
     ),
-    Row("ser", "ser", sets.ser_set, factor=1.35, calibrated=("scan_y", "scan_x", "y", "x"), companions=("timestamp",)),
+    Row(
+        "ser",
+        "ser",
+        sets.ser_set,
+        cut=False,
+        factor=1.35,
+        calibrated=("scan_y", "scan_x", "y", "x"),
+        companions=("timestamp",),
+    ),
     Row("tvips", "tvips", tvips, counted=False, factor=1.03, calibrated="yx", companions=TVIPS, finds_files=True),
     Row(
         "tvips, files by name",

@@ -12,9 +12,6 @@ import pytest
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import (
-    check_arranged,
-    check_boxes,
-    check_truncated,
     frames_of,
     incomplete,
     refuses,
@@ -27,10 +24,8 @@ from vfs.testing.frame_writers import write_empad
 RECORD = 130 * 128 * 4
 
 
-def test_boxes(tmp_path: Path) -> None:
-    path, twin, _ = empad_set(tmp_path)
-    check_boxes(path, twin)
-    check_arranged(path, twin.reshape(6, 128, 128))
+def test_attributes(tmp_path: Path) -> None:
+    path, _, _ = empad_set(tmp_path)
     array = vfs.open(path)
     assert array.dims == ("scan_y", "scan_x", "y", "x")
     assert array.attrs["metadata"]["raw_file"]["filename"] == "C:\\data\\scan.raw"
@@ -158,13 +153,6 @@ def test_real_xml_with_both_scans(oracle: dict[str, Any], tmp_path: Path) -> Non
         assert array.shape == (side, side, 128, 128)
         assert array.attrs["calibration"]["scan_x"]["scale"] == pytest.approx(9.266641250196717e-09 / 0.72 / side)
         assert array.attrs["metadata"]["iom_measurements"]["nominal_camera_length"] == "0.1159"
-
-
-def test_truncated(tmp_path: Path) -> None:
-    twin = frames_of((1, 2, 128, 128), "f4")
-    path = write_empad(tmp_path, twin)
-    check_truncated(tmp_path / "scan.raw", path, twin)
-    check_truncated(path, path, twin, points=range(0, path.stat().st_size - 1, 3), format="empad")
 
 
 @pytest.mark.parametrize(

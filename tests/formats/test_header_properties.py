@@ -26,7 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vfs
-from tests.formats.frame_checks import BACKENDS, attempt, frames_of, same
+from tests.formats.damage import attempt
+from tests.formats.frame_checks import BACKENDS, frames_of, same
 from vfs.formats import formats
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is

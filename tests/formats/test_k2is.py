@@ -18,9 +18,7 @@ import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import (
     BACKENDS,
-    check_arranged,
     check_boxes,
-    check_truncated,
     incomplete,
     one_line,
     refuses,
@@ -74,10 +72,9 @@ def test_crop(tmp_path: Path) -> None:
         refuses(path, "crop", kind=vfs.OptionError, crop=bad)
 
 
-def test_arranged(tmp_path: Path) -> None:
+def test_what_a_scan_lacks(tmp_path: Path) -> None:
     frames = k2is_frames(6)
     path = write_k2is(tmp_path, frames)
-    check_arranged(path, k2is_cropped(frames), crop=K2IS_CROP)
     array = vfs.open(path, crop=K2IS_CROP, nav_shape=(2, 4), sync_offset=-1)
     assert array.valid.tolist() == [[False, True, True, True], [True, True, True, False]]
 
@@ -297,8 +294,16 @@ def test_a_sector_of_another_recording(tmp_path: Path) -> None:
 
 def test_truncated(tmp_path: Path) -> None:
     path, twin, options = k2is_set(tmp_path)
-    points = [0, 30, BLOCK - 1, BLOCK, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME + 5 * BLOCK, 3 * FRAME - 1]
-    check_truncated(tmp_path / "set_5.bin", path, twin, points=points, **options)
+    sector = tmp_path / "set_5.bin"
+    whole = sector.read_bytes()
+    for size in (0, 30, BLOCK - 1, BLOCK, FRAME - 1):
+        sector.write_bytes(whole[:size])
+        refuses(path, "set_", kind=vfs.FormatError, **options)
+    for size, frames in ((FRAME, 1), (FRAME + 1, 1), (2 * FRAME + 5 * BLOCK, 2), (3 * FRAME - 1, 2)):
+        sector.write_bytes(whole[:size])
+        for backend in BACKENDS:
+            same(warned(path, "set_5.bin: ends", backend=backend, **options)[...], twin[:frames])
+    sector.write_bytes(whole)
     whole = path.read_bytes()
     for size in range(0, len(whole) - 8, 5):
         path.write_bytes(whole[:size])

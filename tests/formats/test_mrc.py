@@ -16,7 +16,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
+from tests.formats.frame_checks import arranged, check_boxes, frames_of, opens_incomplete, refuses, same
 from vfs.testing.stack_writers import write_mrc
 
 MODES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}
@@ -50,7 +50,7 @@ def test_pixels_of_4_bits(tmp_path: Path, width: int) -> None:
     twin = frames_of((3, 4, width), "u1") & 15
     path = write_mrc(tmp_path, twin, 101)
     check_boxes(path, twin)
-    check_arranged(path, twin)
+    arranged(path, twin)
 
 
 def test_pairs_of_integers_have_an_axis(tmp_path: Path) -> None:

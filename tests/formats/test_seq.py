@@ -15,9 +15,8 @@ import zarr
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import (
-    check_arranged,
+    arranged,
     check_boxes,
-    check_truncated,
     frames_of,
     opens_incomplete,
     refuses,
@@ -46,11 +45,6 @@ def test_boxes(tmp_path: Path, version: int, dtype: str) -> None:
     assert ("timestamp_microseconds" in group) == (version == 5)
     assert group.main.attrs["header"]["description"] == "made for a test"
     assert group.main.attrs["calibration"] == {"frame": {"scale": 1 / 400, "offset": 0.0, "unit": "s"}}
-
-
-def test_arranged(tmp_path: Path) -> None:
-    twin = frames_of((10, 3, 4), "u1")
-    check_arranged(write_seq(tmp_path, twin), twin)
 
 
 @pytest.mark.parametrize("record", [60, 64, 66, 68, 1000])
@@ -222,7 +216,7 @@ def test_halves(tmp_path: Path) -> None:
     )
     write_reference(tmp_path / "test.seq.dark.mrc", np.ones((4, 5), "f4"))
     check_boxes(paths[::-1], twin)
-    check_arranged(paths, twin)
+    arranged(paths, twin)
     group = vfs.open_group(paths)
     same(group["timestamp_milliseconds"][...], np.repeat(np.arange(2, dtype="u2"), 3))
     same(group["dark"][...], np.ones((4, 5), "f4"))
@@ -268,13 +262,6 @@ def test_real_files(oracle: dict[str, Any], name: str) -> None:
         assert same_values(group["data"][...], arrays["assembled"])
         assert same_values(group["dark"][...], arrays["test.seq.dark.mrc"])
         assert group["bad_pixels"].shape == (64, 64)
-
-
-@pytest.mark.parametrize("version", [3, 5])
-def test_truncated(tmp_path: Path, version: int) -> None:
-    twin = frames_of((5, 5, 6), "u2")
-    path = write_seq(tmp_path, twin, version=version)
-    check_truncated(path, path, twin, format="seq")
 
 
 @pytest.mark.parametrize(

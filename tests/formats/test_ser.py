@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_arranged, check_boxes, frames_of, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same
 from vfs.testing.stack_writers import write_emi, write_ser
 
 
@@ -34,13 +34,11 @@ def test_complex_images(tmp_path: Path) -> None:
     check_boxes(write_ser(tmp_path, twin), twin)
 
 
-def test_spectra_and_arrangements(tmp_path: Path) -> None:
+def test_spectra(tmp_path: Path) -> None:
     twin = frames_of((2, 3, 11), "u4")
     path = write_ser(tmp_path, twin, sig_ndim=1)
     check_boxes(path, twin)
     assert vfs.open(path).dims == ("scan_y", "scan_x", "energy")
-    frames = frames_of((7, 4, 5), "u2")
-    check_arranged(write_ser(tmp_path, frames, name="series_1"), frames)
 
 
 def test_one_image_has_no_scan(tmp_path: Path) -> None:
@@ -86,14 +84,6 @@ def test_emi_names_the_signals_beside_it(tmp_path: Path) -> None:
     assert list(group) == ["2/data", "2/timestamp", "4/data", "4/timestamp"]
     (tmp_path / "alone.emi").write_bytes(path.read_bytes())
     refuses(tmp_path / "alone.emi", "alone_1.ser", kind=vfs.MissingSourceError)
-
-
-def test_truncated_anywhere(tmp_path: Path) -> None:
-    path = write_ser(tmp_path, frames_of((2, 3, 4, 5), "u2"))
-    whole = path.read_bytes()
-    for size in range(0, len(whole) - 48, 5):  # the last bytes are offsets of tags: the pixels do not need them
-        path.write_bytes(whole[:size])
-        refuses(path, str(path), format="ser")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.documents import plain_json
 from vfs.kernels.ranges import FILE
 from vfs.model.region import Region
+from vfs.testing.arranged import check_arranged, same
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
 from vfs.testing.counted_suite import CountedTests
@@ -41,12 +42,6 @@ MOST = 1 << 24  # bytes: larger chunks of a set with a garbled header are not re
 def _rows(suite: type[FormatTests], name: str) -> list[Row]:
     """Return the rows of a suite to which a check applies."""
     return [row for row in suite.rows if getattr(getattr(suite, name), "applies", always)(row)]
-
-
-def _same(got: np.ndarray, twin: np.ndarray) -> None:
-    assert got.shape == twin.shape
-    assert got.dtype == twin.dtype.newbyteorder("=")
-    np.testing.assert_array_equal(got, twin)
 
 
 class FormatTests(CountedTests):
@@ -84,11 +79,11 @@ class FormatTests(CountedTests):
     @of_rows(lambda row: row.detected)
     def test_detected_and_claimed_by_nobody_else(self, found: WrittenSet) -> None:
         assert detect(str(found.first)).name == found.row.format
-        _same(open_group(found.paths, **found.options).main[...], found.twin)
+        same(open_group(found.paths, **found.options).main[...], found.twin)
 
     def test_what_it_says(self, found: WrittenSet) -> None:
         group = found.group()
-        _same(found.open()[...], found.twin)
+        same(found.open()[...], found.twin)
         for path, array in group.items():
             assert reader_of(array).dataset.path == path
             assert all(type(n) is int for n in array.shape), array.shape
@@ -120,7 +115,7 @@ class FormatTests(CountedTests):
         for n in found.twin.shape:
             a, b = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
             cut.append(slice(a, b, data.draw(st.sampled_from([1, 1, 2, 3]))))
-        _same(array.read(cut), found.twin[tuple(cut)])
+        same(array.read(cut), found.twin[tuple(cut)])
 
     _arrays: ClassVar[dict[tuple[Path, str], VirtualArray]] = {}
 
@@ -137,13 +132,13 @@ class FormatTests(CountedTests):
     @pytest.mark.parametrize("backend", ["mmap", "buffered", "direct"])
     def test_the_same_under_every_backend(self, found: WrittenSet, backend: str) -> None:
         array = found.open(backend=backend)
-        _same(array[...], found.twin)
+        same(array[...], found.twin)
         for region, tile in array.tiles():
-            _same(tile, found.twin[region.slices])
+            same(tile, found.twin[region.slices])
 
     def test_converted(self, found: WrittenSet) -> None:
         to = "c16" if found.twin.dtype.kind == "c" else "f8"
-        _same(found.open(dtype=to, **self._means_stored(found))[...], found.twin.astype(to))
+        same(found.open(dtype=to, **self._means_stored(found))[...], found.twin.astype(to))
 
     @staticmethod
     def _means_stored(found: WrittenSet) -> dict[str, Any]:
@@ -164,25 +159,16 @@ class FormatTests(CountedTests):
         array = found.open()
         k = reader_of(array).dataset.nav_ndim
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
-        n, blank = len(frames), np.full(frames.shape[1:], reader_of(array).fill)
-
-        def shifted(offset: int, count: int) -> np.ndarray:
-            return np.stack([frames[i + offset] if 0 <= i + offset < n else blank for i in range(count)])
-
-        for nav in ((n,), (max(1, n - 1),), (n + 3,), (2, n)):
-            for offset in (0, 1, -1, n, -n - 2):
-                shown = found.open(nav_shape=nav, sync_offset=offset)
-                _same(shown[...], shifted(offset, math.prod(nav)).reshape(nav + frames.shape[1:]))
-        mask = (np.arange(n) % 3 == 1) | (np.arange(n) == 0)
-        _same(found.open(roi=mask.reshape(found.twin.shape[:k]))[...], frames[mask])
-        _same(found.open(roi=[n - 1, 0, 0])[...], frames[[n - 1, 0, 0]])
-        _same(found.open(nav_shape=(n + 1,), sync_offset=-1, roi=[n, 0])[...], np.stack([frames[n - 1], blank]))
+        check_arranged(found.open, frames, np.full(frames.shape[1:], array.fill))
+        mask = (np.arange(len(frames)) % 3 == 1) | (np.arange(len(frames)) == 0)
+        same(found.open(roi=mask.reshape(found.twin.shape[:k]))[...], frames[mask])
+        same(found.open(roi=[len(frames) - 1, 0, 0])[...], frames[[len(frames) - 1, 0, 0]])
 
     @of_rows(lambda row: row.ordered)
     def test_files_in_any_order(self, found: WrittenSet) -> None:
         assert len(found.named) > 1
         for order in (found.named[::-1], [*found.named[1:], found.named[0]]):
-            _same(found.open(paths=order)[...], found.twin)
+            same(found.open(paths=order)[...], found.twin)
 
     # in other hands
 
@@ -190,13 +176,13 @@ class FormatTests(CountedTests):
         array = found.open()
         small = pickle.dumps(array)
         assert len(small) < 8000
-        _same(pickle.loads(small)[...], found.twin)
+        same(pickle.loads(small)[...], found.twin)
         assert list(pickle.loads(pickle.dumps(array.group))) == list(array.group)
 
     def test_through_zarr(self, found: WrittenSet) -> None:
         array = found.open()
         shown = array.zarr()
-        _same(np.asarray(shown[...]), found.twin)
+        same(np.asarray(shown[...]), found.twin)
         assert shown.metadata.dimension_names == array.dims  # type: ignore[union-attr]
         for path, other in array.group.items():
             np.testing.assert_array_equal(np.asarray(array.group.zarr()[path]), other[...])
@@ -238,7 +224,7 @@ class FormatTests(CountedTests):
             twins = {Path(path).name.split(".")[0]: twin for path, twin in sets}
             for name in names:
                 mapped = np.load(point / name, mmap_mode="r")
-                _same(mapped, twins[name.split(".")[0]])
+                same(mapped, twins[name.split(".")[0]])
                 del mapped
 
     # what is wrong
@@ -269,7 +255,7 @@ class FormatTests(CountedTests):
         assert needed.name in str(caught.value)
         assert "[reading " in str(caught.value)
         away.rename(needed)
-        _same(array[...], found.twin)
+        same(array[...], found.twin)
         found.first.unlink()
         with pytest.raises(VfsError) as missing:
             found.open()
@@ -282,7 +268,7 @@ class FormatTests(CountedTests):
         with pytest.raises(SourceError, match=r"asked to fail \[reading"):
             reader.read()
         backend.fails = lambda file, start, stop: False
-        _same(reader.read(), found.twin)
+        same(reader.read(), found.twin)
 
     def test_links_that_lead_out_of_the_folder(self, found: WrittenSet, tmp_path: Path) -> None:
         """Only links that the user named are followed, and only to their targets when the set was opened."""
@@ -304,7 +290,7 @@ class FormatTests(CountedTests):
                     assert "--follow-outside" in said
                 else:  # the set does not need this file, or opens without it
                     assert str(path) not in files
-                _same(found.open(follow_outside=True)[...], found.twin)
+                same(found.open(follow_outside=True)[...], found.twin)
                 path.unlink()
                 (outside / path.name).rename(path)
         for backend in ("mmap", "buffered"):
@@ -317,8 +303,8 @@ class FormatTests(CountedTests):
         for path in named:
             move(path)
         array = found.open()
-        _same(array[...], found.twin)
-        _same(pickle.loads(pickle.dumps(array))[...], found.twin)
+        same(array[...], found.twin)
+        same(pickle.loads(pickle.dumps(array))[...], found.twin)
 
     @staticmethod
     def _outside(found: WrittenSet) -> tuple[str, set[str]]:

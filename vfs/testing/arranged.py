@@ -1,0 +1,41 @@
+"""Checks that a set can be shown as any scan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from vfs.api import VirtualArray
+
+
+def same(got: np.ndarray, twin: np.ndarray) -> None:
+    """Check that an array equals its twin, with the twin's shape, and its dtype in native byte order."""
+    assert got.shape == twin.shape
+    assert got.dtype == twin.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(got, twin)
+
+
+def check_arranged(opened: Callable[..., VirtualArray], frames: np.ndarray, blank: np.ndarray) -> None:
+    """Check nav_shape, sync_offset in both directions, and roi.
+
+    Args:
+        opened: opens the array with these options.
+        frames: what is stored, [n, ...], in its order.
+        blank: a frame that is not stored.
+    """
+    n = len(frames)
+
+    def shifted(offset: int, count: int) -> np.ndarray:
+        return np.stack([frames[i + offset] if 0 <= i + offset < n else blank for i in range(count)])
+
+    for nav in ((n,), (max(1, n - 1),), (n + 3,), (2, n), (1, 2, n)):
+        for offset in (0, 1, -1, n, -n - 2):
+            shown = opened(nav_shape=nav, sync_offset=offset)
+            same(shown[...], shifted(offset, math.prod(nav)).reshape(nav + frames.shape[1:]))
+    mask = (np.arange(n) % 3 == 1) | (np.arange(n) == 0)
+    same(opened(nav_shape=(n,), roi=mask)[...], frames[mask])
+    same(opened(nav_shape=(n,), roi=[n - 1, 0, 0])[...], frames[[n - 1, 0, 0]])
+    same(opened(nav_shape=(n,), roi=mask, sync_offset=1)[...], shifted(1, n)[mask])
+    same(opened(nav_shape=(n + 1,), sync_offset=-1, roi=[n, 0])[...], np.stack([frames[n - 1], blank]))
