@@ -13,6 +13,8 @@ import numpy as np
 from vfs import buffers
 from vfs.buffers import MemoryLender, MemoryPool
 
+LEAST = 1 << 16  # bytes of the shortest buffer
+
 
 def test_buffers_are_long_enough_aligned_and_reused() -> None:
     pool = MemoryPool()
@@ -31,7 +33,7 @@ def test_two_at_once_are_two() -> None:
     pool = MemoryPool()
     with pool.borrow(100) as a, pool.borrow(100) as b, pool.borrow(100) as c:
         assert len({x.ctypes.data for x in (a, b, c)}) == 3
-    assert len(pool._free) == 3
+    assert pool.held == 3 * LEAST
 
 
 def test_a_buffer_comes_back_after_an_error() -> None:
@@ -41,32 +43,33 @@ def test_a_buffer_comes_back_after_an_error() -> None:
             raise KeyError
     except KeyError:
         pass
-    assert len(pool._free) == 1
+    assert pool.held == LEAST
 
 
 def test_few_are_kept_and_no_huge_ones() -> None:
     pool = MemoryPool(keep=2)
     with pool.borrow(100), pool.borrow(100), pool.borrow(100):
         pass
-    assert len(pool._free) == 2
+    assert pool.held == 2 * LEAST
     huge = MemoryPool()
     with huge.borrow(buffers.KEPT + 1) as buffer:
         assert buffer.size < buffers.KEPT + 8192  # not twice as much either
-    assert len(huge._free) == 0
+    assert huge.held == 0
 
 
 def test_the_pool_is_trimmed_to_its_limit() -> None:
-    pool = MemoryPool(keep=8, total=5 << 20)
-    with pool.borrow(1 << 20) as first, pool.borrow(1 << 20) as second:
+    pool = MemoryPool(keep=8, total=9 << 19)
+    with pool.borrow(1 << 20), pool.borrow(1 << 20):
         pass
-    with pool.borrow(1 << 22):
-        pass
-    assert sum(buffer.size for buffer in pool._free) <= 5 << 20
-    assert any(buffer is not first and buffer is not second for buffer in pool._free), "what was used last is kept"
+    with pool.borrow(1 << 22) as last:
+        at = last.ctypes.data
+    assert pool.held == 1 << 22, "what was used last is kept"
+    with pool.borrow(1 << 22) as again:
+        assert again.ctypes.data == at
     with ExitStack() as many:
         for _ in range(8):
             many.enter_context(pool.borrow(1 << 21))
-    assert sum(buffer.size for buffer in pool._free) <= 5 << 20
+    assert 1 << 21 <= pool.held <= 9 << 19
 
 
 def test_what_is_kept_is_far_less_than_what_was_in_use() -> None:
@@ -74,7 +77,7 @@ def test_what_is_kept_is_far_less_than_what_was_in_use() -> None:
     with ExitStack() as many:
         for _ in range(8):
             many.enter_context(pool.borrow(buffers.KEPT))
-    assert sum(buffer.size for buffer in pool._free) == buffers.TOTAL
+    assert pool.held == buffers.TOTAL
 
 
 def test_threads_never_share_a_buffer() -> None:
@@ -110,6 +113,7 @@ def test_a_forked_process_has_buffers_of_its_own() -> None:
 # memory that is lent
 
 BIG = 300_000
+PAGES = 74 * 4096  # bytes that are lent for so many
 
 
 def test_lent_memory_is_the_callers_until_nothing_shows_it() -> None:
@@ -127,10 +131,10 @@ def test_lent_memory_is_the_callers_until_nothing_shows_it() -> None:
     del first
     while views:  # one view of any kind is enough to keep it
         gc.collect()
-        assert not lender._free
+        assert lender.held == 0
         assert set(np.asarray(views[-1]).tobytes()) == {1}
         views.pop()
-    assert len(lender._free) == 1
+    assert lender.held == PAGES
 
 
 def test_memory_is_lent_again_for_the_same_length_only() -> None:
@@ -139,7 +143,7 @@ def test_memory_is_lent_again_for_the_same_length_only() -> None:
     assert lender.lend(BIG).ctypes.data == at
     assert lender.lend(BIG + 4096).ctypes.data != at
     assert lender.lend(BIG - 1).ctypes.data == at, "as many pages"
-    assert len(lender._free) == 2
+    assert lender.held == 2 * PAGES + 4096
     small = lender.lend(buffers.SHORT - 1)
     assert small.base is None
     assert small.size == buffers.SHORT - 1
@@ -149,15 +153,15 @@ def test_what_waits_to_be_lent_is_limited() -> None:
     lender = MemoryLender(keep=3, total=4 << 20)
     held = [lender.lend(1 << 20) for _ in range(6)]
     del held
-    assert len(lender._free) == 3
+    assert lender.held == 3 << 20
     held = [lender.lend(3 << 20) for _ in range(2)]
     del held
-    assert sum(map(len, lender._free)) <= 4 << 20
+    assert lender.held <= 4 << 20
     huge = lender.lend(5 << 20)
     del huge
-    assert sum(map(len, lender._free)) <= 4 << 20
+    assert lender.held <= 4 << 20
     lender.clear()
-    assert not lender._free
+    assert lender.held == 0
 
 
 def test_lent_memory_in_a_cycle_comes_back_when_that_is_collected() -> None:
@@ -166,7 +170,7 @@ def test_lent_memory_in_a_cycle_comes_back_when_that_is_collected() -> None:
     ring.append(ring)
     del ring
     gc.collect()
-    assert len(lender._free) == 1
+    assert lender.held == PAGES
 
 
 def test_nobody_sees_what_another_thread_was_lent() -> None:

@@ -31,6 +31,11 @@ class MemoryPool:
         self.total = total
         self._free: deque[np.ndarray] = deque(maxlen=keep)
 
+    @property
+    def held(self) -> int:
+        """Bytes that are kept for reuse."""
+        return sum(free.size for free in self._free.copy())
+
     @contextmanager
     def borrow(self, size: int) -> Iterator[np.ndarray]:
         """Lend a page-aligned uint8 buffer of at least `size` bytes, with any content."""
@@ -46,7 +51,7 @@ class MemoryPool:
         finally:
             if buffer.size <= KEPT:
                 self._free.append(buffer)
-                while sum(free.size for free in self._free.copy()) > self.total:
+                while self.held > self.total:
                     try:
                         self._free.popleft()
                     except IndexError:  # another thread was faster
@@ -82,6 +87,11 @@ class MemoryLender:
         self.total = total
         self._free: deque[mmap.mmap] = deque(maxlen=keep)
 
+    @property
+    def held(self) -> int:
+        """Bytes that wait to be lent again."""
+        return sum(map(len, self._free.copy()))
+
     def lend(self, size: int) -> np.ndarray:
         """Return uint8[size] with any content. Short arrays come from malloc: lending them does not pay."""
         if size < SHORT:
@@ -104,7 +114,7 @@ class MemoryLender:
 
     def _back(self, memory: mmap.mmap) -> None:
         self._free.append(memory)
-        while sum(map(len, self._free.copy())) > self.total:
+        while self.held > self.total:
             try:
                 self._free.popleft()
             except IndexError:

@@ -25,8 +25,8 @@ from tests.folder_tree.support import names
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forests
-from vfs.folder_tree.look_ahead import LookAhead
-from vfs.folder_tree.trust import Trust
+from vfs.folder_tree import listing as listings
+from vfs.hierarchy.faces import Hierarchy
 from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
@@ -591,15 +591,18 @@ def test_what_a_set_says_leads_nowhere_outside(tmp_path: Path, caplog: pytest.Lo
     assert names(plans.folder_tree(root, OpenOptions(follow_outside=True))) == sorted(["sub", *faces("inner", "outer")])
 
 
-def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(tmp_path: Path) -> None:
+def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     (root / "sub").mkdir(parents=True)
     save(outside / "secret.npy")
     folder_tree = plans.folder_tree(root)
+    with monkeypatch.context() as patch:
+        patch.setattr(listings, "CHECK", 1000.0)  # what was looked at before is believed for a while
+        assert names(folder_tree) == ["sub"]
     assert names(folder_tree, "sub") == []
-    # What was looked at before is believed for a while
-    folder_tree._top.folder.trust = Trust(1e12, 3600.0)
     os.rmdir(root / "sub")
     (root / "sub").symlink_to(outside)
     with pytest.raises(SourceError, match="leads out of the tree"):
@@ -678,29 +681,30 @@ def test_a_face_hides_a_file_of_its_name(tmp_path: Path) -> None:
 # memory
 
 
-def test_sets_that_are_open_are_limited_and_listings_hold_little(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def alive(kind: type[Any]) -> list[Any]:
+    """The objects of a class that anything holds on to."""
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, kind)]
+
+
+def open_sets(folder: Path) -> list[Hierarchy]:
+    return [tree for tree in alive(Hierarchy) if any(str(path).startswith(str(folder)) for path in tree.files)]
+
+
+def test_sets_that_are_open_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for k in range(60):
         save(tmp_path / f"d{k:02}.npy", VALUES + k)
     monkeypatch.setattr(forests, "OPEN", 8)
     folder_tree = plans.folder_tree(tmp_path)
     for k in range(60):
         assert folder_tree.node(f"d{k:02}.zarr/data/c/0/0/0") is not None
-        assert len(folder_tree._live) <= 8
-    assert len(folder_tree._hot) <= 3 * 8
+        if k % 20 == 19:
+            assert len(open_sets(tmp_path)) == 8
     for k in (0, 30, 59):
         assert content(folder_tree, f"d{k:02}.npy")[0] == k
     monkeypatch.setattr(forests, "WEIGHT", 1)
     assert content(folder_tree, "d05.npy")[0] == 5
-    assert len(folder_tree._live) == 1
-    gc.collect()
-    groups = [
-        each
-        for each in gc.get_objects()
-        if isinstance(each, vfs.VirtualGroup) and set_of(each).opening.paths[0].startswith(str(tmp_path))
-    ]
-    assert len(groups) <= 2
+    assert len(open_sets(tmp_path)) == 1
 
 
 def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -708,12 +712,13 @@ def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: py
         (tmp_path / f"s{k:02}").mkdir()
         save(tmp_path / f"s{k:02}/a.npy", VALUES + k)
     monkeypatch.setattr(forests, "NAMES", 500)
+    monkeypatch.setattr(forests, "OPEN", 1)  # a set that is open remembers its folder, too
     folder_tree = plans.folder_tree(tmp_path)
     stamps = []
     for _ in range(2):
         stamps.append([folder_tree.stamp(f"s{k:02}/a.npy") for k in range(20)])
         assert [content(folder_tree, f"s{k:02}/a.npy")[0] for k in range(20)] == list(range(20))
-        assert len(folder_tree._listings) <= 5
+        assert len([each for each in alive(listings.Listing) if each.path.startswith(str(tmp_path))]) <= 5
     assert stamps[0] == stamps[1]  # what was opened before it was forgotten can be read on
 
 
