@@ -42,6 +42,7 @@ from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 from vfs.model.stored import Files, StoredArray
 from vfs.testing.backends import CountingBackend, MemoryBackend, memory_files
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_npy, write_raw
 
 BACKENDS = ["mmap", "buffered"]

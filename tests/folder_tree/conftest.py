@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from vfs.folder_tree import FolderTree, plans
-from vfs.folder_tree import folder_tree as forests
-from vfs.folder_tree import listing as listings
+from vfs.folder_tree import plans, trust
+from vfs.folder_tree.look_ahead import LookAhead
 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file was opened as a set, by name. Whatever was looked at is looked at again at once."""
-    for module in (listings, forests):
-        monkeypatch.setattr(module, "CHECK", 0.0)
-        monkeypatch.setattr(module, "SHARE", 0.0)
+    monkeypatch.setattr(trust, "CHECK", 0.0)
+    monkeypatch.setattr(trust, "SHARE", 0.0)
     count: Counter[str] = Counter()
     real = plans.open_set
 
@@ -34,4 +32,4 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is opened ahead of who lists a folder."""
-    monkeypatch.setattr(FolderTree, "_go_ahead", lambda self, listing: None)
+    monkeypatch.setattr(LookAhead, "add", lambda self, listing: None)

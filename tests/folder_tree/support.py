@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from vfs.folder_tree import FolderTree
+from vfs.folder_tree.records import Rules
+from vfs.formats import formats
 
 
 def names(folder_tree: FolderTree, path: str = "") -> list[str]:
     return sorted(name for name in folder_tree.children(path) if name != "/")
+
+
+def refused(path: str) -> None:
+    raise AssertionError(f"{path} was opened")
+
+
+RULES = Rules("/", refused, list(formats().values()))  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from tests.folder_tree.support import names
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forests
-from vfs.folder_tree import listing as listings
+from vfs.folder_tree.listing import Listing
 from vfs.hierarchy.faces import Hierarchy
 from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
@@ -600,7 +600,7 @@ def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(
     save(outside / "secret.npy")
     folder_tree = plans.folder_tree(root)
     with monkeypatch.context() as patch:
-        patch.setattr(listings, "CHECK", 1000.0)  # what was looked at before is believed for a while
+        patch.setattr(trust, "CHECK", 1000.0)  # what was looked at before is believed for a while
         assert names(folder_tree) == ["sub"]
     assert names(folder_tree, "sub") == []
     os.rmdir(root / "sub")
@@ -718,7 +718,7 @@ def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: py
     for _ in range(2):
         stamps.append([folder_tree.stamp(f"s{k:02}/a.npy") for k in range(20)])
         assert [content(folder_tree, f"s{k:02}/a.npy")[0] for k in range(20)] == list(range(20))
-        assert len([each for each in alive(listings.Listing) if each.path.startswith(str(tmp_path))]) <= 5
+        assert len([each for each in alive(Listing) if each.folder.path.startswith(str(tmp_path))]) <= 5
     assert stamps[0] == stamps[1]  # what was opened before it was forgotten can be read on
 
 

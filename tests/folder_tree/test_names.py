@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
+from tests.folder_tree.support import RULES
 from vfs.folder_tree.candidates import Candidates
 from vfs.folder_tree.entries import MANY, Entries
-from vfs.folder_tree.records import Rules
-from vfs.formats import formats
-
-
-def refused(path: str) -> None:
-    raise AssertionError(f"{path} was opened")
-
-
-RULES = Rules("/", refused, list(formats().values()))  # type: ignore[arg-type]
 
 
 def test_names_that_only_name_sets_are_taken_first() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.folder_tree.test_names import RULES
+from tests.folder_tree.support import RULES
 from vfs.folder_tree.records import Record
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import WatchedFolder

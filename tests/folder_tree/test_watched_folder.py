@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.folder_tree.test_names import RULES
+from tests.folder_tree.support import RULES
 from vfs.errors import SourceError
 from vfs.folder_tree import watched_folder
 from vfs.folder_tree.watched_folder import NameChanges, WatchedFolder

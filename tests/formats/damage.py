@@ -13,6 +13,7 @@ from typing import Any
 import vfs
 from tests.formats.frame_checks import BACKENDS, one_line, unwarned
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.testing.inside import reader_of
 
 _INTEGERS = (0, 1, 2, 3, 7, 255, 256, 257, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 
@@ -89,8 +90,8 @@ def _read_a_little(paths: Any, **options: Any) -> tuple[str, int]:
             size = math.prod(array.chunks) * array.dtype.itemsize
             if array.size and size <= 1 << 24:
                 chunk = max(chunk, size)
-                Chunks(array).make((0,) * array.ndim)
-                Chunks(array).make(tuple(n - 1 for n in array.grid.counts))
+                Chunks(reader_of(array)).make((0,) * array.ndim)
+                Chunks(reader_of(array)).make(tuple(n - 1 for n in reader_of(array).grid.counts))
     except vfs.VfsError as error:
         one_line(error)
         return type(error).__name__, chunk
@@ -113,7 +114,7 @@ def fuzz(
         with unwarned():
             group = vfs.open_group(paths, format=format, backend=backend, **options)
         for array in group.values():
-            Chunks(array).make((0,) * array.ndim)
+            Chunks(reader_of(array)).make((0,) * array.ndim)
     tracemalloc.start()
     try:
         for k in range(count):

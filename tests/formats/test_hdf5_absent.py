@@ -12,6 +12,7 @@ import pytest
 import vfs
 from tests.formats.frame_checks import frames_of, one_line, same
 from tests.formats.hdf5_sets import dectris, written
+from vfs.testing.inside import reader_of, set_of
 
 h5py = pytest.importorskip("h5py")
 

@@ -327,7 +327,7 @@ def test_absurd_scans_are_refused(tmp_path: Path) -> None:
 
 def test_a_small_box_reads_headers_and_the_rows_it_wants(tmp_path: Path) -> None:
     array = vfs.open(write_k2is(tmp_path, k2is_frames(1)))
-    rows, covered = array.dataset.layout.read_ranges(vfs.Region.box((0, 700, 20), (1, 710, 30)))
+    rows, covered = reader_of(array).dataset.layout.read_ranges(vfs.Region.box((0, 700, 20), (1, 710, 30)))
     assert covered == 100
     assert (rows[:, 2] - rows[:, 1]).tolist() == [40, 240]
     assert reader_of(array).dataset.layout.read_ranges(vfs.Region.whole(array.shape), 100)[1] == -1

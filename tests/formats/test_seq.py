@@ -233,8 +233,8 @@ def test_halves_are_read_file_by_file(tmp_path: Path) -> None:
     """Not frame by frame, which would be a span a half frame."""
     twin = frames_of((60, 4, 5), "u2")
     array = vfs.open(write_halves(tmp_path, twin, 3), segment=3)
-    counting = CountingBackend(array.backend)
-    array = ArrayReader(array.dataset, counting)
+    counting = CountingBackend(reader_of(array).backend)
+    array = ArrayReader(reader_of(array).dataset, counting)
     same(array[...], twin)
     assert len(counting.reads) == 2
 

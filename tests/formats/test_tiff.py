@@ -93,7 +93,7 @@ def test_uncompressed(tmp_path: Path, samples: str, order: Any, big: bool, how: 
         array.dims
         == {"": ("frame", "y", "x"), "chunky": ("frame", "y", "x", "s"), "planar": ("frame", "s", "y", "x")}[samples]
     )
-    assert array.decodes_whole is False
+    assert reader_of(array).decodes_whole is False
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8", "c16"])

@@ -21,6 +21,7 @@ from vfs.errors import printable
 from vfs.fuse import Mount
 from vfs.fuse.view import FuseView, library
 from vfs.hierarchy.face_folder import FaceFolder
+from vfs.testing.inside import set_of
 
 
 def read_error(path: Path, offset: int = 0, size: int = 4096) -> int:

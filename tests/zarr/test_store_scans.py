@@ -26,6 +26,7 @@ from zarr.storage import MemoryStore
 
 import vfs
 from tests.zarr.support import P, plain
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_raw
 from vfs.zarr.store import Store
 

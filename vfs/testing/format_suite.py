@@ -159,7 +159,7 @@ class FormatTests(CountedTests):
         array = found.open()
         k = reader_of(array).dataset.nav_ndim
         frames = found.twin.reshape(-1, *found.twin.shape[k:])
-        check_arranged(found.open, frames, np.full(frames.shape[1:], array.fill))
+        check_arranged(found.open, frames, np.full(frames.shape[1:], reader_of(array).fill))
         mask = (np.arange(len(frames)) % 3 == 1) | (np.arange(len(frames)) == 0)
         same(found.open(roi=mask.reshape(found.twin.shape[:k]))[...], frames[mask])
         same(found.open(roi=[len(frames) - 1, 0, 0])[...], frames[[len(frames) - 1, 0, 0]])
