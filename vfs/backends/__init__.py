@@ -23,6 +23,9 @@ class Backend(Protocol):
     """Reads bytes of files.
 
     Attributes:
+        files: the files that it reads. Each read checks that they still have the sizes and times
+            that are noted here. These may be fewer than the data set notes: with `accept_changes`
+            none are.
         copies: True if `span` copies into `scratch`, False if it returns views and needs no
             scratch.
         in_place: True if `scratch` may be any memory, also the output itself, and exactly as long
@@ -31,6 +34,7 @@ class Backend(Protocol):
         window: number of bytes that are best fetched at once.
     """
 
+    files: Files
     copies: bool
     in_place: bool
     margin: int

@@ -30,6 +30,7 @@ class BufferedBackend:
     """
 
     def __init__(self, files: Files) -> None:
+        self.files = files
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
 
     def span(
@@ -62,6 +63,6 @@ class BufferedBackend:
 
     def _check(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
         """Raise `SourceChangedError` if a file was written while it was read."""
-        now, files = os.fstat(opened.fd), self.handles.files
-        if now.st_ctime_ns != files.ctimes.item(file) and not files.same(file, now):
+        now = os.fstat(opened.fd)
+        if now.st_ctime_ns != self.files.ctimes.item(file) and not self.files.same(file, now):
             raise self.handles.wrong(opened, file, start, stop, now)

@@ -101,6 +101,7 @@ class DirectBackend:
     window = 1 << 22
 
     def __init__(self, files: Files) -> None:
+        self.files = files
         self.handles: Handles[_Direct] = Handles(files, _Direct)
 
     def span(
@@ -118,8 +119,8 @@ class DirectBackend:
             if bad >= 0:  # one by one: the range that cannot be read raises the error that says why
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, b, memory, first)
-        now, files = os.fstat(opened.fd), self.handles.files
-        if not files.same(file, now):  # it was written meanwhile
+        now = os.fstat(opened.fd)
+        if not self.files.same(file, now):  # it was written meanwhile
             raise self.handles.wrong(opened, file, start, stop, now)
         return memory[start - first : stop - first]
 

@@ -131,6 +131,7 @@ class MmapBackend:
     window = 1 << 26  # a file that cannot be mapped is read in pieces of this size
 
     def __init__(self, files: Files) -> None:
+        self.files = files
         self.handles: Handles[_Window] = Handles(files, _Window)
 
     def span(

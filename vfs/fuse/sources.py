@@ -45,8 +45,7 @@ class NativeSource:
         self.array = array
         self.chunks = Chunks(array)
         self.npy = header is not None
-        handles = getattr(array.backend, "handles", None)
-        self.sources: Files = array.dataset.files if handles is None else handles.files  # what its backend goes by
+        self.sources: Files = array.backend.files
         self.recent: deque[int] = deque(maxlen=16)  # pieces that were read lately
         self.ends: deque[int] = deque(maxlen=16)  # ends of the latest reads
         self.descriptors: dict[int, Descriptor] = {}

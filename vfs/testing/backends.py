@@ -40,6 +40,7 @@ class MemoryBackend:
     """
 
     def __init__(self, contents: Sequence[bytes], *, copies: bool = False, window: int = 1 << 62) -> None:
+        self.files = memory_files(contents)
         self.contents = [np.frombuffer(content, np.uint8) for content in contents]
         self.copies = self.in_place = copies
         self.margin = 0
@@ -79,6 +80,7 @@ class _WrappingBackend:
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
+        self.files = inner.files
         self.copies = inner.copies
         self.in_place = inner.in_place
         self.margin = inner.margin
