@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -51,18 +50,12 @@ class BufferedBackend:
             if bad >= 0:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     fill(opened, a, out[a - start : b - start])
-        self._check(opened, file, start, stop)
+        self.handles.check(opened, file, start, stop)
         return out
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int:
         opened = self.handles.get(file, start, stop)
         bad = int(read(opened.fd))
         if bad < 0:
-            self._check(opened, file, start, stop)
+            self.handles.check(opened, file, start, stop)
         return bad
-
-    def _check(self, opened: Descriptor, file: int, start: int, stop: int) -> None:
-        """Raise `SourceChangedError` if a file was written while it was read."""
-        now = os.fstat(opened.fd)
-        if now.st_ctime_ns != self.files.ctimes.item(file) and not self.files.same(file, now):
-            raise self.handles.wrong(opened, file, start, stop, now)

@@ -119,9 +119,7 @@ class DirectBackend:
             if bad >= 0:  # one by one: the range that cannot be read raises the error that says why
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, b, memory, first)
-        now = os.fstat(opened.fd)
-        if not self.files.same(file, now):  # it was written meanwhile
-            raise self.handles.wrong(opened, file, start, stop, now)
+        self.handles.check(opened, file, start, stop)
         return memory[start - first : stop - first]
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:

@@ -170,6 +170,12 @@ class Handles(Generic[T]):
             return False
         return not os.path.samestat(now, there) and self.files.like(file, there)
 
+    def check(self, found: T, file: int, start: int, stop: int) -> None:
+        """Raise `SourceChangedError` or `TruncatedSourceError` if a file was written while it was read."""
+        now = os.fstat(found.fd)
+        if now.st_ctime_ns != self._ctime(file) and not self.files.same(file, now):
+            raise self.wrong(found, file, start, stop, now)
+
     def wrong(self, found: T, file: int, start: int, stop: int, now: os.stat_result) -> SourceError:
         """Return the error for a file that was changed, or ends before `stop`.
 
