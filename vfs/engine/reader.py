@@ -80,10 +80,12 @@ class RegionReader:
             it is never given out again.
         moved: `moved(0)` is another number once a file turned out to be touched, see
             `vfs.model.stored.Files`. It is part of every key of the cache.
-        decodes_whole: a part of a block costs as much as the block: partial reads go through the cache.
+        decodes_whole: a part of a block costs as much as the block: partial reads go through the
+            cache. decodes_into: blocks that are wanted as wholes are decoded to where they belong.
         as_stored: elements are neither converted nor corrected; plain: they are native bytes in the
             file; views: reads may give views of it.
-        converts: the decoder does, in the same pass. longest: bytes of the longest file.
+        direct: a kernel puts the elements into place, as stored or converted in the same pass.
+            longest: bytes of the longest file.
 
     Raises:
         OptionError: `dtype` does not fit.
@@ -113,13 +115,18 @@ class RegionReader:
         self.token = object()
         self.word_bytes = dataset.decoder.word_bytes
         self.decodes_whole = self.word_bytes == 0
+        self.decodes_into = (
+            self.decodes_whole
+            and cast(BlockDecoder, dataset.decoder).decode_into is not None
+            and cast(BlockLayout, dataset.layout).box_starts is None
+        )
         self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
         self.takes_lines = not self.decodes_whole and cast(Decoder, dataset.decoder).takes_lines
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
         self.views = self.as_stored and self.plain and not backend.copies
         converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
-        self.converts = converted and cast(Decoder, dataset.decoder).converts(self.dtype)
+        self.direct = self.as_stored or (converted and cast(Decoder, dataset.decoder).converts(self.dtype))
         self.longest = int(dataset.files.sizes.max(initial=0))
 
     @cached_property
@@ -165,37 +172,40 @@ class RegionReader:
                 raise self.unread(error, box) from None
         else:
             out = np.empty(box.shape, self.dtype)
-        if out.size:
-            self.read_box(box, out)
-        return out
+        if not out.size:
+            return out
+        try:
+            for _ in TRIES:  # until all was read in one state of the files
+                before = self.moved(0)
+                self.read_once(box, out)
+                if self.moved(0) == before:
+                    return out
+            raise self.dataset.files.restless()
+        except SourceError as error:
+            raise self.unread(error, box) from None
 
-    def read_box(self, box: Region, out: np.ndarray) -> None:
-        """Read a non-empty region of the array into memory of its shape and this array's dtype, of any strides.
+    def read_once(self, box: Region, out: np.ndarray) -> None:
+        """Read a non-empty box into memory of its shape and this array's dtype, of any strides.
+
+        The caller finds out whether a file was touched meanwhile (`moved`), and names the box in
+        errors (`unread`).
 
         Raises:
             SourceError: see `read`.
         """
-        try:
-            for _ in TRIES:  # until all was read in one state of the files
-                before = self.moved(0)
-                covered = -1
-                if (self.as_stored or self.converts) and out.flags.c_contiguous:
-                    flat = out.reshape(-1)
-                    rows, covered = self.plan(box, flat)
-                if covered >= 0:
-                    self.fetch(rows, flat)
-                elif self.as_stored and out.flags.c_contiguous:
-                    self._gather(box, out)
-                elif self.decodes_whole and self.corrections is None:
-                    # Not in tiles: a block is taken apart once, whatever it is cast to
-                    self.gather_blocks(box, out)
-                else:
-                    self._read_into(box, out)
-                if self.moved(0) == before:
-                    return
-            raise self.dataset.files.restless()
-        except SourceError as error:
-            raise self.unread(error, box) from None
+        if self.corrections is not None:
+            self._correct_into(box, out, self.corrections)
+        elif self.decodes_whole:  # not in tiles: a block is taken apart once, whatever it is cast to
+            self.gather_blocks(box, out)
+        elif out.flags.c_contiguous and self.direct:
+            rows, covered = self.plan(box, out.reshape(-1))
+            if covered >= 0:
+                self.fetch(rows, out.reshape(-1))
+            else:  # single pixels of many frames: the plan must not need more memory than what is read
+                for half in box.halves():
+                    self.read_once(half, out[_within(half, box)])
+        else:
+            self._cast_into(box, out)
 
     def unread(self, error: SourceError, region: Region) -> SourceError:
         """Make the error for a region out of that of its bytes: the message names both."""
@@ -221,11 +231,8 @@ class RegionReader:
             return None
         return file, start, stop
 
-    def _read_into(self, region: Region, out: np.ndarray) -> None:
-        """Read a non-empty region, corrected and converted where that is asked for, into memory of any strides."""
-        if self.corrections:
-            self._correct_into(region, out, self.corrections)
-            return
+    def _cast_into(self, region: Region, out: np.ndarray) -> None:
+        """Read a non-empty region into memory of any strides, and convert it where that is asked for."""
         if (raw := self._mapped(region)) is not None:
             with np.errstate(all="ignore"):
                 np.copyto(out, raw.reshape(region.shape), casting="unsafe")
@@ -348,7 +355,7 @@ class RegionReader:
         if self.decodes_whole:
             return self.gather_blocks(region, out)
         rows, covered = self.plan(region, out.reshape(-1))
-        if covered < 0:  # single pixels of many frames: the plan must not need more memory than what is read
+        if covered < 0:  # see `read_once`
             first, second = region.halves()
             complete = self._gather(first, out[_within(first, region)])
             return self._gather(second, out[_within(second, region)]) and complete
@@ -359,9 +366,12 @@ class RegionReader:
         """Find the read ranges of a region, and fill what they do not cover in `flat`, or all of it
         where they add to it.
 
-        Returns: (ranges, number of elements that they cover); no ranges and -1 where there would be more than `ROWS`.
+        Returns: (ranges, number of elements that they cover); no ranges and -1 where there would be
+            more than `ROWS`, or blocks are to be cut.
         """
         rows, covered = self.dataset.layout.read_ranges(region, ROWS)
+        if self.decodes_whole and (rows[:, NEXT] != 1).any():
+            return NO_ROWS, -1
         if 0 <= covered < flat.size or self.accumulates:
             flat.fill(self.blank)
         return rows, covered
@@ -434,36 +444,36 @@ class RegionReader:
         Returns: whether all of the region is stored; the rest is filled.
         """
         layout = cast(BlockLayout, self.dataset.layout)
-        decode_into = cast(BlockDecoder, self.dataset.decoder).decode_into
-        rows, covered = NO_ROWS, 0
-        apart: set[int] | None = None  # numbers of the blocks that have to be cut; None: all of them
-        if (
-            decode_into is not None
-            and out.dtype == self.stored
-            and out.flags.c_contiguous
-            and layout.box_starts is None
-        ):
-            rows, covered = layout.read_ranges(region)
-            apart = set(rows[rows[:, NEXT] != 1, PLANE].tolist())
-        touched = [] if apart == set() else layout.touched(region)
-        cuts = [(where, shape, *cut) for box, shape, lead, where in touched if (cut := _overlap(box, lead, region))]
-        complete = max(covered, sum(size for *_, size in cuts)) >= out.size
-        if not complete:
+        straight = self.decodes_into and out.dtype == self.stored and out.flags.c_contiguous
+        rows, covered = layout.read_ranges(region) if straight else (NO_ROWS, 0)
+        apart = rows[:, NEXT] != 1
+        cuts = []
+        if not straight or apart.any():
+            touched = layout.touched(region)
+            cuts = [(where, shape, *cut) for box, shape, lead, where in touched if (cut := _overlap(box, lead, region))]
+            covered = sum(size for *_, size in cuts)
+        if covered < out.size:
             out[...] = self.blank
-        if decode_into is not None and apart is not None:
-            self._decode_into(rows[rows[:, NEXT] == 1], out.reshape(-1), decode_into)
+        if straight:
+            self.fetch_blocks(rows[~apart], out.reshape(-1))
+        numbers = set(rows[apart, PLANE].tolist())
         for where, shape, to, of, _ in cuts:
-            if apart is not None and where[3] not in apart:
-                continue
-            with np.errstate(all="ignore"):
-                out[to] = self.cache.get((self.token, self.moved(0), where[3]), partial(self._block, where, shape))[of]
-        return complete
+            if not straight or where[3] in numbers:
+                with np.errstate(all="ignore"):
+                    block = self.cache.get((self.token, self.moved(0), where[3]), partial(self._block, where, shape))
+                    out[to] = block[of]
+        return covered >= out.size
 
-    def _decode_into(
-        self, rows: np.ndarray, flat: np.ndarray, decode_into: Callable[[np.ndarray, int, np.ndarray], None]
-    ) -> None:
+    def fetch_blocks(self, rows: np.ndarray, flat: np.ndarray) -> None:
         """Decode whole blocks to where they belong: those of a window of the file are read
         together, and nothing else is done for each.
+
+        Args:
+            rows: their read ranges, all with NEXT 1.
+            flat: [size], the output, of the dtype that is stored.
+
+        Raises:
+            SourceError: a block cannot be read, or does not decode.
         """
         if self.cache.held:
             kept = [self.cache.peek((self.token, self.moved(0), number)) for number in rows[:, PLANE].tolist()]
@@ -471,7 +481,9 @@ class RegionReader:
                 if piece is not None:
                     flat[to : to + count] = piece.reshape(-1)
             rows = rows[[piece is None for piece in kept]]
-        backend = self.backend
+        if len(rows) == 0:
+            return
+        backend, decode_into = self.backend, cast(Any, self.dataset.decoder).decode_into
         wins = windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
         longest = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)) + backend.margin if backend.copies else 0
         with scratch.borrow(longest) as memory:

@@ -48,9 +48,11 @@ class Chunks:
 
     def __init__(self, array: ArrayReader) -> None:
         self.array = array
-        # One kernel call reads the whole chunk
-        self._direct = (array.as_stored or array.converts) and array.groups.chunks == array.chunks
-        self._blocks = array.decodes_whole and array.corrections is None and array.groups.chunks == array.chunks
+        self._grouped = array.groups.chunks != array.chunks
+        # Nothing is left to do with elements when they are where they belong
+        straight = array.decodes_into and array.corrections is None and array.dtype == array.stored
+        self._straight = (array.direct or straight) and not self._grouped
+        self._fetch = array.fetch_blocks if array.decodes_whole else array.fetch
 
     @cached_property
     def _plan(self) -> _Plan | None:
@@ -110,41 +112,33 @@ class Chunks:
         """
         array, plan = self.array, self._plan
         out = np.empty(array.chunks, array.dtype) if memory is None else memory.view(array.dtype).reshape(array.chunks)
-        flat, before = out.reshape(-1), array.moved(0)
         place = None if plan is None else plan.place(position)
-        region, done = None, True
+        region, inside, rows, covered = None, out, NO_ROWS, -1
+        if place is None:
+            region = array.grid.region(position)
+            shape = tuple(map(sub, region.stop, region.start))
+            if shape != array.chunks:  # it sticks out of the array
+                out[...] = array.fill
+                inside = out[tuple([slice(0, n) for n in shape])]
+            if self._grouped:
+                array.read_grouped(region, array.groups, inside)
+                return out
         try:
-            if plan is not None and place is not None:
-                array.fetch(plan.rows(*place), flat)
-            else:
-                region = array.grid.region(position)
-                whole = tuple(map(sub, region.stop, region.start)) == array.chunks
-                rows, covered = array.plan(region, flat) if self._direct and whole else (NO_ROWS, -1)
-                done = covered >= 0 or (self._blocks and whole)
+            for _ in TRIES:  # until all of it was read in one state of the files
+                before = array.moved(0)
+                if plan is not None and place is not None:
+                    rows, covered = plan.rows(*place), out.size
+                elif region is not None and self._straight and inside.flags.c_contiguous:
+                    rows, covered = array.plan(region, inside.reshape(-1))
                 if covered >= 0:
-                    array.fetch(rows, flat)
-                elif done:
-                    array.gather_blocks(region, out)
+                    self._fetch(rows, inside.reshape(-1))
+                elif region is not None:
+                    array.read_once(region, inside)
+                if array.moved(0) == before:
+                    return out
+            raise array.dataset.files.restless()
         except SourceError as error:
-            raise array.unread(error, array.grid.region(position)) from None
-        if not done or array.moved(0) != before:
-            self._read_apart(region or array.grid.region(position), out)
-        return out
-
-    def _read_apart(self, region: Region, out: np.ndarray) -> None:
-        """Read a chunk that needs more than one kernel call.
-
-        It reaches beyond the array's edge, is read together with others, is corrected, or its files
-        were touched while it was read.
-        """
-        array, inside = self.array, out
-        if region.shape != array.chunks:
-            out[...] = array.fill
-            inside = out[tuple([slice(0, n) for n in region.shape])]
-        if array.groups.chunks != array.chunks:
-            array.read_grouped(region, array.groups, inside)
-        else:
-            array.read_box(region, inside)
+            raise array.unread(error, region or array.grid.region(position)) from None
 
     def run(self, start: int, stop: int, position: tuple[int, ...] | None = None) -> np.ndarray:
         """Read the bytes `start` to `stop` (half-open) of the array in C order, and no others.
@@ -164,15 +158,18 @@ class Chunks:
         for _ in TRIES:  # until no file was touched while the boxes were read
             before, done = array.moved(0), 0
             for box in flat_boxes(shape, first, last):
-                part = out[done : done + box.size]
-                done += part.size
-                there, to = box, part.reshape(box.shape)
-                if inside is not None:  # a chunk, which may reach beyond the array's edge
-                    there = box.placed(inside)
-                    part.fill(array.fill)
-                    to = to[tuple([slice(0, n) for n in there.shape])]
-                if there.size:
-                    array.read_box(there, to)
+                sides = box.shape
+                to = out[done : done + math.prod(sides)].reshape(sides)
+                done += to.size
+                if inside is not None:  # of a chunk, which may stick out of the array
+                    box = box.placed(inside)
+                    to.fill(array.fill)
+                    to = to[tuple([slice(0, n) for n in box.shape])]
+                try:
+                    if to.size:
+                        array.read_once(box, to)
+                except SourceError as error:
+                    raise array.unread(error, box) from None
             if array.moved(0) == before:
                 return out.view(np.uint8)[start - first * width : stop - first * width]
         raise array.dataset.files.restless()
@@ -277,7 +274,7 @@ def _plan(array: ArrayReader) -> _Plan | None:
         layout is None
         or not layout.periodic
         or layout.chosen is not None
-        or not (array.as_stored or array.converts)
+        or not array.direct
         or array.accumulates
         or array.groups.chunks != chunks
     ):
@@ -312,6 +309,10 @@ class ChunkView:
     It is an array as zarr's buffers and codecs need it (`ArrayLike`, `NDArrayLike`). Viewed as
     bytes, as elements or in the chunk's shape it stays a `ChunkView`; all other operations make a
     numpy array of its elements. It is read-only.
+
+    zarr's own pipeline needs less processor time with it (16 frames of 128 KiB a chunk, swapped,
+    with and without headers): 0.5 for single frames in any order, 0.6 to 0.75 for parts of chunks,
+    whole chunks and whole arrays. Frames in order take as long as without, from the cache.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -359,13 +360,9 @@ class ChunkView:
             chosen = None
         if chosen is None or chosen.region.size * 2 > self.size:
             return np.asarray(self)[key]
-        region = chosen.region
-        start, stop = (
-            tuple(p * c + a for p, c, a in zip(position, array.chunks, ends, strict=True))
-            for ends in (region.start, region.stop)
-        )
+        region = chosen.region.placed(array.grid.region(position))
         part = lender.lend(region.size * self.dtype.itemsize).view(self.dtype).reshape(region.shape)
-        return array.read(Region(start, stop, region.step), part)[chosen.post]
+        return array.read(region, part)[chosen.post]
 
     def _decoded(self, frame: int, count: int) -> np.ndarray:
         """Decode one frame of the chunk, or all of them. Return uint8[bytes of the elements]."""
@@ -445,7 +442,3 @@ def _most(part: Any, n: int) -> bool:
         and part.step in (1, None)
         and ((n if part.stop is None else part.stop) - (part.start or 0)) * 2 > n
     )
-
-
-def _bytes(chunk: np.ndarray) -> np.ndarray:
-    return chunk.reshape(-1).view(np.uint8)

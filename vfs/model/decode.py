@@ -12,11 +12,10 @@ import gzip
 import io
 import json
 import lzma
-import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -177,7 +176,6 @@ class CodecDecoder:
     stored: np.dtype
     codec: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     word_bytes: int = 0
-    decode_into = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))
@@ -195,13 +193,14 @@ class CodecDecoder:
         return self.stored.newbyteorder("=")
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        want = math.prod(shape) * self.stored.itemsize
-        chain = self._chain
-        codecs = [_codec(codec) for codec in chain]
-        rooms = [*accumulate(codecs, _before, initial=_Room(want, True))]
+        made = np.empty(shape, self.dtype)
+        self.decode_into(data, block, made.reshape(-1))
+        return made
+
+    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
+        chain, flat = self._chain, out.view(np.uint8)
+        codecs, rooms = _rooms(chain, flat.size)
         try:
-            made = np.empty(shape, self.dtype)
-            flat = made.reshape(-1).view(np.uint8)
             got = np.frombuffer(data, np.uint8)
             for k, codec in reversed([*enumerate(codecs)]):
                 if got.size > rooms[k + 1].most and not rooms[k + 1].packed:
@@ -218,13 +217,12 @@ class CodecDecoder:
                 f"block {block}: does not decode with {', '.join(chain)[:240]}:"
                 f" {str(error)[:120] or type(error).__name__}"
             ) from None
-        if got.size != want:
-            raise DecodeError(f"block {block}: expected {want:,} bytes after decoding, found {got.size:,}")
+        if got.size != flat.size:
+            raise DecodeError(f"block {block}: expected {flat.size:,} bytes after decoding, found {got.size:,}")
         if got is not flat:
             flat[:] = got
         if not self.stored.isnative:
-            made.byteswap(inplace=True)
-        return made
+            out.byteswap(inplace=True)
 
 
 _OBJECTS = ("pickle", "json2", "msgpack2", "categorize", "vlen-array", "vlen-bytes", "vlen-utf8")
@@ -270,6 +268,13 @@ class _Room(NamedTuple):
     most: int
     exactly: bool
     packed: bool = False
+
+
+@lru_cache(256)
+def _rooms(chain: tuple[str, ...], want: int) -> tuple[list[Any], list[_Room]]:
+    """The codecs of a chain, and the rooms before and between them, for blocks of `want` bytes."""
+    codecs = [_codec(codec) for codec in chain]
+    return codecs, [*accumulate(codecs, _before, initial=_Room(want, True))]
 
 
 _SUMS = {"adler32": 4, "crc32": 4, "crc32c": 4, "fletcher32": 4, "jenkins_lookup3": 4}  # bytes of each checksum

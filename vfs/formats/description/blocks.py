@@ -40,7 +40,6 @@ class MixedDecoder:
     decoders: tuple[CodecDecoder, ...]
     which: np.ndarray
     word_bytes: int = 0
-    decode_into = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -48,6 +47,9 @@ class MixedDecoder:
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         return self.decoders[int(self.which[block])].decode_block(data, block, shape)
+
+    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
+        self.decoders[int(self.which[block])].decode_into(data, block, out)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import bz2
 import ctypes
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,11 @@ from vfs.errors import DecodeError, DependencyError
 from vfs.formats.hdf5 import blosc2
 from vfs.kernels import shuffle
 
-Undo = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], None]
-"""(stored bytes uint8, memory uint8 for the result, the filter's parameters).
+Undo = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], Any]
+"""(stored bytes uint8, memory uint8 for the result, the filter's parameters) -> what the codec gives:
+that memory, or bytes of its own.
 
-Raises ValueError, or what a codec raises, if the bytes do not give exactly this result."""
+Raises ValueError, or what a codec raises, if the bytes do not decode."""
 
 
 def _exactly(got: Any, out: np.ndarray) -> None:
@@ -46,7 +48,7 @@ def _exactly(got: Any, out: np.ndarray) -> None:
 _UNSHUFFLE = {2: shuffle.unshuffle2, 4: shuffle.unshuffle4, 8: shuffle.unshuffle8}
 
 
-def _shuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+def _shuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.ndarray:
     width = values[0] if values else 1
     if data.size != out.size or width < 1:
         raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
@@ -56,9 +58,10 @@ def _shuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None
     else:
         out[:whole].reshape(-1, width)[...] = data[:whole].reshape(width, -1).T
     out[whole:] = data[whole:]
+    return out
 
 
-def _fletcher32(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+def _fletcher32(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.ndarray:
     body, stored = data[:-4], int.from_bytes(data[-4:].tobytes(), "little")
     words = np.frombuffer(body[: body.size // 2 * 2].tobytes(), ">u2").astype(np.uint64)
     if body.size % 2:
@@ -70,7 +73,7 @@ def _fletcher32(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
     swapped = int.from_bytes(made.to_bytes(4, "little")[:2][::-1] + made.to_bytes(4, "little")[2:][::-1], "little")
     if stored not in (made, swapped):
         raise ValueError(f"the checksum is {stored:#010x}, of these bytes it is {made:#010x}")
-    _exactly(body, out)
+    return body
 
 
 def _folded(total: int) -> int:
@@ -79,12 +82,13 @@ def _folded(total: int) -> int:
 
 
 def _image_codec(name: str) -> Undo:
-    def undo(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
-        _exactly(getattr(_imagecodecs(), name)(data, out=out), out)
+    def undo(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> Any:
+        return getattr(_imagecodecs(), name)(data, out=out)
 
     return undo
 
 
+@cache
 def _imagecodecs() -> Any:
     try:
         import imagecodecs
@@ -93,26 +97,26 @@ def _imagecodecs() -> Any:
     return imagecodecs
 
 
-def _szip(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+def _szip(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> Any:
     mask, pixels, bits, line = (*values, 0, 0, 0, 0)[:4]
     if int.from_bytes(data[:4].tobytes(), "little") != out.size:
         raise ValueError("the size in front of the szip data is another one")
-    _exactly(_imagecodecs().szip_decode(data[4:].tobytes(), mask, pixels, bits, line, out=out), out)
+    return _imagecodecs().szip_decode(data[4:].tobytes(), mask, pixels, bits, line, out=out)
 
 
-def _blosc(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+def _blosc(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> Any:
     from numcodecs.blosc import Blosc
 
-    if len(np.frombuffer(Blosc().decode(data, out=out), np.uint8)) != out.size:
-        raise ValueError("it has another size")
+    return Blosc().decode(data, out=out)
 
 
-def _bzip2(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
-    _exactly(bz2.BZ2Decompressor().decompress(data.data, out.size + 1), out)
+def _bzip2(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> bytes:
+    return bz2.BZ2Decompressor().decompress(data.data, out.size + 1)
 
 
-def _blosc2(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+def _blosc2(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.ndarray:
     blosc2.unpack(data, out, _imagecodecs().blosc2_decode)
+    return out
 
 
 @cache
@@ -129,7 +133,7 @@ def _bitshuffle_library() -> Any:
     return library
 
 
-def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> None:
+def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.ndarray:
     """Undo bitshuffle.
 
     Parameters: version, version, bytes an element, elements a block (0: chosen by size), 0 none, 2
@@ -161,6 +165,7 @@ def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> N
         done = call(shuffle.address(data) + 12, shuffle.address(out), count, width, block)
     if done < 0:
         raise ValueError(f"bitshuffle gives up with {done}")
+    return out
 
 
 FILTERS: dict[int, tuple[str, Undo]] = {
@@ -214,7 +219,7 @@ class FilterDecoder:
     masks: Mapping[int, int] = field(default_factory=dict)
     word_bytes: int = 0
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         return self.stored.newbyteorder("=")
 
@@ -231,38 +236,25 @@ class FilterDecoder:
             if data.size != flat.size:
                 raise DecodeError(f"chunk {block}: expected {flat.size:,} bytes, found {data.size:,}")
             flat[:] = data
-        elif len(used) == 1:
-            _undo_one(*used[0], data, block, flat)
-        else:
-            self._undo(data, block, flat, used)
+        name, made = "", data
+        try:
+            with ExitStack() as lent:
+                for k, (number, values) in reversed([*enumerate(used)]):  # the last one written first
+                    name, undo = FILTERS[number]
+                    # A checksum below adds 4 bytes; what is given back compressed is as long as it is stored
+                    size = flat.size + 4 * sum(n == 3 for n, _ in used[:k])
+                    size = max(0, made.size + _SIZES[number]) if k and number in _SIZES else size
+                    to = lent.enter_context(scratch.borrow(size))[:size] if k else flat
+                    _exactly(undo(made, to, values), to)
+                    made = to
+        except DependencyError:
+            raise
+        except Exception as error:  # a codec may fail in any way
+            raise DecodeError(
+                f"chunk {block}: {name} does not decode it: {str(error) or type(error).__name__}"
+            ) from None
         if not self.stored.isnative:
             out.byteswap(inplace=True)
-
-    def _undo(
-        self, data: np.ndarray, block: int, flat: np.ndarray, used: Sequence[tuple[int, tuple[int, ...]]]
-    ) -> None:
-        """Undo filters in reverse order, through scratch memory and at last into `flat`."""
-        (number, values), rest = used[-1], used[:-1]
-        if not rest:
-            _undo_one(number, values, data, block, flat)
-            return
-        want = flat.size + 4 * sum(n == 3 for n, _ in rest)  # a checksum below adds 4 bytes
-        if number in _SIZES:  # the result may be compressed, so its length follows only from the stored size
-            want = max(0, data.size + _SIZES[number])
-        with scratch.borrow(want) as memory:
-            made = memory[:want]
-            _undo_one(number, values, data, block, made)
-            self._undo(made, block, flat, rest)
-
-
-def _undo_one(number: int, values: tuple[int, ...], data: np.ndarray, block: int, out: np.ndarray) -> None:
-    name, undo = FILTERS[number]
-    try:
-        undo(data, out, values)
-    except DependencyError:
-        raise
-    except Exception as error:  # a codec may fail in any way
-        raise DecodeError(f"chunk {block}: {name} does not decode it: {str(error) or type(error).__name__}") from None
 
 
 @dataclass(frozen=True)
