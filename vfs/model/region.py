@@ -110,14 +110,14 @@ class Region:
         return Region(self.start, stop, self.step), Region(start, self.stop, self.step)
 
     def placed(self, inside: Region) -> Region:
-        """Return this box moved by the start of the box `inside`, and cut off at its end.
-
-        Both must have steps of 1. It finds the place of a part of a chunk in the array.
+        """Where this box lies in the array if it is counted from the start of another one, which
+        has no steps. What reaches beyond that one is left out.
         """
-        start = [min(a + o, end) for a, o, end in zip(self.start, inside.start, inside.stop, strict=True)]
-        return Region.box(
-            start, [min(b + o, end) for b, o, end in zip(self.stop, inside.start, inside.stop, strict=True)]
+        start, stop = (
+            tuple([min(n + o, end) for n, o, end in zip(ends, inside.start, inside.stop, strict=True)])
+            for ends in (self.start, self.stop)
         )
+        return Region(start, stop, self.step)
 
     def __str__(self) -> str:
         return (

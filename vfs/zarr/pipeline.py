@@ -18,11 +18,13 @@ MemoryStore: 180).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from operator import sub
+from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
@@ -59,192 +61,146 @@ class Pipeline(BatchedCodecPipeline):
         ):
             return await super().read(batch, out, drop_axes)
         target = out.as_numpy_array()
-        jobs = _jobs(batch, target, drop_axes)
+        jobs = _reads(batch, target, drop_axes)
         if target.nbytes <= WORTH_A_THREAD:
-            _run(jobs)
+            for job in jobs:
+                job()
         else:
             await _run_shared(jobs)
         return ({"status": "present"},) * len(batch)
 
 
-@dataclass(frozen=True)
-class _Box:
-    """A box of an array that is read into a view of the output of the same shape."""
+Job = Callable[[], object]
+"""Reads a part of a batch into the output."""
+
+
+class _Box(NamedTuple):
+    """A box of an array, and the part of the output that it goes into.
+
+    Attributes:
+        start, stop, step: of the box, see `vfs.model.region.Region`.
+        gone: for every axis of the array, whether the output lacks it.
+        to: where in the output the box goes, a slice for every axis of the output.
+        away: by how much indices of the array differ from those of the output.
+    """
 
     array: ArrayReader
-    region: Region
-    view: np.ndarray
+    start: list[int]
+    stop: list[int]
+    step: list[int]
+    gone: list[bool]
+    to: tuple[slice, ...]
+    away: list[int]
 
-    def run(self) -> None:
-        self.array.read(self.region, self.view)
-
-    def shared(self) -> list[_Box]:
-        """Cut a large box into parts for several threads, along the slowest axis that is long enough."""
-        axis = next((k for k, n in enumerate(self.view.shape) if n >= 2), 0)
-        n = min(THREADS, self.view.nbytes // (SHARE // 2), self.view.shape[axis] if self.view.ndim else 1)
-        if self.view.nbytes < SHARE or n < 2:
-            return [self]
-        edges = np.linspace(0, self.view.shape[axis], n + 1).astype(int).tolist()
-        grain = self.array.chunks[axis] if self.array.decodes_whole else 1  # do not decode a block twice
-        edges = sorted({0, self.view.shape[axis], *(e // grain * grain for e in edges[1:-1])})
-        r, parts = self.region, []
-        for a, b in pairwise(edges):
-            start = (*r.start[:axis], r.start[axis] + a * r.step[axis], *r.start[axis + 1 :])
-            stop = (*r.stop[:axis], min(r.stop[axis], r.start[axis] + b * r.step[axis]), *r.stop[axis + 1 :])
-            parts.append(
-                _Box(self.array, Region(start, stop, r.step), self.view[(slice(None),) * axis + (slice(a, b),)])
-            )
-        return parts
+    def jobs(self, target: np.ndarray) -> list[Job]:
+        """The reads that fill its part of the output."""
+        region = Region(tuple(self.start), tuple(self.stop), tuple(self.step))
+        view = target[self.to] if target.ndim else target
+        return _jobs(self.array, region, view.reshape(region.shape))
 
 
-@dataclass(frozen=True)
-class _Picked:
-    """Elements of one chunk that form no box, read through the whole chunk."""
+def _jobs(array: ArrayReader, region: Region, view: np.ndarray) -> list[Job]:
+    """The reads of a box into memory of its shape: a large one is cut into parts for several
+    threads, along the slowest axis that is long enough.
+    """
+    axis = next((k for k, n in enumerate(view.shape) if n >= 2), 0)
+    n = min(THREADS, view.nbytes // (SHARE // 2), view.shape[axis] if view.ndim else 1)
+    if view.nbytes < SHARE or n < 2:
+        return [partial(array.read, region, view)]
+    edges = np.linspace(0, view.shape[axis], n + 1).astype(int).tolist()
+    grain = array.chunks[axis] if array.decodes_whole else 1  # do not decode a block twice
+    edges = sorted({0, view.shape[axis], *(e // grain * grain for e in edges[1:-1])})
+    parts: list[Job] = []
+    r = region
+    for a, b in pairwise(edges):
+        start = (*r.start[:axis], r.start[axis] + a * r.step[axis], *r.start[axis + 1 :])
+        stop = (*r.stop[:axis], min(r.stop[axis], r.start[axis] + b * r.step[axis]), *r.stop[axis + 1 :])
+        parts.append(partial(array.read, Region(start, stop, r.step), view[(slice(None),) * axis + (slice(a, b),)]))
+    return parts
 
-    chunks: Chunks
-    position: tuple[int, ...]
-    of: Any
-    target: np.ndarray
-    to: Any
-    drop: tuple[int, ...]
 
-    def run(self) -> None:
-        part = self.chunks.cached(self.position)[self.of]
-        self.target[self.to] = part.squeeze(axis=self.drop) if self.drop else part
-
-    def shared(self) -> list[_Picked]:
-        return [self]
+def _pick(
+    chunks: Chunks, position: tuple[int, ...], of: Any, target: np.ndarray, to: Any, drop: tuple[int, ...]
+) -> None:
+    """Read elements of one chunk that form no box, through the whole chunk."""
+    part = chunks.cached(position)[of]
+    target[to] = part.squeeze(axis=drop) if drop else part
 
 
-def _run(jobs: Sequence[_Box | _Picked]) -> None:
+async def _run_shared(jobs: Sequence[Job]) -> None:
+    """Run jobs in at most `THREADS` threads."""
+    await asyncio.gather(*(asyncio.to_thread(_run, jobs[n::THREADS]) for n in range(min(THREADS, len(jobs)))))
+
+
+def _run(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        job.run()
+        job()
 
 
-async def _run_shared(jobs: Sequence[_Box | _Picked]) -> None:
-    parts = [part for job in jobs for part in job.shared()]
-    if len(parts) <= THREADS:
-        await asyncio.gather(*(asyncio.to_thread(part.run) for part in parts))
-    else:
-        await asyncio.gather(*(asyncio.to_thread(_run, parts[n::THREADS]) for n in range(THREADS)))
-
-
-def _jobs(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ...]) -> list[_Box | _Picked]:
-    """The reads for a batch: one where all of it is one box, else one for every chunk."""
-    if len(batch) > 1 and not drop:
-        whole = _union(batch, target)
-        if whole is not None:
-            return [whole]
-    jobs: list[_Box | _Picked] = []
+def _reads(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ...]) -> list[Job]:
+    """The reads for a batch: of one box where all of it is one, else of every chunk."""
+    boxes, jobs = [], []
     for at, _, of, to, _ in batch:
         array, position, _ = at.store.face.chunk(at.path)
-        cut = _cut(array, position, of, to, target, drop)
-        jobs.append(
-            _Picked(at.store.face.chunks[array], position, of, target, to, drop)
-            if cut is None
-            else _Box(cut.array, cut.region, _view(target, cut))
-        )
-    return jobs
+        box = None if drop else _box(array, position, of, to)
+        if box is not None:
+            boxes.append(box)
+        else:
+            jobs.append(partial(_pick, at.store.face.chunks[array], position, of, target, to, drop))
+    whole = _union(boxes, target) if len(boxes) > 1 and not jobs else None
+    return [*jobs, *(job for box in (boxes if whole is None else [whole]) for job in box.jobs(target))]
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """A box of an array, the slices of the output that it goes into, and which axes the output lacks (`gone`)."""
+def _box(array: ArrayReader, position: tuple[int, ...], of: Any, to: Any) -> _Box | None:
+    """Translate a selection in a chunk to a box of the array; None where it is none.
 
-    array: ArrayReader
-    region: Region
-    to: tuple[slice, ...]
-    gone: tuple[bool, ...]
-
-
-def _cut(
-    array: ArrayReader, position: tuple[int, ...], of: Any, to: Any, target: np.ndarray, drop: tuple[int, ...]
-) -> _Cut | None:
-    """The box that a selection in a chunk is; None where it is none."""
-    of, to = (part if isinstance(part, tuple) else (part,) for part in (of, to))
-    if drop or len(of) != array.ndim or not all(isinstance(cut, slice) for cut in to):
+    It is done for every chunk of a batch: `Region.of` and `Region.placed` take 20 us for the same.
+    """
+    of = of if isinstance(of, tuple) else (of,)
+    to = to if isinstance(to, tuple) else (to,)
+    if len(of) != array.ndim:
         return None
-    start, stop, step = [], [], []
-    for cut, p, c in zip(of, position, array.chunks, strict=True):
-        if isinstance(cut, int | np.integer):
-            a, b, s = int(cut), int(cut) + 1, 1
-        elif isinstance(cut, slice):
-            a, b, s = cut.indices(c)
-            if s < 1:
+    box, places = _Box(array, [], [], [], [], to, []), iter(to)
+    for cut, p, c, n in zip(of, position, array.chunks, array.shape, strict=True):
+        first = p * c
+        if isinstance(cut, slice):
+            a, b, step = cut.indices(c if first + c <= n else n - first)
+            place = next(places, None)
+            if step < 1 or not isinstance(place, slice):
                 return None
+            away = first + a - (place.start or 0)
+        elif isinstance(cut, int | np.integer):
+            a, b, step = int(cut), int(cut) + 1, 1
+            away = first + a
         else:
             return None
-        start.append(p * c + a)
-        stop.append(p * c + b)
-        step.append(s)
-    ends = tuple(min(b, n) for b, n in zip(stop, array.shape, strict=True))
-    region = Region(tuple(start), ends, tuple(step))
-    gone = tuple(not isinstance(cut, slice) for cut in of)
-    kept = tuple(n for n, away in zip(region.shape, gone, strict=True) if not away)
-    return _Cut(array, region, tuple(to), gone) if kept == target[tuple(to)].shape else None
+        box.start.append(first + a)
+        box.stop.append(first + b)
+        box.step.append(step)
+        box.gone.append(not isinstance(cut, slice))
+        box.away.append(away)
+    return box if next(places, None) is None else None
 
 
-def _view(target: np.ndarray, cut: _Cut) -> np.ndarray:
-    """The part of the output that a cut goes into, as a view with all axes of the array, also those
-    indexed by integers.
+def _union(boxes: list[_Box], target: np.ndarray) -> _Box | None:
+    """All boxes as one that fills the output in order; None where they form none.
+
+    Where the place of a box in the array differs from that in the output by as much for all boxes,
+    and together they have as many elements as the output, the output is one box of the array. A
+    batch of 256 chunks of 128 KiB takes 0.6 of the time that it takes chunk by chunk, one of chunks
+    that are parts of frames a fifth.
     """
-    if not target.ndim:
-        return target.reshape(cut.region.shape)
-    return target[cut.to][tuple(None if gone else slice(None) for gone in cut.gone)]
-
-
-def _union(batch: list[tuple[Any, ...]], target: np.ndarray) -> _Box | None:
-    """All chunks of a batch as one box that fills the output in order; None where they form none.
-
-    A slice of a chunk and the slice of the output that it goes into say by how much indices of the
-    array differ from those of the output. Where this is the same for all chunks, and together they
-    have as many elements as the output, the output is one box of the array.
-    """
-    face = batch[0][0].store.face
-    array, _, _ = face.chunk(batch[0][0].path)
-    gone = [type(cut) is not slice for cut in batch[0][2]] if isinstance(batch[0][2], tuple) else []
-    if len(gone) != array.ndim or target.ndim != gone.count(False):
-        return None
-    chunks: tuple[int, ...] = array.chunks
-    away: list[int] | None = None
+    array, _, _, ones, gone, _, away = boxes[0]
     size = 0
-    for at, _, of, to, _ in batch:
-        here, position, _ = face.chunk(at.path) if at.store.face is face else (None, (), False)
-        if here is not array or len(to) != target.ndim:
+    for box in boxes:  # chunks of a batch are different ones: they do not overlap
+        if box.array is not array or box.gone != gone or box.away != away or box.step != ones:
             return None
-        off, n, k = [], 1, 0
-        for p, c, cut, integer in zip(position, chunks, of, gone, strict=True):
-            if integer:
-                if not isinstance(cut, int | np.integer):
-                    return None
-                off.append(p * c + int(cut))
-                continue
-            out = to[k]
-            k += 1
-            if (
-                type(cut) is not slice
-                or type(out) is not slice
-                or cut.start is None
-                or out.start is None
-                or (cut.step or 1) != 1
-                or (out.step or 1) != 1
-            ):
-                return None
-            length = out.stop - out.start
-            if cut.stop - cut.start != length:
-                return None
-            off.append(p * c + cut.start - out.start)
-            n *= length
-        if away is None:
-            away = off
-        elif off != away:
-            return None
-        size += n
-    if away is None or size != target.size:  # chunks of a batch are different ones: they do not overlap
+        size += math.prod(map(sub, box.stop, box.start))
+    if size != target.size or any(step != 1 for step in ones):
         return None
     lengths = iter(target.shape)
     stop = [a + (1 if integer else next(lengths)) for a, integer in zip(away, gone, strict=True)]
-    return _Box(array, Region.box(away, stop), target[tuple(None if integer else slice(None) for integer in gone)])
+    return _Box(array, away, stop, ones, gone, (slice(None),) * target.ndim, away)
 
 
 class DirectArray(zarr.Array[Any]):
@@ -273,7 +229,7 @@ class DirectArray(zarr.Array[Any]):
         if out.nbytes <= SHARE:
             reader.read(chosen.region, out)
         else:
-            sync(_run_shared([_Box(reader, chosen.region, out)]))
+            sync(_run_shared(_jobs(reader, chosen.region, out)))
         got = out[chosen.post]
         return got if got.flags.c_contiguous else got.copy()
 
