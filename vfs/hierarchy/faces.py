@@ -289,10 +289,14 @@ class ZarrFace:
         """Return True if `view` returns chunks of an array."""
         return self.chunks[array].viewed
 
-    def view(self, key: str) -> ChunkView | None:
-        """Return a chunk that is decoded when it is looked at; None if there is none."""
+    def view(self, key: str) -> ChunkView | memoryview | None:
+        """What `get` returns of a chunk, or a view that decodes it when it is looked at, where there is one."""
         found = self.chunk(key)
-        return self.chunks[found[0]].view(found[1]) if found is not None and found[2] else None
+        if found is None or not found[2]:
+            return None
+        array, position, _ = found
+        view = self.chunks[array].view(position)
+        return self.chunks[array].get(position).data if view is None else view
 
     def kept(self, key: str) -> bool:
         """Return True if a key is a chunk that is in the cache."""

@@ -37,6 +37,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, cpu, default_buffer_protot
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
+from vfs.hierarchy.chunk_access import ChunkView
 from vfs.hierarchy.faces import ZarrFace
 
 WORTH_A_THREAD = 1 << 19
@@ -135,12 +136,10 @@ class Store(zarr.abc.store.Store):
         """
         self._is_open = True
         kind = (prototype or default_buffer_prototype()).buffer
+        data: ChunkView | memoryview | None
         if byte_range is None:
-            if kind is cpu.Buffer and key.startswith(self._viewed):
-                view = self.face.view(key)
-                if view is not None:
-                    return kind.from_array_like(view)
-            data = self.face.get(key)
+            viewed = kind is cpu.Buffer and key[-1:].isdecimal() and key.startswith(self._viewed)
+            data = self.face.view(key) if viewed else self.face.get(key)
         elif isinstance(byte_range, RangeByteRequest):
             data = self.face.get(key, byte_range.start, byte_range.end)
         elif isinstance(byte_range, OffsetByteRequest):
@@ -152,7 +151,7 @@ class Store(zarr.abc.store.Store):
             raise OptionError(f"Unexpected byte_range, got {byte_range}.")
         if data is None:
             return None
-        return kind.from_bytes(data)
+        return kind.from_array_like(data) if isinstance(data, ChunkView) else kind.from_bytes(data)
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
