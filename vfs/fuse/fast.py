@@ -236,8 +236,9 @@ class NativeServer:
         source = self.sources.sources.get(which) if self.lasting else self._current(fh, path)
         if source is None:
             return None
-        if source.direct:
-            return self._from_files(which, source, fh, to, size, offset)
+        if source.direct and (got := self._from_files(which, source, fh, to, size, offset)) is not None:
+            return got
+        # Decoded, or in part not in the files: a chunk at an edge, blank frames
         made, head = source.sources.moves.item(0), int(source.words[SourceWord.HEAD_BYTES])
         first, last = max(0, offset - head), min(offset + size, int(source.words[SourceWord.FILE_BYTES])) - head
         if first >= last or offset < 0:
@@ -246,7 +247,7 @@ class NativeServer:
         goes_on = offset in source.ends.copy()
         source.ends.append(offset + size)
         alone = source.npy and size < SMALL and not goes_on and source.piece(a)[0] not in source.array.cache
-        follows = a - 1 in source.recent.copy() or (source.npy and first == 0)
+        follows = not source.direct and (a - 1 in source.recent.copy() or (source.npy and first == 0))
         done = max(0, min(head, offset + size) - offset)
         if done:
             native.copy(to, source.kept[0].ctypes.data + offset, done)
@@ -258,7 +259,8 @@ class NativeServer:
             source.recent.extend(range(a, b + 1))
             for n in range(a, b + 1):
                 key, make = source.piece(n)
-                piece = source.array.cache.get(key, make, Piece(self.pieces, lookup.handle(which, n), False, made))
+                shown = None if source.direct else Piece(self.pieces, lookup.handle(which, n), False, made)
+                piece = source.array.cache.get(key, make, shown)
                 if n == a and follows:
                     self.ahead.go_on(which, source, b)
                 begin = (n - number * source.per) * source.size
