@@ -290,7 +290,7 @@ class ZarrFace:
         return self.chunks[array].viewed
 
     def view(self, key: str) -> ChunkView | memoryview | None:
-        """What `get` returns of a chunk, or a view that decodes it when it is looked at, where there is one."""
+        """Return a chunk as a view that decodes when it is looked at, if there is one, else as `get` does."""
         found = self.chunk(key)
         if found is None or not found[2]:
             return None

@@ -110,8 +110,9 @@ class Region:
         return Region(self.start, stop, self.step), Region(start, self.stop, self.step)
 
     def placed(self, inside: Region) -> Region:
-        """Where this box lies in the array if it is counted from the start of another one, which
-        has no steps. What reaches beyond that one is left out.
+        """Return this box moved by the start of the box `inside`, and cut off at its end.
+
+        `inside` must have steps of 1. It finds the place of a part of a chunk in the array.
         """
         start, stop = (
             tuple([min(n + o, end) for n, o, end in zip(ends, inside.start, inside.stop, strict=True)])
