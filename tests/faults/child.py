@@ -122,7 +122,7 @@ def in_process(found: WrittenSet, backend: str) -> Generator[Case]:
     """
     group = found.group(backend=backend)
     array, twin = group.main, found.twin.astype(found.twin.dtype.newbyteorder("="))
-    readers: dict[str, tuple[ArrayReader, np.ndarray]] = {"": (array, twin)}
+    readers: dict[str, tuple[ArrayReader, np.ndarray]] = {"": (reader_of(array), twin)}
     if twin.dtype.kind in "iu":
         readers[" as f4"] = (
             ArrayReader(reader_of(array).dataset, reader_of(array).backend, dtype="f4", cache=reader_of(array).cache),
