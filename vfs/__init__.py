@@ -28,25 +28,46 @@ from vfs.errors import (
 if TYPE_CHECKING:
     from vfs.api import VirtualArray, VirtualGroup, mount, open, open_group
     from vfs.model.region import Region
+    from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Histogram, Masks, Point, RadialSum, Rectangle, Ring
+    from vfs.reduce.over_frames import Max, Mean, Min, Std, Sum, Variance
+    from vfs.reduce.reduction import Reduction
+    from vfs.reduce.result import Result
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CenterOfMass",
     "DecodeError",
     "DependencyError",
+    "Disk",
     "FormatError",
+    "FrameSum",
+    "Histogram",
     "IncompleteWarning",
+    "Masks",
+    "Max",
+    "Mean",
+    "Min",
     "MissingSourceError",
     "MountError",
     "OptionError",
     "OutsideError",
+    "Point",
+    "RadialSum",
+    "Rectangle",
+    "Reduction",
     "Region",
     "RegionError",
+    "Result",
+    "Ring",
     "SourceChangedError",
     "SourceError",
+    "Std",
+    "Sum",
     "TruncatedSourceError",
     "UnknownArrayError",
     "UnknownFormatError",
+    "Variance",
     "VfsError",
     "VirtualArray",
     "VirtualGroup",
@@ -55,8 +76,14 @@ __all__ = [
     "open_group",
 ]
 
-_HOMES = {"Region": "vfs.model.region"} | dict.fromkeys(
-    ("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api"
+_HOMES = (
+    {"Region": "vfs.model.region", "Reduction": "vfs.reduce.reduction", "Result": "vfs.reduce.result"}
+    | dict.fromkeys(("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api")
+    | dict.fromkeys(("Max", "Mean", "Min", "Std", "Sum", "Variance"), "vfs.reduce.over_frames")
+    | dict.fromkeys(
+        ("CenterOfMass", "Disk", "FrameSum", "Histogram", "Masks", "Point", "RadialSum", "Rectangle", "Ring"),
+        "vfs.reduce.in_frames",
+    )
 )
 
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     import zarr
 
     from vfs.fuse import Mount
+    from vfs.reduce.passes import Progress
+    from vfs.reduce.reduction import Reduction
+    from vfs.reduce.result import Result
     from vfs.zarr.store import Store
 
 __all__ = ["VirtualArray", "VirtualGroup", "mount", "open", "open_group"]
@@ -241,6 +244,59 @@ class VirtualArray:
             opening, path = self._again
             return f"<vfs.VirtualArray {path} of {opening.paths[0]}, not open yet>"
         return f"<vfs.VirtualArray {reader.summary}>"
+
+    def reduce(
+        self, *, roi: Any = None, workers: int | None = None, progress: Progress | None = None, **reductions: Reduction
+    ) -> Mapping[str, Result]:
+        """Results from the frames: any number of them in one pass, which reads and decodes every frame once.
+
+            r = a.reduce(bf=vfs.Disk(cy=128, cx=128, r=20), mean=vfs.Mean())
+            r["bf"].data
+
+        Frames that are not stored do not count. Integers are added up exactly; floats in float64,
+        in an order that depends on the number of threads.
+
+        Args:
+            roi: only these frames, as `vfs.open` takes it.
+            workers: threads, at most 256; None: one a core, at most four; 0: only the caller's.
+            progress: called with (frames done, frames in all) about ten times a second, by the thread that calls this.
+            reductions: what to make, by the names that the results get.
+
+        Returns: name -> `Result`, in the order of `reductions`.
+
+        Raises:
+            OptionError: an argument does not fit.
+            SourceError: see `read`.
+        """
+        from vfs.reduce.passes import reduce
+
+        return reduce(self._reader, reductions, roi=roi, workers=workers, progress=progress)
+
+    def reduce_partial(
+        self,
+        *,
+        parts: int = 16,
+        roi: Any = None,
+        workers: int | None = None,
+        progress: Progress | None = None,
+        **reductions: Reduction,
+    ) -> Iterator[Mapping[str, Result]]:
+        """`reduce`, with what there is of the results again and again. Nothing goes on between two
+        of them; leaving the loop ends it.
+
+        Args:
+            parts: how many times; each is of about as many frames more.
+            roi, workers, progress, reductions: see `reduce`.
+
+        Yields: what `reduce` returns: results of the frames so far, `valid` where there are any; the last time of all.
+
+        Raises:
+            OptionError: an argument does not fit.
+            SourceError: see `read`.
+        """
+        from vfs.reduce.passes import reduce_partial
+
+        return reduce_partial(self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress)
 
     def _repr_html_(self) -> str:
         from vfs.hierarchy.display import array_html

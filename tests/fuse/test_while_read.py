@@ -294,7 +294,7 @@ def failing_disk(files: list[Path], options: dict[str, Any], bad: int) -> Callab
     return lambda: FaceFolder([set_of(group).tree])
 
 
-class Disk:
+class SlowDisk:
     def __init__(self, *given: Any) -> None:
         self.given = given
 
@@ -304,7 +304,7 @@ class Disk:
 
 def test_a_disk_error_in_the_middle_of_a_file(scan: Scan, point: Path, capfd: pytest.CaptureFixture[str]) -> None:
     options = {**scan.options, "chunks": (1, 1, 64, 48)}
-    with Mount.start(Disk(scan.files, options, 1), point) as mount:  # type: ignore[arg-type]
+    with Mount.start(SlowDisk(scan.files, options, 1), point) as mount:  # type: ignore[arg-type]
         got = {
             divmod(frame, 10): content(point / "part0.zarr/data/c" / "{}/{}/0/0".format(*divmod(frame, 10)))
             for frame in range(60)

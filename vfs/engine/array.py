@@ -155,7 +155,7 @@ class ArrayReader(RegionReader):
             raise OptionError(f"shape={shape!r} and access={access!r}: expected one of them")
         if access not in (None, "frames", "scan", "balanced"):
             raise OptionError(f"access={access!r}: expected frames, scan or balanced")
-        threads = _workers(workers)
+        threads = threads_asked(workers)
         of = self if roi is None else self._selected(roi)
         spec = access if shape is None else shape
         cut = of.chunking if spec is None else chunking.negotiate(spec, of.source)
@@ -273,8 +273,12 @@ def _ahead(
                 future.cancel()
 
 
-def _workers(asked: int | None) -> int:
-    """Return the number of threads that read tiles."""
+def threads_asked(asked: int | None) -> int:
+    """Return the number of threads that go through an array, from what `workers=` asks for.
+
+    Raises:
+        OptionError: it is no number.
+    """
     try:
         return min(4, os.cpu_count() or 1) if asked is None else min(MOST_WORKERS, index(asked))
     except TypeError:

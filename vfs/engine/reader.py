@@ -348,6 +348,34 @@ class RegionReader:
                     part.fill(self.blank)
                 yield tile, rows[first:last], part, complete
 
+    def passing(self, region: Region, limit: int = CACHED) -> Iterator[tuple[Region, np.ndarray]]:
+        """The elements of a non-empty region, as `read` gives them, in tiles along its slowest axes
+        that stay in the processor's cache.
+
+        Args:
+            limit: bytes of a tile at most; no less than a frame has, where frames must be whole.
+
+        Yields: (tile, its elements as one axis), in order. These are in memory that the next tile
+            is written to, or in a mapped file.
+
+        Raises:
+            SourceError: see `read`.
+        """
+        if self.as_stored:
+            try:
+                for tile, rows, part, _ in self._tiles(region, limit):
+                    if rows is not None:
+                        self.fetch(rows, part)
+                    yield tile, part
+            except SourceError as error:
+                raise type(error)(f"{error} [reading {self.dataset.path}{region}]", error.errno or 5) from None
+            return
+        tiles = [region] if self.decodes_whole else list(chunking.cut(region, self.dtype.itemsize, limit))
+        with scratch.borrow(max(tile.size for tile in tiles) * self.dtype.itemsize) as memory:
+            for tile in tiles:
+                part = memory[: tile.size * self.dtype.itemsize].view(self.dtype)
+                yield tile, self.read(tile, part.reshape(tile.shape)).reshape(-1)
+
     def _gather(self, region: Region, out: np.ndarray) -> bool:
         """Read a non-empty region as stored into C-contiguous memory. Returns whether all of it is
         stored; the rest is filled.

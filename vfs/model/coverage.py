@@ -95,10 +95,18 @@ def unroi(dataset: StoredArray, result: Any) -> np.ndarray:
         raise OptionError(
             f"result has shape {values.shape}, expected [{len(dataset.chosen)}, …]: one entry a selected frame"
         )
-    kind = values.dtype.kind
-    blank = {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "T": "", "S": b"", "O": None}.get(
-        kind, 0
+    return put_back(values, dataset.chosen, dataset.scan)
+
+
+def nothing(dtype: np.dtype) -> Any:
+    """What stands where there is no result: NaN (floats, complex), NaT (times), False, 0, '' or None."""
+    return {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "T": "", "S": b"", "O": None}.get(
+        dtype.kind, 0
     )
-    out = np.full((math.prod(dataset.scan), *values.shape[1:]), blank, values.dtype)
-    out[dataset.chosen] = values
-    return out.reshape(*dataset.scan, *values.shape[1:])
+
+
+def put_back(values: np.ndarray, chosen: np.ndarray, scan: tuple[int, ...]) -> np.ndarray:
+    """Values [m, …] of the flat positions `chosen` of a scan as [scan, …], with `nothing` elsewhere."""
+    out = np.full((math.prod(scan), *values.shape[1:]), nothing(values.dtype), values.dtype)
+    out[chosen] = values
+    return out.reshape(*scan, *values.shape[1:])

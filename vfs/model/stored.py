@@ -183,6 +183,28 @@ class Absence:
         )
 
 
+def flat_positions(roi: np.ndarray, nav: tuple[int, ...]) -> np.ndarray:
+    """The scan positions that a mask or a list selects, as int64[m], of a scan that has shape `nav`.
+
+    Raises:
+        OptionError: it does not fit the scan.
+    """
+    mask = np.asarray(roi)
+    if mask.dtype == bool:
+        if mask.shape != nav and mask.shape != (math.prod(nav),):
+            raise OptionError(f"roi has shape {mask.shape}, the scan has {nav}")
+        mask = np.flatnonzero(mask)
+    if mask.dtype.kind not in "iu" or mask.ndim != 1:
+        raise OptionError(
+            f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions"
+        )
+    chosen = mask.astype(np.int64)
+    if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
+        found = f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
+        raise OptionError(f"roi selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}")
+    return chosen
+
+
 @dataclass(frozen=True, eq=False)
 class StoredArray:
     """Describes one array of a set of files: where its elements lie and how they decode.
@@ -287,23 +309,7 @@ class StoredArray:
             sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
         except TypeError:
             raise OptionError(f"sync_offset={sync_offset!r}: expected a number of frames") from None
-        chosen = None
-        if roi is not None:
-            mask = np.asarray(roi)
-            if mask.dtype == bool:
-                if mask.shape != nav and mask.shape != (math.prod(nav),):
-                    raise OptionError(f"roi has shape {mask.shape}, the scan has {nav}")
-                mask = np.flatnonzero(mask)
-            if mask.dtype.kind not in "iu" or mask.ndim != 1:
-                raise OptionError(
-                    f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions"
-                )
-            chosen = mask.astype(np.int64)
-            if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
-                found = (
-                    f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
-                )
-                raise OptionError(f"roi selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}")
+        chosen = None if roi is None else flat_positions(roi, nav)
         if self.chosen is not None and (nav_shape is not None or sync_offset):
             raise OptionError("nav_shape and sync_offset do not apply to an array that was opened with roi=")
         shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]

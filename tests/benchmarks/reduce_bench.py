@@ -1,0 +1,115 @@
+"""How fast results are made of frames: as multiples of `np.copyto` of the frames' bytes, through
+the public call, in the caller's thread.
+
+Aims are 0.8 of what prototypes reached in files of their own, by kernels alone (issue 12), on a
+machine with nothing else to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vfs
+from tests.benchmarks.rows import Row, Size, frames_of
+from vfs.testing import writers
+
+CENTRE = (128, 128)
+DISK = vfs.Disk(*CENTRE, 41)  # 8 % of a frame
+RING = vfs.Ring(*CENTRE, 40, 117)  # 57 %
+
+
+def rows(folder: Path, size: Size) -> Iterator[Row]:
+    """Reductions one by one, several in one pass, and by two threads."""
+    masks = np.random.default_rng(1).random((16, 256, 256)).astype("f4")
+    work: dict[str, tuple[dict[str, Any], tuple[float, float, float]]] = {
+        "disk of 8 %": ({"a": DISK}, (2.3, 2.0, 2.5)),
+        "ring of 57 %": ({"a": RING}, (1.1, 1.2, 1.0)),
+        "centre of mass": ({"a": vfs.CenterOfMass()}, (1.6, 1.8, 0.9)),
+        "sum": ({"a": vfs.Sum()}, (1.2, 1.2, 0.9)),
+        "maximum": ({"a": vfs.Max()}, (1.0, 1.1, 0)),
+        "standard deviation": ({"a": vfs.Std()}, (0, 0, 0)),
+        "1 mask, float64": ({"a": vfs.Masks(masks[0])}, (1.05, 1.1, 0)),
+        "4 masks, float64": ({"a": vfs.Masks(masks[:4])}, (1.05, 1.1, 0)),
+        "4 masks, float32": ({"a": vfs.Masks(masks[:4], dtype="f4")}, (1.05, 1.1, 0)),
+        "16 masks, float64": ({"a": vfs.Masks(masks)}, (0.4, 0.44, 0)),
+        "16 masks, float32": ({"a": vfs.Masks(masks, dtype="f4")}, (0.4, 0.44, 0)),
+        "rings one pixel wide": ({"a": vfs.RadialSum(*CENTRE)}, (0, 0, 0)),
+        "histogram": ({"a": vfs.Histogram(128, (0, 4096))}, (0, 0, 0)),
+        "disk, centre of mass, sum": ({"a": DISK, "b": vfs.CenterOfMass(), "c": vfs.Sum()}, (0, 0, 0)),
+    }
+    source, target = np.ones((size.frames, 256, 256), "u2"), np.zeros((size.frames, 256, 256), "u2")
+    sets = list(_sets(folder, size))
+
+    def copied() -> None:
+        np.copyto(target, source)
+
+    for at, (name, array) in enumerate(sets):
+        alone = {}
+        for what, (reductions, reached) in work.items():
+            aim = f"≥ {0.8 * reached[at]:.2f}" if reached[at] else ""
+            mine, limit = _spent(
+                lambda array=array, reductions=reductions: array.reduce(**reductions, workers=0), copied, size
+            )  # type: ignore[misc]
+            alone[what] = mine
+            yield Row(f"{name}, {what}", limit / mine, "of memcpy, processor time", aim)
+        apart = alone["disk of 8 %"] + alone["centre of mass"] + alone["sum"]
+        yield Row(
+            f"{name}, these three one after the other", apart / alone["disk, centre of mass, sum"], "of one pass", "> 1"
+        )
+    yield from _in_two(sets, source, target, size)
+
+
+def _sets(folder: Path, size: Size) -> Iterator[tuple[str, vfs.VirtualArray]]:
+    frames = frames_of(size.frames)
+    frames.tofile(folder / "plain.raw")
+    yield "raw u16", vfs.open(folder / "plain.raw", format="raw", dtype="<u2", sig_shape=(256, 256))
+    for kind, name in (("U16", "MIB U16"), ("R64", "MIB R64 12 bit")):
+        (folder / kind).mkdir()
+        yield name, vfs.open(writers.write_mib(folder / kind, frames, kind=kind, depth=12))
+
+
+def _in_two(
+    sets: list[tuple[str, vfs.VirtualArray]], source: np.ndarray, target: np.ndarray, size: Size
+) -> Iterator[Row]:
+    """Two threads against one, by the clock, beside what two threads do for memcpy at that time."""
+    half = len(source) // 2
+    with ThreadPoolExecutor(2) as pool:
+
+        def copied(parts: list[slice]) -> None:
+            list(pool.map(lambda part: np.copyto(target[part], source[part]), parts))
+
+        two, one = _spent(
+            lambda: copied([slice(0, half), slice(half, None)]), lambda: copied([slice(None)]), size, time.perf_counter
+        )
+    yield Row("memcpy, two threads", one / two, "of one thread")
+    for name, array in sets:
+        for what, reduction in (("disk", DISK), ("sum", vfs.Sum()), ("centre of mass", vfs.CenterOfMass())):
+            calls = [lambda n=n, a=array, r=reduction: a.reduce(x=r, workers=n) for n in (2, 0)]  # type: ignore[misc]
+            two, one = _spent(*calls, size, time.perf_counter)
+            yield Row(f"{name}, {what}, two threads", one / two, "of one thread", "≥ 1.7 where memcpy is")
+
+
+def _spent(
+    candidate: Callable[[], object],
+    limit: Callable[[], object],
+    size: Size,
+    clock: Callable[[], float] = time.process_time,
+) -> tuple[float, float]:
+    """Least seconds of (candidate, limit), in turns, by a clock: by default that of the processor,
+    which does not go on while others run.
+    """
+    best = [float("inf"), float("inf")]
+    for call in (candidate, limit):
+        call()
+    for _ in range(size.rounds):
+        for k, call in enumerate((candidate, limit)):
+            began = clock()
+            call()
+            best[k] = min(best[k], max(1e-9, clock() - began))
+    return best[0], best[1]

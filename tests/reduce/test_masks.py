@@ -1,0 +1,59 @@
+"""Masks as kernels take them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vfs
+from vfs.reduce import masks
+from vfs.reduce.in_frames import _Masked, _Weighted
+from vfs.reduce.reduction import FrameType
+from vfs.testing.writers import write_npy
+
+
+@given(size=st.integers(1, 400), data=st.data())
+def test_runs_hold_the_mask_and_end_with_it(size: int, data: st.DataObject) -> None:
+    """What lies before and behind it is memory of somebody else, where only its rows were read."""
+    mask = np.zeros(size, bool)
+    mask[data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=9))] = True
+    runs = masks.runs_of(mask)
+    held = np.zeros(size, bool)
+    for first, last in runs.tolist():
+        assert first < last
+        held[first:last] = True
+    inside = np.flatnonzero(mask)
+    assert held[mask].all()
+    assert (runs.min(), runs.max()) == (inside[0], inside[-1] + 1)
+    assert len(masks.runs_of(np.zeros(size, bool))) == 0
+
+
+@given(y=st.integers(0, 5), x=st.integers(0, 6), rows=st.integers(1, 3), columns=st.integers(1, 4))
+def test_kernels_look_at_no_row_that_they_do_not_ask_for(y: int, x: int, rows: int, columns: int) -> None:
+    frames = FrameType((8, 10), np.dtype("u2"), 1)
+    mask = np.zeros((1, 8, 10), bool)
+    mask[0, y : y + rows, x : x + columns] = True
+    masked, weighted = (
+        _Masked("x", mask, frames, None),
+        _Weighted(mask.reshape(1, -1) * 0.5, np.dtype("f8"), frames, True),
+    )
+    for reduction, low, high in (
+        (masked, masked.masks[0][0].min(), masked.masks[0][0].max()),
+        (weighted, *weighted.span),
+    ):
+        first, last = reduction.rows(frames)
+        assert (first, last) == (y, min(8, y + rows))
+        assert first * 10 <= low < high <= last * 10
+
+
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+def test_the_edges_of_a_file(tmp_path: Path, backend: str) -> None:
+    frames = np.arange(4 * 40 * 50, dtype="u2").reshape(4, 40, 50)
+    array = vfs.open(write_npy(tmp_path, frames), backend=backend)
+    results = array.reduce(first=vfs.Point(0, 0))
+    assert (results["first"].data == frames[:, 0, 0]).all()
+    assert (array.reduce(last=vfs.Point(39, 49))["last"].data == frames[:, 39, 49]).all()

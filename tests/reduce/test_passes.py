@@ -1,0 +1,492 @@
+"""The pass: threads, partial results, progress, what is read, what ends it, what is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.backends.buffered import BufferedBackend
+from vfs.reduce import passes
+from vfs.testing.backends import CountingBackend, FailingBackend
+from vfs.testing.inside import reader_of
+from vfs.testing.writers import write_mib, write_npy, write_raw
+
+MANY: dict[str, vfs.Reduction] = {
+    "sum": vfs.Sum(),
+    "mean": vfs.Mean(),
+    "std": vfs.Std(),
+    "max": vfs.Max(),
+    "each": vfs.FrameSum(),
+    "disk": vfs.Disk(20, 30, 9),
+    "centre": vfs.CenterOfMass(),
+    "masks": vfs.Masks(np.random.default_rng(0).random((2, 40, 50))),
+    "rings": vfs.RadialSum(20, 30),
+    "counts": vfs.Histogram(16, (0, 65536)),
+}
+
+
+@pytest.fixture
+def frames() -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 60000, (300, 40, 50)).astype("u2")
+
+
+@pytest.fixture
+def array(tmp_path: Path, frames: np.ndarray) -> vfs.VirtualArray:
+    return opened(tmp_path, frames)
+
+
+def opened(folder: Path, frames: np.ndarray, **options: Any) -> vfs.VirtualArray:
+    paths = write_raw(folder, frames, frame_header=10, files=3)
+    return vfs.open(paths, format="raw", dtype="u2", sig_shape=(40, 50), frame_header=10, nav_shape=(15, 20), **options)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7, None])
+def test_threads_equal_one(array: vfs.VirtualArray, workers: int | None) -> None:
+    one, many = array.reduce(**MANY, workers=0), array.reduce(**MANY, workers=workers)
+    again = array.reduce(**MANY, workers=workers)
+    for name, result in many.items():
+        if result.dtype.kind in "iu" or result.kind == "nav":
+            np.testing.assert_array_equal(result.data, one[name].data)
+        else:
+            np.testing.assert_allclose(result.data, one[name].data, rtol=1e-12)
+        np.testing.assert_array_equal(result.data, again[name].data)  # to the last digit
+
+
+def test_many_in_one_pass_equal_each_by_itself(array: vfs.VirtualArray) -> None:
+    together = array.reduce(**MANY)
+    assert list(together) == list(MANY)
+    for name, reduction in MANY.items():
+        np.testing.assert_allclose(array.reduce(x=reduction)["x"].data, together[name].data, rtol=1e-12)
+
+
+class FrameMean(vfs.Reduction):
+    """Asks for tiles, so that nothing is taken where it lies."""
+
+    def buffers(self, frames: Any) -> Mapping[str, Any]:
+        return {"x": ("nav", "f8", ())}
+
+    def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
+        assert tile.shape == region.shape
+        assert buffers["x"].shape == (len(tile),)
+        buffers["x"][:] = tile.mean(axis=(1, 2))
+
+
+def test_one_pass_reads_every_byte_once(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, backend="buffered")
+    for reductions in (MANY, {**MANY, "tiles": FrameMean()}):
+        counting = CountingBackend(BufferedBackend(reader_of(array).dataset.files))
+        reader_of(array).backend = counting
+        array.reduce(**reductions, workers=2)
+        assert frames.nbytes <= counting.nbytes <= frames.nbytes + 10 * len(frames)  # with the headers between frames
+
+
+def test_only_the_rows_of_a_mask_are_read(tmp_path: Path) -> None:
+    frames = np.random.default_rng(3).integers(0, 60000, (50, 256, 256)).astype("u2")
+    array = vfs.open(write_npy(tmp_path, frames), backend="buffered")
+    reader_of(array).backend = counting = CountingBackend(BufferedBackend(reader_of(array).dataset.files))
+    result = array.reduce(x=vfs.Rectangle(100, 3, 120, 90), y=vfs.Point(99, 3))
+    assert (result["x"].data == frames[:, 100:120, 3:90].sum((1, 2))).all()
+    assert (result["y"].data == frames[:, 99, 3]).all()
+    assert counting.nbytes == 50 * 21 * 256 * 2
+
+
+def read_so_far() -> int:
+    """Bytes that this process has read, from files or memory of the kernel."""
+    return int(re.search(r"rchar: (\d+)", Path("/proc/self/io").read_text())[1])  # type: ignore[index]
+
+
+def test_the_process_reads_every_byte_once(tmp_path: Path) -> None:
+    frames = np.random.default_rng(3).integers(0, 60000, (128, 256, 256)).astype("u2")
+    array = vfs.open(write_mib(tmp_path, frames), backend="buffered")
+    reductions = {"a": vfs.Sum(), "b": vfs.Disk(128, 128, 40), "c": vfs.CenterOfMass()}
+    array.reduce(**reductions)  # which loads kernels
+    before = read_so_far()
+    array.reduce(**reductions)
+    assert frames.nbytes <= read_so_far() - before <= 1.02 * frames.nbytes
+
+
+# while it runs
+
+
+def test_partial_results(array: vfs.VirtualArray, frames: np.ndarray) -> None:
+    shares, final = [], None
+    for results in array.reduce_partial(**MANY, tiles=FrameMean(), parts=5, workers=2):
+        done = results["disk"].valid.reshape(-1)
+        shares.append(int(done.sum()))
+        np.testing.assert_array_equal(results["sum"].data, frames[done].sum(0, dtype="u8"))
+        np.testing.assert_allclose(results["mean"].data, frames[done].mean(0))
+        np.testing.assert_array_equal(results["each"].selected[done], frames[done].sum((1, 2)))
+        assert np.isnan(results["centre"].selected[~done]).all()
+        if final is None:
+            first, kept = results["sum"], results["sum"].data.copy()
+        final = results
+    assert shares == [60, 120, 180, 240, 300]
+    assert final is not None
+    np.testing.assert_array_equal(first.data, kept)  # what was given is not written to
+    whole = array.reduce(**MANY)
+    for name in MANY:
+        np.testing.assert_allclose(final[name].data, whole[name].data, rtol=1e-12)
+
+
+def test_leaving_partial_results_ends_the_reading(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, backend="buffered")
+    reader_of(array).backend = counting = CountingBackend(BufferedBackend(reader_of(array).dataset.files))
+    for _ in array.reduce_partial(x=vfs.Sum(), parts=10, workers=2):
+        break
+    assert counting.nbytes <= frames.nbytes * 0.11
+    assert not workers_left()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_progress(array: vfs.VirtualArray, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "TOLD", 0.0)
+    seen: list[tuple[int, int]] = []
+    array.reduce(x=vfs.Sum(), y=FrameMean(), workers=workers, progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, 300)
+    assert seen[-1] == (300, 300)
+    assert seen == sorted(seen)
+
+
+def test_progress_counts_only_what_is_stored(array: vfs.VirtualArray, tmp_path: Path, frames: np.ndarray) -> None:
+    seen: list[tuple[int, int]] = []
+    opened(tmp_path, frames, sync_offset=-40).reduce(
+        x=vfs.Sum(), roi=range(30, 50), progress=lambda *at: seen.append(at)
+    )
+    assert (seen[0], seen[-1]) == ((0, 10), (10, 10))
+
+
+def workers_left() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("vfs-reduce")]
+
+
+class Slow(FrameMean):
+    """Takes its time."""
+
+    tile_bytes = 4000
+
+    def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
+        time.sleep(0.002)
+        super().process(tile, region, buffers)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_progress_raises_ends_the_pass(array: vfs.VirtualArray, workers: int) -> None:
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        array.reduce(x=Slow(), workers=workers, progress=stop)
+    assert not workers_left()
+
+
+INTERRUPTED = """
+import os, sys, threading, time
+import numpy as np
+import vfs
+
+class Endless(vfs.Reduction):
+    tile_bytes = 1
+    def buffers(self, frames):
+        return {"x": ("nav", "f8", ())}
+    def process(self, tile, region, buffers):
+        os.write(1, b"go" + bytes([10]))  # in one piece, also of two threads
+        time.sleep(0.02)
+
+array = vfs.open(sys.argv[1])
+try:
+    array.reduce(x=Endless(), workers=int(sys.argv[2]))
+except KeyboardInterrupt:
+    print("left", [t.name for t in threading.enumerate()], flush=True)
+    array.reduce(x=vfs.Sum())
+    print("fine", flush=True)
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_leaves_nothing_running(tmp_path: Path, workers: int) -> None:
+    path = write_npy(tmp_path, np.zeros((4000, 300, 300), "u1"))
+    command = [sys.executable, "-c", INTERRUPTED, str(path), str(workers)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGINT)
+        rest = [line for line in process.stdout.read().splitlines() if line != "go"]
+    assert rest == ["left ['MainThread']", "fine"]
+    assert process.returncode == 0
+
+
+# what fails
+
+
+@pytest.mark.parametrize("reductions", [{"x": vfs.Sum()}, {"x": vfs.Sum(), "y": FrameMean()}])
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+def test_a_read_that_fails_is_an_error(
+    tmp_path: Path, frames: np.ndarray, reductions: dict[str, vfs.Reduction], workers: int, backend: str
+) -> None:
+    array = opened(tmp_path, frames, backend=backend)
+    os.truncate(array.files[1], 5000)
+    with pytest.raises(vfs.SourceError, match=r"part1\.bin") as caught:
+        array.reduce(**reductions, workers=workers)
+    assert re.search(r"\d[\d,]*", str(caught.value))
+    assert "reading data[" in str(caught.value)
+    assert caught.value.errno == errno.EIO
+    assert not workers_left()
+
+
+def test_an_error_of_the_storage_is_one(tmp_path: Path, frames: np.ndarray) -> None:
+    array = opened(tmp_path, frames, backend="buffered")
+    inner = BufferedBackend(reader_of(array).dataset.files)
+    reader_of(array).backend = FailingBackend(inner, lambda file, start, stop: file == 2)
+    for workers in (0, 2):
+        with pytest.raises(vfs.SourceError):
+            array.reduce(**MANY, workers=workers)
+    assert array.reduce(x=vfs.FrameSum(), roi=np.arange(200))["x"].valid.sum() == 200
+
+
+def test_an_error_of_a_reduction_comes_out(array: vfs.VirtualArray) -> None:
+    class Broken(FrameMean):
+        def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
+            raise ZeroDivisionError("no")
+
+    for workers in (0, 2):
+        with pytest.raises(ZeroDivisionError, match="no"):
+            array.reduce(x=Broken(), workers=workers)
+    assert not workers_left()
+
+
+@pytest.mark.parametrize(
+    ("reduction", "message"),
+    [
+        (
+            vfs.Disk(200, 200, 5),
+            r"^x: Disk\(cy=200, cx=200, r=5, dtype=None\) has no pixel's centre inside; frames have pixels"
+            r" from 0, 0 to 39, 49",
+        ),
+        (vfs.Disk(5, 5, -5), "has no pixel's centre inside"),
+        (vfs.Disk("5", 5, None), "r=None: expected a number of pixels"),  # type: ignore[arg-type]
+        (vfs.Disk(5, float("nan"), 5), "cx=nan: expected a number of pixels"),
+        (vfs.Ring(5, 5, 5, 5), "has no pixel's centre inside"),
+        (vfs.Rectangle(5, 5, 5, 9), "has no pixel's centre inside"),
+        (vfs.Point(40, 0), "has no pixel's centre inside"),
+        (
+            vfs.Masks(np.ones((3, 50, 40))),
+            r"array is float64\[3, 50, 40\], expected numbers or bool of shape \[40, 50\], or a stack of such masks",
+        ),
+        (vfs.Masks(np.ones((0, 40, 50))), r"array is float64\[0, 40, 50\]"),
+        (vfs.Masks("mask.npy"), r"array is <U8\[\]"),
+        (vfs.Masks([[1, 2], [3]]), r"array is object\[\]"),
+        (vfs.Masks(np.ones((40, 50)) * 0.5, dtype="i4"), "dtype='i4': expected float64, float32 or float16"),
+        (vfs.CenterOfMass(5), "expected both cy and cx, or neither"),
+        (vfs.CenterOfMass(r=5), "expected both cy and cx, or neither; r needs them"),
+        (vfs.CenterOfMass(5, 500, 5), "has no pixel's centre inside"),
+        (vfs.RadialSum(5, 5, 0), "bins=0: expected how many rings"),
+        (vfs.RadialSum(5, 5, 2.5), "bins=2.5: expected how many rings"),  # type: ignore[arg-type]
+        (vfs.RadialSum(-50, 5, 3), "has no pixel's centre inside"),
+        (vfs.Histogram(0, (0, 1)), "bins=0: expected how many bins"),
+        (vfs.Histogram(4, (1, 1)), r"range=\(1, 1\): expected the lowest and the highest value"),
+        (vfs.Histogram(4, 7), "range=7: expected the lowest"),  # type: ignore[arg-type]
+        (
+            vfs.Sum(dtype="i2"),
+            "dtype='i2': expected float64, float32, float16 or uint64, in which uint16 pixels are added up exactly",
+        ),
+        (vfs.Mean(dtype="u8"), "dtype='u8': expected float64"),
+        (vfs.Sum(dtype="nonsense"), "dtype='nonsense': expected float64"),
+        (vfs.Sum, "expected a reduction: vfs.Sum, vfs.Mean, "),
+        ("sum", "^x='sum': expected a reduction: vfs.Sum, "),
+    ],
+)
+def test_what_does_not_fit_is_said_in_a_line(array: vfs.VirtualArray, reduction: Any, message: str) -> None:
+    with pytest.raises(vfs.OptionError, match=message) as caught:
+        array.reduce(x=reduction)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"expected at least one reduction: a\.reduce\(total=vfs\.Sum\(\)\)"),
+        ({"x": vfs.Sum(), "roi": np.ones((3, 3), bool)}, r"roi has shape \(3, 3\), the scan has \(15, 20\)"),
+        ({"x": vfs.Sum(), "roi": [300]}, "roi selects 1 positions from 300 to 300"),
+        ({"x": vfs.Sum(), "roi": []}, "roi"),
+        ({"x": vfs.Sum(), "workers": "2"}, "workers='2'"),
+    ],
+)
+def test_options_that_do_not_fit(array: vfs.VirtualArray, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(vfs.OptionError, match=message):
+        array.reduce(**options)
+    with pytest.raises(vfs.OptionError, match=message):
+        next(iter(array.reduce_partial(**options)))
+
+
+@pytest.mark.parametrize("parts", [0, -1, 1.5, True])
+def test_parts_that_do_not_fit(array: vfs.VirtualArray, parts: Any) -> None:
+    with pytest.raises(vfs.OptionError, match="expected how many times results are given"):
+        next(iter(array.reduce_partial(x=vfs.Sum(), parts=parts)))
+
+
+def test_complex_pixels(tmp_path: Path) -> None:
+    array = vfs.open(write_npy(tmp_path, np.ones((3, 4, 5), "c8")))
+    for reduction in (
+        vfs.Sum(),
+        vfs.FrameSum(),
+        vfs.Disk(1, 1, 2),
+        vfs.Masks(np.ones((4, 5))),
+        vfs.CenterOfMass(),
+        vfs.Histogram(2, (0, 1)),
+        vfs.Max(),
+    ):
+        with pytest.raises(vfs.OptionError, match="frames are complex64, expected real pixels"):
+            array.reduce(x=reduction)
+
+    class Total(vfs.Reduction):
+        kind = "sig"
+
+        def buffers(self, frames: Any) -> Mapping[str, Any]:
+            return {"x": ("sig", frames.dtype, ())}
+
+        def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
+            buffers["x"][...] += tile.sum(axis=0)
+
+    assert (array.reduce(x=Total(), workers=2)["x"].data == 3).all()
+
+
+def test_frames_of_few_pixels(tmp_path: Path) -> None:
+    """So many that what is held for each of them must not grow with what is taken at once."""
+    frames = np.random.default_rng(0).integers(0, 9, (100_000, 1, 3)).astype("u1")
+    array = vfs.open(write_npy(tmp_path, frames))
+    results = array.reduce(
+        each=vfs.FrameSum(), m=vfs.Masks(np.array([[[1.5, 0, 2]], [[0, 0, 3]]])), sum=vfs.Sum(), tiles=FrameMean()
+    )
+    assert (results["each"].data == frames.sum((1, 2))).all()
+    np.testing.assert_allclose(results["m"].data, frames[:, 0] @ np.array([[1.5, 0], [0, 0], [2, 3]]))
+    np.testing.assert_allclose(results["tiles"].data, frames.mean((1, 2)))
+
+
+# results
+
+
+def test_a_result_is_an_array(array: vfs.VirtualArray, frames: np.ndarray) -> None:
+    result = array.reduce(
+        image=vfs.Disk(20, 30, 9), rings=vfs.RadialSum(20, 30, 4), mean=vfs.Mean(), h=vfs.Histogram(8, (0, 64))
+    )
+    image = result["image"]
+    assert (image.kind, image.dims, image.shape, image.dtype, image.ndim, len(image)) == (
+        "nav",
+        ("scan_y", "scan_x"),
+        (15, 20),
+        np.dtype("u8"),
+        2,
+        15,
+    )
+    assert np.asarray(image) is image.data
+    assert np.asarray(image, "f4").dtype == "f4"
+    assert image[3, 4] == image.data[3, 4]
+    assert image.bounding == image.inner == (slice(0, 15), slice(0, 20))
+    assert repr(image) == "<vfs.Result image (nav) (scan_y: 15, scan_x: 20) uint64>"
+    rings = result["rings"]
+    assert (rings.dims, rings.shape) == (("scan_y", "scan_x", "ring"), (15, 20, 4))
+    assert rings.calibration["ring"] == {"scale": 1.0, "offset": 0.5, "unit": "px"}
+    assert rings.masked.shape == (15, 20, 4)
+    assert (result["mean"].kind, result["mean"].dims) == ("sig", ("y", "x"))
+    assert result["h"].calibration["value"] == {"scale": 8.0, "offset": 4.0, "unit": ""}
+    again = pickle.loads(pickle.dumps(image))
+    assert (again.data == image.data).all()
+
+
+def test_reductions_can_be_sent() -> None:
+    for reduction in MANY.values():
+        again = pickle.loads(pickle.dumps(reduction))
+        assert type(again) is type(reduction)
+
+
+def test_calibration_and_units(tmp_path: Path, frames: np.ndarray) -> None:
+    (tmp_path / "x.vfs.json").write_text(
+        '{"vfs": 1, "dtype": "<u2", "shape": [15, 20, 40, 50], "dims": ["scan_y", "scan_x", "y", "x"],'
+        ' "sig_ndim": 2, "files": ["x.raw"],'
+        ' "conventions": {"units": "counts"},'
+        ' "attributes": {"calibration": {"scan_y": {"scale": 2.0, "unit": "nm"},'
+        ' "x": {"scale": 0.5, "offset": -3, "unit": "mrad"}}},'
+        ' "blocks": [{"file": 0, "offset": 0, "origin": [0, 0, 0, 0], "shape": [15, 20, 40, 50]}]}'
+    )
+    frames.tofile(tmp_path / "x.raw")
+    array = vfs.open(tmp_path / "x.vfs.json")
+    results = array.reduce(sum=vfs.Sum(), image=vfs.Disk(20, 30, 9), centre=vfs.CenterOfMass())
+    assert results["sum"].calibration == {"x": {"scale": 0.5, "offset": -3.0, "unit": "mrad"}}
+    assert results["image"].calibration == {"scan_y": {"scale": 2.0, "offset": 0.0, "unit": "nm"}}
+    assert [result.units for result in results.values()] == ["counts", "counts", "px"]
+
+
+# reductions of one's own
+
+
+def test_the_page_names_every_reduction() -> None:
+    page = files("vfs").joinpath("docs/reductions.md").read_text()
+    public = {name: getattr(vfs, name) for name in vfs.__all__ if name != "Reduction"}
+    named = [name for name, one in public.items() if isinstance(one, type) and issubclass(one, vfs.Reduction)]
+    assert sorted(named) == sorted(passes.NAMES)
+    assert [name for name in named if f"`{name}" not in page] == []
+
+
+class Largest(vfs.Reduction):
+    """Merges in a way of its own, and wants tiles of about three frames."""
+
+    kind = "single"
+    tile_bytes = 3 * 40 * 50 * 2
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def buffers(self, frames: Any) -> Mapping[str, Any]:
+        assert (frames.shape, frames.dtype, frames.count) == ((40, 50), np.dtype("u2"), 300)
+        return {"most": ("single", frames.dtype, ())}
+
+    def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
+        self.lengths.append(len(tile))
+        buffers["most"][...] = max(buffers["most"], tile.max())
+
+    def merge(self, into: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:
+        into["most"][...] = max(into["most"], other["most"])
+
+
+def test_tiles_of_the_size_that_was_asked_for(array: vfs.VirtualArray, frames: np.ndarray) -> None:
+    largest = Largest()
+    assert array.reduce(x=largest, workers=2)["x"].data == frames.max()
+    assert max(largest.lengths) == 3
+    assert sum(largest.lengths) == 300
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "frames"}, "x: Odd.kind is 'frames', expected one of nav, sig, single"),
+        (
+            {"buffers": lambda self, frames: {"a": ("nav", "f8")}},
+            r"x: buffer a is \('nav', 'f8'\), expected \(kind, dtype, extra shape\)",
+        ),
+        (
+            {"buffers": lambda self, frames: {"a": ("nav", "f8", ()), "b": ("nav", "f8", ())}},
+            "Odd has the buffers a, b: its `finish` must say what the result is",
+        ),
+        ({"finish": lambda self, buffers: np.zeros(4)}, r"x: the result has shape \(4,\), expected \[300, …\]"),
+    ],
+)
+def test_reductions_that_contradict_themselves(array: vfs.VirtualArray, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(vfs.OptionError, match=message):
+        array.reduce(x=type("Odd", (FrameMean,), {"process": lambda *_: None, **change})())

@@ -1,0 +1,233 @@
+"""Every reduction equals its slow twin, for pixels of every dtype in either byte order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import vfs
+from tests.reduce.twins import SHAPE, TWINS, check, exactly
+from vfs.testing.writers import write_npy, write_raw
+
+INTEGERS = ("?", "<u1", "<u2", ">u2", "<i2", ">i4", "<u4", "i1", "<u8", ">i8")
+FLOATS = ("<f4", ">f4", "<f8", ">f8", "<f2")
+
+
+def filled(dtype: str, count: int = 23, seed: int = 0) -> np.ndarray:
+    """Frames of the whole range of a dtype (of 8-byte integers such that no sum overflows)."""
+    rng, kind = np.random.default_rng(seed), np.dtype(dtype)
+    if kind.kind == "f":
+        return (rng.normal(size=(count, *SHAPE)) * 50).astype(kind)
+    if kind.kind == "b":
+        return rng.random((count, *SHAPE)) < 0.4
+    info = np.iinfo(kind)
+    shift = 12 if kind.itemsize == 8 else 0
+    made = rng.integers(info.min >> shift, info.max >> shift, (count, *SHAPE), kind.newbyteorder("="), endpoint=True)
+    made[::5] //= 1 << min(20, 8 * kind.itemsize - 5)
+    return made.astype(kind)
+
+
+def fitting(frames: np.ndarray) -> dict[str, vfs.Reduction]:
+    """All reductions, but for those that refuse pixels that large."""
+    return {name: reduction for name, (reduction, _) in TWINS.items()}
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_equals_its_twin(tmp_path: Path, dtype: str) -> None:
+    frames = filled(dtype)
+    array = vfs.open(write_npy(tmp_path, frames))
+    for name, result in array.reduce(**fitting(frames), workers=0).items():
+        check(name, result.data, frames, rtol=1e-6 if dtype == "<f2" else 1e-9)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_part_of_any_scan(tmp_path: Path, data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(["<u2", ">u2", ">i4", "<f4"]))
+    frames = filled(dtype, data.draw(st.integers(1, 30)))
+    header, footer = data.draw(st.integers(0, 9)), data.draw(st.integers(0, 3))
+    files = data.draw(st.integers(1, min(3, len(frames))))
+    frames = frames[: len(frames) // files * files]
+    paths = write_raw(tmp_path, frames, frame_header=header, frame_footer=footer, files=files)
+    nav = data.draw(st.sampled_from([(len(frames),), (2, -(-len(frames) // 2)), (3, 7)]))
+    offset = data.draw(st.integers(-5, 5))
+    array = vfs.open(
+        paths,
+        format="raw",
+        dtype=dtype,
+        sig_shape=SHAPE,
+        frame_header=header,
+        frame_footer=footer,
+        nav_shape=nav,
+        sync_offset=offset,
+        backend=data.draw(st.sampled_from(["mmap", "buffered"])),
+    )
+    total = int(np.prod(nav))
+    roi = data.draw(st.none() | st.lists(st.integers(0, total - 1), min_size=1, max_size=12))
+    names = data.draw(st.lists(st.sampled_from(sorted(TWINS)), min_size=1, max_size=4, unique=True))
+    results = array.reduce(**{name: TWINS[name][0] for name in names}, roi=roi, workers=data.draw(st.integers(0, 3)))
+
+    positions = np.arange(total) if roi is None else np.array(roi)
+    stored = (positions + offset >= 0) & (positions + offset < len(frames))
+    shown = frames[(positions + offset)[stored]]
+    for name in names:
+        result = results[name]
+        if result.kind != "nav":
+            if len(shown):
+                check(name, result.data, shown)
+            assert result.valid.all() == bool(len(shown))
+            continue
+        check(name, result.selected[stored], shown)
+        valid = np.zeros(total, bool)
+        valid[positions[stored]] = True
+        assert (result.valid == valid.reshape(nav)).all()
+        blank = result.data[~result.valid]
+        assert np.isnan(blank).all() if blank.dtype.kind == "f" else (blank == 0).all()
+        assert (
+            result.data[result.valid] == result.masked.compressed().reshape(-1, *result.shape[len(nav) :])
+        ).all() or result.dtype.kind == "f"
+
+
+def test_nothing_is_rounded(tmp_path: Path) -> None:
+    """What float64 would round."""
+    frames = np.full((7, 2, 3), (1 << 52) + 1, "u8")
+    frames[0, 0, 0] = 1
+    array = vfs.open(write_npy(tmp_path, frames))
+    results = array.reduce(sum=vfs.Sum(), each=vfs.FrameSum())
+    assert (results["sum"].data.astype(object) == exactly(frames).sum(axis=0)).all()
+    assert (results["each"].data.astype(object) == exactly(frames).sum(axis=(1, 2))).all()
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("u8", 1 << 63), ("i8", 1 << 62), ("i8", -(1 << 63))])
+@pytest.mark.parametrize("reduction", [vfs.Sum, vfs.Mean, vfs.FrameSum, lambda **more: vfs.RadialSum(0, 0, **more)])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sum_too_large_is_an_error(tmp_path: Path, dtype: str, value: int, reduction: Any, workers: int) -> None:
+    array = vfs.open(write_npy(tmp_path, np.full((2, 2, 2), value, dtype)))
+    with pytest.raises(vfs.OptionError, match=r"a sum is larger than u?int64 holds; dtype='f8'"):
+        array.reduce(x=reduction(), workers=workers)
+    got = array.reduce(x=reduction(dtype="f8"), workers=workers)["x"].data
+    assert got.dtype == "f8"
+    assert got.flat[0] in (value * 2.0, value * 4.0, value, value * 1.0)
+
+
+def test_weights_whose_sums_may_be_too_large_are_refused(tmp_path: Path) -> None:
+    array = vfs.open(write_npy(tmp_path, np.ones((2, 2, 2), "u4")))
+    with pytest.raises(
+        vfs.OptionError, match=r"^m: Masks: uint32 pixels times these weights may be larger than int64 holds"
+    ):
+        array.reduce(m=vfs.Masks(np.full((2, 2), 1 << 40)))
+    assert (array.reduce(m=vfs.Masks(np.full((2, 2), 1 << 40), dtype="f8"))["m"].data == 2.0**42).all()
+    large = array.reduce(m=vfs.Masks(np.full((2, 2), (1 << 25) + 1)))["m"].data  # beyond 2 ** 53 may be, so in int64
+    assert large.dtype == np.int64
+    assert (large == 4 * ((1 << 25) + 1)).all()
+
+
+@pytest.mark.parametrize("name", ["disk", "weights", "centre_near", "radial_few", "yes_and_no"])
+def test_what_is_outside_does_not_count(tmp_path: Path, name: str) -> None:
+    """Not even where it is no number."""
+    frames = filled("<f4")
+    looked = {"weights": 0, "yes_and_no": 1}
+    frames[3, 5, 6] = np.nan
+    frames[4, 5, 6] = np.inf
+    reduction, twin = TWINS[name]
+    if name in looked:
+        weights = np.array(reduction.array, float)  # type: ignore[attr-defined]
+        weights[:, 5, 6] = 0
+        weights[:, 0, 0] = 1
+        reduction = vfs.Masks(weights if name == "weights" else weights > 0)
+        wanted = np.stack(
+            [
+                np.where(one != 0, frames, 0).astype(float).reshape(23, -1)
+                @ (one if name == "weights" else one > 0).reshape(-1)
+                for one in weights
+            ],
+            1,
+        )
+    else:
+        wanted = twin(np.where(np.isfinite(frames), frames, 0))
+    got = vfs.open(write_npy(tmp_path, frames)).reduce(x=reduction)["x"].data
+    np.testing.assert_allclose(got, wanted.astype(float), rtol=1e-9, atol=1e-9)
+
+
+def test_no_number_spreads_as_in_numpy(tmp_path: Path) -> None:
+    frames = filled("<f8")
+    frames[3, 1, 1], frames[7, 2, 2], frames[8, 2, 3] = np.nan, np.inf, -np.inf
+    results = vfs.open(write_npy(tmp_path, frames)).reduce(
+        sum=vfs.Sum(), max=vfs.Max(), min=vfs.Min(), mean=vfs.Mean(), each=vfs.FrameSum(), workers=2
+    )
+    for name, wanted in {
+        "sum": frames.sum(0),
+        "max": frames.max(0),
+        "min": frames.min(0),
+        "mean": frames.mean(0),
+        "each": frames.sum((1, 2)),
+    }.items():
+        np.testing.assert_allclose(results[name].data, wanted, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_variance_of_what_hardly_varies(tmp_path: Path) -> None:
+    """The squares of large numbers cancel: these must not."""
+    for dtype, large in (("u2", 65000), ("i2", -32000), ("u4", 4_000_000_000), ("f8", 1e9), ("i8", -(1 << 30))):
+        frames = np.full((1000, 2, 2), large, dtype)
+        frames[::2, 0, 0] += 1
+        for workers in (0, 3):
+            got = vfs.open(write_npy(tmp_path, frames)).reduce(v=vfs.Variance(), s=vfs.Std(), workers=workers)
+            np.testing.assert_allclose(
+                got["v"].data, [[0.25, 0], [0, 0]], rtol=1e-12 if dtype[1] == "2" else 1e-8, err_msg=dtype
+            )
+            np.testing.assert_allclose(got["s"].data, [[0.5, 0], [0, 0]], rtol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_results_of_the_dtype_that_was_asked_for(tmp_path: Path, dtype: str) -> None:
+    frames = filled("<u2") // 512
+    array = vfs.open(write_npy(tmp_path, frames))
+    makers: list[Any] = [vfs.Sum, vfs.Mean, vfs.Std, vfs.Variance, vfs.Max, vfs.FrameSum]
+    for make in makers:
+        got, exact = array.reduce(x=make(dtype=dtype), y=make()).values()
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got.data, exact.data, rtol=2e-3 if dtype == "f2" else 1e-6)
+    masks = array.reduce(
+        x=vfs.Masks(np.abs(TWINS["weights"][0].array) / 50, dtype=dtype), y=vfs.Disk(2, 2, 2, dtype=dtype)
+    )  # type: ignore[attr-defined]
+    assert {result.dtype for result in masks.values()} == {np.dtype(dtype)}
+
+
+def test_sparse_masks(tmp_path: Path) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    frames = filled("<u2")
+    array = vfs.open(write_npy(tmp_path, frames))
+    masks = TWINS["weights"][0].array  # type: ignore[attr-defined]
+    for make in (sparse.csr_matrix, sparse.coo_array):
+        got = array.reduce(x=vfs.Masks(make(masks.reshape(5, -1))), y=vfs.Masks(masks))
+        assert (got["x"].data == got["y"].data).all()
+
+
+def test_frames_of_one_axis_and_of_three(tmp_path: Path) -> None:
+    for shape in ((11,), (2, 3, 4)):
+        frames = np.random.default_rng(0).integers(0, 100, (9, *shape)).astype("u2")
+        paths = write_raw(tmp_path, frames)
+        array = vfs.open(paths, format="raw", dtype="u2", sig_shape=shape)
+        mask = np.random.default_rng(1).random(shape)
+        got = array.reduce(
+            sum=vfs.Sum(), each=vfs.FrameSum(), m=vfs.Masks(mask), most=vfs.Max(), h=vfs.Histogram(4, (0, 99))
+        )
+        assert (got["sum"].data == frames.sum(0)).all()
+        assert (got["each"].data == frames.reshape(9, -1).sum(1)).all()
+        np.testing.assert_allclose(got["m"].data, (frames * mask).reshape(9, -1).sum(1))
+        with pytest.raises(vfs.OptionError, match="Disk: expected frames of two axes"):
+            array.reduce(x=vfs.Disk(1, 1, 1))
+
+
+def test_more_frames_than_short_sums_hold(tmp_path: Path) -> None:
+    """Sums of pixels of 2 bytes begin in 4: not for more than 32,768 frames."""
+    for dtype, value in (("u2", 65535), ("i2", -32768)):
+        frames = np.full((100_000, 1, 2), value, dtype)
+        got = vfs.open(write_npy(tmp_path, frames)).reduce(sum=vfs.Sum(), v=vfs.Variance(), workers=0)
+        assert (got["sum"].data == value * 100_000).all()
+        assert (got["v"].data == 0).all()

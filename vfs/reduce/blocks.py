@@ -1,0 +1,275 @@
+"""Frames in reach: of every set the cheapest way to have some frames after the other in memory, for
+kernels or as tiles.
+
+Where the bytes in a file are pixels as the processor knows them, perhaps swapped, frames are taken
+where they are: in the mapped file, or in what was read of it. All others are decoded, corrected and
+converted in tiles that stay in the processor's cache, and the memory of one tile is that of the
+next. Of frames of which only some rows are looked at only these are read and decoded. Frames that
+are not stored are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator
+from itertools import pairwise
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from vfs.buffers import scratch
+from vfs.engine.array import ArrayReader
+from vfs.engine.reader import CACHED, RegionReader, scratch_none
+from vfs.errors import OptionError, SourceError
+from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, frame_places, groups
+from vfs.model import coverage
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout
+from vfs.model.region import ChunkGrid, Region
+from vfs.model.stored import flat_positions
+from vfs.reduce.reduction import FrameBlock, taken_as
+
+DECODED = 4 << 20
+"""Bytes of frames that are decoded at once, at most. What is made of each pixel over the scan gains
+from many frames: R64 sums at 0.48 of memcpy with tiles of 512 KiB, 0.71 with 1 MiB, 0.81 with 2,
+0.99 with 4; the others gain up to 2 MiB (`scripts/bench reduce`)."""
+READ = 4 << 20
+"""Bytes of a file that are read at once where they are not mapped."""
+FRAMES = 1 << 15
+"""Frames that are given at once, however small they are."""
+BOX = 256 << 20
+"""Bytes of a box of blocks at most: of blocks that span so much of the scan that one more of a
+frame does not fit, some are decoded more than once.
+"""
+PLANNED = 4096
+"""Frames whose places are found at once."""
+SEGMENT = 64 << 20
+"""Bytes of frames whose tiles are planned at once."""
+
+
+class Source(Protocol):
+    """Frames of a pass, in units that threads are given.
+
+    Attributes:
+        units: how many there are.
+    """
+
+    units: int
+
+    def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
+        """The frames of the units `first` to `last` (half-open) that are stored, each block until the next one.
+
+        Raises:
+            SourceError: bytes are missing, truncated or unreadable.
+        """
+
+
+def source_of(
+    array: ArrayReader,
+    chosen: np.ndarray | None,
+    stored: np.ndarray,
+    rows: tuple[int, int],
+    in_place: bool,
+    tile_bytes: int,
+) -> Source:
+    """What gives frames of an array.
+
+    Args:
+        chosen: int64[m] positions in the array's scan; None: all of them.
+        stored: bool[m], of those selected.
+        rows: first and last (half-open) step along the slowest axis of a frame that are wanted.
+        in_place: kernels only: frames may be given by their addresses.
+        tile_bytes: bytes of frames that are best taken at once.
+    """
+    dataset = array.dataset
+    if not isinstance(dataset.layout, FrameLayout) or dataset.nav_ndim == 0:
+        return _Boxes(array, chosen, stored, rows)
+    flat = dataset
+    if chosen is not None:
+        flat = dataset.arranged(roi=chosen)
+    elif dataset.nav_ndim > 1:
+        flat = dataset.arranged(nav_shape=(len(stored),))
+    reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
+    return _Frames(reader, stored, rows, in_place, tile_bytes)
+
+
+def _runs(stored: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Runs of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], stored, [False]]).astype(np.int8)))
+    return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def _of_elements(elements: np.ndarray, skipped: int, at: np.ndarray) -> FrameBlock:
+    """Frames that lie one after the other in memory.
+
+    Args:
+        elements: [n, …]; skipped: pixels of each frame that are left out before those that are there.
+    """
+    if elements.dtype == np.float16:  # numba has none
+        elements = elements.astype(np.float32)
+    like = np.empty(0, taken_as(elements.dtype) if elements.dtype.kind in "biuf" else np.uint8)
+    pitch = elements[0].nbytes
+    places = elements.ctypes.data - skipped * elements.itemsize + pitch * np.arange(len(elements))
+    return FrameBlock(places, like, None, at, elements, elements)
+
+
+class _Frames:
+    """Frames of a scan of one axis, in a layout of frames. A unit is a frame."""
+
+    def __init__(
+        self, reader: RegionReader, stored: np.ndarray, rows: tuple[int, int], in_place: bool, tile_bytes: int
+    ) -> None:
+        self.reader, self.stored, self.tile_bytes = reader, stored, tile_bytes
+        self.units = len(stored)
+        sig = reader.shape[1:]
+        self.wanted = (rows[1] - rows[0], *sig[1:]) if sig else ()
+        self.low, self.high = (rows[0], *[0] * (len(sig) - 1)) if sig else (), (rows[1], *sig[1:]) if sig else ()
+        self.size = math.prod(self.wanted)
+        self.skipped = rows[0] * math.prod(sig[1:]) if sig else 0
+        decoder = reader.dataset.decoder
+        kinds = "biuf" if in_place else ""
+        plain = isinstance(decoder, PlainDecoder) and decoder.dtype.kind in kinds and decoder.dtype != np.float16
+        self.order = None if not plain or cast(PlainDecoder, decoder).stored.isnative else True
+        self.in_place = plain and reader.as_stored
+
+    def _region(self, first: int, last: int) -> Region:
+        return Region.box((first, *self.low), (last, *self.high))
+
+    def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
+        step = max(
+            1, min(PLANNED if self.in_place else 1 << 30, SEGMENT // max(1, self.size * self.reader.dtype.itemsize))
+        )
+        for at in range(first, last, step):
+            region = self._region(at, min(last, at + step))
+            table = self._places(region) if self.in_place else None
+            yield from self._decoded(region) if table is None else self._where_they_are(table, at, region)
+
+    def _places(self, region: Region) -> np.ndarray | None:
+        """Where the frames of a region are in files; None where some are in pieces."""
+        rows, _ = self.reader.dataset.layout.read_ranges(region)
+        table = np.empty((region.shape[0], P_FRAME + 1), np.int64)
+        n = frame_places(rows, self.size, self.reader.stored.itemsize, table)
+        return None if n < 0 else table[:n]
+
+    def _where_they_are(self, table: np.ndarray, at: int, region: Region) -> Iterator[FrameBlock]:
+        reader, width = self.reader, self.reader.stored.itemsize
+        backend, nbytes = reader.backend, self.size * width
+        frames = max(1, min(FRAMES, self.tile_bytes // nbytes))
+        parts = (
+            groups(table, frames, max(READ, nbytes)) if backend.copies else groups(table, len(table), backend.window)
+        )
+        like = np.empty(0, taken_as(reader.stored))
+        room = int((parts[:, 2] - parts[:, 1]).max(initial=0)) + backend.margin if backend.copies else 0
+        with scratch.borrow(room) as memory:
+            for file, lo, hi, a, b in parts.tolist():
+                few = None
+                if backend.copies and (b - a) * nbytes * 2 < hi - lo:
+                    few = table[a:b, [P_FILE, P_START, P_STOP]]
+                try:
+                    data = backend.span(file, lo, hi, memory if backend.copies else scratch_none, few)
+                except SourceError as error:
+                    raise _said(error, reader, region) from None
+                places = table[a:b, P_START] + (data.ctypes.data - lo - self.skipped * width)
+                where = table[a:b, P_FRAME] + at
+                for k in range(0, b - a, frames):
+                    yield FrameBlock(places[k : k + frames], like, self.order, where[k : k + frames], None, data)
+
+    def _decoded(self, region: Region) -> Iterator[FrameBlock]:
+        if not self.size:
+            return
+        nbytes = self.size * self.reader.dtype.itemsize
+        for tile, flat in self.reader.passing(region, max(nbytes, min(self.tile_bytes, DECODED, FRAMES * nbytes))):
+            first, last = tile.start[0], tile.stop[0]
+            yield from self._stored(first, last, flat.reshape(last - first, *self.wanted))
+
+    def _stored(self, first: int, last: int, elements: np.ndarray) -> Iterator[FrameBlock]:
+        for a, b in _runs(self.stored[first:last]) if not self.stored[first:last].all() else [(0, last - first)]:
+            yield _of_elements(elements[a:b], self.skipped, np.arange(first + a, first + b))
+
+
+def _said(error: SourceError, reader: RegionReader, region: Region) -> SourceError:
+    return type(error)(f"{error} [reading {reader.dataset.path}{region}]", error.errno or 5)
+
+
+class _Boxes:
+    """Blocks of any shape: boxes of the scan that are as long as the blocks are, so that each is
+    decoded once. A unit is such a box.
+    """
+
+    def __init__(
+        self, array: ArrayReader, chosen: np.ndarray | None, stored: np.ndarray, rows: tuple[int, int]
+    ) -> None:
+        self.reader, self.rows, self.stored = array, rows, stored
+        n = array.dataset.nav_ndim
+        nav, sig = array.shape[:n], array.shape[n:]
+        unit = [max(1, min(b, m)) for b, m in zip(array.dataset.block or (1,) * array.ndim, nav, strict=False)]
+        nbytes = max(1, math.prod(sig) * array.dtype.itemsize)
+        while n and max(unit) > 1 and math.prod(unit) * nbytes > BOX:
+            axis = unit.index(max(unit))
+            unit[axis] = -(-unit[axis] // 2)
+        if n:
+            unit[-1] *= max(1, min(-(-nav[-1] // unit[-1]), CACHED // max(1, math.prod(unit) * nbytes)))
+        self.grid = ChunkGrid(nav, tuple(unit))
+        self.units = math.prod(self.grid.counts)
+        self.low = (rows[0], *[0] * (len(sig) - 1)) if sig else ()
+        self.high = (rows[1], *sig[1:]) if sig else ()
+        self.skipped = rows[0] * math.prod(sig[1:]) if sig else 0
+        self.chosen = chosen
+        self.order = None if chosen is None else np.argsort(chosen, kind="stable")
+        self.sorted = None if chosen is None or self.order is None else chosen[self.order]
+
+    def _selected(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(which of these positions are wanted, at which place of the selection each of these is);
+        a position may be wanted twice.
+        """
+        if self.sorted is None or self.order is None:
+            which = np.flatnonzero(self.stored[positions])
+            return which, positions[which]
+        a, b = (np.searchsorted(self.sorted, positions, side) for side in ("left", "right"))
+        which = np.repeat(np.arange(len(positions)), b - a)
+        at = self.order[np.repeat(a, b - a) + np.arange(len(which)) - np.repeat(np.cumsum(b - a) - (b - a), b - a)]
+        kept = self.stored[at]
+        return which[kept], at[kept]
+
+    def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
+        reader, nav = self.reader, self.grid.shape
+        for unit in range(first, last):
+            box = self.grid.region(tuple(int(k) for k in np.unravel_index(unit, self.grid.counts)))
+            axes = np.ix_(*(np.arange(a, b) for a, b in zip(box.start, box.stop, strict=True)))
+            positions = np.ravel_multi_index(axes, nav).reshape(-1) if nav else np.zeros(1, np.int64)
+            which, at = self._selected(positions)
+            if not len(which):
+                continue
+            region = Region.box(box.start + self.low, box.stop + self.high)
+            with scratch.borrow(region.size * reader.dtype.itemsize) as memory:
+                part = memory[: region.size * reader.dtype.itemsize].view(reader.dtype).reshape(region.shape)
+                elements = reader.read(region, part).reshape(len(positions), *region.shape[len(nav) :])
+                for a, b in _steady(which, at):
+                    yield _of_elements(elements[which[a] : which[b - 1] + 1], self.skipped, at[a:b])
+
+
+def _steady(which: np.ndarray, at: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Runs in which both go on by one."""
+    edges = np.flatnonzero((np.diff(which) != 1) | (np.diff(at) != 1)) + 1
+    ends = [0, *edges.tolist(), len(at)]
+    return pairwise(ends)
+
+
+def stored_positions(array: ArrayReader, chosen: np.ndarray | None) -> np.ndarray:
+    """bool[m]: which of the selected positions hold a stored frame."""
+    valid = array.dataset.valid.reshape(-1) if array.dataset.nav_ndim else np.ones(1, bool)
+    return valid if chosen is None else valid[chosen]
+
+
+def chosen_positions(array: ArrayReader, roi: Any) -> np.ndarray | None:
+    """int64[m], flat positions in the array's scan that a `roi` selects; None: all.
+
+    Raises:
+        OptionError: it does not fit the scan.
+    """
+    if roi is None:
+        return None
+    dataset = array.dataset
+    if not dataset.nav_ndim:
+        raise OptionError(f"roi does not apply: {dataset.path} has no navigation axes (shape {dataset.shape})")
+    return flat_positions(coverage.positions(roi), dataset.shape[: dataset.nav_ndim])

@@ -1,0 +1,93 @@
+"""Shapes on a detector: which pixels' centres lie inside. Pixel (y, x) has its centre at (y, x)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vfs.errors import OptionError
+
+IN_ALL = 1 << 6
+"""Pixels: a mask is looked at in runs of so many, or of several times as many, since short loops
+cost more than what they leave out.
+"""
+
+
+def squares(shape: tuple[int, ...], cy: float, cx: float) -> np.ndarray:
+    """float64[shape], square of the distance of every pixel from a centre."""
+    y, x = np.ogrid[: shape[0], : shape[1]]
+    return np.asarray((y - cy) ** 2 + (x - cx) ** 2)
+
+
+def between(shape: tuple[int, ...], cy: float, cx: float, r0: float, r1: float) -> np.ndarray:
+    """bool[shape], pixels at least `r0` and less than `r1` from a centre."""
+    far = squares(shape, cy, cx)
+    return np.asarray((far >= max(0.0, r0) ** 2) & (far < max(0.0, r1) ** 2))
+
+
+def frame_of_two(name: str, shape: tuple[int, ...]) -> None:
+    """Check that a frame is a picture.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if len(shape) != 2:
+        raise OptionError(f"{name}: expected frames of two axes, found {list(shape)}; Masks takes masks of any shape")
+
+
+def number(name: str, value: object, what: str) -> float:
+    """A finite number.
+
+    Raises:
+        OptionError: it is none.
+    """
+    try:
+        found = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = np.nan
+    if not np.isfinite(found):
+        raise OptionError(f"{name}: {what}={value!r}: expected a number of pixels")
+    return found
+
+
+def inside(name: str, shape: tuple[int, ...], mask: np.ndarray) -> np.ndarray:
+    """The mask, if there is a pixel in it.
+
+    Raises:
+        OptionError: there is none.
+    """
+    if not mask.any():
+        raise OptionError(
+            f"{name} has no pixel's centre inside; frames have pixels from 0, 0 to"
+            f" {', '.join(str(n - 1) for n in shape)}"
+        )
+    return mask
+
+
+def runs_of(mask: np.ndarray) -> np.ndarray:
+    """int64[r, 2], first and last pixel (half-open) of runs that hold all pixels of a mask
+    bool[pixels]; pieces of `IN_ALL` pixels, joined.
+
+    They reach from the first pixel of the mask to its last one, and not beyond: rows that hold none
+    of it need not be there.
+    """
+    pieces = -(-mask.size // IN_ALL)
+    held = np.zeros(pieces * IN_ALL, bool)
+    held[: mask.size] = mask
+    some = np.concatenate([[False], held.reshape(pieces, IN_ALL).any(axis=1), [False]]).astype(np.int8)
+    edges = np.flatnonzero(np.diff(some)) * IN_ALL
+    inside = np.flatnonzero(mask)
+    if len(inside):
+        edges = np.clip(edges, inside[0], inside[-1] + 1)
+    return np.ascontiguousarray(edges.reshape(-1, 2), np.int64)
+
+
+def words_of(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A mask bool[pixels] as words that pixels of a dtype are ANDed with."""
+    word = np.dtype(f"u{dtype.itemsize}")
+    return np.asarray(np.where(mask, word.type(np.iinfo(word).max), word.type(0)))
+
+
+def rows_of(mask: np.ndarray) -> tuple[int, int]:
+    """The first and last (half-open) step along the slowest axis of a mask that has something in it."""
+    held = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1)) if mask.ndim else np.zeros(1, int)
+    return int(held[0]), int(held[-1]) + 1

@@ -1,0 +1,222 @@
+"""What is made of each pixel over the scan: `Sum`, `Mean`, `Variance`, `Std`, `Max`, `Min`.
+
+Frames that are not stored do not count. Integers are added up exactly; so are squares of integers
+of one or two bytes. Of all others the mean and the squared distances from it are kept in float64,
+which cancels nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vfs.kernels.reduce import over_frames as kernels
+from vfs.reduce.reduction import (
+    FrameBlock,
+    FrameType,
+    Kernel,
+    Reduction,
+    Spec,
+    added,
+    fits,
+    real_pixels,
+    taken_as,
+    total_of,
+)
+
+Buffers = Mapping[str, np.ndarray]
+
+
+def _part(dtype: np.dtype, total: np.dtype) -> np.ndarray:
+    """Working memory for a strip of pixels."""
+    short = {1: "4", 2: "4"}.get(dtype.itemsize) if dtype.kind in "iu" else None
+    return np.empty(kernels.STRIP, total if short is None else dtype.kind + short)
+
+
+def _cast(values: np.ndarray, asked: Any) -> np.ndarray:
+    return values if asked is None else values.astype(asked, copy=False)
+
+
+@dataclass(frozen=True)
+class _OfPixels(Kernel):
+    """Takes frames into buffers of kind "sig", [pixels] each, and counts them in "count"."""
+
+    dtype: Any = None
+    frames: FrameType | None = field(default=None, init=False, repr=False, compare=False)
+    total: np.dtype | None = field(default=None, init=False, repr=False, compare=False)
+
+    kind = "sig"
+    units = None
+    tile_bytes = 8 << 20  # see `vfs.kernels.reduce.over_frames`
+
+    def bound(self, frames: FrameType) -> Reduction:
+        name = type(self).__name__
+        real_pixels(name, frames)
+        made = type(self)(self.dtype)
+        object.__setattr__(made, "frames", frames)
+        object.__setattr__(made, "total", total_of(taken_as(frames.dtype), self.dtype, name))
+        return made
+
+    def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
+        flat = {name: buffer.reshape(-1) for name, buffer in buffers.items()}
+        for first in range(0, len(block), kernels.MOST):
+            self._add(block, block.places[first : first + kernels.MOST], flat)
+            flat["count"] += len(block.places[first : first + kernels.MOST])
+
+    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Sum(_OfPixels):
+    """Sum over the scan, of every pixel: uint64, int64 or float64.
+
+    Args:
+        dtype: of the result; with a float, integers are added up in float64, too.
+    """
+
+    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
+        assert self.total is not None
+        return {"total": ("sig", self.total, ()), "count": ("single", np.int64, ())}
+
+    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
+        total, overflow = buffers["total"], np.zeros(1, np.uint8)
+        kernels.add_frames(places, block.like, block.order, 0, _part(block.like.dtype, total.dtype), total, overflow)
+        fits(overflow, type(self).__name__, total.dtype)
+
+    def merge(self, into: Buffers, other: Buffers) -> None:
+        added(into["total"], other["total"], type(self).__name__)
+        into["count"][...] += other["count"]
+
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        return _cast(buffers["total"], self.dtype)
+
+
+@dataclass(frozen=True)
+class Mean(Sum):
+    """Mean over the scan, of every pixel, of an exact sum: float64, or `dtype`. NaN where no frame is stored."""
+
+    def bound(self, frames: FrameType) -> Reduction:
+        total_of(np.dtype(np.float64), self.dtype, "Mean")
+        return super().bound(frames)
+
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return _cast(buffers["total"] / buffers["count"], self.dtype)
+
+
+@dataclass(frozen=True)
+class Variance(_OfPixels):
+    """Variance over the scan, of every pixel, of all frames (not of a sample): float64, or `dtype`.
+    NaN where no frame is stored.
+    """
+
+    @property
+    def _exact(self) -> bool:
+        assert self.frames is not None
+        return taken_as(self.frames.dtype).kind in "iu" and self.frames.dtype.itemsize <= 2
+
+    def bound(self, frames: FrameType) -> Reduction:
+        total_of(np.dtype(np.float64), self.dtype, type(self).__name__)
+        return super().bound(frames)
+
+    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
+        kinds = ("i8" if frames.dtype.kind == "i" else "u8", "u8") if self._exact else ("f8", "f8")
+        return {"first": ("sig", kinds[0], ()), "second": ("sig", kinds[1], ()), "count": ("single", np.int64, ())}
+
+    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
+        first, second = buffers["first"], buffers["second"]
+        if self._exact:
+            kernels.add_squares(places, block.like, block.order, 0, _part(block.like.dtype, first.dtype), first, second)
+        else:
+            kernels.spread(places, block.like, block.order, 0, int(buffers["count"][0]), first, second)
+
+    def merge(self, into: Buffers, other: Buffers) -> None:
+        mine, theirs = int(into["count"]), int(other["count"])
+        if self._exact:
+            into["first"][...] += other["first"]
+            into["second"][...] += other["second"]
+        elif theirs:
+            with np.errstate(all="ignore"):
+                off = other["first"] - into["first"]
+                into["first"][...] += off * theirs / (mine + theirs)
+                into["second"][...] += other["second"] + off * off * mine * theirs / (mine + theirs)
+        into["count"][...] += theirs
+
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        first, second, count = buffers["first"], buffers["second"], int(buffers["count"])
+        if not count:
+            return _cast(np.full(first.shape, np.nan), self.dtype)
+        with np.errstate(all="ignore"):
+            if not self._exact:
+                return _cast(second / count, self.dtype)
+            # distances from the whole part of the mean: integers, modulo 2 ** 64 exact
+            whole = first // first.dtype.type(count)
+            rest = first - whole * first.dtype.type(count)
+            squares = second - (whole * (first + rest)).view(np.uint64)
+            return _cast(squares / count - (rest / count) ** 2, self.dtype)
+
+
+@dataclass(frozen=True)
+class Std(Variance):
+    """Standard deviation over the scan, of every pixel, of all frames (not of a sample): float64, or `dtype`."""
+
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.sqrt(super().finish(buffers)))
+
+
+@dataclass(frozen=True)
+class Max(_OfPixels):
+    """Largest value over the scan, of every pixel; of the dtype of the pixels. NaN wins, as in
+    numpy. Where no frame is stored NaN, or 0 of integers.
+    """
+
+    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
+        return {"found": ("sig", taken_as(frames.dtype), ()), "count": ("single", np.int64, ())}
+
+    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
+        found = buffers["found"]
+        if not buffers["count"][0]:
+            found[...] = _worst(found.dtype, self._largest)
+        kernel = kernels.highest if self._largest else kernels.lowest
+        kernel(places, block.like, block.order, 0, found)
+
+    @property
+    def _largest(self) -> bool:
+        return True
+
+    def merge(self, into: Buffers, other: Buffers) -> None:
+        mine, theirs = into["found"], other["found"]
+        if int(other["count"]):
+            pick = np.maximum if self._largest else np.minimum
+            mine[...] = pick(mine, theirs) if int(into["count"]) else theirs
+        into["count"][...] += other["count"]
+
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        assert self.frames is not None
+        found = buffers["found"]
+        if not int(buffers["count"]) and found.dtype.kind == "f":
+            found = np.full_like(found, np.nan)
+        found = found.view(np.bool_) if self.frames.dtype.kind == "b" else found.astype(self.frames.dtype, copy=False)
+        return _cast(found, self.dtype)
+
+
+@dataclass(frozen=True)
+class Min(Max):
+    """Smallest value over the scan, of every pixel; else as `Max`."""
+
+    @property
+    def _largest(self) -> bool:
+        return False
+
+
+def _worst(dtype: np.dtype, largest: bool) -> Any:
+    """What every value is at least as large as, or as small."""
+    if dtype.kind == "f":
+        return -np.inf if largest else np.inf
+    info = np.iinfo(dtype)
+    return info.min if largest else info.max
