@@ -246,9 +246,15 @@ class VirtualArray:
         return f"<vfs.VirtualArray {reader.summary}>"
 
     def reduce(
-        self, *, roi: Any = None, workers: int | None = None, progress: Progress | None = None, **reductions: Reduction
+        self,
+        /,
+        *,
+        roi: Any = None,
+        workers: int | None = None,
+        progress: Progress | None = None,
+        **reductions: Reduction,
     ) -> Mapping[str, Result]:
-        """Results from the frames: any number of them in one pass, which reads and decodes every frame once.
+        """Make results of the frames: any number of them in one pass, which reads and decodes every frame once.
 
             r = a.reduce(bf=vfs.Disk(cy=128, cx=128, r=20), mean=vfs.Mean())
             r["bf"].data
@@ -274,6 +280,7 @@ class VirtualArray:
 
     def reduce_partial(
         self,
+        /,
         *,
         parts: int = 16,
         roi: Any = None,
@@ -281,8 +288,9 @@ class VirtualArray:
         progress: Progress | None = None,
         **reductions: Reduction,
     ) -> Iterator[Mapping[str, Result]]:
-        """`reduce`, with what there is of the results again and again. Nothing goes on between two
-        of them; leaving the loop ends it.
+        """Do what `reduce` does, and give what there is of the results again and again.
+
+        Nothing goes on between two of them; leaving the loop ends the pass.
 
         Args:
             parts: how many times; each is of about as many frames more.

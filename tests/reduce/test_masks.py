@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import vfs
 from vfs.reduce import masks
-from vfs.reduce.in_frames import _Masked, _Weighted
 from vfs.reduce.reduction import FrameType
+from vfs.reduce.sums import MaskedSums, WeightedSums
 from vfs.testing.writers import write_npy
 
 
@@ -37,17 +37,22 @@ def test_kernels_look_at_no_row_that_they_do_not_ask_for(y: int, x: int, rows: i
     frames = FrameType((8, 10), np.dtype("u2"), 1)
     mask = np.zeros((1, 8, 10), bool)
     mask[0, y : y + rows, x : x + columns] = True
-    masked, weighted = (
-        _Masked("x", mask, frames, None),
-        _Weighted(mask.reshape(1, -1) * 0.5, np.dtype("f8"), frames, True),
-    )
+    masked = MaskedSums("x", mask, frames, None)
+    f8 = np.dtype("f8")
+    weighted = WeightedSums(mask.reshape(1, -1) * 0.5, f8, f8, frames, True)
     for reduction, low, high in (
         (masked, masked.masks[0][0].min(), masked.masks[0][0].max()),
-        (weighted, *weighted.span),
+        (weighted, *_looked_at(weighted)),
     ):
         first, last = reduction.rows(frames)
         assert (first, last) == (y, min(8, y + rows))
         assert first * 10 <= low < high <= last * 10
+
+
+def _looked_at(sums: WeightedSums) -> tuple[int, int]:
+    """First and last pixel (half-open) that the kernels look at."""
+    looked = [np.arange(*sums.span)] * bool(sums.full) + [where for where, _ in sums.lists.values()]
+    return int(np.concatenate(looked).min()), int(np.concatenate(looked).max()) + 1
 
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])

@@ -20,11 +20,12 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.reduce.twins import FrameMean, opened
 from vfs.backends.buffered import BufferedBackend
 from vfs.reduce import passes
 from vfs.testing.backends import CountingBackend, FailingBackend
 from vfs.testing.inside import reader_of
-from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.testing.writers import write_mib, write_npy
 
 MANY: dict[str, vfs.Reduction] = {
     "sum": vfs.Sum(),
@@ -38,21 +39,6 @@ MANY: dict[str, vfs.Reduction] = {
     "rings": vfs.RadialSum(20, 30),
     "counts": vfs.Histogram(16, (0, 65536)),
 }
-
-
-@pytest.fixture
-def frames() -> np.ndarray:
-    return np.random.default_rng(3).integers(0, 60000, (300, 40, 50)).astype("u2")
-
-
-@pytest.fixture
-def array(tmp_path: Path, frames: np.ndarray) -> vfs.VirtualArray:
-    return opened(tmp_path, frames)
-
-
-def opened(folder: Path, frames: np.ndarray, **options: Any) -> vfs.VirtualArray:
-    paths = write_raw(folder, frames, frame_header=10, files=3)
-    return vfs.open(paths, format="raw", dtype="u2", sig_shape=(40, 50), frame_header=10, nav_shape=(15, 20), **options)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7, None])
@@ -74,21 +60,10 @@ def test_many_in_one_pass_equal_each_by_itself(array: vfs.VirtualArray) -> None:
         np.testing.assert_allclose(array.reduce(x=reduction)["x"].data, together[name].data, rtol=1e-12)
 
 
-class FrameMean(vfs.Reduction):
-    """Asks for tiles, so that nothing is taken where it lies."""
-
-    def buffers(self, frames: Any) -> Mapping[str, Any]:
-        return {"x": ("nav", "f8", ())}
-
-    def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
-        assert tile.shape == region.shape
-        assert buffers["x"].shape == (len(tile),)
-        buffers["x"][:] = tile.mean(axis=(1, 2))
-
-
 def test_one_pass_reads_every_byte_once(tmp_path: Path, frames: np.ndarray) -> None:
     array = opened(tmp_path, frames, backend="buffered")
     for reductions in (MANY, {**MANY, "tiles": FrameMean()}):
+        array.reduce(**reductions)  # which loads kernels, and that counts
         counting = CountingBackend(BufferedBackend(reader_of(array).dataset.files))
         reader_of(array).backend = counting
         array.reduce(**reductions, workers=2)
@@ -98,8 +73,10 @@ def test_one_pass_reads_every_byte_once(tmp_path: Path, frames: np.ndarray) -> N
 def test_only_the_rows_of_a_mask_are_read(tmp_path: Path) -> None:
     frames = np.random.default_rng(3).integers(0, 60000, (50, 256, 256)).astype("u2")
     array = vfs.open(write_npy(tmp_path, frames), backend="buffered")
+    reductions = {"x": vfs.Rectangle(100, 3, 120, 90), "y": vfs.Point(99, 3)}
+    array.reduce(**reductions)  # which loads kernels, and that counts
     reader_of(array).backend = counting = CountingBackend(BufferedBackend(reader_of(array).dataset.files))
-    result = array.reduce(x=vfs.Rectangle(100, 3, 120, 90), y=vfs.Point(99, 3))
+    result = array.reduce(**reductions)
     assert (result["x"].data == frames[:, 100:120, 3:90].sum((1, 2))).all()
     assert (result["y"].data == frames[:, 99, 3]).all()
     assert counting.nbytes == 50 * 21 * 256 * 2
@@ -271,100 +248,33 @@ def test_an_error_of_a_reduction_comes_out(array: vfs.VirtualArray) -> None:
     assert not workers_left()
 
 
-@pytest.mark.parametrize(
-    ("reduction", "message"),
-    [
-        (
-            vfs.Disk(200, 200, 5),
-            r"^x: Disk\(cy=200, cx=200, r=5, dtype=None\) has no pixel's centre inside; frames have pixels"
-            r" from 0, 0 to 39, 49",
-        ),
-        (vfs.Disk(5, 5, -5), "has no pixel's centre inside"),
-        (vfs.Disk("5", 5, None), "r=None: expected a number of pixels"),  # type: ignore[arg-type]
-        (vfs.Disk(5, float("nan"), 5), "cx=nan: expected a number of pixels"),
-        (vfs.Ring(5, 5, 5, 5), "has no pixel's centre inside"),
-        (vfs.Rectangle(5, 5, 5, 9), "has no pixel's centre inside"),
-        (vfs.Point(40, 0), "has no pixel's centre inside"),
-        (
-            vfs.Masks(np.ones((3, 50, 40))),
-            r"array is float64\[3, 50, 40\], expected numbers or bool of shape \[40, 50\], or a stack of such masks",
-        ),
-        (vfs.Masks(np.ones((0, 40, 50))), r"array is float64\[0, 40, 50\]"),
-        (vfs.Masks("mask.npy"), r"array is <U8\[\]"),
-        (vfs.Masks([[1, 2], [3]]), r"array is object\[\]"),
-        (vfs.Masks(np.ones((40, 50)) * 0.5, dtype="i4"), "dtype='i4': expected float64, float32 or float16"),
-        (vfs.CenterOfMass(5), "expected both cy and cx, or neither"),
-        (vfs.CenterOfMass(r=5), "expected both cy and cx, or neither; r needs them"),
-        (vfs.CenterOfMass(5, 500, 5), "has no pixel's centre inside"),
-        (vfs.RadialSum(5, 5, 0), "bins=0: expected how many rings"),
-        (vfs.RadialSum(5, 5, 2.5), "bins=2.5: expected how many rings"),  # type: ignore[arg-type]
-        (vfs.RadialSum(-50, 5, 3), "has no pixel's centre inside"),
-        (vfs.Histogram(0, (0, 1)), "bins=0: expected how many bins"),
-        (vfs.Histogram(4, (1, 1)), r"range=\(1, 1\): expected the lowest and the highest value"),
-        (vfs.Histogram(4, 7), "range=7: expected the lowest"),  # type: ignore[arg-type]
-        (
-            vfs.Sum(dtype="i2"),
-            "dtype='i2': expected float64, float32, float16 or uint64, in which uint16 pixels are added up exactly",
-        ),
-        (vfs.Mean(dtype="u8"), "dtype='u8': expected float64"),
-        (vfs.Sum(dtype="nonsense"), "dtype='nonsense': expected float64"),
-        (vfs.Sum, "expected a reduction: vfs.Sum, vfs.Mean, "),
-        ("sum", "^x='sum': expected a reduction: vfs.Sum, "),
-    ],
-)
-def test_what_does_not_fit_is_said_in_a_line(array: vfs.VirtualArray, reduction: Any, message: str) -> None:
-    with pytest.raises(vfs.OptionError, match=message) as caught:
-        array.reduce(x=reduction)
-    assert "\n" not in str(caught.value)
+def test_no_frames_at_all(tmp_path: Path) -> None:
+    array = vfs.open(write_npy(tmp_path, np.zeros((0, 4, 5), "u2")))
+    (last,) = array.reduce_partial(x=vfs.Sum(), each=vfs.FrameSum(), mean=vfs.Mean())
+    assert [last[name].data.shape for name in last] == [(4, 5), (0,), (4, 5)]
+    assert not last["x"].valid.any()
+    assert np.isnan(last["mean"].data).all()
+    assert last["each"].inner == last["each"].bounding == (slice(0, 0),)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, r"expected at least one reduction: a\.reduce\(total=vfs\.Sum\(\)\)"),
-        ({"x": vfs.Sum(), "roi": np.ones((3, 3), bool)}, r"roi has shape \(3, 3\), the scan has \(15, 20\)"),
-        ({"x": vfs.Sum(), "roi": [300]}, "roi selects 1 positions from 300 to 300"),
-        ({"x": vfs.Sum(), "roi": []}, "roi"),
-        ({"x": vfs.Sum(), "workers": "2"}, "workers='2'"),
-    ],
-)
-def test_options_that_do_not_fit(array: vfs.VirtualArray, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(vfs.OptionError, match=message):
-        array.reduce(**options)
-    with pytest.raises(vfs.OptionError, match=message):
-        next(iter(array.reduce_partial(**options)))
+def test_any_name_but_those_of_the_arguments(array: vfs.VirtualArray, frames: np.ndarray) -> None:
+    names = ("self", "array", "reductions", "parts", "my name", "a/b", "")
+    results = array.reduce(**dict.fromkeys(names, vfs.Point(0, 0)))
+    assert list(results) == list(names)
+    assert all((results[name].selected == frames[:, 0, 0]).all() for name in names)
 
 
-@pytest.mark.parametrize("parts", [0, -1, 1.5, True])
-def test_parts_that_do_not_fit(array: vfs.VirtualArray, parts: Any) -> None:
-    with pytest.raises(vfs.OptionError, match="expected how many times results are given"):
-        next(iter(array.reduce_partial(x=vfs.Sum(), parts=parts)))
-
-
-def test_complex_pixels(tmp_path: Path) -> None:
-    array = vfs.open(write_npy(tmp_path, np.ones((3, 4, 5), "c8")))
-    for reduction in (
-        vfs.Sum(),
-        vfs.FrameSum(),
-        vfs.Disk(1, 1, 2),
-        vfs.Masks(np.ones((4, 5))),
-        vfs.CenterOfMass(),
-        vfs.Histogram(2, (0, 1)),
-        vfs.Max(),
-    ):
-        with pytest.raises(vfs.OptionError, match="frames are complex64, expected real pixels"):
-            array.reduce(x=reduction)
-
-    class Total(vfs.Reduction):
-        kind = "sig"
-
-        def buffers(self, frames: Any) -> Mapping[str, Any]:
-            return {"x": ("sig", frames.dtype, ())}
-
+def test_tiles_cannot_be_written_to(array: vfs.VirtualArray) -> None:
+    class Writes(FrameMean):
         def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
-            buffers["x"][...] += tile.sum(axis=0)
+            tile[:] = 0
 
-    assert (array.reduce(x=Total(), workers=2)["x"].data == 3).all()
+    with pytest.raises(ValueError, match="read-only"):
+        array.reduce(x=Writes(), y=vfs.Sum())
+
+
+def test_more_parts_than_frames(array: vfs.VirtualArray) -> None:
+    assert len(list(array.reduce_partial(x=vfs.Sum(), parts=10**12))) == 300
 
 
 def test_frames_of_few_pixels(tmp_path: Path) -> None:
@@ -470,23 +380,3 @@ def test_tiles_of_the_size_that_was_asked_for(array: vfs.VirtualArray, frames: n
     assert array.reduce(x=largest, workers=2)["x"].data == frames.max()
     assert max(largest.lengths) == 3
     assert sum(largest.lengths) == 300
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"kind": "frames"}, "x: Odd.kind is 'frames', expected one of nav, sig, single"),
-        (
-            {"buffers": lambda self, frames: {"a": ("nav", "f8")}},
-            r"x: buffer a is \('nav', 'f8'\), expected \(kind, dtype, extra shape\)",
-        ),
-        (
-            {"buffers": lambda self, frames: {"a": ("nav", "f8", ()), "b": ("nav", "f8", ())}},
-            "Odd has the buffers a, b: its `finish` must say what the result is",
-        ),
-        ({"finish": lambda self, buffers: np.zeros(4)}, r"x: the result has shape \(4,\), expected \[300, …\]"),
-    ],
-)
-def test_reductions_that_contradict_themselves(array: vfs.VirtualArray, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(vfs.OptionError, match=message):
-        array.reduce(x=type("Odd", (FrameMean,), {"process": lambda *_: None, **change})())

@@ -203,9 +203,60 @@ def test_sparse_masks(tmp_path: Path) -> None:
     frames = filled("<u2")
     array = vfs.open(write_npy(tmp_path, frames))
     masks = TWINS["weights"][0].array  # type: ignore[attr-defined]
-    for make in (sparse.csr_matrix, sparse.coo_array):
-        got = array.reduce(x=vfs.Masks(make(masks.reshape(5, -1))), y=vfs.Masks(masks))
-        assert (got["x"].data == got["y"].data).all()
+    for make in (sparse.csr_matrix, sparse.coo_array, sparse.lil_matrix, sparse.dia_matrix):
+        for dense in (masks, masks > 0, (masks * 9).astype("i4")):
+            got = array.reduce(x=vfs.Masks(make(dense.reshape(5, -1))), y=vfs.Masks(dense))
+            assert (got["x"].data == got["y"].data).all()
+            assert got["x"].dtype == got["y"].dtype
+        one = array.reduce(x=vfs.Masks(make(masks[1])), y=vfs.Masks(masks[1]))
+        assert (one["x"].data == one["y"].data).all()
+    with pytest.raises(vfs.OptionError, match=r"array is float64\[2, 7\]"):
+        array.reduce(x=vfs.Masks(sparse.csr_matrix(np.ones((2, 7)))))
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">i4", ">u8", ">i2", "f2", "i1", "u8", ">i8"])
+def test_masks_of_any_dtype_order_and_strides(tmp_path: Path, dtype: str) -> None:
+    frames = filled("<u2")
+    array = vfs.open(write_npy(tmp_path, frames))
+    mask = np.random.default_rng(1).integers(0, 8, (6, 14)).astype(dtype)
+    for one in (mask[:, ::2], np.asfortranarray(mask[:, :7]), mask[::-1, 6::-1], mask[:, :7] > 3):
+        wanted = (frames.astype("i8") * one.astype("i8")).sum((1, 2))
+        assert (array.reduce(x=vfs.Masks(one))["x"].data == wanted).all()
+
+
+def test_masks_of_nothing(tmp_path: Path) -> None:
+    array = vfs.open(write_npy(tmp_path, filled("<u2")))
+    for mask in (np.zeros((6, 7)), np.zeros((6, 7), bool), np.zeros((2, 6, 7), "i2")):
+        assert not array.reduce(x=vfs.Masks(mask))["x"].data.any()
+
+
+def test_weights_that_add_up_to_more_than_64_bits(tmp_path: Path) -> None:
+    array = vfs.open(write_npy(tmp_path, np.ones((2, 2, 2), "u1")))
+    for dtype, weight in (("u8", 2**64 - 1), ("i8", -(2**63)), ("i8", 2**62)):
+        mask = np.full((2, 2), weight, dtype)
+        with pytest.raises(vfs.OptionError, match="may be larger than int64 holds"):
+            array.reduce(x=vfs.Masks(mask))
+        assert (array.reduce(x=vfs.Masks(mask, dtype="f8"))["x"].data == 4.0 * weight).all()
+
+
+def test_a_standard_deviation_whose_square_does_not_fit(tmp_path: Path) -> None:
+    frames = np.zeros((4, 1, 1), "u2")
+    frames[::2] = 2000
+    result = vfs.open(write_npy(tmp_path, frames)).reduce(x=vfs.Std(dtype="f2"))["x"]
+    assert result.data == np.float16(1000)
+
+
+def test_own_reductions_get_pixels_as_they_are(tmp_path: Path) -> None:
+    class Kinds(vfs.Reduction):
+        def buffers(self, frames: Any) -> Any:
+            return {"x": ("nav", "U20", ())}
+
+        def process(self, tile: np.ndarray, region: vfs.Region, buffers: Any) -> None:
+            buffers["x"][:] = str(tile.dtype)
+
+    for dtype in ("f2", "bool", "c8", ">u2", "i8"):
+        array = vfs.open(write_npy(tmp_path, np.ones((3, 2, 2), dtype)))
+        assert set(array.reduce(x=Kinds())["x"].data) == {str(np.dtype(dtype).newbyteorder("="))}
 
 
 def test_frames_of_one_axis_and_of_three(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
-"""Slow twins of all reductions: Python's integers and one line of numpy each."""
+"""Slow twins of all reductions: Python's integers and one line of numpy each. And what several tests use."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import vfs
+from vfs.testing.writers import write_raw
 
 CY, CX, R = 2.25, 3.5, 2.5
 WEIGHTS = np.random.default_rng(1).normal(size=(5, 6, 7)) * (
@@ -121,3 +123,20 @@ def check(name: str, got: np.ndarray, frames: np.ndarray, rtol: float = 1e-9) ->
     scale = float(np.abs(np.nan_to_num(frames.astype(float), nan=0, posinf=0, neginf=0)).max(initial=0)) or 1.0
     slack = {"variance": scale**2, "std": scale * 1e4, "centre": 1e5, "centre_near": 1e5}.get(name, scale * 100)
     np.testing.assert_allclose(got.astype(float), wanted.astype(float), rtol=rtol, atol=slack * 1e-12, err_msg=name)
+
+
+def opened(folder: Path, frames: np.ndarray, **options: Any) -> vfs.VirtualArray:
+    paths = write_raw(folder, frames, frame_header=10, files=3)
+    return vfs.open(paths, format="raw", dtype="u2", sig_shape=(40, 50), frame_header=10, nav_shape=(15, 20), **options)
+
+
+class FrameMean(vfs.Reduction):
+    """Asks for tiles, so that nothing is taken where it lies."""
+
+    def buffers(self, frames: Any) -> Mapping[str, Any]:
+        return {"x": ("nav", "f8", ())}
+
+    def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
+        assert tile.shape == region.shape
+        assert buffers["x"].shape == (len(tile),)
+        buffers["x"][:] = tile.mean(axis=(1, 2))

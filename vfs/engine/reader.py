@@ -349,8 +349,8 @@ class RegionReader:
                 yield tile, rows[first:last], part, complete
 
     def passing(self, region: Region, limit: int = CACHED) -> Iterator[tuple[Region, np.ndarray]]:
-        """The elements of a non-empty region, as `read` gives them, in tiles along its slowest axes
-        that stay in the processor's cache.
+        """Go through the elements of a non-empty region, as `read` gives them, in tiles along its
+        slowest axes that stay in the processor's cache.
 
         Args:
             limit: bytes of a tile at most; no less than a frame has, where frames must be whole.
@@ -368,7 +368,7 @@ class RegionReader:
                         self.fetch(rows, part)
                     yield tile, part
             except SourceError as error:
-                raise type(error)(f"{error} [reading {self.dataset.path}{region}]", error.errno or 5) from None
+                raise self.unread(error, region) from None
             return
         tiles = [region] if self.decodes_whole else list(chunking.cut(region, self.dtype.itemsize, limit))
         with scratch.borrow(max(tile.size for tile in tiles) * self.dtype.itemsize) as memory:

@@ -66,7 +66,7 @@ def inner(mask: np.ndarray) -> tuple[slice, ...]:
 
     Returns: a slice for each axis; empty slices if no row is valid as a whole.
     """
-    full = mask.reshape(mask.shape[0], -1).all(axis=1) if mask.ndim else np.zeros(0, bool)
+    full = mask.all(axis=tuple(range(1, mask.ndim))) if mask.ndim else np.zeros(0, bool)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], full, [False]]).astype(np.int8)))
     if not len(edges):
         return (slice(0, 0),) * mask.ndim
@@ -99,14 +99,14 @@ def unroi(dataset: StoredArray, result: Any) -> np.ndarray:
 
 
 def nothing(dtype: np.dtype) -> Any:
-    """What stands where there is no result: NaN (floats, complex), NaT (times), False, 0, '' or None."""
+    """Return what stands where there is no result: NaN (floats, complex), NaT (times), False, 0, '' or None."""
     return {"f": np.nan, "c": np.nan, "M": "NaT", "m": "NaT", "b": False, "U": "", "T": "", "S": b"", "O": None}.get(
         dtype.kind, 0
     )
 
 
 def put_back(values: np.ndarray, chosen: np.ndarray, scan: tuple[int, ...]) -> np.ndarray:
-    """Values [m, …] of the flat positions `chosen` of a scan as [scan, …], with `nothing` elsewhere."""
+    """Put values [m, …] to the flat positions `chosen` of a scan: [scan, …], with `nothing` elsewhere."""
     out = np.full((math.prod(scan), *values.shape[1:]), nothing(values.dtype), values.dtype)
     out[chosen] = values
     return out.reshape(*scan, *values.shape[1:])

@@ -184,7 +184,7 @@ class Absence:
 
 
 def flat_positions(roi: np.ndarray, nav: tuple[int, ...]) -> np.ndarray:
-    """The scan positions that a mask or a list selects, as int64[m], of a scan that has shape `nav`.
+    """Return the scan positions that a mask or a list selects, as int64[m], of a scan that has shape `nav`.
 
     Raises:
         OptionError: it does not fit the scan.

@@ -1,5 +1,4 @@
-"""Frames in reach: of every set the cheapest way to have some frames after the other in memory, for
-kernels or as tiles.
+"""Brings frames into reach of reductions, in the cheapest way that a set allows.
 
 Where the bytes in a file are pixels as the processor knows them, perhaps swapped, frames are taken
 where they are: in the mapped file, or in what was read of it. All others are decoded, corrected and
@@ -31,8 +30,9 @@ from vfs.reduce.reduction import FrameBlock, taken_as
 
 DECODED = 4 << 20
 """Bytes of frames that are decoded at once, at most. What is made of each pixel over the scan gains
-from many frames: R64 sums at 0.48 of memcpy with tiles of 512 KiB, 0.71 with 1 MiB, 0.81 with 2,
-0.99 with 4; the others gain up to 2 MiB (`scripts/bench reduce`)."""
+from many frames: R64 sums run at 0.48 of memcpy with tiles of 512 KiB, 0.71 with 1 MiB, 0.81 with
+2, 0.99 with 4. The others gain up to 2 MiB (`scripts/bench reduce`).
+"""
 READ = 4 << 20
 """Bytes of a file that are read at once where they are not mapped."""
 FRAMES = 1 << 15
@@ -48,7 +48,7 @@ SEGMENT = 64 << 20
 
 
 class Source(Protocol):
-    """Frames of a pass, in units that threads are given.
+    """Gives the frames of a pass, in units that are shared out among threads.
 
     Attributes:
         units: how many there are.
@@ -57,7 +57,8 @@ class Source(Protocol):
     units: int
 
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
-        """The frames of the units `first` to `last` (half-open) that are stored, each block until the next one.
+        """Go through the frames of the units `first` to `last` (half-open) that are stored. Each block
+        lives until the next one.
 
         Raises:
             SourceError: bytes are missing, truncated or unreadable.
@@ -72,7 +73,7 @@ def source_of(
     in_place: bool,
     tile_bytes: int,
 ) -> Source:
-    """What gives frames of an array.
+    """Choose what gives the frames of an array.
 
     Args:
         chosen: int64[m] positions in the array's scan; None: all of them.
@@ -94,27 +95,33 @@ def source_of(
 
 
 def _runs(stored: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Runs of True."""
+    """Find runs of True: first, and behind the last."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], stored, [False]]).astype(np.int8)))
     return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
 def _of_elements(elements: np.ndarray, skipped: int, at: np.ndarray) -> FrameBlock:
-    """Frames that lie one after the other in memory.
+    """Make a block of frames that lie one after the other in memory.
 
     Args:
         elements: [n, …]; skipped: pixels of each frame that are left out before those that are there.
     """
-    if elements.dtype == np.float16:  # numba has none
-        elements = elements.astype(np.float32)
-    like = np.empty(0, taken_as(elements.dtype) if elements.dtype.kind in "biuf" else np.uint8)
-    pitch = elements[0].nbytes
-    places = elements.ctypes.data - skipped * elements.itemsize + pitch * np.arange(len(elements))
-    return FrameBlock(places, like, None, at, elements, elements)
+    held = elements.astype(np.float32) if elements.dtype == np.float16 else elements  # numba has no float16
+    like = np.empty(0, taken_as(held.dtype) if held.dtype.kind in "biuf" else np.uint8)
+    places = held.ctypes.data - skipped * held.itemsize + held[0].nbytes * np.arange(len(held))
+    return FrameBlock(places, like, None, at, elements, held)
 
 
 class _Frames:
-    """Frames of a scan of one axis, in a layout of frames. A unit is a frame."""
+    """Gives frames of a scan of one axis, in a layout of frames. A unit is a frame.
+
+    Args:
+        stored: bool[frames]; rows, in_place, tile_bytes: see `source_of`.
+
+    Attributes:
+        wanted: shape of what is wanted of a frame; size: its pixels; skipped: pixels of a frame before it.
+        in_place: frames can be taken where they lie in the file; order: see `vfs.kernels.reduce`.
+    """
 
     def __init__(
         self, reader: RegionReader, stored: np.ndarray, rows: tuple[int, int], in_place: bool, tile_bytes: int
@@ -133,6 +140,7 @@ class _Frames:
         self.in_place = plain and reader.as_stored
 
     def _region(self, first: int, last: int) -> Region:
+        """Return the wanted rows of some frames."""
         return Region.box((first, *self.low), (last, *self.high))
 
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
@@ -145,13 +153,18 @@ class _Frames:
             yield from self._decoded(region) if table is None else self._where_they_are(table, at, region)
 
     def _places(self, region: Region) -> np.ndarray | None:
-        """Where the frames of a region are in files; None where some are in pieces."""
+        """Find where the frames of a region are in files; None where some are in pieces."""
         rows, _ = self.reader.dataset.layout.read_ranges(region)
         table = np.empty((region.shape[0], P_FRAME + 1), np.int64)
         n = frame_places(rows, self.size, self.reader.stored.itemsize, table)
         return None if n < 0 else table[:n]
 
     def _where_they_are(self, table: np.ndarray, at: int, region: Region) -> Iterator[FrameBlock]:
+        """Give frames where they lie in mapped files, or in what is read of files.
+
+        Args:
+            table: see `frame_places`; at: the place in the selection that its first frame has.
+        """
         reader, width = self.reader, self.reader.stored.itemsize
         backend, nbytes = reader.backend, self.size * width
         frames = max(1, min(FRAMES, self.tile_bytes // nbytes))
@@ -168,13 +181,14 @@ class _Frames:
                 try:
                     data = backend.span(file, lo, hi, memory if backend.copies else scratch_none, few)
                 except SourceError as error:
-                    raise _said(error, reader, region) from None
+                    raise reader.unread(error, region) from None
                 places = table[a:b, P_START] + (data.ctypes.data - lo - self.skipped * width)
                 where = table[a:b, P_FRAME] + at
                 for k in range(0, b - a, frames):
                     yield FrameBlock(places[k : k + frames], like, self.order, where[k : k + frames], None, data)
 
     def _decoded(self, region: Region) -> Iterator[FrameBlock]:
+        """Give frames that are decoded, corrected and converted in tiles."""
         if not self.size:
             return
         nbytes = self.size * self.reader.dtype.itemsize
@@ -183,17 +197,17 @@ class _Frames:
             yield from self._stored(first, last, flat.reshape(last - first, *self.wanted))
 
     def _stored(self, first: int, last: int, elements: np.ndarray) -> Iterator[FrameBlock]:
+        """Leave out the frames that are not stored of the frames `first` to `last`."""
         for a, b in _runs(self.stored[first:last]) if not self.stored[first:last].all() else [(0, last - first)]:
             yield _of_elements(elements[a:b], self.skipped, np.arange(first + a, first + b))
 
 
-def _said(error: SourceError, reader: RegionReader, region: Region) -> SourceError:
-    return type(error)(f"{error} [reading {reader.dataset.path}{region}]", error.errno or 5)
-
-
 class _Boxes:
-    """Blocks of any shape: boxes of the scan that are as long as the blocks are, so that each is
-    decoded once. A unit is such a box.
+    """Gives frames of an array that is stored in blocks of any shape. A unit is a box of the scan that
+    is as long as the blocks are, so that each is decoded once.
+
+    Args:
+        chosen, stored, rows: see `source_of`.
     """
 
     def __init__(
@@ -219,8 +233,9 @@ class _Boxes:
         self.sorted = None if chosen is None or self.order is None else chosen[self.order]
 
     def _selected(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(which of these positions are wanted, at which place of the selection each of these is);
-        a position may be wanted twice.
+        """Find which of some positions are selected. A position may be selected several times.
+
+        Returns: (which of these positions, at which place of the selection each of these is).
         """
         if self.sorted is None or self.order is None:
             which = np.flatnonzero(self.stored[positions])
@@ -249,20 +264,20 @@ class _Boxes:
 
 
 def _steady(which: np.ndarray, at: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Runs in which both go on by one."""
+    """Find runs in which both go on by one."""
     edges = np.flatnonzero((np.diff(which) != 1) | (np.diff(at) != 1)) + 1
     ends = [0, *edges.tolist(), len(at)]
     return pairwise(ends)
 
 
 def stored_positions(array: ArrayReader, chosen: np.ndarray | None) -> np.ndarray:
-    """bool[m]: which of the selected positions hold a stored frame."""
+    """Return bool[m], which of the selected positions hold a stored frame."""
     valid = array.dataset.valid.reshape(-1) if array.dataset.nav_ndim else np.ones(1, bool)
     return valid if chosen is None else valid[chosen]
 
 
 def chosen_positions(array: ArrayReader, roi: Any) -> np.ndarray | None:
-    """int64[m], flat positions in the array's scan that a `roi` selects; None: all.
+    """Return int64[m], the flat positions in the array's scan that a `roi` selects; None: all.
 
     Raises:
         OptionError: it does not fit the scan.

@@ -1,13 +1,14 @@
-"""What is made of every frame by itself: `FrameSum`, `Disk`, `Ring`, `Rectangle`, `Point`, `Masks`,
+"""Reductions of every frame by itself: `FrameSum`, `Disk`, `Ring`, `Rectangle`, `Point`, `Masks`,
 `CenterOfMass`, `RadialSum`; and `Histogram`.
 
 Pixels outside of a mask do not count, whatever they hold: a NaN there is no NaN in the result. Sums
-    of integers are exact.
+of integers are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from vfs.errors import OptionError
 from vfs.kernels.reduce import in_frames as kernels
 from vfs.reduce import masks
 from vfs.reduce.reduction import (
+    Buffers,
     FrameBlock,
     FrameType,
     Kernel,
@@ -24,120 +26,30 @@ from vfs.reduce.reduction import (
     Spec,
     dtype_of,
     fits,
+    float_of,
     real_pixels,
     taken_as,
     total_of,
 )
+from vfs.reduce.sums import MaskedSums, WeightedSums
 
-Buffers = Mapping[str, np.ndarray]
-
-SPARSE = 16
-"""A mask of weights with fewer than one pixel in so many that is not 0 is taken as a list of these."""
 LARGEST = {1: 1 << 8, 2: 1 << 16, 4: 1 << 32, 8: 1 << 64}
 """What no pixel of so many bytes is larger than."""
 
 
-class _Masked(Kernel):
-    """Sums under masks of yes and no.
-
-    Args:
-        name: for messages; chosen: bool[m, *frame]; alone: there is one mask, and no axis of masks.
-    """
-
-    def __init__(self, name: str, chosen: np.ndarray, frames: FrameType, dtype: Any, alone: bool = True) -> None:
-        real_pixels(name, frames)
-        self.name, self.dtype, self.alone = name, dtype, alone
-        self.total = total_of(frames.dtype, dtype, name)
-        pixels = taken_as(frames.dtype)
-        flat = chosen.reshape(len(chosen), -1)
-        self.masks = [(masks.runs_of(mask), masks.words_of(mask, pixels)) for mask in flat]
-        self.seen = masks.rows_of(np.asarray(chosen.any(axis=0)))
-        self.dims = () if alone else ("mask",)
-        self.units = None
-
-    def rows(self, frames: FrameType) -> tuple[int, int]:
-        return self.seen
-
-    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
-        return {"sums": ("nav", self.total, (len(self.masks),))}
-
-    def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
-        overflow = np.zeros(1, np.uint8)
-        for column, (runs, words) in enumerate(self.masks):
-            kernels.masked_sums(
-                block.places, block.like, block.order, runs, words, block.at, shared["sums"], column, overflow
-            )
-        fits(overflow, self.name, self.total)
-
-    def finish(self, buffers: Buffers) -> np.ndarray:
-        sums = buffers["sums"]
-        made = sums if self.dtype is None else sums.astype(self.dtype, copy=False)
-        return made[:, 0] if self.alone else made
-
-
-class _Weighted(Kernel):
-    """Sums of pixels times weights.
-
-    Args:
-        weights: [m, pixels], in the dtype that is calculated in; made: dtype of the result.
-    """
-
-    def __init__(self, weights: np.ndarray, made: np.dtype, frames: FrameType, alone: bool) -> None:
-        self.made, self.alone = made, alone
-        held = [np.flatnonzero(one) for one in weights]
-        self.listed = [len(where) * SPARSE < frames.size for where in held]
-        self.lists = [(where, np.ascontiguousarray(one[where])) for where, one in zip(held, weights, strict=True)]
-        self.full = [j for j, listed in enumerate(self.listed) if not listed]
-        self.weights = np.ascontiguousarray(weights[self.full])
-        some = np.concatenate(held)
-        self.span = (int(some.min()), int(some.max()) + 1) if len(some) else (0, 1)
-        pitch = frames.size // frames.shape[0] if frames.shape else 1
-        self.seen = self.span[0] // pitch, (self.span[1] - 1) // pitch + 1
-        self.dims = () if alone else ("mask",)
-        self.tile_bytes = 8 << 20
-
-    def rows(self, frames: FrameType) -> tuple[int, int]:
-        return self.seen
-
-    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
-        return {"sums": ("nav", self.weights.dtype, (len(self.listed),))}
-
-    def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
-        sums = shared["sums"]
-        for column, listed in enumerate(self.listed):
-            if listed:
-                self._list(block.places, block, block.at, sums, column)
-        if self.full:
-            made = np.empty((len(block), len(self.full)), sums.dtype)
-            kernels.weighted_sums(
-                block.places, block.like, block.order, *self.span, self.weights, np.arange(len(block)), made, 0
-            )
-            sums[block.at[:, None], self.full] = made
-            odd = ~np.isfinite(made).all(axis=1) if block.like.dtype.kind == "f" else np.zeros(1, bool)
-            if odd.any():  # 0 times NaN: these frames again, without the pixels that do not count
-                for column in self.full:
-                    self._list(block.places[odd], block, block.at[odd], sums, column)
-
-    def _list(self, places: np.ndarray, block: FrameBlock, at: np.ndarray, sums: np.ndarray, column: int) -> None:
-        kernels.listed_sums(places, block.like, block.order, *self.lists[column], at, sums, column)
-
-    def finish(self, buffers: Buffers) -> np.ndarray:
-        sums = buffers["sums"].astype(self.made, copy=False)
-        return sums[:, 0] if self.alone else sums
-
-
 @dataclass(frozen=True)
 class FrameSum(Reduction):
-    """Sum of every frame: uint64, int64 or float64.
+    """Sum of all pixels of every frame.
 
     Args:
-        dtype: of the result, of this and of all that follow; with a float, integers are added up in float64, too.
+        dtype: of the result. None: uint64, int64 or float64, in which pixels are added up exactly. A
+            float: integers are added up in float64, too.
     """
 
     dtype: Any = None
 
     def bound(self, frames: FrameType) -> Reduction:
-        return _Masked("FrameSum", np.ones((1, *frames.shape), bool), frames, self.dtype)
+        return MaskedSums("FrameSum", np.ones((1, *frames.shape), bool), frames, self.dtype)
 
 
 class _Shape(Reduction):
@@ -148,10 +60,10 @@ class _Shape(Reduction):
     def bound(self, frames: FrameType) -> Reduction:
         masks.frame_of_two(type(self).__name__, frames.shape)
         mask = masks.inside(str(self), frames.shape, self.inside(frames.shape))
-        return _Masked(type(self).__name__, mask[None], frames, self.dtype)
+        return MaskedSums(type(self).__name__, mask[None], frames, self.dtype)
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
-        """bool[shape]."""
+        """Return bool[shape], the pixels inside."""
         raise NotImplementedError
 
     def _numbers(self, *names: str) -> list[float]:
@@ -163,7 +75,9 @@ class Disk(_Shape):
     """Sum of the pixels of every frame that are less than `r` from (cy, cx): a bright-field image.
 
     Args:
-        cy, cx: the centre, in pixels; pixel (y, x) has its centre there. r: radius, in pixels. dtype: see `FrameSum`.
+        cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
+        r: radius, in pixels.
+        dtype: see `FrameSum`.
     """
 
     cy: float
@@ -180,6 +94,11 @@ class Disk(_Shape):
 class Ring(_Shape):
     """Sum of the pixels of every frame that are at least `r0` and less than `r1` from (cy, cx): an
     annular dark-field image.
+
+    Args:
+        cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
+        r0, r1: inner and outer radius, in pixels.
+        dtype: see `FrameSum`.
     """
 
     cy: float
@@ -195,7 +114,12 @@ class Ring(_Shape):
 
 @dataclass(frozen=True)
 class Rectangle(_Shape):
-    """Sum of the pixels of every frame from (y0, x0) to (y1, x1), half-open."""
+    """Sum of the pixels of every frame from (y0, x0) to (y1, x1), half-open.
+
+    Args:
+        y0, x0, y1, x1: in pixels; pixel (y, x) has its centre at (y, x).
+        dtype: see `FrameSum`.
+    """
 
     y0: float
     x0: float
@@ -211,7 +135,12 @@ class Rectangle(_Shape):
 
 @dataclass(frozen=True)
 class Point(_Shape):
-    """Pixel (y, x) of every frame."""
+    """Pixel (y, x) of every frame.
+
+    Args:
+        y, x: which one, from 0.
+        dtype: see `FrameSum`.
+    """
 
     y: int
     x: int
@@ -225,12 +154,12 @@ class Point(_Shape):
 
 @dataclass(frozen=True, eq=False)
 class Masks(Reduction):
-    """Every frame times a mask, or each of a stack of them, added up.
+    """Sum of the pixels of every frame times a mask, or times each of a stack of masks.
 
     Args:
-        array: [*frame] or [m, *frame]: bool, integers or floats; or a sparse array or matrix [m,
-            pixels] of scipy. Integers times integers are exact.
-        dtype: of the result. With float32 it is also calculated in it, twice as fast; otherwise floats in float64.
+        array: [*frame] or [m, *frame]: bool, integers or floats; or a sparse array or matrix
+            [m, pixels] of scipy. Integers times integers are exact.
+        dtype: of the result. With float32 floats are also calculated in it, which is faster; otherwise in float64.
     """
 
     array: Any
@@ -238,64 +167,74 @@ class Masks(Reduction):
 
     def bound(self, frames: FrameType) -> Reduction:
         real_pixels("Masks", frames)
-        given, alone = self._given(frames.shape)
-        if given.dtype.kind == "b" or (
-            given.dtype.kind in "iu" and given.size and given.min() >= 0 and given.max() <= 1
-        ):
-            return _Masked("Masks", given != 0, frames, self.dtype, alone)
-        weights = given.reshape(len(given), -1)
-        if weights.dtype.kind == "f" or frames.dtype.kind == "f":
+        stack, alone = self._stack(frames.shape)
+        values = stack.data if _sparse(stack) else stack
+        least, largest = (values.min(), values.max()) if values.size else (0, 0)
+        if stack.dtype.kind == "b" or (stack.dtype.kind in "iu" and least >= 0 and largest <= 1):
+            chosen = np.stack(list(_rows(stack))) != 0
+            return MaskedSums("Masks", chosen.reshape(-1, *frames.shape), frames, self.dtype, alone)
+        if stack.dtype.kind == "f" or frames.dtype.kind == "f":
             made = np.dtype(np.float64) if self.dtype is None else float_of(self.dtype)
-            return _Weighted(weights.astype(np.float32 if made == np.float32 else np.float64), made, frames, alone)
-        # integers times integers: exact in float64 where no sum gets beyond 2 ** 53, which is faster; else in int64
-        most = (
-            max(int(sum(abs(value) for value in one.tolist())) for one in weights.astype(object))
-            * LARGEST[frames.dtype.itemsize]
-        )
-        own = np.dtype(np.int64 if most < 1 << 63 else np.float64)
-        made = own if self.dtype is None else own if dtype_of(self.dtype) == own else float_of(self.dtype)
-        if most >= 1 << 63 and (self.dtype is None or made.kind != "f"):
+            inner = np.dtype(np.float32 if made == np.float32 else np.float64)
+        else:
+            made, inner = self._exact(frames.dtype, max(_magnitude(one) for one in _rows(stack)))
+        return WeightedSums((one.astype(inner) for one in _rows(stack)), inner, made, frames, alone)
+
+    def _exact(self, pixels: np.dtype, weight: int) -> tuple[np.dtype, np.dtype]:
+        """Choose dtypes for integers times integers. They are exact in float64, which is faster, where
+        no sum gets beyond 2 ** 53; else in int64.
+
+        Args:
+            weight: what the absolute values of the weights of a mask add up to at most.
+
+        Returns: (dtype of the result, dtype to calculate in).
+
+        Raises:
+            OptionError: a sum may be larger than int64 holds.
+        """
+        most, floats, own = weight * LARGEST[pixels.itemsize], np.dtype(np.float64), np.dtype(np.int64)
+        if self.dtype is not None and dtype_of(self.dtype) != own:
+            return float_of(self.dtype), floats
+        if most >= 1 << 63:
             raise OptionError(
-                f"Masks: {frames.dtype} pixels times these weights may be larger than int64 holds;"
+                f"Masks: {pixels} pixels times these weights may be larger than int64 holds;"
                 " dtype='f8' adds up in float64"
             )
-        return _Weighted(
-            weights.astype(np.float64 if most < 1 << 53 or made.kind == "f" else np.int64), made, frames, alone
-        )
+        return own, floats if most < 1 << 53 else own
 
-    def _given(self, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
-        """The masks [m, *frame], and whether it is one that has no axis of masks."""
-        given = self.array
-        if hasattr(given, "todense"):  # sparse
-            given = given.toarray() if hasattr(given, "toarray") else given.todense()
-            size = int(np.prod(shape))
-            if given.ndim == 2 and given.shape != shape and given.shape[1] == size:
-                given = given.reshape(-1, *shape)
-        try:
-            given = np.asarray(given)
-        except ValueError:
-            given = np.asarray(None)
+    def _stack(self, shape: tuple[int, ...]) -> tuple[Any, bool]:
+        """Return the masks [m, pixels], perhaps as a sparse matrix, and whether it is one that has no axis of masks."""
+        given, size = self.array, math.prod(shape)
+        if not _sparse(given):
+            try:
+                given = np.asarray(given)
+            except ValueError:  # lists of unequal lengths
+                given = np.asarray(None)
         alone = given.shape == shape
-        if given.dtype.kind not in "biuf" or not (
-            alone or (given.ndim == len(shape) + 1 and given.shape[1:] == shape and len(given))
-        ):
+        flat = _sparse(given) and len(given.shape) == 2 and given.shape[1] == size
+        fitting = alone or flat or (len(given.shape) == len(shape) + 1 and given.shape[1:] == shape)
+        if given.dtype.kind not in "biuf" or not fitting or given.shape[:1] == (0,):
             raise OptionError(
                 f"Masks: array is {given.dtype}{list(given.shape)}, expected numbers or bool of shape"
                 f" {list(shape)}, or a stack of such masks"
             )
-        return given[None] if alone else given, alone
+        stack = given.reshape((1 if alone else given.shape[0], size))
+        return stack.tocsr() if _sparse(stack) else stack, alone
 
 
-def float_of(asked: Any) -> np.dtype:
-    """A float dtype that results are asked for in.
+def _sparse(array: Any) -> bool:
+    return hasattr(array, "tocsr")
 
-    Raises:
-        OptionError: it is something else.
-    """
-    made = dtype_of(asked)
-    if made.kind != "f" or made.itemsize > 8:
-        raise OptionError(f"dtype={asked!r}: expected float64, float32 or float16")
-    return made
+
+def _rows(stack: Any) -> Iterator[np.ndarray]:
+    """Go through masks [m, pixels], perhaps sparse, one after the other."""
+    return (stack[[j]].toarray()[0] for j in range(stack.shape[0])) if _sparse(stack) else iter(stack)
+
+
+def _magnitude(weights: np.ndarray) -> int:
+    """Add up the absolute values of integers, exactly."""
+    sizes = weights.astype(np.uint64) if weights.dtype.kind == "u" else np.abs(weights.astype(np.int64)).view(np.uint64)
+    return (int((sizes >> np.uint64(32)).sum()) << 32) + int((sizes & np.uint64(0xFFFFFFFF)).sum())
 
 
 @dataclass(frozen=True)
@@ -303,7 +242,8 @@ class CenterOfMass(Reduction):
     """Centre of mass of every frame, y then x, in pixels: float64[…, 2]. NaN where the pixels add up to 0.
 
     Args:
-        cy, cx: it counts from there; else from pixel (0, 0). r: only pixels less than this from (cy, cx) count.
+        cy, cx: where it counts from, in pixels; None: from pixel (0, 0).
+        r: only pixels less than this from (cy, cx) count; None: all.
     """
 
     cy: float | None = None
@@ -328,6 +268,8 @@ class CenterOfMass(Reduction):
 
 
 class _Centre(Kernel):
+    """A centre of mass, prepared for frames of one kind."""
+
     dims = ("axis",)
     units = "px"
 
@@ -338,7 +280,8 @@ class _Centre(Kernel):
         self.box = np.array([*self.seen, *across], np.int64)
         pixels = taken_as(frames.dtype)
         self.words = None if near is None else masks.words_of(near.reshape(-1), pixels)
-        short = pixels.kind in "iu" and pixels.itemsize <= 2 and max(frames.shape) <= kernels_most(pixels)
+        # A row or column of so many pixels of 1 or 2 bytes adds up to what 4 bytes hold
+        short = pixels.kind in "iu" and pixels.itemsize <= 2 and max(frames.shape) <= 1 << (31 - 8 * pixels.itemsize)
         exact = pixels.kind in "iu" and pixels.itemsize <= 4
         self.part = np.dtype(f"{pixels.kind}{4 if short else 8}" if exact else np.float64)
         self.total = np.empty(0, f"{pixels.kind}8" if exact else np.float64)
@@ -351,25 +294,9 @@ class _Centre(Kernel):
 
     def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
         part = np.empty(int(self.box[3] - self.box[2]), self.part)
-        kernels.centres(
-            block.places,
-            block.like,
-            block.order,
-            self.box,
-            self.width,
-            self.words,
-            part,
-            self.total,
-            self.cy,
-            self.cx,
-            block.at,
-            shared["centre"],
-        )
-
-
-def kernels_most(pixels: np.dtype) -> int:
-    """How many pixels of 1 or 2 bytes add up to what 4 bytes hold."""
-    return 1 << (31 - 8 * pixels.itemsize)
+        from_ = self.cy, self.cx
+        how = self.box, self.width, self.words, part, self.total
+        kernels.centres(block.places, block.like, block.order, *how, *from_, block.at, shared["centre"])
 
 
 @dataclass(frozen=True)
@@ -378,7 +305,9 @@ class RadialSum(Reduction):
     k and less than k + 1 from there.
 
     Args:
+        cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
         bins: number of rings; None: as many as the frame has pixels in.
+        dtype: see `FrameSum`.
     """
 
     cy: float
@@ -390,14 +319,16 @@ class RadialSum(Reduction):
         masks.frame_of_two("RadialSum", frames.shape)
         cy, cx = (masks.number("RadialSum", c, n) for c, n in ((self.cy, "cy"), (self.cx, "cx")))
         far = np.floor(np.sqrt(masks.squares(frames.shape, cy, cx)))
-        if self.bins is not None and (not isinstance(self.bins, int | np.integer) or not 1 <= self.bins <= 1 << 20):
+        if self.bins is not None and not _is_count(self.bins, MOST_RINGS):
             raise OptionError(f"RadialSum: bins={self.bins!r}: expected how many rings, each one pixel wide")
-        bins = int(min(far.max() + 1, 1 << 20)) if self.bins is None else int(self.bins)
+        bins = int(min(far.max() + 1, MOST_RINGS)) if self.bins is None else int(self.bins)
         masks.inside(str(self), frames.shape, far < bins)
         return _Rings(frames, np.minimum(far, bins).astype(np.int32), bins, self.dtype)
 
 
 class _Rings(Kernel):
+    """Sums over rings, prepared for frames of one kind."""
+
     dims = ("ring",)
     units = None
 
@@ -431,11 +362,13 @@ class _Rings(Kernel):
 
 @dataclass(frozen=True)
 class Histogram(Reduction):
-    """How many pixels of all frames have a value in each bin: uint64[bins]. Bins are half-open, the
-    last one is closed, as in numpy.
+    """Number of pixels of all frames that have a value in each bin: uint64[bins].
+
+    Bins are half-open, the last one is closed, as in numpy.
 
     Args:
-        bins: number of equal bins; range: (lowest, highest) value.
+        bins: number of equal bins.
+        range: (lowest, highest) value.
     """
 
     bins: int
@@ -446,24 +379,47 @@ class Histogram(Reduction):
 
     def bound(self, frames: FrameType) -> Reduction:
         real_pixels("Histogram", frames)
-        if not isinstance(self.bins, int | np.integer) or not 1 <= self.bins <= 1 << 24:
+        if not _is_count(self.bins, MOST_BINS):
             raise OptionError(f"Histogram: bins={self.bins!r}: expected how many bins, at least one")
         try:
             low, high = (float(end) for end in self.range)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             low = high = np.nan
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise OptionError(f"Histogram: range={self.range!r}: expected the lowest and the highest value")
-        return _Counts(frames, int(self.bins), low, high)
+        with np.errstate(all="ignore"):
+            edges = np.linspace(low, high, int(self.bins) + 1)
+            apart = np.isfinite(high - low) and bool((np.diff(edges) > 0).all())
+        if not apart:
+            raise OptionError(
+                f"Histogram: bins={self.bins}, range={self.range!r}: expected bins that float64 can tell apart"
+            )
+        return _Counts(frames, edges)
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= most)
+
+
+MOST_RINGS = 1 << 20
+"""Rings: the diagonal of no detector is longer."""
+MOST_BINS = 1 << 24
+"""Bins: every thread has a counter of 8 bytes for each."""
 
 
 class _Counts(Kernel):
+    """Counts of values, prepared for frames of one kind.
+
+    Args:
+        edges: float64[bins + 1], of the bins.
+    """
+
     kind = "single"
     dims = ("value",)
 
-    def __init__(self, frames: FrameType, bins: int, low: float, high: float) -> None:
-        self.size, self.bins, self.low, self.high = frames.size, bins, low, high
-        self.edges = np.linspace(low, high, bins + 1)
+    def __init__(self, frames: FrameType, edges: np.ndarray) -> None:
+        self.size, self.bins, self.low, self.high = frames.size, len(edges) - 1, float(edges[0]), float(edges[-1])
+        self.edges = edges
         pixels = taken_as(frames.dtype)
         self.short = pixels.kind in "iu" and pixels.itemsize <= 2
         info = np.iinfo(pixels) if self.short else None

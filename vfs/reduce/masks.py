@@ -1,4 +1,4 @@
-"""Shapes on a detector: which pixels' centres lie inside. Pixel (y, x) has its centre at (y, x)."""
+"""Finds the pixels of a detector whose centres lie inside a shape. Pixel (y, x) has its centre at (y, x)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ cost more than what they leave out.
 
 
 def squares(shape: tuple[int, ...], cy: float, cx: float) -> np.ndarray:
-    """float64[shape], square of the distance of every pixel from a centre."""
+    """Return float64[shape], the square of the distance of every pixel from a centre."""
     y, x = np.ogrid[: shape[0], : shape[1]]
     return np.asarray((y - cy) ** 2 + (x - cx) ** 2)
 
 
 def between(shape: tuple[int, ...], cy: float, cx: float, r0: float, r1: float) -> np.ndarray:
-    """bool[shape], pixels at least `r0` and less than `r1` from a centre."""
+    """Return bool[shape], the pixels at least `r0` and less than `r1` from a centre."""
     far = squares(shape, cy, cx)
     return np.asarray((far >= max(0.0, r0) ** 2) & (far < max(0.0, r1) ** 2))
 
@@ -35,40 +35,39 @@ def frame_of_two(name: str, shape: tuple[int, ...]) -> None:
 
 
 def number(name: str, value: object, what: str) -> float:
-    """A finite number.
+    """Return a number of pixels.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is no finite number, or none that a distance can be made of.
     """
     try:
         found = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.nan
-    if not np.isfinite(found):
+    if not abs(found) < 1e100:  # its square is a float
         raise OptionError(f"{name}: {what}={value!r}: expected a number of pixels")
     return found
 
 
 def inside(name: str, shape: tuple[int, ...], mask: np.ndarray) -> np.ndarray:
-    """The mask, if there is a pixel in it.
+    """Return a mask that has a pixel in it.
 
     Raises:
-        OptionError: there is none.
+        OptionError: it has none.
     """
     if not mask.any():
-        raise OptionError(
-            f"{name} has no pixel's centre inside; frames have pixels from 0, 0 to"
-            f" {', '.join(str(n - 1) for n in shape)}"
-        )
+        last = ", ".join(str(n - 1) for n in shape)
+        raise OptionError(f"{name} has no pixel's centre inside; frames have pixels from 0, 0 to {last}")
     return mask
 
 
 def runs_of(mask: np.ndarray) -> np.ndarray:
-    """int64[r, 2], first and last pixel (half-open) of runs that hold all pixels of a mask
-    bool[pixels]; pieces of `IN_ALL` pixels, joined.
+    """Find runs of pixels that hold all of a mask bool[pixels]: pieces of `IN_ALL` pixels, joined.
 
     They reach from the first pixel of the mask to its last one, and not beyond: rows that hold none
-    of it need not be there.
+    of it need not be in memory.
+
+    Returns: int64[r, 2], first and last pixel (half-open).
     """
     pieces = -(-mask.size // IN_ALL)
     held = np.zeros(pieces * IN_ALL, bool)
@@ -82,12 +81,15 @@ def runs_of(mask: np.ndarray) -> np.ndarray:
 
 
 def words_of(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A mask bool[pixels] as words that pixels of a dtype are ANDed with."""
+    """Return a mask bool[pixels] as words that pixels of a dtype are ANDed with."""
     word = np.dtype(f"u{dtype.itemsize}")
     return np.asarray(np.where(mask, word.type(np.iinfo(word).max), word.type(0)))
 
 
 def rows_of(mask: np.ndarray) -> tuple[int, int]:
-    """The first and last (half-open) step along the slowest axis of a mask that has something in it."""
+    """Find the first and last (half-open) step along the slowest axis that has something of a mask.
+
+    Returns: 0, 1 where none has.
+    """
     held = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1)) if mask.ndim else np.zeros(1, int)
-    return int(held[0]), int(held[-1]) + 1
+    return (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 1)

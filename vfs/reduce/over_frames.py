@@ -1,4 +1,4 @@
-"""What is made of each pixel over the scan: `Sum`, `Mean`, `Variance`, `Std`, `Max`, `Min`.
+"""Reductions of every pixel over the scan: `Sum`, `Mean`, `Variance`, `Std`, `Max`, `Min`.
 
 Frames that are not stored do not count. Integers are added up exactly; so are squares of integers
 of one or two bytes. Of all others the mean and the squared distances from it are kept in float64,
@@ -15,6 +15,7 @@ import numpy as np
 
 from vfs.kernels.reduce import over_frames as kernels
 from vfs.reduce.reduction import (
+    Buffers,
     FrameBlock,
     FrameType,
     Kernel,
@@ -22,16 +23,15 @@ from vfs.reduce.reduction import (
     Spec,
     added,
     fits,
+    float_of,
     real_pixels,
     taken_as,
     total_of,
 )
 
-Buffers = Mapping[str, np.ndarray]
-
 
 def _part(dtype: np.dtype, total: np.dtype) -> np.ndarray:
-    """Working memory for a strip of pixels."""
+    """Make working memory for a strip of pixels."""
     short = {1: "4", 2: "4"}.get(dtype.itemsize) if dtype.kind in "iu" else None
     return np.empty(kernels.STRIP, total if short is None else dtype.kind + short)
 
@@ -42,7 +42,7 @@ def _cast(values: np.ndarray, asked: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _OfPixels(Kernel):
-    """Takes frames into buffers of kind "sig", [pixels] each, and counts them in "count"."""
+    """Takes frames into buffers of kind "sig" and counts them in "count"."""
 
     dtype: Any = None
     frames: FrameType | None = field(default=None, init=False, repr=False, compare=False)
@@ -72,10 +72,11 @@ class _OfPixels(Kernel):
 
 @dataclass(frozen=True)
 class Sum(_OfPixels):
-    """Sum over the scan, of every pixel: uint64, int64 or float64.
+    """Sum of every pixel over the scan.
 
     Args:
-        dtype: of the result; with a float, integers are added up in float64, too.
+        dtype: of the result. None: uint64, int64 or float64, in which pixels are added up exactly. A
+            float: integers are added up in float64, too.
     """
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
@@ -97,10 +98,14 @@ class Sum(_OfPixels):
 
 @dataclass(frozen=True)
 class Mean(Sum):
-    """Mean over the scan, of every pixel, of an exact sum: float64, or `dtype`. NaN where no frame is stored."""
+    """Mean of every pixel over the scan. NaN where no frame is stored.
+
+    Args:
+        dtype: of the result: a float, by default float64. Integers are added up exactly, unless it is given.
+    """
 
     def bound(self, frames: FrameType) -> Reduction:
-        total_of(np.dtype(np.float64), self.dtype, "Mean")
+        float_of(np.float64 if self.dtype is None else self.dtype)
         return super().bound(frames)
 
     def finish(self, buffers: Buffers) -> np.ndarray:
@@ -110,8 +115,11 @@ class Mean(Sum):
 
 @dataclass(frozen=True)
 class Variance(_OfPixels):
-    """Variance over the scan, of every pixel, of all frames (not of a sample): float64, or `dtype`.
-    NaN where no frame is stored.
+    """Variance of every pixel over the scan: of all frames, not of a sample. NaN where no frame is stored.
+
+    Args:
+        dtype: of the result: a float, by default float64. Squares of integers of one or two bytes are
+            added up exactly.
     """
 
     @property
@@ -120,7 +128,7 @@ class Variance(_OfPixels):
         return taken_as(self.frames.dtype).kind in "iu" and self.frames.dtype.itemsize <= 2
 
     def bound(self, frames: FrameType) -> Reduction:
-        total_of(np.dtype(np.float64), self.dtype, type(self).__name__)
+        float_of(np.float64 if self.dtype is None else self.dtype)
         return super().bound(frames)
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
@@ -147,33 +155,47 @@ class Variance(_OfPixels):
         into["count"][...] += theirs
 
     def finish(self, buffers: Buffers) -> np.ndarray:
+        return _cast(self._variance(buffers), self.dtype)
+
+    def _variance(self, buffers: Buffers) -> np.ndarray:
+        """Return the variance in float64."""
         first, second, count = buffers["first"], buffers["second"], int(buffers["count"])
         if not count:
-            return _cast(np.full(first.shape, np.nan), self.dtype)
-        with np.errstate(all="ignore"):
-            if not self._exact:
-                return _cast(second / count, self.dtype)
-            # distances from the whole part of the mean: integers, modulo 2 ** 64 exact
-            whole = first // first.dtype.type(count)
-            rest = first - whole * first.dtype.type(count)
-            squares = second - (whole * (first + rest)).view(np.uint64)
-            return _cast(squares / count - (rest / count) ** 2, self.dtype)
+            return np.full(first.shape, np.nan)
+        if not self._exact:
+            return second / count
+        # Distances from the whole part of the mean: integers, exact modulo 2 ** 64
+        whole = first // first.dtype.type(count)
+        rest = first - whole * first.dtype.type(count)
+        squares = second - (whole * (first + rest)).view(np.uint64)
+        return np.asarray(squares / count - (rest / count) ** 2)
 
 
 @dataclass(frozen=True)
 class Std(Variance):
-    """Standard deviation over the scan, of every pixel, of all frames (not of a sample): float64, or `dtype`."""
+    """Standard deviation of every pixel over the scan: of all frames, not of a sample. NaN where no
+    frame is stored.
+
+    Args:
+        dtype: see `Variance`.
+    """
 
     def finish(self, buffers: Buffers) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            return np.asarray(np.sqrt(super().finish(buffers)))
+        return _cast(np.asarray(np.sqrt(self._variance(buffers))), self.dtype)
 
 
 @dataclass(frozen=True)
 class Max(_OfPixels):
-    """Largest value over the scan, of every pixel; of the dtype of the pixels. NaN wins, as in
-    numpy. Where no frame is stored NaN, or 0 of integers.
+    """Largest value of every pixel over the scan. NaN wins, as in numpy. Where no frame is stored
+    NaN, or 0 of integers.
+
+    Args:
+        dtype: of the result: None, that of the pixels, or a float.
     """
+
+    def bound(self, frames: FrameType) -> Reduction:
+        float_of(np.float64 if self.dtype is None else self.dtype)
+        return super().bound(frames)
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
         return {"found": ("sig", taken_as(frames.dtype), ()), "count": ("single", np.int64, ())}
@@ -201,13 +223,19 @@ class Max(_OfPixels):
         found = buffers["found"]
         if not int(buffers["count"]) and found.dtype.kind == "f":
             found = np.full_like(found, np.nan)
+        elif not int(buffers["count"]):
+            found = np.zeros_like(found)
         found = found.view(np.bool_) if self.frames.dtype.kind == "b" else found.astype(self.frames.dtype, copy=False)
         return _cast(found, self.dtype)
 
 
 @dataclass(frozen=True)
 class Min(Max):
-    """Smallest value over the scan, of every pixel; else as `Max`."""
+    """Smallest value of every pixel over the scan. Else as `Max`.
+
+    Args:
+        dtype: see `Max`.
+    """
 
     @property
     def _largest(self) -> bool:
@@ -215,7 +243,7 @@ class Min(Max):
 
 
 def _worst(dtype: np.dtype, largest: bool) -> Any:
-    """What every value is at least as large as, or as small."""
+    """Return a value that every other one beats, or equals."""
     if dtype.kind == "f":
         return -np.inf if largest else np.inf
     info = np.iinfo(dtype)

@@ -1,13 +1,12 @@
 """One pass over the frames of an array, for any number of reductions.
 
-Threads share it. Each takes a stretch of the frames, the first the first ones, and has its own
-buffers of what is no result of single positions; these are merged at the end, in the order of the
-stretches. So integers are the same whatever the number of threads, and floats are the same every
-time for the same number of threads: sums of floats that are added up in another order differ in
-their last digits.
+Threads share the pass. Each takes a stretch of the frames, the first thread the first ones, and has
+its own "sig" and "single" buffers. These are merged at the end, in the order of the stretches. So
+integers are the same whatever the number of threads. Floats are the same every time for the same
+number of threads; sums of floats that are added up in another order differ in their last digits.
 
-A thread looks between two blocks, every few milliseconds, whether it is to stop. Who leaves the
-pass, by Ctrl-C too, waits until all have.
+A thread looks between two blocks, every few milliseconds, whether it is to stop. Whoever leaves the
+pass, by Ctrl-C too, waits until all threads have stopped.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ def reduce(
 ) -> Results:
     """See `vfs.api.VirtualArray.reduce`."""
     files = array.dataset.files
-    for _ in TRIES:
+    for _ in TRIES:  # until all was read in one state of the files
         before = files.moves.item(0)
-        for results in _Pass(array, reductions, roi, workers).run(1, progress):
-            if files.moves.item(0) == before:
-                return results
+        (results,) = Pass(array, reductions, roi, workers, progress).run(1)
+        if files.moves.item(0) == before:
+            return results
     raise files.restless()
 
 
@@ -68,19 +67,52 @@ def reduce_partial(
     """See `vfs.api.VirtualArray.reduce_partial`."""
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 1:
         raise OptionError(f"parts={parts!r}: expected how many times results are given, at least 1")
-    before, files = array.dataset.files.moves.item(0), array.dataset.files
-    for results in _Pass(array, reductions, roi, workers).run(int(parts), progress):
+    return _in_one_state(array, Pass(array, reductions, roi, workers, progress).run(int(parts)))
+
+
+def _in_one_state(array: ArrayReader, given: Iterator[Results]) -> Iterator[Results]:
+    """Pass results on as long as no file turns out to be touched.
+
+    Raises:
+        SourceChangedError: one does.
+    """
+    files = array.dataset.files
+    before = files.moves.item(0)
+    for results in given:
         if files.moves.item(0) != before:
             raise files.restless()
         yield results
 
 
-class _Pass:
-    """A pass: what is to be made, of which frames, by how many threads; and the buffers of all of them."""
+class Pass:
+    """Makes results of the frames of an array, once.
 
-    def __init__(self, array: ArrayReader, reductions: Mapping[str, Any], roi: Any, workers: int | None) -> None:
-        self.array = array
+    Args:
+        array, reductions, roi, workers, progress: see `vfs.api.VirtualArray.reduce`.
+
+    Attributes:
+        frames: what the frames have in common; stored: bool[m], which of those selected are stored.
+        bound: the reductions, prepared for these frames.
+        shared: buffers that have an entry for each frame, by the names of reduction and buffer.
+        own: the other buffers, of each thread.
+        done: bool[m], which frames were taken; counted: how many, by each thread.
+
+    Raises:
+        OptionError: an argument does not fit.
+    """
+
+    def __init__(
+        self,
+        array: ArrayReader,
+        reductions: Mapping[str, Any],
+        roi: Any = None,
+        workers: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.array, self.progress = array, progress
         self.workers = max(1, threads_asked(workers))
+        if progress is not None and not callable(progress):
+            raise OptionError(f"progress={progress!r}: expected a function of the frames done and all frames")
         dataset = array.dataset
         chosen = chosen_positions(array, roi)
         self.stored = stored_positions(array, chosen)
@@ -96,13 +128,7 @@ class _Pass:
             raise OptionError(f"{dataset.path} has frames of shape {list(sig)}: there is nothing in them")
         self.bound = {name: _bound(name, reduction, self.frames) for name, reduction in reductions.items()}
         self.specs = {name: reduction.buffers(self.frames) for name, reduction in self.bound.items()}
-        kernels = all(isinstance(reduction, Kernel) for reduction in self.bound.values())
-        seen = [reduction.rows(self.frames) for reduction in self.bound.values()]
-        sizes = [reduction.tile_bytes for reduction in self.bound.values()]
-        size = max(1, sizes[0] if len(sizes) == 1 else min(SHARED, *sizes))
-        self.source: Source = source_of(
-            array, chosen, self.stored, (min(a for a, _ in seen), max(b for _, b in seen)), kernels, size
-        )
+        self.source = self._source(chosen)
         self.chosen = chosen
         self.shared = {name: self._zeros(name, nav=True) for name in self.bound}
         self.own = [{name: self._zeros(name, nav=False) for name in self.bound}]
@@ -110,7 +136,20 @@ class _Pass:
         self.counted = [0]
         self.stopped = threading.Event()
 
+    def _source(self, chosen: np.ndarray | None) -> Source:
+        """Negotiate how frames are taken: where they lie if only kernels look at them; in tiles of a size
+        that suits all.
+        """
+        kernels = [one for one in self.bound.values() if isinstance(one, Kernel)]
+        only = len(kernels) == len(self.bound)
+        seen = [one.rows(self.frames) for one in kernels] + [(0, self.frames.steps)] * (not only)
+        sizes = [one.tile_bytes for one in self.bound.values()]
+        size = max(1, sizes[0] if len(sizes) == 1 else min(SHARED, *sizes))
+        rows = min(first for first, _ in seen), max(last for _, last in seen)
+        return source_of(self.array, chosen, self.stored, rows, only, size)
+
     def _zeros(self, name: str, nav: bool) -> dict[str, np.ndarray]:
+        """Make the buffers of a reduction that all threads share (`nav`), or those of one thread."""
         made = {}
         for key, (kind, dtype, extra) in self.specs[name].items():
             if (kind == "nav") == nav:
@@ -118,43 +157,42 @@ class _Pass:
                 made[key] = np.zeros(lead + tuple(extra), dtype)
         return made
 
-    def run(self, parts: int, progress: Progress | None) -> Iterator[Results]:
-        """Go through all frames. Gives results after each of so many parts, the last ones complete."""
-        total = int(np.count_nonzero(self.stored))
+    def run(self, parts: int) -> Iterator[Results]:
+        """Go through all frames. Gives results after each of at most so many parts; the last ones are complete."""
+        units = self.source.units
+        parts = max(1, min(parts, units))
+        self._tell()
+        for k in range(parts):
+            self._part(units * k // parts, units * (k + 1) // parts)
+            yield self._results(last=k == parts - 1)
 
-        def tell() -> None:
-            if progress is not None:
-                progress(sum(self.counted), total)
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(sum(self.counted), int(np.count_nonzero(self.stored)))
 
-        tell()
-        edges = sorted({self.source.units * k // parts for k in range(parts + 1)})
-        for first, last in pairwise(edges):
-            self._part(first, last, tell)
-            yield self._results()
-
-    def _part(self, first: int, last: int, tell: Callable[[], None]) -> None:
-        """The units `first` to `last`, which as many threads as there are share."""
+    def _part(self, first: int, last: int) -> None:
+        """Take the units `first` to `last`, shared out among the threads."""
         workers = min(self.workers, last - first)
         while len(self.own) < workers:
             self.own.append({name: self._zeros(name, nav=False) for name in self.bound})
             self.counted.append(0)
-        stretches = list(pairwise(first + (last - first) * k // workers for k in range(workers + 1)))
-        if workers == 1:
-            self._stretch(0, *stretches[0], _now_and_then(tell))
+        if workers > 1:
+            self._threads([first + (last - first) * k // workers for k in range(workers + 1)])
         else:
-            self._threads(stretches, tell)
-        tell()
+            self._stretch(0, first, last, _now_and_then(self._tell))
+        self._tell()
 
-    def _threads(self, stretches: Sequence[tuple[int, int]], tell: Callable[[], None]) -> None:
-        with ThreadPoolExecutor(len(stretches), "vfs-reduce") as pool:
+    def _threads(self, edges: Sequence[int]) -> None:
+        """Take a stretch of units in each of several threads, and wait for all of them."""
+        with ThreadPoolExecutor(len(edges) - 1, "vfs-reduce") as pool:
             try:
                 futures: list[Future[None]] = [
-                    pool.submit(self._stretch, k, first, last) for k, (first, last) in enumerate(stretches)
+                    pool.submit(self._stretch, k, first, last) for k, (first, last) in enumerate(pairwise(edges))
                 ]
                 while wait(futures, TOLD, FIRST_EXCEPTION).not_done and not any(
                     one.done() and one.exception() for one in futures
                 ):
-                    tell()
+                    self._tell()
             finally:
                 self.stopped.set()  # they are done, or something is wrong, or it is Ctrl-C
         self.stopped.clear()
@@ -162,7 +200,7 @@ class _Pass:
             future.result()
 
     def _stretch(self, worker: int, first: int, last: int, tell: Callable[[], None] | None = None) -> None:
-        """What one thread does: the units `first` to `last`."""
+        """Take the units `first` to `last` in one thread."""
         own, shared, done = self.own[worker], self.shared, self.done
         with np.errstate(all="ignore"), closing(self.source.blocks(first, last)) as blocks:
             for block in blocks:
@@ -175,38 +213,44 @@ class _Pass:
                 if self.stopped.is_set():
                     return
 
-    def _results(self) -> Results:
-        complete = self.done if self.done.all() else self.done.copy()
-        return {name: self._result(name, reduction, complete) for name, reduction in self.bound.items()}
+    def _results(self, last: bool) -> Results:
+        """Make results of what was taken so far.
 
-    def _result(self, name: str, reduction: Reduction, done: np.ndarray) -> Result:
+        Args:
+            last: nothing more will be taken: results may lie in the buffers.
+        """
+        complete = self.done if last else self.done.copy()
+        return {name: self._result(name, reduction, complete, last) for name, reduction in self.bound.items()}
+
+    def _result(self, name: str, reduction: Reduction, done: np.ndarray, last: bool) -> Result:
         into = {key: buffer.copy() for key, buffer in self.own[0][name].items()}
         for other in self.own[1:] if into else ():
             reduction.merge(into, other[name])
         every = {key: into[key] if key in into else self.shared[name][key] for key in self.specs[name]}
         with np.errstate(all="ignore"):
             made = np.asarray(reduction.finish(every))
-        array, n, extra = self.array, self.array.dataset.nav_ndim, tuple(reduction.dims)
-        nav = array.dims[:n]
-        scan, positions = array.shape[:n], self.chosen
-        # Opened with roi: back into the scan that it was taken of
-        if array.dataset.chosen is not None and array.dataset.scan is not None:
-            scan = array.dataset.scan
-            positions = array.dataset.chosen if positions is None else array.dataset.chosen[positions]
-            nav = nav_dims(len(scan))
         if reduction.kind == "nav":
             if made.shape[:1] != done.shape:
                 raise OptionError(
                     f"{name}: the result has shape {made.shape}, expected [{len(done)}, …]: an entry for"
                     " each selected frame"
                 )
-            made = _with_nothing(made, done)
+            made = _with_nothing(made if last else made.copy(), done)
+        return self._described(name, reduction, made, done)
+
+    def _described(self, name: str, reduction: Reduction, made: np.ndarray, done: np.ndarray) -> Result:
+        """Say of a result where it lies in the scan, and what its axes and values are."""
+        array, n, extra = self.array, self.array.dataset.nav_ndim, tuple(reduction.dims)
+        nav, scan, positions = array.dims[:n], array.shape[:n], self.chosen
+        opened = array.dataset.chosen
+        if opened is not None and array.dataset.scan is not None:  # with roi: back into the scan that it was taken of
+            scan = array.dataset.scan
+            positions = opened if positions is None else opened[positions]
+            nav = nav_dims(len(scan))
         before = {"nav": nav, "sig": self.frames.dims, "single": ()}[reduction.kind]
         ndim = made.ndim + (len(scan) - 1 if reduction.kind == "nav" else 0)
-        dims = (
-            *before,
-            *(extra if len(before) + len(extra) == ndim else (f"axis_{k}" for k in range(ndim - len(before)))),
-        )
+        more = ndim - len(before)
+        dims = (*before, *(extra if len(extra) == more else (f"axis_{k}" for k in range(more))))
         known = array.calibration | reduction.calibration()
         calibration = {dim: dict(known[dim]) for dim in dims if dim in known}
         units = self.frames.units if reduction.units is None else reduction.units
@@ -215,15 +259,15 @@ class _Pass:
 
 
 def _with_nothing(made: np.ndarray, done: np.ndarray) -> np.ndarray:
-    """A result in memory of its own, with NaN, NaT, False, 0, '' where there is none."""
-    made = made.copy()
+    """Put NaN, NaT, False, 0, '' into a result where there is none."""
     if not done.all():
+        made = made if made.flags.writeable else made.copy()
         made[~done] = coverage.nothing(made.dtype)
     return made
 
 
 def _now_and_then(tell: Callable[[], None]) -> Callable[[], None]:
-    """A function that calls another one, but not more often than every `TOLD` seconds."""
+    """Make a function that calls another one, but not more often than every `TOLD` seconds."""
     last = time.monotonic()
 
     def now() -> None:
@@ -236,6 +280,11 @@ def _now_and_then(tell: Callable[[], None]) -> Callable[[], None]:
 
 
 def _bound(name: str, reduction: Any, frames: FrameType) -> Reduction:
+    """Prepare a reduction for frames.
+
+    Raises:
+        OptionError: it is none, or does not fit them, or contradicts itself.
+    """
     if not isinstance(reduction, Reduction):
         raise OptionError(
             f"{name}={reduction!r}: expected a reduction: vfs.{', vfs.'.join(NAMES)}, or an object"

@@ -1,8 +1,8 @@
-"""What a reduction is.
+"""Says what a reduction is, and what its frames are to it.
 
-A reduction turns frames into a result. It says which buffers it needs, takes tiles of frames into
-them, merges the buffers of two threads, and makes the result of what is in them at the end. It
-keeps nothing itself: one object may work for many threads and many passes.
+A reduction turns frames into a result. It names the buffers it needs, takes tiles of frames into
+them, merges the buffers of two threads, and makes the result of them at the end. It keeps nothing
+itself: one object may serve many threads and many passes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from vfs.model.region import Region
 
 KINDS = ("nav", "sig", "single")
 
+Buffers = Mapping[str, np.ndarray]
 Spec = tuple[str, Any, tuple[int, ...]]
 """A buffer: its kind, its dtype, its extra shape."""
 
 
 @dataclass(frozen=True)
 class FrameType:
-    """What all frames of a pass have in common.
+    """Describes what all frames of a pass have in common.
 
     Attributes:
-        shape: of a frame; dtype: of its pixels, in native byte order.
+        shape: of a frame.
+        dtype: of its pixels, in native byte order.
         count: number of frames that were selected, blank ones too.
-        dims: a name for each axis of a frame. units: of a pixel, "" where nobody says.
+        dims: a name for each axis of a frame.
+        units: of a pixel, "" where nobody says.
         calibration: see `VirtualArray.calibration`, of these axes.
     """
 
@@ -47,16 +50,20 @@ class FrameType:
         """Pixels of a frame."""
         return math.prod(self.shape)
 
+    @property
+    def steps(self) -> int:
+        """Steps along the slowest axis of a frame: the rows of a picture."""
+        return self.shape[0] if self.shape else 1
+
 
 @dataclass(frozen=True, eq=False)
 class FrameBlock:
-    """Some frames in reach of kernels, for as long as a tile lives.
+    """Holds some frames in reach of kernels, until the next block is made.
 
     Attributes:
         places, like, order: see `vfs.kernels.reduce`.
         at: int64[n], the places in the selection that the frames have.
-        elements: [n, rows, …] in native byte order and at their places; None where the frames are
-            to be had by `places` only.
+        elements: [n, rows, …] in native byte order; None where frames can be had by `places` only.
         memory: what the addresses lead to.
     """
 
@@ -72,14 +79,18 @@ class FrameBlock:
 
 
 class Reduction:
-    """Frames to a result. Subclass it: say `kind`, `buffers` and `process`, and whatever of the
-    rest is not right as it is.
+    """Turns frames into a result. Subclass it to write your own.
+
+    Say `kind`, `buffers` and `process`, and whatever else is not right as it is. The page
+    `reductions` (`vfs docs reductions`) has an example.
 
     Attributes:
-        kind: of the result: "nav" (for each position of the scan), "sig" (for each pixel of a frame), "single".
-        dims: a name for each further axis of the result. units: of its values; None: those of the pixels.
-        tile_bytes: how much is best taken at once, in bytes of frames. What must be decoded comes
-            in the tiles that suit its decoder.
+        kind: of the result: "nav" (a value, or an array, for each position of the scan), "sig" (for
+            each pixel of a frame) or "single".
+        dims: a name for each further axis of the result.
+        units: of its values; None: those of the pixels.
+        tile_bytes: bytes of frames that are best taken at once. It is a wish: frames that must be
+            decoded come in tiles that suit their decoder, and several reductions share tiles.
     """
 
     kind: str = "nav"
@@ -88,7 +99,9 @@ class Reduction:
     tile_bytes: int = 1 << 19
 
     def bound(self, frames: FrameType) -> Reduction:
-        """This reduction for these frames: the place to check that it fits them, and to prepare what all threads share.
+        """Prepare this reduction for frames of one kind: check that it fits them, and make what all threads share.
+
+        Returns: this reduction, or another one that does the work.
 
         Raises:
             OptionError: it does not fit.
@@ -96,69 +109,73 @@ class Reduction:
         return self
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
-        """Name -> (kind, dtype, extra shape) of every buffer. They begin as zeros.
+        """Name the buffers that the reduction needs. They begin as zeros.
 
-        A "nav" buffer is [selected frames, *extra shape], and all threads share it; a "sig" one is
-        [*frame, *extra shape] and a "single" one [*extra shape], of which every thread has its own.
+        Returns: name -> (kind, dtype, extra shape). A "nav" buffer is [selected frames, *extra
+            shape], and all threads share it. A "sig" one is [*frame, *extra shape] and a "single"
+            one [*extra shape]; every thread has its own.
         """
-        raise NotImplementedError(f"{type(self).__name__}.buffers")
+        raise OptionError(
+            f"{type(self).__name__} names no buffers: a Reduction needs the methods `buffers` and `process`"
+        )
 
-    def process(self, tile: np.ndarray, region: Region, buffers: Mapping[str, np.ndarray]) -> None:
-        """Take a tile of frames. Called by many threads at once, each with its own buffers.
+    def process(self, tile: np.ndarray, region: Region, buffers: Buffers) -> None:
+        """Take a tile of frames. Many threads call it at once, each with its own buffers.
 
         Args:
-            tile: [n, *frame], read-only by agreement, gone after the call. Frames that are not stored are left out.
+            tile: [n, *frame], read-only, gone after the call. Frames that are not stored are left out.
             region: where these frames are among those selected, as one axis, and the whole frame.
-            buffers: as `buffers` said; of "nav" ones the part of these n frames.
+            buffers: as `buffers` named them; of "nav" ones the part of these n frames.
         """
-        raise NotImplementedError(f"{type(self).__name__}.process")
+        raise OptionError(
+            f"{type(self).__name__} takes no tiles: a Reduction needs the methods `buffers` and `process`"
+        )
 
-    def merge(self, into: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:
-        """Take the "sig" and "single" buffers of another thread into one's own. They are added
-        where nothing else is said.
-        """
+    def merge(self, into: Buffers, other: Buffers) -> None:
+        """Take the "sig" and "single" buffers of another thread into one's own. Without this method they are added."""
         for name, buffer in into.items():
             buffer += other[name]
 
-    def finish(self, buffers: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The result: of kind "nav" [selected frames, …], "sig" [*frame, …], else anything. By
-        default the only buffer.
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        """Make the result. Without this method it is the only buffer.
+
+        Returns: of kind "nav" [selected frames, …], of kind "sig" [*frame, …], else any array.
         """
         if len(buffers) != 1:
+            names = ", ".join(buffers)
             raise OptionError(
-                f"{type(self).__name__} has the buffers {', '.join(buffers)}: its `finish` must say what the result is"
+                f"{type(self).__name__} has the buffers {names}: its `finish` must say what the result is"
             )
         return next(iter(buffers.values()))
 
     def calibration(self) -> dict[str, dict[str, Any]]:
-        """Where values along `dims` are: as `VirtualArray.calibration`."""
+        """Say where the values along `dims` are, as `VirtualArray.calibration` does."""
         return {}
 
-    def take(self, block: FrameBlock, buffers: Mapping[str, np.ndarray], shared: Mapping[str, np.ndarray]) -> None:
+    def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
         """Take frames, in tiles.
 
         Args:
             buffers: of this thread; shared: the "nav" ones, whole.
         """
-        tile = block.elements
-        assert tile is not None, "frames whose place is all that is known are for kernels"
+        assert block.elements is not None, "frames whose place is all that is known are for kernels"
+        tile = block.elements.view()
+        tile.flags.writeable = False
         first, last = int(block.at[0]), int(block.at[-1]) + 1
         region = Region.box((first, *[0] * (tile.ndim - 1)), (last, *tile.shape[1:]))
         self.process(tile, region, {**buffers, **{name: buffer[first:last] for name, buffer in shared.items()}})
 
-    def rows(self, frames: FrameType) -> tuple[int, int]:
-        """The first and last (half-open) step along the slowest axis of a frame that are looked at:
-        the others need not be decoded.
-        """
-        return (0, frames.shape[0]) if frames.shape else (0, 1)
-
 
 class Kernel(Reduction):
-    """A reduction that takes frames by their addresses, wherever they are: `take` and perhaps
-    `rows` instead of `process`.
-    """
+    """Takes frames by their addresses, wherever they are: has `take`, and perhaps `rows`, instead of `process`."""
 
     tile_bytes = 2 << 20
+
+    def rows(self, frames: FrameType) -> tuple[int, int]:
+        """Find the first and last (half-open) step along the slowest axis of a frame that are looked
+        at. The others need not be read.
+        """
+        return 0, frames.steps
 
 
 def real_pixels(name: str, frames: FrameType) -> None:
@@ -169,28 +186,40 @@ def real_pixels(name: str, frames: FrameType) -> None:
     """
     if frames.dtype.kind not in "biuf":
         raise OptionError(
-            f"{name}: frames are {frames.dtype}, expected real pixels; open the array with another"
-            " dtype=, or write a Reduction of your own"
+            f"{name}: frames are {frames.dtype}, expected real pixels; open the array with another dtype=, or write a"
+            " Reduction of your own"
         )
 
 
 def taken_as(dtype: np.dtype) -> np.dtype:
-    """The dtype that kernels take pixels as: of bool bytes; the others as they are."""
+    """Return the dtype that kernels take pixels as: bytes for bool, float32 for float16, else what they are."""
     if dtype.kind == "b":
         return np.dtype(np.uint8)
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def dtype_of(asked: Any) -> np.dtype:
-    """A dtype that was asked for; that of objects where it is none."""
+    """Return a dtype that was asked for; that of objects where it is none."""
     made: np.dtype = np.dtype(object)
     with suppress(TypeError):
         made = np.dtype(asked)
     return made
 
 
+def float_of(asked: Any) -> np.dtype:
+    """Return a float dtype that results are asked for in.
+
+    Raises:
+        OptionError: it is something else.
+    """
+    made = dtype_of(asked)
+    if made.kind != "f" or made.itemsize > 8:
+        raise OptionError(f"dtype={asked!r}: expected float64, float32 or float16")
+    return made
+
+
 def total_of(dtype: np.dtype, asked: Any, name: str) -> np.dtype:
-    """What pixels are added up in: uint64, int64 or float64.
+    """Choose the dtype that pixels are added up in: uint64, int64 or float64.
 
     Args:
         asked: `dtype=` of the reduction: None, a float, or the integers that are added up in anyway.
@@ -211,20 +240,20 @@ def total_of(dtype: np.dtype, asked: Any, name: str) -> np.dtype:
 
 
 def fits(overflow: np.ndarray, name: str, total: np.dtype) -> None:
-    """Raise where a kernel said that a sum does not fit.
+    """Check what a kernel said of the sums that it made.
 
     Raises:
-        OptionError: it does not.
+        OptionError: one does not fit.
     """
     if overflow[0]:
         raise OptionError(f"{name}: a sum is larger than {total} holds; dtype='f8' adds up in float64")
 
 
 def added(into: np.ndarray, other: np.ndarray, name: str) -> None:
-    """into += other, checked.
+    """Add `other` to `into`, and check that all sums fit.
 
     Raises:
-        OptionError: a sum does not fit.
+        OptionError: one does not.
     """
     with np.errstate(all="ignore"):
         made = into + other

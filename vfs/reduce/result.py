@@ -1,4 +1,4 @@
-"""What a reduction gives: an array, and where it holds."""
+"""Results of reductions: arrays that know where they hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vfs.model import coverage
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The result of a reduction; numpy takes it for its `data`.
+    """Result of a reduction. numpy takes it for its `data`.
 
     Attributes:
         name: what it was called in `reduce`.

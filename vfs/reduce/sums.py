@@ -1,0 +1,125 @@
+"""Sums of the pixels of each frame under masks, prepared for frames of one kind.
+
+Pixels outside of a mask do not count, whatever they hold: a NaN there is no NaN in the result. Sums
+of integers are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vfs.kernels.reduce import in_frames as kernels
+from vfs.reduce import masks
+from vfs.reduce.reduction import Buffers, FrameBlock, FrameType, Kernel, Spec, fits, real_pixels, taken_as, total_of
+
+SPARSE = 16
+"""A mask of weights with fewer than one pixel in so many that is not 0 is taken as a list of these."""
+
+
+class MaskedSums(Kernel):
+    """Sums under masks of yes and no.
+
+    Args:
+        name: for messages.
+        chosen: bool[m, *frame].
+        dtype: of the result, None: as it is added up.
+        alone: there is one mask, and no axis of masks.
+    """
+
+    units = None
+
+    def __init__(self, name: str, chosen: np.ndarray, frames: FrameType, dtype: Any, alone: bool = True) -> None:
+        real_pixels(name, frames)
+        self.name, self.dtype, self.alone = name, dtype, alone
+        self.total = total_of(frames.dtype, dtype, name)
+        pixels = taken_as(frames.dtype)
+        flat = chosen.reshape(len(chosen), -1)
+        self.masks = [(masks.runs_of(mask), masks.words_of(mask, pixels)) for mask in flat]
+        self.seen = masks.rows_of(np.asarray(chosen.any(axis=0)))
+        self.dims = () if alone else ("mask",)
+
+    def rows(self, frames: FrameType) -> tuple[int, int]:
+        return self.seen
+
+    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
+        return {"sums": ("nav", self.total, (len(self.masks),))}
+
+    def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
+        sums, overflow = shared["sums"], np.zeros(1, np.uint8)
+        for column, (runs, words) in enumerate(self.masks):
+            kernels.masked_sums(block.places, block.like, block.order, runs, words, block.at, sums, column, overflow)
+        fits(overflow, self.name, self.total)
+
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        sums = buffers["sums"]
+        made = sums if self.dtype is None else sums.astype(self.dtype, copy=False)
+        return made[:, 0] if self.alone else made
+
+
+class WeightedSums(Kernel):
+    """Sums of pixels times weights.
+
+    Args:
+        masks: each [pixels], in the dtype that is calculated in.
+        inner: this dtype; made: that of the result.
+        alone: there is one mask, and no axis of masks.
+    """
+
+    tile_bytes = 8 << 20
+
+    def __init__(
+        self, masks: Iterable[np.ndarray], inner: np.dtype, made: np.dtype, frames: FrameType, alone: bool
+    ) -> None:
+        self.made, self.alone = made, alone
+        self.lists: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self.full: list[int] = []
+        ends, full = [], []
+        for column, one in enumerate(masks):
+            where = np.flatnonzero(one)
+            ends.append((int(where[0]), int(where[-1]) + 1) if len(where) else (0, 1))
+            if len(where) * SPARSE < frames.size:
+                self.lists[column] = where, np.ascontiguousarray(one[where])
+            else:
+                self.full.append(column)
+                full.append(one)
+        self.count = len(ends)
+        self.weights = np.stack(full) if full else np.empty((0, frames.size), inner)
+        self.span = _around([ends[column] for column in self.full])
+        self.holed = [k for k, one in enumerate(self.weights) if (one[slice(*self.span)] == 0).any()]
+        pitch, seen = frames.size // frames.steps, _around(ends)
+        self.seen = seen[0] // pitch, (seen[1] - 1) // pitch + 1
+        self.dims = () if alone else ("mask",)
+
+    def rows(self, frames: FrameType) -> tuple[int, int]:
+        return self.seen
+
+    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
+        return {"sums": ("nav", self.weights.dtype, (self.count,))}
+
+    def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
+        sums, (places, like, order) = shared["sums"], (block.places, block.like, block.order)
+        for column, (where, weights) in self.lists.items():
+            kernels.listed_sums(places, like, order, where, weights, block.at, sums, column)
+        if not self.full:
+            return
+        made = np.empty((len(block), len(self.full)), sums.dtype)
+        kernels.weighted_sums(places, like, order, *self.span, self.weights, np.arange(len(block)), made, 0)
+        if like.dtype.kind == "f":
+            for k in self.holed:  # 0 times NaN: these frames again, without the pixels that do not count
+                odd = np.flatnonzero(~np.isfinite(made[:, k]))
+                if len(odd):
+                    where = np.flatnonzero(self.weights[k])
+                    kernels.listed_sums(places[odd], like, order, where, self.weights[k, where], odd, made, k)
+        sums[block.at[:, None], self.full] = made
+
+    def finish(self, buffers: Buffers) -> np.ndarray:
+        sums = buffers["sums"].astype(self.made, copy=False)
+        return sums[:, 0] if self.alone else sums
+
+
+def _around(spans: list[tuple[int, int]]) -> tuple[int, int]:
+    """Find the span that holds all spans; 0, 1 where there are none."""
+    return min((a for a, _ in spans), default=0), max((b for _, b in spans), default=1)
