@@ -21,7 +21,7 @@ from tests.benchmarks.rows import Row, Size, against, share, spent, walk
 Bare = Callable[[bytes, np.ndarray], None]
 
 
-def _counts(n: int, side: int) -> np.ndarray:
+def counts(n: int, side: int) -> np.ndarray:
     """uint16[n, side, side] as a counting detector gives them: few counts, which compress."""
     one = np.random.default_rng(3).poisson(3, (4, side, side)).astype("u2")
     return np.concatenate([one] * -(-n // 4))[:n]
@@ -33,7 +33,7 @@ def _deflate(chunk: bytes, out: np.ndarray) -> None:
     imagecodecs.deflate_decode(chunk, out=out)
 
 
-def _bitshuffle(width: int) -> Bare:
+def bitshuffle(width: int) -> Bare:
     from vfs.formats.hdf5.filters import _bitshuffle_library
 
     library = _bitshuffle_library()
@@ -46,7 +46,7 @@ def _bitshuffle(width: int) -> Bare:
     return undo
 
 
-def _written(path: Path, frames: np.ndarray, **options: Any) -> Path:
+def written(path: Path, frames: np.ndarray, **options: Any) -> Path:
     import h5py
 
     with h5py.File(path, "w") as file:
@@ -54,7 +54,7 @@ def _written(path: Path, frames: np.ndarray, **options: Any) -> Path:
     return path
 
 
-def _chunks(path: Path) -> list[bytes]:
+def chunks_of(path: Path) -> list[bytes]:
     import h5py
 
     with h5py.File(path) as file:
@@ -69,14 +69,14 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     lz4 = hdf5plugin.Bitshuffle(cname="lz4")
     for side, most in ((256, 64), (512, 32), (1024, 16)):
         n = min(most, size.frames)
-        frames = _counts(n, side)
+        frames = counts(n, side)
         kib = frames[0].nbytes >> 10
         for name, options, bare in (
             ("gzip", {"compression": "gzip"}, _deflate),
-            ("bitshuffle-lz4", lz4, _bitshuffle(2)),
+            ("bitshuffle-lz4", lz4, bitshuffle(2)),
         ):
-            path = _written(folder / f"{name}{side}.h5", frames, chunks=(1, side, side), **options)
-            chunks = _chunks(path)
+            path = written(folder / f"{name}{side}.h5", frames, chunks=(1, side, side), **options)
+            chunks = chunks_of(path)
             for backend in ("mmap", "buffered"):
                 array = vfs.open(path, backend=backend)
                 out = np.ones_like(frames)
@@ -108,13 +108,13 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
                     "µs",
                     "≤ 100 µs",
                 )
-    frames = _counts(size.frames, 256)
+    frames = counts(size.frames, 256)
     for name, options in (
         ("contiguous", {}),
         ("plain chunks", {"chunks": (1, 256, 256)}),
         ("plain chunks of a quarter", {"chunks": (1, 128, 128)}),
     ):
-        path = _written(folder / f"{name}.h5", frames, **options)
+        path = written(folder / f"{name}.h5", frames, **options)
         for backend in ("mmap", "buffered"):
             aim = "≥ 0.8" if "quarter" not in name else ""
             yield share(f"HDF5 {name}, {backend}", *walk(vfs.open(path, backend=backend)), size, aim=aim)

@@ -7,6 +7,7 @@ machine with nothing else to do.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,11 @@ from typing import Any
 import numpy as np
 
 import vfs
+from tests.benchmarks.hdf5_bench import bitshuffle, chunks_of, counts, written
 from tests.benchmarks.rows import Row, Size, frames_of
 from vfs.testing import writers
+from vfs.testing.frame_writers import write_frms6
+from vfs.testing.gatan_writers import write_k2is
 
 CENTRE = (128, 128)
 DISK = vfs.Disk(*CENTRE, 41)  # 8 % of a frame
@@ -62,7 +66,47 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
         yield Row(
             f"{name}, these three one after the other", apart / alone["disk, centre of mass, sum"], "of one pass", "> 1"
         )
+    yield from _other_formats(folder, size)
     yield from _in_two(sets, source, target, size)
+
+
+def _other_formats(folder: Path, size: Size) -> Iterator[Row]:
+    """What must be decoded before it is reduced: a disk of 8 %, centre of mass and sum."""
+    sets = {
+        "FRMS6": vfs.open(write_frms6(folder, frames_of(size.frames, (264, 264)))),
+        "K2 IS": vfs.open(write_k2is(folder, frames_of(max(1, size.frames // 32), (1860, 2048)))),
+    }
+    for name, array in sets.items():
+        source = np.ones(array.shape, array.dtype)
+        target = np.ones_like(source)
+        for what, reduction in _three(array).items():
+            mine, limit = _spent(
+                lambda a=array, r=reduction: a.reduce(x=r, workers=0),  # type: ignore[misc]
+                lambda t=target, s=source: np.copyto(t, s),  # type: ignore[misc]
+                size,
+            )
+            yield Row(f"{name}, {what}", limit / mine, "of memcpy, processor time")
+    import hdf5plugin
+
+    frames = counts(size.frames, 256)
+    path = written(folder / "x.h5", frames, chunks=(1, 256, 256), **hdf5plugin.Bitshuffle(cname="lz4"))
+    array, chunks, undo = vfs.open(path), chunks_of(path), bitshuffle(2)
+    flat = np.ones_like(frames).reshape(len(frames), -1).view(np.uint8)
+
+    def codec() -> None:
+        for k, chunk in enumerate(chunks):
+            undo(chunk, flat[k])
+
+    for what, reduction in _three(array).items():
+        mine, limit = _spent(lambda r=reduction: array.reduce(x=r, workers=0), codec, size)  # type: ignore[misc]
+        yield Row(f"HDF5 bitshuffle, {what}", limit / mine, "of the codec, processor time", "≥ 0.9")
+
+
+def _three(array: vfs.VirtualArray) -> dict[str, vfs.Reduction]:
+    """Three reductions, of which one looks at a disk of 8 % in the middle of a frame."""
+    height, width = array.shape[-2:]
+    disk = vfs.Disk(height / 2, width / 2, math.sqrt(0.08 * height * width / math.pi))
+    return {"disk of 8 %": disk, "centre of mass": vfs.CenterOfMass(), "sum": vfs.Sum()}
 
 
 def _sets(folder: Path, size: Size) -> Iterator[tuple[str, vfs.VirtualArray]]:

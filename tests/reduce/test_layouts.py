@@ -302,3 +302,26 @@ def test_nothing_is_stored(tmp_path: Path) -> None:
     assert (results["each"].data == 0).all()
     assert results["each"].masked.mask.all()
     assert results["each"].bounding == results["each"].inner == (slice(0, 0),)
+
+
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+def test_large_frames_are_taken_several_at_once(tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = frames_of(9, (64, 64), 4095)
+    monkeypatch.setattr(blocks, "LARGE", 3 * frames[0].nbytes + 5)
+    monkeypatch.setattr(blocks, "READ", 1)
+    lengths = []
+
+    class Lengths(vfs.Reduction):
+        tile_bytes, tile_frames = 1, 5
+
+        def buffers(self, frames: Any) -> Any:
+            return {"x": ("nav", "i8", ())}
+
+        def process(self, tile: np.ndarray, region: vfs.Region, buffers: Any) -> None:
+            lengths.append(len(tile))
+
+    array = vfs.open(write_npy(tmp_path, frames), backend=backend)
+    results = array.reduce(sum=vfs.Sum(), x=Lengths(), workers=0)
+    assert lengths == [3, 3, 3]
+    assert (results["sum"].data == frames.sum(0)).all()
+    assert (array.reduce(sum=vfs.Sum(), workers=0)["sum"].data == frames.sum(0)).all()

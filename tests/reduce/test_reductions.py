@@ -115,6 +115,14 @@ def test_a_sum_too_large_is_an_error(tmp_path: Path, dtype: str, value: int, red
     assert got.flat[0] in (value * 2.0, value * 4.0, value, value * 1.0)
 
 
+def test_what_no_ring_holds_cannot_overflow(tmp_path: Path) -> None:
+    frames = np.full((2, 1, 4), 1 << 63, "u8")
+    frames[:, :, 0] = 5
+    got = vfs.open(write_npy(tmp_path, frames)).reduce(x=vfs.RadialSum(0, 0, 1), y=vfs.Disk(0, 0, 1))
+    assert (got["x"].data == 5).all()
+    assert (got["y"].data == 5).all()
+
+
 def test_weights_whose_sums_may_be_too_large_are_refused(tmp_path: Path) -> None:
     array = vfs.open(write_npy(tmp_path, np.ones((2, 2, 2), "u4")))
     with pytest.raises(

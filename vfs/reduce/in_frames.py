@@ -168,9 +168,7 @@ class Masks(Reduction):
     def bound(self, frames: FrameType) -> Reduction:
         real_pixels("Masks", frames)
         stack, alone = self._stack(frames.shape)
-        values = stack.data if _sparse(stack) else stack
-        least, largest = (values.min(), values.max()) if values.size else (0, 0)
-        if stack.dtype.kind == "b" or (stack.dtype.kind in "iu" and least >= 0 and largest <= 1):
+        if _yes_and_no(stack):
             chosen = np.stack(list(_rows(stack))) != 0
             return MaskedSums("Masks", chosen.reshape(-1, *frames.shape), frames, self.dtype, alone)
         if stack.dtype.kind == "f" or frames.dtype.kind == "f":
@@ -178,7 +176,7 @@ class Masks(Reduction):
             inner = np.dtype(np.float32 if made == np.float32 else np.float64)
         else:
             made, inner = self._exact(frames.dtype, max(_magnitude(one) for one in _rows(stack)))
-        return WeightedSums((one.astype(inner) for one in _rows(stack)), inner, made, frames, alone)
+        return WeightedSums((np.asarray(one, inner) for one in _rows(stack)), inner, made, frames, alone)
 
     def _exact(self, pixels: np.dtype, weight: int) -> tuple[np.dtype, np.dtype]:
         """Choose dtypes for integers times integers. They are exact in float64, which is faster, where
@@ -224,6 +222,14 @@ class Masks(Reduction):
 
 def _sparse(array: Any) -> bool:
     return hasattr(array, "tocsr")
+
+
+def _yes_and_no(stack: Any) -> bool:
+    """Tell whether masks are bool, or integers that are 0 and 1."""
+    values = stack.data if _sparse(stack) else stack
+    if stack.dtype.kind in "bf" or not values.size:
+        return bool(stack.dtype.kind == "b")
+    return bool(values.min() >= 0 and values.max() <= 1)
 
 
 def _rows(stack: Any) -> Iterator[np.ndarray]:

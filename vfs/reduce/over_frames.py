@@ -51,6 +51,7 @@ class _OfPixels(Kernel):
     kind = "sig"
     units = None
     tile_bytes = 8 << 20  # see `vfs.kernels.reduce.over_frames`
+    tile_frames = 8
 
     def bound(self, frames: FrameType) -> Reduction:
         name = type(self).__name__

@@ -146,7 +146,8 @@ class Pass:
         sizes = [one.tile_bytes for one in self.bound.values()]
         size = max(1, sizes[0] if len(sizes) == 1 else min(SHARED, *sizes))
         rows = min(first for first, _ in seen), max(last for _, last in seen)
-        return source_of(self.array, chosen, self.stored, rows, only, size)
+        least = max(one.tile_frames for one in self.bound.values())
+        return source_of(self.array, chosen, self.stored, rows, only, size, least)
 
     def _zeros(self, name: str, nav: bool) -> dict[str, np.ndarray]:
         """Make the buffers of a reduction that all threads share (`nav`), or those of one thread."""

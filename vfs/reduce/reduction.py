@@ -91,12 +91,14 @@ class Reduction:
         units: of its values; None: those of the pixels.
         tile_bytes: bytes of frames that are best taken at once. It is a wish: frames that must be
             decoded come in tiles that suit their decoder, and several reductions share tiles.
+        tile_frames: frames that are best taken at once at least, where frames are large.
     """
 
     kind: str = "nav"
     dims: tuple[str, ...] = ()
     units: str | None = ""
     tile_bytes: int = 1 << 19
+    tile_frames: int = 1
 
     def bound(self, frames: FrameType) -> Reduction:
         """Prepare this reduction for frames of one kind: check that it fits them, and make what all threads share.

@@ -39,8 +39,9 @@ class Result:
 
     @cached_property
     def data(self) -> np.ndarray:
-        """In the scan's shape, where it is of kind "nav". Where nothing was selected or nothing is
-        stored NaN, NaT, False, 0, ''.
+        """The result, in the scan's shape if it is of kind "nav".
+
+        Where nothing was selected, or nothing is stored, it holds NaN, NaT, False, 0 or ''.
         """
         if self.kind != "nav":
             return self.selected
@@ -50,7 +51,7 @@ class Result:
 
     @cached_property
     def valid(self) -> np.ndarray:
-        """bool of the shape of the scan (kind "nav") or of the result: where it holds."""
+        """Where the result holds: bool of the shape of the scan (kind "nav") or of the result."""
         if self.kind != "nav":
             return np.broadcast_to(self.filled, self.selected.shape)
         if self.positions is None:

@@ -76,19 +76,22 @@ class WeightedSums(Kernel):
         self.made, self.alone = made, alone
         self.lists: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.full: list[int] = []
-        ends, full = [], []
+        ends, full, held = [], [], []
         for column, one in enumerate(masks):
-            where = np.flatnonzero(one)
-            ends.append((int(where[0]), int(where[-1]) + 1) if len(where) else (0, 1))
-            if len(where) * SPARSE < frames.size:
+            some = one != 0
+            count = int(np.count_nonzero(some))
+            ends.append((int(some.argmax()), len(some) - int(some[::-1].argmax())) if count else (0, 1))
+            if count * SPARSE < frames.size:
+                where = np.flatnonzero(some)
                 self.lists[column] = where, np.ascontiguousarray(one[where])
             else:
                 self.full.append(column)
                 full.append(one)
+                held.append(count)
         self.count = len(ends)
         self.weights = np.stack(full) if full else np.empty((0, frames.size), inner)
         self.span = _around([ends[column] for column in self.full])
-        self.holed = [k for k, one in enumerate(self.weights) if (one[slice(*self.span)] == 0).any()]
+        self.holed = [k for k, count in enumerate(held) if count < self.span[1] - self.span[0]]
         pitch, seen = frames.size // frames.steps, _around(ends)
         self.seen = seen[0] // pitch, (seen[1] - 1) // pitch + 1
         self.dims = () if alone else ("mask",)

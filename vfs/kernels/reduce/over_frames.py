@@ -1,4 +1,4 @@
-"""What is made of each pixel over many frames: sums, sums of squares, extremes.
+"""Kernels for what is made of each pixel over many frames: sums, sums of squares, extremes.
 
 A strip of pixels is taken of one frame after the other, so that what it adds up to stays in the
 fastest cache. 4096 pixels and 64 frames at a time reach 1.8 of memcpy by processor time (uint16), 8
@@ -18,7 +18,7 @@ MOST = 1 << 15  # frames at once: so many pixels of 2 bytes add up to what 4 byt
 
 @njit(nogil=True, cache=True)
 def add_frames(places, like, order, first, part, total, overflow):
-    """total += the frames.
+    """Add frames to `total`.
 
     Args:
         places, like, order: see `vfs.kernels.reduce`; at most `MOST` frames.
@@ -50,7 +50,7 @@ def add_frames(places, like, order, first, part, total, overflow):
 
 @njit(nogil=True, cache=True)
 def add_squares(places, like, order, first, part, total, squares):
-    """The same for integers of at most 2 bytes, and squares += their squares.
+    """Add frames of integers of at most 2 bytes to `total`, and their squares to `squares`.
 
     Args:
         squares: uint64[pixels].
@@ -111,7 +111,7 @@ def spread(places, like, order, first, count, mean, spreads):
 
 @njit(nogil=True, cache=True)
 def highest(places, like, order, first, found):
-    """found = the larger of it and the frames, NaN where one of them is: [pixels] of the frames' dtype."""
+    """Put the largest of `found` and the frames into `found`, [pixels] of their dtype; NaN where one of them is."""
     n, size = places.shape[0], found.shape[0]
     part = np.empty(STRIP, found.dtype)
     for at in range(0, size, STRIP):
@@ -139,7 +139,7 @@ def highest(places, like, order, first, found):
 
 @njit(nogil=True, cache=True)
 def lowest(places, like, order, first, found):
-    """The same for the smaller ones."""
+    """Put the smallest of `found` and the frames into `found`, as `highest` does."""
     n, size = places.shape[0], found.shape[0]
     part = np.empty(STRIP, found.dtype)
     for at in range(0, size, STRIP):

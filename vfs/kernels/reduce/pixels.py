@@ -1,4 +1,4 @@
-"""Pixels in registers, whatever their byte order and wherever they lie; and sums that say when they overflow."""
+"""Load pixels into registers, whatever their byte order and wherever they lie; and add up with a check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba.extending import intrinsic, overload
 
 
 def _loaded(context, builder, kind, swapped, address, index, keep=None):
-    """A pixel: loaded as a word, ANDed with one of a mask, its bytes swapped, then taken for what it is."""
+    """Load a pixel as a word, AND it with one of a mask, swap its bytes, then take it for what it is."""
     word = ir.IntType(kind.bitwidth)
     value = builder.load(builder.gep(builder.inttoptr(address, word.as_pointer()), [index]), align=1)
     if keep is not None:
@@ -22,7 +22,7 @@ def _loaded(context, builder, kind, swapped, address, index, keep=None):
 
 @intrinsic
 def pixel(typing_context, address, index, like, order):
-    """Pixel `index` of a frame that begins at `address`, see `vfs.kernels.reduce`."""
+    """Load pixel `index` of a frame that begins at `address`, see `vfs.kernels.reduce`."""
     kind, swapped = like.dtype, not isinstance(order, types.NoneType)
 
     def generate(context, builder, signature, args):
@@ -33,7 +33,7 @@ def pixel(typing_context, address, index, like, order):
 
 @intrinsic
 def kept_pixel(typing_context, address, index, like, order, words):
-    """The same, or 0 where a mask says so: an AND of bits, so that not even a NaN gets through.
+    """Load a pixel, or 0 where a mask says so: an AND of bits, so that not even a NaN gets through.
 
     Args:
         words: address of the mask: a word for each pixel, as wide as these, all bits of which are
@@ -48,7 +48,7 @@ def kept_pixel(typing_context, address, index, like, order, words):
 
 
 def plus(total, value, like, overflow):
-    """`total + value` for kernels. Where pixels are integers of 8 bytes, `overflow` (uint8[1])
+    """Return `total + value` in kernels. Where pixels are integers of 8 bytes, `overflow` (uint8[1])
     becomes 1 if the sum does not fit.
     """
     raise NotImplementedError("for kernels only")

@@ -1,4 +1,4 @@
-"""Where whole frames lie in files, and which of them are taken together."""
+"""Find where whole frames lie in files, and which of them are taken together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P_FILE, P_START, P_STOP, P_FRAME = range(4)
 
 @njit(nogil=True, cache=True)
 def frame_places(ranges, size, width, table):
-    """Where frames begin, of read ranges that hold them one by one, in whatever order.
+    """Find where frames begin, of read ranges that hold them one by one, in whatever order.
 
     Args:
         ranges: see `vfs.kernels.ranges`; size: elements that are wanted of a frame; width: bytes of one.
