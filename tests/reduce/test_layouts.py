@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.backends.buffered import BufferedBackend
 from vfs.reduce import blocks
+from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_empad, write_frms6, write_seq
 from vfs.testing.gatan_writers import write_k2is
 from vfs.testing.inside import reader_of
@@ -147,6 +149,16 @@ def test_blocks_that_span_too_much_of_the_scan(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(blocks, "BOX", limit)
         check_all(array)
         check_all(array, workers=2)
+
+
+@pytest.mark.parametrize("options", [{"chunks": (2, 2, 7, 20)}, {"chunks": (3, 4, 5, 6), "compression": "gzip"}])
+def test_every_block_is_read_once(tmp_path: Path, options: dict[str, Any]) -> None:
+    array = h5(**options)(tmp_path)
+    array.reduce(**ALL)  # which loads kernels, and that counts
+    array = vfs.open(tmp_path / "x.h5", backend="buffered")
+    reader_of(array).backend = counting = CountingBackend(BufferedBackend(reader_of(array).dataset.files))
+    array.reduce(**ALL, workers=2)
+    assert array.nbytes / 4 < counting.nbytes <= (tmp_path / "x.h5").stat().st_size
 
 
 @pytest.mark.parametrize("name", ["mib_u16", "mib_r64_12", "npy", "h5_chunks", "h5_gzip"])

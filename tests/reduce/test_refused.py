@@ -94,6 +94,20 @@ def test_parts_that_do_not_fit(array: vfs.VirtualArray, parts: Any) -> None:
         array.reduce_partial(x=vfs.Sum(), parts=parts)
 
 
+def test_results_larger_than_memory(array: vfs.VirtualArray) -> None:
+    class Huge(FrameMean):
+        def __init__(self, *extra: int) -> None:
+            self.extra = extra
+
+        def buffers(self, frames: Any) -> Mapping[str, Any]:
+            return {"x": ("nav", np.float64, self.extra)}
+
+    for extra in ((1 << 50,), (1 << 40, 1 << 40)):
+        with pytest.raises(vfs.OptionError, match=r"^x: no memory for x, .*float64.*\[300, ") as caught:
+            array.reduce(x=Huge(*extra))
+        assert "\n" not in str(caught.value)
+
+
 def test_complex_pixels(tmp_path: Path) -> None:
     array = vfs.open(write_npy(tmp_path, np.ones((3, 4, 5), "c8")))
     for reduction in (

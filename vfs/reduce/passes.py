@@ -155,7 +155,11 @@ class Pass:
         for key, (kind, dtype, extra) in self.specs[name].items():
             if (kind == "nav") == nav:
                 lead = (self.frames.count,) if nav else self.frames.shape if kind == "sig" else ()
-                made[key] = np.zeros(lead + tuple(extra), dtype)
+                shape = lead + tuple(extra)
+                try:
+                    made[key] = np.zeros(shape, dtype)
+                except (MemoryError, ValueError) as error:
+                    raise OptionError(f"{name}: no memory for {key}, {dtype}{list(shape)}: {error}") from None
         return made
 
     def run(self, parts: int) -> Iterator[Results]:
