@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import vfs
@@ -62,3 +62,31 @@ def test_the_edges_of_a_file(tmp_path: Path, backend: str) -> None:
     results = array.reduce(first=vfs.Point(0, 0))
     assert (results["first"].data == frames[:, 0, 0]).all()
     assert (array.reduce(last=vfs.Point(39, 49))["last"].data == frames[:, 39, 49]).all()
+
+
+@given(
+    dtype=st.sampled_from(["u1", ">u2", "<f4", ">f8"]),
+    shape=st.tuples(st.integers(1, 5), st.integers(1, 60), st.integers(1, 60)),
+    backend=st.sampled_from(["mmap", "buffered"]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_last_byte_of_a_page(
+    tmp_path: Path, dtype: str, shape: tuple[int, int, int], backend: str, seed: int
+) -> None:
+    """Behind it no memory may be touched: none is mapped there."""
+    rng = np.random.default_rng(seed)
+    frames = rng.integers(0, 100, shape).astype(dtype)
+    header = -frames.nbytes % 4096
+    path = tmp_path / "x.raw"
+    path.write_bytes(bytes(header) + frames.tobytes())
+    array = vfs.open(path, format="raw", dtype=dtype, sig_shape=shape[1:], file_header=header, backend=backend)
+    mask = rng.random(shape[1:])
+    last = vfs.Point(shape[1] - 1, shape[2] - 1)
+    got = array.reduce(sum=vfs.Sum(), max=vfs.Max(), last=last, each=vfs.FrameSum(), m=vfs.Masks(mask))
+    values = frames.astype("f8")
+    np.testing.assert_allclose(got["sum"].data, values.sum(0))
+    np.testing.assert_allclose(got["max"].data, values.max(0))
+    np.testing.assert_allclose(got["last"].data, values[:, -1, -1])
+    np.testing.assert_allclose(got["each"].data, values.sum((1, 2)))
+    np.testing.assert_allclose(got["m"].data, (values * mask).sum((1, 2)))
