@@ -491,7 +491,8 @@ def test_eight_threads_read_what_they_asked_for(
     tmp_path: Path, kind: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no view shows another read's bytes: scratch memory is junk as soon as it is given back."""
-    monkeypatch.setattr("vfs.engine.reader.scratch", PoisonedPool())
+    for module in ("reader", "stored_reader"):
+        monkeypatch.setattr(f"vfs.engine.{module}.scratch", PoisonedPool())
     twin = np.random.default_rng(0).integers(0, 60_000, (6, 5, 8, 7)).astype("<u2")
     if "blocks" in kind:
         import zlib
@@ -529,6 +530,7 @@ def test_eight_threads_read_what_they_asked_for(
         if kind == "corrected":
             twin, options["dark"] = twin.astype("f4") - 1, np.ones((8, 7))
         if kind == "few rows":
+            monkeypatch.setattr("vfs.engine.stored_reader.ROWS", 3)
             monkeypatch.setattr("vfs.engine.reader.ROWS", 3)
         opened = vfs.open(str(tmp_path / "*.bin"), format="raw", backend=backend, chunks=(2, 3, 8, 4), **options)
         array = reader_of(opened)
@@ -540,7 +542,8 @@ def test_eight_threads_read_what_they_asked_for(
 def test_what_was_read_stays_what_it_was(case: Case, data: st.DataObject) -> None:
     """Poisoned scratch memory, and other reads in between."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vfs.engine.reader.scratch", PoisonedPool())
+        for module in ("reader", "stored_reader"):
+            patch.setattr(f"vfs.engine.{module}.scratch", PoisonedPool())
         array = case.memory(copies=True, window=data.draw(st.sampled_from([5, 64, 1 << 19])))
         first = array.read()
         key = data.draw(indices(array.shape))

@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 
 import vfs.backends.buffered  # noqa: E402
 import vfs.backends.direct  # noqa: E402
-import vfs.engine.reader  # noqa: E402
+import vfs.engine.stored_reader  # noqa: E402
 from tests.conformance.rows import ROWS  # noqa: E402
 from vfs.api import VirtualGroup  # noqa: E402
 from vfs.buffers import lender, scratch  # noqa: E402
@@ -44,7 +44,7 @@ WINDOW = 1 << 13
 REQUEST = 1 << 14
 """Bytes of a read of a mounted file, a few of which make a set."""
 
-vfs.engine.reader.decode_windows = calls.named("decode_windows", vfs.engine.reader.decode_windows)
+vfs.engine.stored_reader.decode_windows = calls.named("decode_windows", vfs.engine.stored_reader.decode_windows)
 vfs.backends.buffered.read_places = calls.named("read_places", vfs.backends.buffered.read_places)
 vfs.backends.buffered.read_ranges = calls.named("read_ranges", vfs.backends.buffered.read_ranges)
 vfs.backends.direct.read_ranges = calls.named("read_ranges", vfs.backends.direct.read_ranges)

@@ -157,7 +157,7 @@ def test_sections_that_are_not_there(tmp_path: Path, mode: int) -> None:
     path = write_mrc(tmp_path, twin, mode)
     whole = path.read_bytes()
     path.write_bytes(whole + b"more")
-    same(opens_incomplete(path, "what is behind them is left out", counts={"bytes_left_over": 4}).main[...], twin)
+    same(opens_incomplete(path, "the bytes behind them are left out", counts={"bytes_left_over": 4}).main[...], twin)
     path.write_bytes(whole[: -1 - (len(whole) - 1024) // 4])
     group = opens_incomplete(
         path, "4 sections of 6 × 5", "it looks truncated", counts={"frames_missing": 2}, kind=vfs.TruncatedSourceError

@@ -62,7 +62,9 @@ def test_any_layout_is_its_twin(case: Case, data: st.DataObject) -> None:
 def test_any_layout_planned_in_small_pieces(case: Case, data: st.DataObject) -> None:
     """A plan may have only so many rows; what needs more is read in halves, and these in halves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vfs.engine.reader.ROWS", data.draw(st.sampled_from([2, 3, 7, 20])))
+        rows = data.draw(st.sampled_from([2, 3, 7, 20]))
+        patch.setattr("vfs.engine.stored_reader.ROWS", rows)
+        patch.setattr("vfs.engine.reader.ROWS", rows)
         array = case.memory(copies=data.draw(st.booleans()))
         same(array.read(), case.twin)
         region = data.draw(regions(array.shape))

@@ -19,7 +19,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from io import TextIOWrapper
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -489,11 +489,9 @@ def _usage(error: Any) -> str:
 
 def _current_folder_removed() -> bool:
     """Return True if the current folder was removed."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
+    with suppress(FileNotFoundError):
+        return not os.getcwd()
+    return True
 
 
 def _failed(message: str, status: int) -> int:

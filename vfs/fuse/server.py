@@ -23,10 +23,11 @@ from vfs.fuse.ending import Ending
 from vfs.fuse.entry import Entry
 from vfs.fuse.heap import give_back, share_heap
 from vfs.fuse.logs import Line, Stderr
+from vfs.fuse.loop import loop
 from vfs.fuse.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
 from vfs.fuse.readers import Readers
 from vfs.fuse.status import ENDING, Reporter, Status
-from vfs.fuse.view import WORKERS, FuseView, library, loop, version
+from vfs.fuse.view import WORKERS, FuseView, library, version
 from vfs.hierarchy.faces import MountSource, ZarrFace
 from vfs.streams import open_missing
 

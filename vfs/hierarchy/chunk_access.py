@@ -26,7 +26,7 @@ import numpy as np
 
 from vfs.buffers import lender
 from vfs.engine.array import ArrayReader
-from vfs.engine.reader import scratch_none
+from vfs.engine.stored_reader import scratch_none
 from vfs.errors import RegionError, SourceError
 from vfs.kernels.locate import locate_one
 from vfs.kernels.ranges import FILE, LINES, NO_ROWS, START, STEP, STOP, by_file

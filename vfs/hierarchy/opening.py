@@ -19,9 +19,8 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from typing import Any
@@ -30,10 +29,9 @@ import numpy as np
 
 from vfs.backends import make_backend
 from vfs.boundary import ANYWHERE, Boundary, absolute, within
-from vfs.engine import chunking
 from vfs.engine.array import ArrayReader, mean_frame
 from vfs.engine.cache import ChunkCache
-from vfs.engine.corrections import Corrections, check
+from vfs.engine.corrections import check
 from vfs.errors import (
     FormatError,
     IncompleteWarning,
@@ -45,6 +43,7 @@ from vfs.errors import (
 from vfs.formats import Format, by_name, detect
 from vfs.formats.headers import expand, shape_option
 from vfs.hierarchy.faces import Hierarchy
+from vfs.hierarchy.set_readers import readers
 from vfs.model.coverage import positions
 from vfs.model.layout import altered
 from vfs.model.open_options import OpenOptions, file_names, split
@@ -221,7 +220,7 @@ def _open_named(
         if options.roi is not None:
             options = replace(options, roi=positions(options.roi))
     shown = _arranged(stored, options)
-    arrays = _readers(stored, shown, options, images, ChunkCache() if cache is None else cache)
+    arrays = readers(stored.main, shown, options, images.given, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
     absent = _absent(stored, main.dataset)
     if absent:
@@ -296,7 +295,7 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundar
         datasets = [dataset for dataset in datasets if dataset.path == wanted or dataset.companion]
     main, *others = [dataset for dataset in datasets if dataset.path == wanted or not dataset.companion]
     if others:
-        main = max((main, *others), key=lambda dataset: _nbytes(dataset.shape, dataset.dtype))
+        main = max((main, *others), key=lambda dataset: math.prod(dataset.shape) * dataset.dtype.itemsize)
     return _StoredSet(datasets, main)
 
 
@@ -396,73 +395,6 @@ def _attributes(
     made = {"vfs": {"format": options.format, **main.attrs, **({"incomplete": dict(counts)} if counts else {})}}
     as_stored = options.array is None and options.nav_shape is None and options.roi is None and options.sync_offset == 0
     return made | dict(stored.main.group_attrs) if as_stored else made
-
-
-class _Arrays(Mapping[str, ArrayReader]):
-    """Maps paths to readers of arrays, each made when it is first asked for: most callers use only one.
-
-    Args:
-        make: path -> function that makes the reader and does not raise.
-    """
-
-    def __init__(self, make: Mapping[str, Callable[[], ArrayReader]]) -> None:
-        self._make = make
-        self._made: dict[str, ArrayReader] = {}
-
-    def __getitem__(self, path: str) -> ArrayReader:
-        found = self._made.get(path)
-        if found is None:
-            found = self._made.setdefault(path, self._make[path]())  # two threads get the same reader
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._make)
-
-    def __len__(self) -> int:
-        return len(self._make)
-
-
-def _readers(
-    stored: _StoredSet, shown: Mapping[str, StoredArray], options: OpenOptions, images: _Images, cache: ChunkCache
-) -> _Arrays:
-    """Make readers of the arrays. The options for dtype, corrections and chunks apply to the main array.
-
-    Raises:
-        OptionError: a correction does not fit the frames.
-    """
-    main = stored.main
-    corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images.given)
-    make: dict[str, Callable[[], ArrayReader]] = {}
-    for dataset in stored.datasets:
-        how: dict[str, Any] = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
-        if dataset is not main:
-            how = {"chunks": _companion_chunks(dataset)}
-        how |= {"backend": options.backend, "accept_changes": options.accept_changes, "cache": cache}
-        make[dataset.path] = partial(_reader, shown[dataset.path], **how)
-    return _Arrays(make)
-
-
-def _reader(dataset: StoredArray, backend: str, accept_changes: bool, **how: Any) -> ArrayReader:
-    files = dataset.files.unremembered() if accept_changes else dataset.files
-    return ArrayReader(dataset, make_backend(backend, files), **how)
-
-
-def _companion_chunks(dataset: StoredArray) -> chunking.ChunkSpec:
-    """Choose the chunks of an array that is not the main one.
-
-    They are small for a field of records that lie far apart. There each value costs a read, and
-    programs that open a set (xarray does) may look at the first chunk of every array.
-    """
-    layout, size = dataset.layout, _nbytes(dataset.shape[dataset.nav_ndim :], dataset.dtype)
-    apart = dataset.companion and layout.stride > 2 * size
-    return max(1, _FIELDS * size) if apart else "auto"
-
-
-_FIELDS = 1024  # values in a chunk of such a field
-
-
-def _nbytes(shape: Sequence[int], dtype: np.dtype) -> int:
-    return math.prod(shape) * dtype.itemsize
 
 
 def _images(options: OpenOptions, stored: _StoredSet) -> _Images:

@@ -18,7 +18,8 @@ import numpy as np
 
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
-from vfs.engine.reader import CACHED, RegionReader, scratch_none
+from vfs.engine.reader import CACHED, RegionReader
+from vfs.engine.stored_reader import scratch_none
 from vfs.errors import OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, frame_places, groups
 from vfs.model import coverage

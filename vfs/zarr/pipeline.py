@@ -1,18 +1,17 @@
-"""Makes zarr fast: a codec pipeline and an array that read stores of vfs straight into the output.
+"""Makes zarr fast: a codec pipeline and an array that read stores of vfs directly into the output.
 
-zarr gives a pipeline a batch of chunks and the array that they go into. zarr's default pipeline
-makes a coroutine, a buffer and a copy for every chunk. `Pipeline` makes none of them: it finds the
-box of the array that the batch is, and reads it at once. What is no box (masks, lists of
-coordinates) it reads chunk by chunk. Arrays of other stores it leaves to the default pipeline, from
-which it is derived, so it can be set for all of zarr::
+zarr gives a pipeline a batch of chunks, and the array that receives them. zarr's default pipeline
+makes a coroutine, a buffer and a copy for every chunk. `Pipeline` makes none of them: if the batch
+is a box of the array, it reads this box at once. Other batches (of masks, lists of coordinates) it
+reads chunk by chunk. Arrays of other stores go to the default pipeline, from which this one is
+derived, so it can be set for all of zarr::
 
     import vfs.zarr.pipeline                                                 # registers it
     zarr.config.set({"codec_pipeline.path": vfs.zarr.pipeline.NAME})
 
-`a.zarr()` uses it for the array that it opens, and for nothing else. That array is a `DirectArray`:
-for integers and slices it makes no list of chunks, and small reads do not go through zarr's event
-loop; everything else it leaves to zarr. A frame of 128 KiB costs 22 µs instead of 150 (zarr's
-MemoryStore: 180).
+`a.zarr()` uses it only for the array that it opens. That array is a `DirectArray`: for integers and
+slices it makes no list of chunks, and small reads do not go through zarr's event loop; it passes all
+other requests to zarr. A frame of 128 KiB takes 22 µs instead of 150 (with zarr's MemoryStore: 180).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from vfs.model.region import Region, Selection, select
 from vfs.zarr.store import WORTH_A_THREAD, Store
 
 SHARE = 4 << 20
-"""Bytes from which a read is shared among threads."""
+"""Bytes. A larger read is shared among threads."""
 
 THREADS = 4
 
@@ -52,7 +51,7 @@ class Pipeline(BatchedCodecPipeline):
     """A codec pipeline that reads stores of vfs without buffers and copies; see the module."""
 
     async def read(self, batch_info: Iterable[tuple[Any, ...]], out: Any, drop_axes: tuple[int, ...] = ()) -> Any:
-        """Read chunks into `out`, as zarr asks a pipeline to."""
+        """Read chunks into `out`. zarr calls this."""
         batch = list(batch_info)
         if (
             not batch
@@ -204,7 +203,7 @@ def _union(boxes: list[_Box], target: np.ndarray) -> _Box | None:
 
 
 class DirectArray(zarr.Array[Any]):
-    """A zarr.Array over a store of vfs that answers integers and slices itself; see the module."""
+    """A zarr.Array on a store of vfs that answers integers and slices itself; see the module."""
 
     @cached_property
     def _reader(self) -> ArrayReader | None:
@@ -216,7 +215,7 @@ class DirectArray(zarr.Array[Any]):
         return DirectArray, (self._async_array,)
 
     def __getitem__(self, selection: Any) -> Any:
-        """The same as zarr's `Array` gives."""
+        """Return the same result as zarr's `Array`."""
         reader = self._reader
         chosen = (
             None
@@ -235,8 +234,9 @@ class DirectArray(zarr.Array[Any]):
 
 
 def _basic(selection: Any, shape: tuple[int, ...]) -> Selection | None:
-    """Translate integers, slices with positive steps and an Ellipsis; None for a scalar and for
-    anything that zarr has rules or errors of its own for.
+    """Translate integers, slices with positive steps and an Ellipsis.
+
+    Returns None for a scalar, and for anything for which zarr has its own rules or errors.
     """
     parts = selection if type(selection) is tuple else (selection,)
     for part in parts:
@@ -259,5 +259,5 @@ register_pipeline(Pipeline)
 
 def direct(store: Store, path: str) -> DirectArray:
     """Open an array of a store of vfs as a `DirectArray` with this pipeline."""
-    with zarr.config.set({"codec_pipeline.path": NAME}):  # the pipeline stays with the array
+    with zarr.config.set({"codec_pipeline.path": NAME}):  # the array keeps the pipeline
         return DirectArray(zarr.open_array(store, path=path, mode="r")._async_array)

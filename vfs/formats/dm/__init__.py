@@ -1,7 +1,7 @@
 """Reads DM3 and DM4, files of Gatan DigitalMicrograph (GMS).
 
 There is no public specification; the layout is known from programs that read it. The tags (see
-`vfs.formats.gatan_tags`) hold a list of images; each says where its pixels are::
+`vfs.formats.gatan_tags`) hold a list of images, each with the place of its pixels::
 
     ImageList/k/ImageData/{Data, DataType, Dimensions/0,1,…, PixelDepth,
     Calibrations/Dimension/0,1,…}
@@ -13,17 +13,18 @@ the first image if it is coloured and others follow) are left out. One image is 
 all of one shape and type, are a stack in the given order; a gap in the numbers of their names means
 a missing file, which is an error (see `vfs.formats.numbering`).
 
-The last two axes are `y, x`; the axis of spectra is `energy`. Maps of spectra keep the order of the
-file, which stores a map for each energy (`energy, scan_y, scan_x`); `signal_first=True` shows them
-as `scan_y, scan_x, energy`. 4D-STEM is always shown as `scan_y, scan_x, y, x`. Newer software
-stores it so and says `Data Order Swapped` = 1. Older files store a map of the scan for each
-detector pixel, and reading one frame takes a pixel from each map: chunks hold whole maps.
+The last two axes are `y, x`; the axis of spectra is `energy`. Spectrum images keep the order of the
+file, which stores a map of the scan for each energy (`energy, scan_y, scan_x`); `signal_first=True`
+shows them as `scan_y, scan_x, energy`. 4D-STEM is always shown as `scan_y, scan_x, y, x`. Newer
+software stores it in this order and sets `Data Order Swapped` = 1. Older files store a map of the
+scan for each detector pixel, and reading one frame takes a pixel from each map, so chunks hold whole
+maps.
 
 Colours are stored as B, G, R, alpha and shown as a last axis `channel` of R, G, B, alpha. Of the
 Fourier transform of a real image (y, x) only the columns 0 to x / 2 are stored, backwards, since
-the others follow from them. These columns are shown in their order, and the attribute `half_of` has
-the whole shape. That is how RosettaSciIO reads types 27 and 28; no such file was at hand. An older
-way of packing (type 5) is refused.
+the others follow from them. These columns are shown in ascending order, and the attribute `half_of`
+has the whole shape. RosettaSciIO reads types 27 and 28 in this way; no such file was at hand. An
+older way of packing (type 5) is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
-_MAPS = 2 << 20  # most bytes of maps in the block that is cheapest to read, for files that store maps
+_MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -55,8 +56,8 @@ def sniff(path: str, head: bytes) -> bool:
 def _axes(image: DmImage, signal_first: bool | None) -> tuple[tuple[str, ...], int, bool]:
     """Name the stored axes.
 
-    Returns: (a name per stored axis, how many of them are signal axes, True if those come first and
-        are shown last).
+    Returns: (a name per stored axis, number of signal axes, True if signal axes are stored first and
+        shown last).
     """
     nd, energy = len(image.shape), image.energy
     swapped = find(image.tags, "ImageTags/Meta Data/Data Order Swapped")
@@ -92,7 +93,7 @@ def _dataset(
     signal_first: bool | None,
     attrs: dict[str, Any],
 ) -> StoredArray:
-    """Make the array of an image; with several files, of equal images stacked."""
+    """Make the array of an image, or of a stack of equal images in several files."""
     names, sig_ndim, first = _axes(image, signal_first)
     calibration = dict(zip(names, image.calibrations, strict=True))
     said = {
@@ -155,9 +156,13 @@ def _dataset(
 
 
 def _cut(files: Files, image: DmImage, held: np.ndarray, count: int) -> tuple[Absence, ...]:
-    """Return what is absent in a stack whose files end too early: `held` of `count` frames are there.
+    """Report the frames that a stack lacks because files end too early.
 
-    All files must have their pixels where the first one has them.
+    All files must have their pixels at the same place as the first one.
+
+    Args:
+        held: number of whole frames in each file.
+        count: number of frames that each file should have.
     """
     short = np.flatnonzero(held < count)
     if not len(short):
@@ -206,10 +211,10 @@ def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset:
     """Open the images of a file, or a stack of files.
 
     Args:
-        signal_first: true if the file stores a map of the scan for each energy or detector pixel:
-            scan axes are then shown first. By default this holds for 4D-STEM data unless their tags
-            say otherwise; spectra are shown as they are stored.
-        same_offset: trust that all files of a stack hold their pixels at the same place as the
+        signal_first: true if the file stores a map of the scan for each energy or detector pixel;
+            scan axes are then shown first. By default this is true for 4D-STEM data unless their
+            tags say otherwise; spectra are shown as they are stored.
+        same_offset: assume that all files of a stack hold their pixels at the same place as the
             first one; their tags are not read.
 
     Raises:

@@ -9,25 +9,24 @@ from vfs.boundary import open_file
 from vfs.formats.dm.images import DmImage
 from vfs.formats.headers import read_at
 
-_MARK_BEFORE = 192  # bytes that hold the name and the type of any values
-_MARK_BEHIND = 1024  # bytes that hold the dimensions of an image
+_MARK_BEFORE = 192  # bytes before the pixels that hold their name and type
+_MARK_BEHIND = 1024  # bytes behind the pixels that hold the dimensions of the image
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Words around the pixels of an image that say what they are. They recognise files that are alike.
+    """Recognises files of a stack by the bytes of tags before and behind their pixels.
 
-    Files of a stack mostly differ in values only. Take a file that is as long as another one and
-    has the same words at the same places around its pixels (name, type and number of the values
-    before them; data type, dimensions and bytes a pixel behind them). It holds an image of the same
-    type and shape there, and the rest of its tags need not be read: 15 µs instead of 200 µs and
-    more.
+    Files of a stack usually differ only in values. If a file is as long as another one and has the
+    same bytes around its pixels (name, type and number of the values before them; data type,
+    dimensions and bytes per pixel behind them), it holds an image of the same type and shape. Then
+    its other tags need not be read: this takes 15 µs instead of 200 µs and more.
 
     Attributes:
         size: bytes of the file.
         start, stop: first byte of the pixels, and first byte behind them.
-        before: the words that end at `start`.
-        behind: the words that begin at `stop`.
+        before: the bytes of tags that end at `start`.
+        behind: the bytes of tags that begin at `stop`.
     """
 
     size: int
@@ -38,7 +37,7 @@ class Marks:
 
     @classmethod
     def of(cls, path: str, size: int, image: DmImage, version: int) -> Marks | None:
-        """Read the marks of an image; None if its tags are not in the order of Gatan's software."""
+        """Read the marks of an image. Returns None if its tags are not in the order of Gatan's software."""
         start, stop = image.offset, image.offset + image.nbytes
         before = read_at(path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
         behind = read_at(path, _MARK_BEHIND, stop, short_ok=True)
@@ -61,6 +60,6 @@ class Marks:
             before = os.pread(fd, len(self.before), self.start - len(self.before))
             return before == self.before and os.pread(fd, len(self.behind), self.stop) == self.behind
         except OSError:
-            return False  # reading its tags then says what is wrong
+            return False  # reading its tags will raise the error
         finally:
             os.close(fd)

@@ -31,23 +31,23 @@ _DTYPES = {
 }
 _COLOURS = (8, 23)  # four bytes a pixel
 _HALVES = (27, 28)  # complex, half of the columns
-_PACKED = 5  # complex, half of the pixels, some of them squeezed into places that are free
+_PACKED = 5  # complex, half of the pixels, some of them in places that are otherwise unused
 _ENERGY = ("eV", "keV", "meV")
 _MOST_AXES = 8
 
 
 @dataclass(frozen=True)
 class DmImage:
-    """An image of a file: where its pixels are, and what they are.
+    """Describes an image in a file: the place, shape and dtype of its pixels.
 
     Attributes:
         tags: its group in the tags.
         offset: byte of the first pixel.
-        dtype: of a pixel as stored; of one component if it is coloured.
-        shape: slowest axis first, without colours; as stored.
+        dtype: dtype of a stored pixel, or of one component if the image is coloured.
+        shape: stored shape, slowest axis first, without colours.
         coloured: True if a pixel has four components.
         calibrations: scale, offset and unit of each axis.
-        half_of: the shape that the file says if half of the columns are stored; else ().
+        half_of: the shape in the tags if only half of the columns are stored; else ().
     """
 
     tags: Mapping[str, Any]
@@ -64,7 +64,7 @@ class DmImage:
 
     @property
     def energy(self) -> int | None:
-        """The axis with energies: by its unit, else by what the file says it is. None if there is none."""
+        """The axis of energies, found by its unit or else by the format in the tags; None if there is none."""
         units = [c["unit"] for c in self.calibrations]
         found = [k for k, unit in enumerate(units) if unit in _ENERGY]
         says = str(find(self.tags, "ImageTags/Meta Data/Format", "")).lower()
@@ -76,10 +76,10 @@ class DmImage:
 
 
 def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", ">"]) -> DmImage | None:
-    """Parse an entry of the list of images; None if it has no pixels.
+    """Parse an entry of the list of images. Returns None if it has no pixels.
 
     Raises:
-        FormatError: it is not an image, or one of a kind that is not supported.
+        FormatError: the entry is not an image, or of a kind that is not supported.
     """
     of = find(tags, "ImageData")
     data = find(tags, "ImageData/Data")

@@ -14,12 +14,12 @@ from vfs.model.region import Region
 
 @dataclass(frozen=True, eq=False)
 class MapLayout(FrameLayout):
-    """Lays out frames whose pixels lie far apart: for each pixel of a frame, a map of the scan.
+    """Lays out frames of files that store a map of the scan for each pixel.
 
-    This equals a FrameLayout with a stride of one element and these strides as `pieces`, but read
-    ranges run along the scan, as the elements lie in the file (maps follow each other in C order of
-    the pixels). So there is one range for each pixel and line of the scan, instead of one for each
-    element.
+    A FrameLayout with a stride of one element and these strides as `pieces` would do the same. But
+    here read ranges run along the scan, as the elements lie in the file (maps follow each other in C
+    order of the pixels). So there is one range for each pixel and line of the scan, instead of one
+    for each element.
     """
 
     @classmethod

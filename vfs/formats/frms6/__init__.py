@@ -11,15 +11,15 @@ The CCD is read out on both sides: the right half of a stored row belongs to the
 image, turned by 180°. With W = w / 2 and image (2 h, W): stored row r, columns 0 … W - 1 are image
 row r; columns W … 2 W - 1, mirrored, are row 2 h - 1 - r.
 
-With binning b (from the .hdr) every stored row stands for b rows of the sensor. The array has the
-rows as they are stored; `repeat_rows=True` shows each b times, so that the image has the sensor's
-proportions (values are not divided).
+With binning b (from the .hdr) every stored row is the sum of b rows of the sensor. The array has the
+stored rows; `repeat_rows=True` shows each b times, so that the image has the sensor's proportions
+(values are not divided).
 
-The scan is `stemImageSize=AxB` of the .hdr, taken as (A, B). It is not confirmed that A is the slow
-axis of scans that are not square.
+The shape of the scan is `stemImageSize=AxB` of the .hdr, read as (A, B). For scans that are not
+square, it is not confirmed that A is the slow axis.
 
-The dark frames are the companion `dark`: open with `dark="dark"` to subtract their mean. A gain
-map, in CSV or of MATLAB, is the companion `gain`.
+The dark frames are the companion `dark`: open with `dark="dark"` to subtract their mean. A gain map,
+in a CSV or MATLAB file, is the companion `gain`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _scan_shape(text: str) -> tuple[int, int] | None:
-    """Parse a scan's shape written AxB; None if it is none."""
+    """Parse a scan's shape written AxB. Returns None if the text is not a shape."""
     hit = re.fullmatch(r"\s*(\d{1,6})\s*x\s*(\d{1,6})\s*", text)
     shape = (int(hit[1]), int(hit[2])) if hit else None
     return shape if shape and all(1 <= n < _WIDEST_SCAN for n in shape) else None
@@ -59,7 +59,7 @@ def _scan_shape(text: str) -> tuple[int, int] | None:
 def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
     """Return the two halves of a frame as pieces (see `vfs.kernels.planning.box_rows`).
 
-    If rows are repeated there is a piece for each row.
+    If rows are repeated, there is a piece for each row.
     """
     half, rows = width // 2, height * repeat
     if repeat == 1:
@@ -108,18 +108,18 @@ def open(
 ) -> list[StoredArray]:
     """Open an FRMS6 set by its .hdr, by one of its files (the others are found), or by several files.
 
-    Several files are the whole set.
+    If several files are named, they are the whole set.
 
     Args:
         repeat_rows: show every stored row as many times as rows of the sensor were binned into it
-        gain_map: a file with a gain map, which becomes the array "gain". Either a .csv file
-            (columns of the sensor as rows, semicolons between numbers), or a .mat file of MATLAB
-            with the variable GainMap (rows as rows)
+        gain_map: a file with a gain map, which becomes the array "gain": a .csv file (columns of
+            the sensor as rows, semicolons between numbers), or a .mat file of MATLAB with the
+            variable GainMap (rows of the sensor as rows)
 
     Raises:
         FormatError: a header is garbled, or files differ.
-        MissingSourceError: there is no file with signal, or files are missing and nothing tells how
-            many frames they held.
+        MissingSourceError: there is no file with signal, or files are missing and the number of
+            frames in them is not known.
         OptionError: an option does not fit.
     """
     chosen = find_members(paths)

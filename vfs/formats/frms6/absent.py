@@ -27,8 +27,8 @@ class FrameCounts:
     """Counts the frames in a file.
 
     Attributes:
-        said: what its header says, 0 in older files.
-        stored: whole frames, no more than the header says.
+        said: number of frames in its header; 0 in older files.
+        stored: number of whole frames, at most the number in the header.
         rest: bytes behind them.
         record: bytes of a frame and its header.
     """
@@ -43,7 +43,7 @@ class FrameCounts:
         """Count the frames in a file with this header.
 
         Args:
-            size: of the file in bytes.
+            size: size of the file in bytes.
         """
         record = FRAME_HEADER.itemsize + 2 * int(header["width"]) * int(header["height"])
         said, whole = int(header["frames"]), (size - HEADER.itemsize) // record
@@ -56,10 +56,10 @@ class FrameCounts:
 
 
 def positions(chosen: Frms6Set, counts: Sequence[FrameCounts]) -> list[int] | None:
-    """Return the index of the first frame of each file, None if that cannot be told.
+    """Return the index of the first frame of each file; None if it is not known.
 
-    It lies behind all frames that the files in front of it should hold. Files of a series hold
-    equally many frames, except for the last one: missing files held as many as those that exist.
+    It follows all frames that the files in front of it should hold. All files of a series but the
+    last one hold equally many frames, so missing files held as many as the existing ones.
     """
     held = [one.said or one.stored for one in counts]
     usual = max(held[:-1], default=0)
@@ -71,15 +71,12 @@ def positions(chosen: Frms6Set, counts: Sequence[FrameCounts]) -> list[int] | No
         at += (number - before - 1) * usual
         first.append(at)
         at, before = at + (max(count, usual) if one.cut else count), number
-    return (
-        first
-        if first[-1] - sum(held[:-1]) <= _MOST_BLANK and first[-1] <= sum(one.stored for one in counts) + _MOST_BLANK
-        else None
-    )
+    blank, stored = first[-1] - sum(held[:-1]), sum(one.stored for one in counts)
+    return first if blank <= _MOST_BLANK and first[-1] <= stored + _MOST_BLANK else None
 
 
 def absences(chosen: Frms6Set, counts: Sequence[FrameCounts], first: Sequence[int]) -> tuple[Absence, ...]:
-    """Return what the files lack, except at the end of the set."""
+    """Report the frames that the files lack, except at the end of the set."""
     found = []
     if chosen.lost.count:
         blank = first[-1] - sum(one.said or one.stored for one in counts[:-1])
@@ -112,9 +109,9 @@ def at_the_end(
     said: int,
     stored: int,
 ) -> tuple[Absence, ...]:
-    """Compare the .hdr with what is stored.
+    """Compare the .hdr with the stored frames.
 
-    Frames may be missing at the end, or be more than its scan has places for.
+    Frames may be missing at the end, or there may be more than its scan has places for.
     """
     if chosen.hdr is None:
         return ()
@@ -142,7 +139,7 @@ def at_the_end(
 
 
 def without_dark(chosen: Frms6Set, hdr: Mapping[str, str]) -> tuple[Absence, ...]:
-    """Return the absence of the dark frames, if the .hdr mentions some and their file is missing."""
+    """Report missing dark frames, if the .hdr mentions some and their file does not exist."""
     if chosen.dark or not chosen.numbers or not hdr.get("darkframes", "").strip("0"):
         return ()
     lost = series.in_front(chosen.signal[0], 0)

@@ -18,9 +18,9 @@ from vfs.model.stored import Files, StoredArray
 
 @dataclass(frozen=True)
 class _Frms6Table:
-    """Decodes numbers in text to the transposed array, for gain maps.
+    """Decodes a gain map in text, and transposes it.
 
-    Rows are lines, columns are separated by semicolons.
+    Lines of the text are rows, and semicolons separate columns.
     """
 
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
@@ -101,7 +101,7 @@ def gain_array(path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
     """Make the array of a gain map.
 
     Args:
-        images: shapes that a map of MATLAB may have.
+        images: shapes that a map in a MATLAB file may have.
     """
     ending = os.path.splitext(path)[1].lower()
     if ending not in (".csv", ".mat"):

@@ -43,14 +43,14 @@ _NUMBER = re.compile(r"_(\d+)\.frms6$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Frms6Set:
-    """The files of a set.
+    """Holds the files of a set.
 
     Attributes:
         signal: files with signal, in order.
-        dark: the file with dark frames, None if it is missing.
-        hdr: the .hdr, None if it is missing.
-        numbers: of the signal files, if they were found by the name of one of them; the first one
-            of a series is 1.
+        dark: the file with dark frames; None if it is missing.
+        hdr: the .hdr; None if it is missing.
+        numbers: numbers of the signal files, if they were found by the name of one of them. The
+            first file of a series has number 1.
         lost: signal files that are missing between these.
     """
 
@@ -93,7 +93,7 @@ def find_members(paths: Sequence[str]) -> Frms6Set:
 
 
 def information(path: str | None) -> dict[str, str]:
-    """Read what the .hdr says: names in lower case -> text."""
+    """Read the entries of the .hdr: names in lower case -> text."""
     if path is None:
         return {}
     parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))

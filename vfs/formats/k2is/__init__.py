@@ -2,20 +2,21 @@
 
 There is no public specification; the layout is known from LiberTEM and py4DSTEM. A set is eight
 files `NAME1.bin` to `NAME8.bin`, one for each sector of the camera, and `NAME.gtg`, a tag file (see
-`vfs.formats.gatan_tags`) without pixels. A file holds blocks of 22,360 bytes, 32 of them a frame; a
-frame is 1860 × 2048 pixels of 12 bits, the sectors side by side::
+`vfs.formats.gatan_tags`) without pixels. A file holds blocks of 22,360 bytes, 32 for each frame. A
+frame is 1860 × 2048 pixels of 12 bits, with the sectors side by side::
 
     block:  header, 40 bytes | 930 rows of 16 pixels
     sector: rows 0 to 929, 16 blocks from right to left | rows 930 to 1859, the same
 
-The files begin and end anywhere within a frame, each elsewhere. Blocks are counted: the sectors are
+Each file begins and ends at another place within a frame. Blocks are counted: the sectors are
 aligned at the first and the last count that all of them have, then at whole frames (one frame id).
-The header of every block that is read is checked: a damaged, foreign or missing block is an error,
-not zeros. A sector that is missing as a whole is blank, if that is allowed.
+The header of every block is checked when the block is read: a damaged, foreign or missing block is
+an error, and never reads as zeros. If a whole sector is missing, it is blank with
+`allow_incomplete`.
 
-In a scan (the .gtg says its size) the camera begins to record before the scan starts. Each block
-has a flag that the shutter is open, which comes one frame late: so the first frame is the one
-before the flag. A time series has no scan and starts with the first frame.
+In a scan (whose size is in the .gtg) the camera begins to record before the scan starts. Each block
+has a flag that the shutter is open, which is set one frame late, so the scan starts with the frame
+before the first flag. A time series has no scan and starts with the first frame.
 
 The image is in the first 1792 rows and 1920 columns: `crop=true` shows only these. The area beyond
 is not part of the image (rows from 1792 on hold readout noise that py4DSTEM subtracts).
@@ -65,14 +66,14 @@ def sniff(path: str, head: bytes) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class SectorLayout(FrameLayout):
-    """Lays out frames of which each of eight files holds 32 blocks.
+    """Lays out frames that are spread over eight files, with 32 blocks in each.
 
-    The attributes of FrameLayout describe the first file that exists.
+    The attributes of FrameLayout describe the first existing file.
 
     Attributes:
-        starts: int64[8], byte of the first frame in each file, -1 if the file is missing.
-        first_id: frame id of the first frame, -1 if ids do not count frames.
-        origin: y and x in the full frame where the array begins.
+        starts: int64[8], byte of the first frame in each file; -1 if the file is missing.
+        first_id: frame id of the first frame; -1 if ids do not count frames.
+        origin: y and x, in the full frame, of the first pixel of the array.
     """
 
     periodic = False
@@ -134,12 +135,12 @@ class SectorDecoder:
 
 
 def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
-    """Find the files of a set, which one file names or which are all given.
+    """Find the files of a set, given one of them or all.
 
-    Returns: (the tag file or None, the eight sectors, numbers from 0 on of the missing ones).
+    Returns: (the tag file or None, the eight sectors, numbers, from 0 on, of missing ones).
 
     Raises:
-        OptionError: several files, not eight.
+        OptionError: several files are given, but not eight sectors.
         MissingSourceError: there is no sector.
     """
     tags = [p for p in paths if p.lower().endswith(".gtg")]
@@ -159,7 +160,7 @@ def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
     missing = [k for k in range(k2is.SECTORS) if k + 1 not in found]
     if len(missing) == k2is.SECTORS:
         raise MissingSourceError(
-            f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it, there is none of them"
+            f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it, found none"
         )
     return (tags[0] if tags else None), members, missing
 
@@ -208,7 +209,7 @@ def _absences(
 def _scan(path: str, tags: Tags) -> tuple[int, ...]:
     """Return the shape of the scan; () for a time series.
 
-    It includes the pixels that are recorded while the beam flies back.
+    It includes the positions that are recorded while the beam flies back.
     """
     pairs = (
         ("SI Dimensions/Size Y", "SI Dimensions/Size X"),
@@ -233,7 +234,7 @@ _SAMPLING = "SI Image Tags/SI/Acquisition/Spatial Sampling"
 
 
 def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
-    """Return first and last (half-open) row, then column."""
+    """Return (first row, row after the last, first column, column after the last) of the image."""
     if isinstance(crop, bool) or (isinstance(crop, str) and crop.lower() in ("true", "false")):
         return _IMAGE if str(crop).lower() == "true" else (0, _FULL[0], 0, _FULL[1])
     parts = crop.split(",") if isinstance(crop, str) else crop if isinstance(crop, Sequence) else ()
@@ -255,16 +256,16 @@ def open(
     """Open a set by its .gtg file, by one of its .bin files, or by all of them.
 
     Args:
-        crop: true for only the image, without the area beyond it; or rows and columns as
+        crop: true to show only the image, without the area beyond it; or rows and columns as
             y0,y1,x0,x1.
-        first_frame: number of the first frame that is shown. By default that at which a scan
+        first_frame: number of the first frame to show. By default the frame at which the scan
             starts, or the first one of a time series.
-        check_ids: demand that frames are numbered without gaps in all sectors, so that a frame
-            which one sector lost is an error.
+        check_ids: require that frames are numbered without gaps in all sectors, so that the loss
+            of a frame in one sector is an error.
 
     Raises:
         MissingSourceError: all sectors are missing.
-        FormatError: the files are no K2 IS set, or their sectors have no frames in common.
+        FormatError: the files are not a K2 IS set, or their sectors have no frames in common.
         OptionError: an option does not fit.
     """
     box = _crop(crop)

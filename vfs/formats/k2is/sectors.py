@@ -79,7 +79,7 @@ class SectorFile:
         )
 
     def with_count(self, count: int) -> int:
-        """Return the number of the first block with that count or a later one."""
+        """Return the number of the first block with this count or a later one."""
         near = count - int(self.header(0)["count"])
         if 0 <= near < self.blocks and self.good(self.raw(near)) and self.header(near)["count"] == count:
             return near
@@ -87,9 +87,9 @@ class SectorFile:
 
 
 def _first_where(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return the first number from `low` on for which `holds` is true, `high` if there is none.
+    """Return the first number from `low` on for which `holds` is true; `high` if there is none.
 
-    `holds` must stay true for all numbers behind it.
+    If `holds` is true for a number, it must be true for all larger numbers.
     """
     while low < high:
         middle = (low + high) // 2
@@ -101,7 +101,8 @@ def aligned(sectors: Sequence[SectorFile]) -> tuple[np.ndarray, int, int, tuple[
     """Find the frames that all sectors have in common.
 
     Returns: (number of the first frame's first block in each sector, number of frames, frame id of
-        the first one, (the file that ends first, how many whole frames others hold behind that)).
+        the first one, (the file that ends first, number of whole frames that others hold behind its
+        end)).
 
     Raises:
         FormatError: the sectors have no whole frame in common.
@@ -119,7 +120,7 @@ def aligned(sectors: Sequence[SectorFile]) -> tuple[np.ndarray, int, int, tuple[
         )
     if any(_ids(s, start) != 1 for s, start in zip(sectors, starts, strict=True)):
         starts = [_next_frame(s, start, stop) for s, start, stop in zip(sectors, starts, stops, strict=True)]
-    # A sector that lost blocks is an error when it is read
+    # Reading a sector that lost blocks is an error
     frames = max((stop - start) // k2is.BLOCKS for start, stop in zip(starts, stops, strict=True))
     if frames < 1 or any(start >= s.blocks for s, start in zip(sectors, starts, strict=True)):
         raise FormatError(
@@ -162,10 +163,10 @@ def counts_frames(sectors: Sequence[SectorFile], starts: np.ndarray, frames: int
 
 
 def first_with_open_shutter(sectors: Sequence[SectorFile], starts: np.ndarray, frames: int) -> int:
-    """Return the first frame with the flag of the open shutter; `frames` if there is none."""
+    """Return the first frame with the flag that the shutter is open; `frames` if there is none."""
 
     def is_open(frame: int) -> bool:
-        # Every sector has the flag, so that one undamaged block is enough
+        # Every sector has the flag, so one undamaged block is enough
         for sector, start in zip(sectors, starts.tolist(), strict=True):
             raw = sector.raw(start + frame * k2is.BLOCKS)
             if sector.good(raw):

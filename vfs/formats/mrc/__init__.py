@@ -8,13 +8,13 @@ Specification: https://www.ccpem.ac.uk/mrc_format/mrc2014.php
 The sections are the first axis (left out for a single image with ISPG 0). Old files have no `MAP `
 mark: they are recognised by their name and a plausible header. The byte order is that of the
 machine stamp, or the one in which the header is plausible (if both are, as with mode 0, the one
-with the smaller image). Extended headers of type FEI1 and FEI2 hold a record for each section: its
-fields are companions. Movies of Direct Electron's server (`NAME_movie.mrc` beside `NAME_info.txt`)
-know their scan, and list its positions in `NAME_scan_coordinates.csv`. A file that ends before its
-last section is an error, one that goes on behind it a warning.
+with the smaller image). Extended headers of type FEI1 and FEI2 hold a record for each section, whose
+fields are companions. For movies of Direct Electron's server (`NAME_movie.mrc`), `NAME_info.txt` has
+the scan, and `NAME_scan_coordinates.csv` its positions. A file that ends before its last section is
+an error; a file that goes on behind it gives a warning.
 
-`.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of any part unpacks everything (kept
-in the cache while it fits). So unpack large files once with gunzip.
+`.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of any part unpacks everything, which
+stays in the cache if it fits. So unpack large files once with gunzip.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ HEADER = np.dtype(
         ("m", "<i4", 3),  # samples along the unit cell
         ("cell", "<f4", 3),  # size of the unit cell, Å
         ("angles", "<f4", 3),  # degrees
-        ("map_axes", "<i4", 3),  # which axis (1 x, 2 y, 3 z) are columns, rows, sections
+        ("map_axes", "<i4", 3),  # axes (1 x, 2 y, 3 z) of columns, rows, sections
         ("min", "<f4"),
         ("max", "<f4"),
         ("mean", "<f4"),
         ("ispg", "<i4"),  # 0 images, 1 a volume, 401 a stack of volumes
         ("nsymbt", "<i4"),  # bytes of the extended header
         ("_extra", "V8"),
-        ("exttyp", "S4"),  # what the extended header is
+        ("exttyp", "S4"),  # type of the extended header
         ("nversion", "<i4"),
         ("_more", "V84"),
         ("origin", "<f4", 3),
@@ -64,7 +64,7 @@ HEADER = np.dtype(
         ("_labels", "V800"),  # ten of 80 characters
     ]
 )
-# 3: pairs (re, im); 101: two pixels of 4 bits a byte
+# 3: pairs (re, im); 101, not in this table: two pixels of 4 bits per byte
 MODES = {0: "i1", 1: "i2", 2: "f4", 3: "i2", 4: "c8", 6: "u2", 12: "f2"}
 _FEI = np.dtype(
     {  # a record of an extended header FEI1 or FEI2: the fields that become companions, in bytes from its start
@@ -112,9 +112,10 @@ def sniff(path: str, head: bytes) -> bool:
 
 
 def _order(head: bytes) -> Literal["<", ">"] | None:
-    """Return the byte order in which a header is plausible, None if there is none.
+    """Return the byte order in which a header is plausible; None if there is none.
 
-    If both are, the machine stamp decides; without a stamp, the order with the smaller image.
+    If both are plausible, the machine stamp decides; without a stamp, the order with the smaller
+    image.
     """
     stamps: dict[bytes, Literal["<", ">"]] = {b"\x11\x11": ">", b"\x44\x44": "<", b"\x44\x41": "<"}
     found: dict[Literal["<", ">"], int] = {}
@@ -136,9 +137,9 @@ def _order(head: bytes) -> Literal["<", ">"] | None:
 
 @dataclass(frozen=True)
 class NibbleDecoder:
-    """Decodes pixels of 4 bits, two a byte, the low half first (mode 101).
+    """Decodes pixels of 4 bits, two per byte, the low half first (mode 101).
 
-    Every row starts with a byte of its own.
+    Every row starts with a new byte.
     """
 
     word_bytes: int = 1
@@ -197,7 +198,7 @@ def _layout(
 
 def _end_message(path: str, header: np.void, end: int, size: int) -> str:
     nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
-    looks = "it looks truncated" if size < end else "what is behind them is left out"
+    looks = "it looks truncated" if size < end else "the bytes behind them are left out"
     return (
         f"{path}: {nz:,} sections of {nx:,} × {ny:,} pixels (mode {mode}) end at byte {end:,}, the file has {size:,};"
         f" {looks}"
@@ -205,7 +206,7 @@ def _end_message(path: str, header: np.void, end: int, size: int) -> str:
 
 
 def _absent(header: np.void, files: Files, layout: FrameLayout, start: int) -> tuple[Absence, ...]:
-    """Return what a file that is not packed lacks, or has behind its sections."""
+    """Report bytes that an unpacked file lacks, or has behind its sections."""
     nz, size = int(header["nz"]), int(files.sizes[0])
     end = start + nz * layout.stride
     said = _end_message(files.paths[0], header, end, size)
@@ -261,9 +262,9 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
 
 
 def _scales(header: np.void) -> dict[str, dict[str, Any]]:
-    """Return the scale of x (columns), y (rows) and z (sections).
+    """Return the scales of x (columns), y (rows) and z (sections).
 
-    It is the unit cell's, along the axis that the header assigns to each.
+    They come from the unit cell, along the axis that the header assigns to each.
     """
     found = {}
     for dim, axis in zip(("x", "y", "z"), header["map_axes"].tolist(), strict=True):
@@ -311,18 +312,18 @@ def open(paths: Sequence[str], *, mode0: str = "signed", sections: str | None = 
     """Open an MRC file.
 
     Args:
-        mode0: signed (MRC2014) or unsigned: how to read the bytes of mode 0
+        mode0: signed (MRC2014) or unsigned: the meaning of the bytes in mode 0
         sections: name of the first axis; by default z for volumes, frame for images
 
     Raises:
         FormatError, TruncatedSourceError: the file is garbled or cut.
-        OptionError: `mode0` is something else, or several files are named.
+        OptionError: `mode0` has another value, or several files are named.
     """
     if mode0 not in ("signed", "unsigned"):
         raise OptionError(f"mode0={mode0!r}: expected signed or unsigned")
     if len(paths) > 1:
         raise OptionError(
-            f"{paths[1]}: an MRC set is one file; open each by itself, or stack them with a description (*.vfs.json)"
+            f"{paths[1]}: an MRC set is one file; open each separately, or stack them with a description (*.vfs.json)"
         )
     return _sections(paths[0], mode0, sections)
 

@@ -19,7 +19,7 @@ from vfs.model.stored import Files, StoredArray
 
 
 def _base(path: str) -> str | None:
-    """Return how the names of a Direct Electron movie's side files begin; None for other files."""
+    """Return the beginning of the names of a Direct Electron movie's side files; None for other files."""
     hit = re.fullmatch(r"(.*)_movie\.mrcs?", path, re.I)
     return hit[1] if hit else None
 
@@ -34,9 +34,9 @@ def info_of(path: str) -> dict[str, str]:
 
 
 def scan_shape(info: dict[str, str]) -> tuple[int, ...]:
-    """Return (rows, columns) of the scan; (0,) if the file says nothing of a raster.
+    """Return (rows, columns) of the scan; (0,) if the file describes no raster.
 
-    If only a part of it was recorded, this is that part.
+    If only a part of the raster was recorded, this is the shape of that part.
     """
     for size in ("Scan - ROI Size", "Scan - Size"):
         found = [info.get(f"{size} {axis}", "") for axis in "YX"]
@@ -65,7 +65,7 @@ class _PositionTable:
 
 
 def coordinates(path: str, frames: int) -> list[StoredArray]:
-    """Make a companion with the scan position of every frame, for movies that were not taken on a raster."""
+    """Make a companion with the scan position of every frame, for movies not recorded on a raster."""
     base = _base(path)
     name = f"{base}_scan_coordinates.csv"
     if base is None or not os.path.isfile(name):

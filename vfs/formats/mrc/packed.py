@@ -26,7 +26,7 @@ MARKS = tuple(_OPENERS)  # how a packed file begins
 
 
 def opener_of(path: str) -> Callable[..., Any] | None:
-    """Return the function that unpacks the file, None if it is not packed."""
+    """Return the function that unpacks the file; None if it is not packed."""
     start = read_at(path, 3, short_ok=True)
     return next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
 
@@ -35,14 +35,14 @@ def read_unpacked(path: str, size: int, at: int, opener: Any) -> bytes:
     """Read bytes of a file, packed or not.
 
     Raises:
-        TruncatedSourceError, FormatError: there are fewer, or they do not unpack.
+        TruncatedSourceError, FormatError: there are fewer bytes, or they do not unpack.
     """
     if opener is None:
         return read_at(path, size, at)
     with open_stream(path) as packed:
         try:
             with opener(packed) as stream:
-                stream.seek(at)  # in small steps: read(n) allocates n bytes, however few there are
+                stream.seek(at)  # goes in small steps, while read(n) would allocate n bytes even if there are few
                 got = b"".join(iter(lambda: stream.read(min(size - stream.tell() + at, 1 << 16)), b""))
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise FormatError(f"{path}: does not unpack: {error}") from None

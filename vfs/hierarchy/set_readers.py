@@ -1,0 +1,87 @@
+"""Makes the readers of the arrays of a data set, as the options of opening say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from vfs.backends import make_backend
+from vfs.engine import chunking
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
+from vfs.engine.corrections import Corrections
+from vfs.model.open_options import OpenOptions
+from vfs.model.stored import StoredArray
+
+
+class _Arrays(Mapping[str, ArrayReader]):
+    """Maps paths to readers of arrays, each made when it is first asked for: most callers use only one.
+
+    Args:
+        make: path -> function that makes the reader and does not raise.
+    """
+
+    def __init__(self, make: Mapping[str, Callable[[], ArrayReader]]) -> None:
+        self._make = make
+        self._made: dict[str, ArrayReader] = {}
+
+    def __getitem__(self, path: str) -> ArrayReader:
+        found = self._made.get(path)
+        if found is None:
+            found = self._made.setdefault(path, self._make[path]())  # two threads get the same reader
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._make)
+
+    def __len__(self) -> int:
+        return len(self._make)
+
+
+def readers(
+    main: StoredArray,
+    shown: Mapping[str, StoredArray],
+    options: OpenOptions,
+    images: Mapping[str, Any],
+    cache: ChunkCache,
+) -> Mapping[str, ArrayReader]:
+    """Make readers of the arrays of a set. The options for dtype, corrections and chunks apply to the main array.
+
+    Args:
+        main: the main array as it is stored.
+        shown: path -> array as it is shown.
+        images: `dark`, `gain` and `dead`, those that are given, as arrays.
+
+    Raises:
+        OptionError: a correction does not fit the frames.
+    """
+    corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
+    make: dict[str, Callable[[], ArrayReader]] = {}
+    for path, dataset in shown.items():
+        how: dict[str, Any] = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
+        if path != main.path:
+            how = {"chunks": _companion_chunks(dataset)}
+        how |= {"backend": options.backend, "accept_changes": options.accept_changes, "cache": cache}
+        make[path] = partial(_reader, dataset, **how)
+    return _Arrays(make)
+
+
+def _reader(dataset: StoredArray, backend: str, accept_changes: bool, **how: Any) -> ArrayReader:
+    files = dataset.files.unremembered() if accept_changes else dataset.files
+    return ArrayReader(dataset, make_backend(backend, files), **how)
+
+
+def _companion_chunks(dataset: StoredArray) -> chunking.ChunkSpec:
+    """Choose the chunks of an array that is not the main one.
+
+    They are small for a field of records that lie far apart. There each value costs a read, and
+    programs that open a set (xarray does) may look at the first chunk of every array.
+    """
+    layout, size = dataset.layout, math.prod(dataset.shape[dataset.nav_ndim :]) * dataset.dtype.itemsize
+    apart = dataset.companion and layout.stride > 2 * size
+    return max(1, _FIELDS * size) if apart else "auto"
+
+
+_FIELDS = 1024  # values in a chunk of such a field
