@@ -27,6 +27,7 @@ BUILT_IN = {
     errors.TruncatedSourceError: OSError,
     errors.SourceChangedError: OSError,
     errors.DecodeError: OSError,
+    errors.ExecutorError: RuntimeError,
     errors.MountError: OSError,
 }
 

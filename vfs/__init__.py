@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vfs.errors import (
     DecodeError,
     DependencyError,
+    ExecutorError,
     FormatError,
     IncompleteWarning,
     MissingSourceError,
@@ -40,6 +41,7 @@ __all__ = [
     "DecodeError",
     "DependencyError",
     "Disk",
+    "ExecutorError",
     "FormatError",
     "FrameSum",
     "Histogram",

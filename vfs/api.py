@@ -252,6 +252,7 @@ class VirtualArray:
         roi: Any = None,
         workers: int | None = None,
         progress: Progress | None = None,
+        executor: Any = None,
         **reductions: Reduction,
     ) -> Mapping[str, Result]:
         """Make results of the frames: any number of them in one pass, which reads and decodes every frame once.
@@ -264,8 +265,11 @@ class VirtualArray:
 
         Args:
             roi: only these frames, as `vfs.open` takes it.
-            workers: threads, at most 256; None: one a core, at most four; 0: only the caller's.
+            workers: threads, at most 256; None: one a core, at most four; 0: only the caller's. With
+                `executor` how many partitions it works on at once; None: as it says.
             progress: called with (frames done, frames in all) about ten times a second, by the thread that calls this.
+            executor: does the work: a pool of `concurrent.futures`, a `dask.distributed.Client`, or
+                whatever has `submit`. It gets the scan in partitions, and opens the set itself.
             reductions: what to make, by the names that the results get.
 
         Returns: name -> `Result`, in the order of `reductions`.
@@ -273,10 +277,13 @@ class VirtualArray:
         Raises:
             OptionError: an argument does not fit.
             SourceError: see `read`.
+            ExecutorError: the executor lost a worker for good.
         """
+        from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce
 
-        return reduce(self._reader, reductions, roi=roi, workers=workers, progress=progress)
+        make = pass_by(executor, self._again[0])
+        return reduce(self._reader, reductions, roi=roi, workers=workers, progress=progress, make=make)
 
     def reduce_partial(
         self,
@@ -286,6 +293,7 @@ class VirtualArray:
         roi: Any = None,
         workers: int | None = None,
         progress: Progress | None = None,
+        executor: Any = None,
         **reductions: Reduction,
     ) -> Iterator[Mapping[str, Result]]:
         """Do what `reduce` does, and give what there is of the results again and again.
@@ -294,17 +302,22 @@ class VirtualArray:
 
         Args:
             parts: how many times; each is of about as many frames more.
-            roi, workers, progress, reductions: see `reduce`.
+            roi, workers, progress, executor, reductions: see `reduce`. An executor goes on between two results.
 
         Yields: what `reduce` returns: results of the frames so far, `valid` where there are any; the last time of all.
 
         Raises:
             OptionError: an argument does not fit.
             SourceError: see `read`.
+            ExecutorError: the executor lost a worker for good.
         """
+        from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce_partial
 
-        return reduce_partial(self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress)
+        make = pass_by(executor, self._again[0])
+        return reduce_partial(
+            self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress, make=make
+        )
 
     def _repr_html_(self) -> str:
         from vfs.hierarchy.display import array_html

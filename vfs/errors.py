@@ -15,6 +15,7 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
     │   ├── TruncatedSourceError                the file ends before the bytes that are needed
     │   ├── SourceChangedError                  the file was changed after it was opened
     │   └── DecodeError                         the bytes of a block cannot be decoded (a garbled compressed strip)
+    ├── ExecutorError      (RuntimeError)       whoever was to do the work cannot: a pool of processes that broke
     └── MountError         (OSError)            mounting or unmounting cannot work; the message says why and what to do
 """
 
@@ -102,6 +103,10 @@ class SourceChangedError(SourceError):
 
 class DecodeError(SourceError):
     """The bytes of a block cannot be decoded."""
+
+
+class ExecutorError(VfsError, RuntimeError):
+    """The executor that was to do the work lost a worker for good, or takes no tasks."""
 
 
 class IncompleteWarning(UserWarning):

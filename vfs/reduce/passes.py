@@ -44,12 +44,17 @@ def reduce(
     roi: Any = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    make: Callable[..., Pass] | None = None,
 ) -> Results:
-    """See `vfs.api.VirtualArray.reduce`."""
+    """See `vfs.api.VirtualArray.reduce`.
+
+    Args:
+        make: makes the pass, with these arguments; None: one by threads of this process.
+    """
     files = array.dataset.files
     for _ in TRIES:  # until all was read in one state of the files
         before = files.moves.item(0)
-        (results,) = Pass(array, reductions, roi, workers, progress).run(1)
+        (results,) = (make or Pass)(array, reductions, roi, workers, progress).run(1)
         if files.moves.item(0) == before:
             return results
     raise files.restless()
@@ -63,11 +68,12 @@ def reduce_partial(
     roi: Any = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    make: Callable[..., Pass] | None = None,
 ) -> Iterator[Results]:
-    """See `vfs.api.VirtualArray.reduce_partial`."""
+    """See `vfs.api.VirtualArray.reduce_partial`, and `reduce`."""
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 1:
         raise OptionError(f"parts={parts!r}: expected how many times results are given, at least 1")
-    return _in_one_state(array, Pass(array, reductions, roi, workers, progress).run(int(parts)))
+    return _in_one_state(array, (make or Pass)(array, reductions, roi, workers, progress).run(int(parts)))
 
 
 def _in_one_state(array: ArrayReader, given: Iterator[Results]) -> Iterator[Results]:
@@ -168,14 +174,14 @@ class Pass:
         parts = max(1, min(parts, units))
         self._tell()
         for k in range(parts):
-            self._part(units * k // parts, units * (k + 1) // parts)
+            self.take(units * k // parts, units * (k + 1) // parts)
             yield self._results(last=k == parts - 1)
 
     def _tell(self) -> None:
         if self.progress is not None:
             self.progress(sum(self.counted), int(np.count_nonzero(self.stored)))
 
-    def _part(self, first: int, last: int) -> None:
+    def take(self, first: int, last: int) -> None:
         """Take the units `first` to `last`, shared out among the threads."""
         workers = min(self.workers, last - first)
         while len(self.own) < workers:

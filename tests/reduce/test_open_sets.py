@@ -1,0 +1,94 @@
+"""Sets that a worker keeps open between its tasks, and the file that tells it to stop."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vfs.hierarchy.opening import open_set
+from vfs.model.open_options import OpenOptions
+from vfs.reduce import open_sets
+from vfs.reduce.open_sets import MOST, OpenSets
+from vfs.reduce.stop_file import StopFile, Stopped
+from vfs.testing.writers import write_npy
+
+PATIENCE = 30  # seconds
+
+
+@pytest.fixture
+def openings(tmp_path: Path) -> list[bytes]:
+    """Of more sets than are kept."""
+    made = []
+    for k in range(MOST + 2):
+        (tmp_path / str(k)).mkdir()
+        path = write_npy(tmp_path / str(k), np.full((3, 4, 5), k, "u2"))
+        made.append(pickle.dumps(open_set(path, OpenOptions(), {}).opening))
+    return made
+
+
+def test_the_sets_used_last_are_kept(openings: list[bytes]) -> None:
+    sets = OpenSets()
+    first = sets.array(openings[0], "data")
+    assert first[0, 0, 0] == 0
+    seen = [weakref.ref(sets.array(opening, "data")) for opening in openings[1:MOST]]
+    assert sets.array(openings[0], "data") is first  # and is the last one used
+    seen += [weakref.ref(sets.array(opening, "data")) for opening in openings[MOST:]]
+    gc.collect()
+    assert [kept() is not None for kept in seen] == [False] * 2 + [True] * (MOST - 1)
+    assert sets.array(openings[0], "data") is first
+    sets.close()
+    gc.collect()
+    assert not any(kept() for kept in seen)
+
+
+def test_sets_that_nobody_uses_are_closed(openings: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_sets, "IDLE", 0.05)
+    kept = weakref.ref(OpenSets().array(openings[0], "data"))
+    until = time.monotonic() + PATIENCE
+    while kept() is not None and time.monotonic() < until:
+        time.sleep(0.02)
+        gc.collect()
+    assert kept() is None
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_while_a_set_is_opened(openings: list[bytes]) -> None:
+    """The child does not wait for a lock that a thread of its parent holds."""
+    sets = OpenSets()
+    sets.array(openings[0], "data")
+    with sets._lock:
+        child = os.fork()
+        if child == 0:
+            status = 3
+            try:
+                status = int(sets.array(openings[1], "data")[0, 0, 0])
+            finally:
+                os._exit(status)
+    sets.close()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_who_looks_at_a_stop_file() -> None:
+    with StopFile() as stop, Stopped(stop.path) as early:
+        assert not early.is_set()
+        stop.stop()
+        assert early.is_set()
+        with Stopped(stop.path) as late:
+            assert late.is_set()
+    assert not Path(stop.path).exists()
+
+
+def test_a_stop_file_that_is_gone_says_stop() -> None:
+    with StopFile() as stop:
+        watching = Stopped(stop.path)
+    with watching:
+        assert watching.is_set()
+    with Stopped(stop.path) as elsewhere:  # as on another machine
+        assert not elsewhere.is_set()

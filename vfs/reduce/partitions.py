@@ -1,0 +1,195 @@
+"""A pass over the frames of an array that workers of an executor share.
+
+The scan is cut into partitions. Each is sent as how the set was opened, which frames, and which
+reductions: never as data. A worker opens the set again, once for all partitions that it gets, makes
+a pass of its own over these frames, and returns its buffers. These are merged in the order of the
+scan. How the scan is cut depends on the data and the reductions alone. So results are the same, to
+the last digit of floats, whatever executor runs them and however many workers it has; floats differ
+in their last digits from those of threads in one process, which merge fewer, longer parts.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.model.stored import TRIES
+from vfs.reduce.executors import checked, in_order
+from vfs.reduce.open_sets import OPEN
+from vfs.reduce.passes import Pass, Progress, Results
+from vfs.reduce.reduction import Buffers
+from vfs.reduce.stop_file import StopFile, Stopped
+
+PARTITION = 64 << 20
+"""Bytes of frames of a partition, at least. One more costs 5 ms of processor time with a pool of
+processes and 10 ms with dask, half of it in the worker (a disk, centres of mass and a sum of 256 ×
+256 pixels); a core reduces so many frames by these three in some 20 ms.
+"""
+MOST = 1024
+"""Partitions of a pass, at most, unless that makes them too long to be balanced: 1 TiB in parts of 1 GiB."""
+RETURNED = 16
+"""Times the bytes that come back with each partition: what it has at least."""
+
+
+class Opening(Protocol):
+    """Knows how a set was opened, and can be pickled: `vfs.hierarchy.opening.Opening`."""
+
+    def open(self) -> Any:
+        """Open the set again."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Says what a worker is to do.
+
+    Attributes:
+        opening, path: see `OpenSets.array`.
+        reductions: by name, as the user gave them.
+        roi: packed positions of the array's scan, see `_packed`; None: all.
+        first, last: the units (half-open) of the pass.
+        stop: path of its `StopFile`.
+    """
+
+    opening: bytes
+    path: str
+    reductions: Mapping[str, Any]
+    roi: bytes | None
+    first: int
+    last: int
+    stop: str
+
+    def __str__(self) -> str:
+        return f"part {self.first}:{self.last} of {self.path}"
+
+    def __dask_tokenize__(self) -> tuple[str, int]:
+        """Name this task: dask would hash all that is sent with it, and take two passes for one where that is equal."""
+        return self.stop, self.first
+
+
+@dataclass(frozen=True)
+class Part:
+    """Holds what a worker made.
+
+    Attributes:
+        at: int64[n], which of the selected frames it took.
+        nav: their entries of the "nav" buffers, by the names of reduction and buffer; own: the other buffers.
+    """
+
+    at: np.ndarray
+    nav: Mapping[str, Buffers]
+    own: Mapping[str, Buffers]
+
+
+def reduce_partition(task: Partition) -> Part:
+    """Make the pass over a partition, in one thread of a worker.
+
+    Raises:
+        SourceError: frames cannot be read, or the set is not what it was.
+    """
+    array = OPEN.array(task.opening, task.path)
+    files = array.dataset.files
+    roi = None if task.roi is None else _unpacked(task.roi)
+    with Stopped(task.stop) as stopped:
+        for _ in TRIES:  # until all was read in one state of the files
+            before = files.moves.item(0)
+            made = Pass(array, task.reductions, roi, 0)
+            made.stopped = stopped
+            made.take(task.first, task.last)
+            if files.moves.item(0) == before:
+                return _part(made)
+    raise files.restless()
+
+
+def _part(made: Pass) -> Part:
+    at = np.flatnonzero(made.done)
+    where = slice(int(at[0]), int(at[-1]) + 1) if len(at) and int(at[-1]) - int(at[0]) < len(at) else at
+    nav = {name: {key: buffer[where] for key, buffer in buffers.items()} for name, buffers in made.shared.items()}
+    return Part(at, nav, made.own[0])
+
+
+class SharedPass(Pass):
+    """Makes results of the frames of an array, once, by the workers of an executor.
+
+    Args:
+        array, reductions, roi, progress: see `Pass`.
+        workers: how many tasks the executor runs at once; None: as it says.
+        executor: runs tasks; opening: how the set of the array was opened.
+    """
+
+    def __init__(
+        self,
+        array: ArrayReader,
+        reductions: Mapping[str, Any],
+        roi: Any = None,
+        workers: int | None = None,
+        progress: Progress | None = None,
+        *,
+        executor: Any,
+        opening: Opening,
+    ) -> None:
+        super().__init__(array, reductions, roi, workers, progress)
+        self.executor, self.asked = checked(executor), workers
+        chosen = None if self.chosen is None else _packed(self.chosen)
+        self.task = partial(Partition, pickle.dumps(opening), array.dataset.path, dict(reductions), chosen)
+
+    def run(self, parts: int) -> Iterator[Results]:
+        """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.
+
+        Workers go on while the caller looks at results.
+        """
+        edges = self._edges()
+        n = len(edges) - 1
+        parts = max(1, min(parts, n))
+        self._tell()
+        with StopFile() as stop:
+            tasks = [self.task(first, last, stop.path) for first, last in pairwise(edges)]
+            with closing(in_order(self.executor, reduce_partition, tasks, self.asked, stop.stop)) as given:
+                for k, part in enumerate(given):
+                    self._merge(part, first=k == 0)
+                    self._tell()
+                    if (k + 1) * parts // n > k * parts // n:
+                        yield self._results(last=k == n - 1)
+
+    def _edges(self) -> list[int]:
+        """Cut the units of the pass into partitions: the first of each, and behind the last."""
+        frame = self.frames.size * self.frames.dtype.itemsize
+        returned = sum(buffer.nbytes for buffers in self.own[0].values() for buffer in buffers.values())
+        nbytes = frame * self.frames.count
+        units = self.source.units
+        n = max(1, min(units, nbytes // max(PARTITION, nbytes // MOST, RETURNED * returned)))
+        return [units * k // n for k in range(n + 1)]
+
+    def _merge(self, part: Part, first: bool) -> None:
+        """Take what a worker made."""
+        for name, reduction in self.bound.items():
+            for key, buffer in part.nav[name].items():
+                self.shared[name][key][part.at] = buffer
+            if first:
+                self.own[0][name] = {key: buffer.copy() for key, buffer in part.own[name].items()}
+            elif part.own[name]:
+                reduction.merge(self.own[0][name], part.own[name])
+        self.done[part.at] = True
+        self.counted[0] += len(part.at)
+
+
+def _packed(chosen: np.ndarray) -> bytes:
+    """Pack positions. Those of a mask take a hundredth of their size: they go on by one most of the time."""
+    return zlib.compress(np.diff(chosen, prepend=0).astype(np.int64).tobytes(), 1)
+
+
+def _unpacked(packed: bytes) -> np.ndarray:
+    return np.cumsum(np.frombuffer(zlib.decompress(packed), np.int64))
+
+
+def pass_by(executor: Any, opening: Opening) -> type[Pass] | partial[SharedPass]:
+    """Return what makes a pass: by threads of this process where there is no executor."""
+    return Pass if executor is None else partial(SharedPass, executor=executor, opening=opening)
