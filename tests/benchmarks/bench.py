@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks import formats_bench, hdf5_bench, reduce_bench, start_bench, zarr_bench
+from tests.benchmarks import distributed_bench, formats_bench, hdf5_bench, reduce_bench, start_bench, zarr_bench
 from tests.benchmarks.mount_bench import through_mount
 from tests.benchmarks.rows import FITS, FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
 from vfs.hierarchy.chunk_access import Chunks
@@ -234,6 +234,7 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "formats": formats_bench.rows,
     "hdf5": hdf5_bench.rows,
     "reduce": reduce_bench.rows,
+    "distributed": distributed_bench.rows,
 }
 
 
