@@ -33,7 +33,7 @@ from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 from vfs.zarr import export
 
-COMMANDS = ("info", "formats", "mount", "mounts", "unmount", "export", "look", "demo", "docs")
+COMMANDS = ("info", "formats", "mount", "mounts", "unmount", "export", "reduce", "look", "demo", "docs")
 FUSE = os.path.exists("/dev/fuse")
 
 

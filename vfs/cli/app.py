@@ -1,4 +1,5 @@
-"""Defines the commands of `vfs`, but for those about mounts, which are in `vfs.cli.mounting`.
+"""Defines the commands of `vfs`, but for those about mounts, which are in `vfs.cli.mounting`, and
+those that write files, which are in `vfs.cli.writing`.
 
 Each command opens data through `vfs.open_group` and prints the result; it decides nothing about the
 data. Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
@@ -15,18 +16,16 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.cli import mounting
+from vfs.cli import mounting, writing
 from vfs.cli.common import (
     Datasets,
     Json,
@@ -41,10 +40,9 @@ from vfs.cli.common import (
     raise_all,
     refuse,
     say,
-    signals,
-    warn_of_chunks,
 )
 from vfs.cli.tables import table, width
+from vfs.cli.writing import cleaning
 from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.streams import give_up
 
@@ -190,53 +188,16 @@ _command("List your mounts, and what each has served.")(mounting.mounts)
 _command("End a mount, or all of yours.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
 
 
-@_command(
+_command(
     "Write a data set as a real zarr store.",
     "vfs export scan.hdr scan.zarr",
     "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4",
-)
-@opens()
-def export(
-    datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET", help="As for `vfs info`, but several files are one data set.")
-    ],
-    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="The folder to write. It must not exist yet.")],
-    *,
-    settings: Settings,
-) -> None:
-    """Write a data set as a real zarr store, compressed and writable, and print its size on disk.
-
-    OUT.zarr gets its name only when it is complete: an export that is interrupted leaves nothing
-    behind.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    from vfs.cli.report import count
-    from vfs.engine.chunking import size
-    from vfs.zarr.export import check_target
-    from vfs.zarr.export import export as write
-
-    check_target(target)
-    group = open_set(datasets, settings)
-    warn_of_chunks([group])
-    total = sum(array.nbytes for array in group.arrays.values())
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with _cleaning(), Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(os.path.basename(target), total=total)
-        stored = write(
-            group.tree, target, zarr_format=settings.zarr_format or 3, progress=lambda done: bar.advance(task, done)
-        )
-    put(
-        f"{target}: {count(len(group.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
-        f" {total / stored:,.1f}"
-    )
+)(writing.export)
+_command(
+    "Make images of a scan: virtual detectors, sums, centre of mass.",
+    "vfs reduce scan.hdr bf.tif 'bf=disk(cy=128, cx=128, r=20)'",
+    "vfs reduce scan.hdr out.zarr 'adf=ring(128, 128, 60, 120)' com=centerofmass mean=mean",
+)(writing.reduce)
 
 
 @_command(
@@ -292,7 +253,7 @@ def demo(
     """
     from vfs.cli.demo import demo as run
 
-    with _cleaning():
+    with cleaning():
         run(keep)
 
 
@@ -411,16 +372,6 @@ def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
 def _zarr_metadata(group: OpenedSet, version: int) -> Any:
     """Return the zarr document that clients read first: consolidated metadata of version 3 or 2."""
     return json.loads(group.tree.zarr(version).documents["zarr.json" if version == 3 else ".zmetadata"])
-
-
-def _terminated(signum: int, frame: FrameType | None) -> None:
-    """End the process with the exit status of a signal."""
-    raise SystemExit(128 + signum)  # an exception, so that `finally` blocks run
-
-
-def _cleaning() -> AbstractContextManager[None]:
-    """Make SIGTERM and SIGHUP run `finally` blocks, as SIGINT does, so that no unfinished files are left."""
-    return signals(_terminated, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager

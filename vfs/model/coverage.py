@@ -32,13 +32,24 @@ def positions(roi: Any) -> np.ndarray:
             raise OptionError(
                 "roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths"
             ) from None
-    name = os.fspath(roi)
+    return saved(os.fspath(roi), "roi", "a mask or a list of positions")
+
+
+def saved(name: str, what: str, holds: str) -> np.ndarray:
+    """Read the array that a .npy file holds.
+
+    Args:
+        what: the option that names the file; holds: what should be in it, for the message.
+
+    Raises:
+        OptionError: it holds no array.
+    """
     try:
         with open_stream(name) as file:
             return np.asarray(np.load(file, allow_pickle=False))
     except (OSError, ValueError, EOFError, MemoryError) as error:
         # EOFError: an empty file; MemoryError: a garbled header
-        raise OptionError(f"roi={name}: expected a .npy file with a mask or a list of positions: {error}") from None
+        raise OptionError(f"{what}={name}: expected a .npy file with {holds}: {error}") from None
 
 
 def bounding(mask: np.ndarray) -> tuple[slice, ...]:

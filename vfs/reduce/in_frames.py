@@ -8,6 +8,7 @@ of integers are exact.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,6 +17,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.kernels.reduce import in_frames as kernels
+from vfs.model import coverage
 from vfs.reduce import masks
 from vfs.reduce.reduction import (
     Buffers,
@@ -158,7 +160,7 @@ class Masks(Reduction):
 
     Args:
         array: [*frame] or [m, *frame]: bool, integers or floats; or a sparse array or matrix
-            [m, pixels] of scipy. Integers times integers are exact.
+            [m, pixels] of scipy; or the name of a .npy file. Integers times integers are exact.
         dtype: of the result. With float32 floats are also calculated in it, which is faster; otherwise in float64.
     """
 
@@ -203,6 +205,8 @@ class Masks(Reduction):
     def _stack(self, shape: tuple[int, ...]) -> tuple[Any, bool]:
         """Return the masks [m, pixels], perhaps as a sparse matrix, and whether it is one that has no axis of masks."""
         given, size = self.array, math.prod(shape)
+        if isinstance(given, str | os.PathLike):
+            given = coverage.saved(os.fspath(given), "masks", "a mask, or a stack of masks")
         if not _sparse(given):
             try:
                 given = np.asarray(given)

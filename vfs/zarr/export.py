@@ -12,12 +12,13 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from shlex import quote
 from typing import Any
 
-from vfs.errors import OptionError, SourceError
+from vfs.errors import OptionError, VfsError
 from vfs.hierarchy.faces import Hierarchy
 
 BATCH = 8 << 20
@@ -51,26 +52,43 @@ def export(
         OptionError: `target` exists already or cannot be written, or there is no such zarr format.
         SourceError: bytes of the data set cannot be read. Nothing is left behind.
     """
-    target = check_target(target)
     documents = {key: json.loads(text) for key, text in tree.zarr(zarr_format).documents.items()}
-    partial = f"{target}.{os.getpid()}.part"
-    try:
+    with whole(target) as partial:
         with ThreadPoolExecutor(1) as writer:  # an interrupt waits until zarr has finished the present batch
             _write(tree, partial, documents, zarr_format, writer, progress or (lambda done: None))
-        stored = sum(
+        return sum(
             os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names
         )
+
+
+@contextmanager
+def whole(target: str | os.PathLike[str]) -> Iterator[str]:
+    """Have a file or folder appear only when it is complete.
+
+    Yields: the name that it is written under, beside its own; it is renamed at the end. Whatever
+        fails, nothing is left behind.
+
+    Raises:
+        OptionError: it cannot be written, or see `check_target`.
+    """
+    target = check_target(target)
+    partial = f"{target}.{os.getpid()}.part"
+    try:
+        yield partial
+        check_target(target)  # for what came meanwhile: a file would be replaced
         os.rename(partial, target)
     except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError) and not isinstance(error, SourceError):
+        if os.path.isdir(partial):
+            shutil.rmtree(partial, ignore_errors=True)
+        elif os.path.lexists(partial):
+            os.unlink(partial)
+        if isinstance(error, OSError) and not isinstance(error, VfsError):
             raise OptionError(f"{target}: cannot be written: {error.strerror or error}") from None
         raise
-    return stored
 
 
 def check_target(target: str | os.PathLike[str]) -> str:
-    """Check that a folder can be made, and return its absolute path.
+    """Check that a file or folder can be made, and return its absolute path.
 
     Raises:
         OptionError: it exists already, or the folder above it does not.

@@ -1,0 +1,194 @@
+"""`vfs reduce`."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+import zarr
+
+import vfs
+from tests.cli.support import refused, run
+from vfs.cli.reduce import reduced
+from vfs.testing.inside import reader_of
+from vfs.testing.writers import write_mib
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    frames = np.random.default_rng(1).integers(1, 4000, (24, 8, 16)).astype(np.uint16)
+    return write_mib(folder, frames, frames_per_file=5, scan=(4, 6))
+
+
+def test_results_of_one_pass_are_arrays_of_one_store(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.zarr"
+    mask = tmp_path / "mask.npy"
+    np.save(mask, np.arange(128).reshape(8, 16) % 3 == 0)
+    texts = "bf=disk(4, 8, r=3)", f"m=masks({mask})", "com=com", "mean=Mean()", "h=histogram(5, (0, 4000))"
+    assert run("reduce", scan, target, *texts) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[:2] == [
+        f"{target}: 6.0 KiB of frames",
+        "  bf    uint64   scan_y: 4, scan_x: 6",
+    ]
+    assert err == ""
+    expected = vfs.open(scan).reduce(
+        bf=vfs.Disk(4, 8, 3),
+        m=vfs.Masks(np.load(mask)),
+        com=vfs.CenterOfMass(),
+        mean=vfs.Mean(),
+        h=vfs.Histogram(5, (0, 4000)),
+    )
+    made = zarr.open_consolidated(str(target), mode="r")
+    assert sorted(made.array_keys()) == sorted(expected)
+    for name, result in expected.items():
+        array = made[name]
+        assert isinstance(array, zarr.Array)
+        np.testing.assert_array_equal(array[:], result.data)
+        assert array.dtype == result.dtype
+        assert array.metadata.dimension_names == result.dims  # type: ignore[union-attr]
+        assert array.attrs.get("units", "") == result.units
+    assert made["bf"].attrs["vfs"] == {"reduction": "disk(cy=4, cx=8, r=3)", "kind": "nav", "of": "data"}
+    assert made["h"].attrs["vfs"]["calibration"]["value"]["scale"] == 800.0
+    assert sorted(os.listdir(tmp_path)) == ["in", "mask.npy", "out.zarr"]
+
+
+def test_one_result_is_a_npy_file(scan: Path, tmp_path: Path) -> None:
+    assert run("reduce", scan, tmp_path / "bf.npy", "bf=disk(4, 8, 3)") == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "bf.npy"), vfs.open(scan).reduce(bf=vfs.Disk(4, 8, 3))["bf"])
+
+
+def test_one_result_is_a_tiff_of_short_numbers(scan: Path, tmp_path: Path) -> None:
+    a = vfs.open(scan)
+    for name, text, dtype in (("bf", "disk(4, 8, 3)", "u4"), ("com", "com", "f4"), ("mean", "mean", "f4")):
+        target = tmp_path / f"{name}.tif"
+        assert run("reduce", scan, target, f"{name}={text}") == 0
+        with tifffile.TiffFile(target) as file:
+            found = file.asarray()
+            said = json.loads(file.pages[0].description)["vfs"]  # type: ignore[union-attr]
+        expected = {"bf": vfs.Disk(4, 8, 3), "com": vfs.CenterOfMass(), "mean": vfs.Mean()}[name]
+        data = a.reduce(made=expected)["made"].data
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(
+            found, np.moveaxis(data, 2, 0).astype("f4") if name == "com" else data.astype(dtype)
+        )
+        assert said["reduction"].startswith(text.partition("(")[0] if name != "com" else "centerofmass")
+
+
+def test_sums_beyond_32_bits_stay_whole(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.full((3, 2, 2), (1 << 32) - 1, np.uint32))
+    assert run("reduce", tmp_path / "a.npy", tmp_path / "s.tif", "s=sum") == 0
+    found = tifffile.imread(tmp_path / "s.tif")
+    assert found.dtype == np.uint64
+    assert (found == 3 * ((1 << 32) - 1)).all()
+
+
+def test_options_of_opening_and_roi(scan: Path, tmp_path: Path) -> None:
+    roi = np.zeros((4, 6), bool)
+    roi[1:3, 2:4] = True
+    np.save(tmp_path / "roi.npy", roi)
+    options = "--roi", tmp_path / "roi.npy", "--dtype", "f4"
+    assert run("reduce", scan, tmp_path / "s.npy", "s=framesum", *options) == 0
+    made = np.load(tmp_path / "s.npy")
+    expected = np.where(roi, vfs.open(scan)[:].astype("f8").sum(axis=(2, 3)), np.nan)
+    np.testing.assert_array_equal(made, expected)
+
+
+def test_wrong_calls_are_one_line_and_write_nothing(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "o.npy"
+    np.save(tmp_path / "small.npy", np.ones((3, 3), bool))
+
+    def said(*arguments: object) -> str:
+        return refused(capsys, "reduce", *arguments)
+
+    assert "frames have pixels from 0, 0 to 7, 15" in said(scan, out, "bf=disk(4, 80, 3)")
+    assert "expected numbers or bool of shape [8, 16]" in said(scan, out, f"m=masks({tmp_path / 'small.npy'})")
+    assert "there are sum, mean" in said(scan, out, "bf=disc(4, 8, 3)")
+    assert "the name a is taken" in said(scan, tmp_path / "o.zarr", "a=sum", "a=mean")
+    assert "holds one result, found 2 (a, b); OUT.zarr" in said(scan, out, "a=sum", "b=mean")
+    assert "expected OUT.zarr" in said(scan, tmp_path / "o.png", "a=sum")
+    assert "no folder" in said(scan, tmp_path / "x" / "o.npy", "a=sum")
+    assert "exists already" in said(scan, tmp_path / "small.npy", "a=sum")
+    assert "--chunks has no effect" in said(scan, out, "a=sum", "--chunks", "frames")
+    assert "NAME=KIND(...) is missing" in said(scan, out)
+    assert sorted(os.listdir(tmp_path)) == ["in", "small.npy"]
+
+
+def test_a_broken_source_leaves_nothing(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    last = scan.parent / "scan005.mib"
+    opened = reader_of(vfs.open(scan, backend="buffered"))
+    os.truncate(last, last.stat().st_size - 100)
+    with pytest.raises(vfs.SourceError, match=r"scan005\.mib"):
+        reduced(opened, {"s": vfs.Sum()}, str(tmp_path / "o.zarr"), lambda done, frames: None)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_full_disk_leaves_nothing(scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numpy.save", full)
+    assert "o.npy: cannot be written: No space left" in refused(capsys, "reduce", scan, tmp_path / "o.npy", "s=sum")
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_without_tifffile_one_line_says_what_to_install(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name == "tifffile":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    assert "pip install 'vfs[tiff]'" in refused(capsys, "reduce", scan, tmp_path / "o.tif", "s=sum")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_pass_leaves_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    source = tmp_path / "large.npy"
+    with source.open("wb") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 18, 1 << 10, 1 << 10)}
+        )
+        file.truncate(file.tell() + (1 << 38))  # 256 GiB of hole
+    folder = tmp_path / "out"
+    folder.mkdir()
+    begun = tmp_path / "begun"
+    code = (
+        "import sys, vfs.cli.reduce as r; real = r.reduced\n"
+        "def told(array, wanted, target, progress):\n"
+        "    def tell(done, frames):\n"
+        f"        open({str(begun)!r}, 'w').close() if done else None\n"
+        "        progress(done, frames)\n"
+        "    return real(array, wanted, target, tell)\n"
+        "r.reduced = told\n"
+        "from vfs.cli.app import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-P", "-c", code, "reduce", str(source), str(folder / "o.zarr"), "s=sum"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        while running.poll() is None and not begun.exists():
+            time.sleep(0.01)
+        running.send_signal(number)
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == status, err
+    assert "Traceback" not in err
+    assert os.listdir(folder) == []

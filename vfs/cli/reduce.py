@@ -1,0 +1,116 @@
+"""What `vfs reduce` does: one pass over a data set, and its results in files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.errors import DependencyError, OptionError
+from vfs.hierarchy.documents import plain_json
+from vfs.reduce.passes import reduce as pass_over
+from vfs.reduce.reduction import Reduction
+from vfs.reduce.result import Result
+from vfs.reduce.spelling import attributes
+from vfs.zarr.export import check_target, whole
+from vfs.zarr.results import write_results
+
+TIFF = (".tif", ".tiff")
+
+
+def check_out(target: str, wanted: Mapping[str, Reduction]) -> None:
+    """Check that results can be written under a name, before anything is read.
+
+    Raises:
+        OptionError: there is something already; or the name does not say in which of the known ways,
+            or says one that holds a single result.
+        DependencyError: tifffile is needed and not installed.
+    """
+    ending = os.path.splitext(target)[1].lower()
+    if ending not in (".zarr", ".npy", *TIFF):
+        raise OptionError(f"{target}: expected OUT.zarr for any results, or OUT.npy or OUT.tif for one")
+    if ending != ".zarr" and len(wanted) > 1:
+        raise OptionError(
+            f"{target}: holds one result, found {len(wanted)} ({', '.join(wanted)}); OUT.zarr holds any number"
+        )
+    if ending in TIFF:
+        _tifffile()
+    check_target(target)
+
+
+def reduced(
+    array: ArrayReader, wanted: Mapping[str, Reduction], target: str, progress: Callable[[int, int], object]
+) -> Mapping[str, Result]:
+    """Make results, and write them. `target` has its name only when it is complete.
+
+    Args:
+        progress: see `vfs.reduce`.
+
+    Raises:
+        OptionError: see `check_out`; or a reduction does not fit the frames.
+        SourceError: the data cannot be read. Nothing is written.
+    """
+    check_out(target, wanted)
+    results = pass_over(array, wanted, progress=progress)
+    attrs = {
+        name: attributes(wanted[name], result.kind, array.dataset.path, result.calibration)
+        for name, result in results.items()
+    }
+    with whole(target) as partial:
+        if target.lower().endswith(".zarr"):
+            write_results(results, attrs, partial)
+            return results
+        ((name, result),) = results.items()
+        with open(partial, "wb") as file:
+            if target.lower().endswith(".npy"):
+                np.save(file, result.data)
+            else:
+                _write_tiff(file, result, attrs[name] | ({"units": result.units} if result.units else {}))
+    return results
+
+
+def lines(results: Mapping[str, Result]) -> Sequence[Sequence[str]]:
+    """Say what was made, a row each."""
+    return [
+        (
+            name,
+            str(result.dtype),
+            ", ".join(f"{dim}: {n}" for dim, n in zip(result.dims, result.shape, strict=True)),
+        )
+        for name, result in results.items()
+    ]
+
+
+def _write_tiff(file: Any, result: Result, attrs: Mapping[str, Any]) -> None:
+    """Write a result as pages of pictures: floats as float32; integers in 32 bits where they fit, else in 64."""
+    data = result.data
+    if result.kind == "nav" and data.ndim > 2:  # a page for each mask, ring, or y and x
+        data = np.moveaxis(data, range(len(result.scan), data.ndim), range(data.ndim - len(result.scan)))
+    if data.dtype.kind == "f":
+        data = data.astype(np.float32)
+    elif data.dtype.kind == "b":
+        data = data.view(np.uint8)
+    elif data.dtype.itemsize == 8:
+        short = np.dtype(f"{data.dtype.kind}4")
+        limits = np.iinfo(short)
+        if not data.size or (data.min() >= limits.min and data.max() <= limits.max):
+            data = data.astype(short)
+    _tifffile().imwrite(
+        file,
+        np.ascontiguousarray(data),
+        photometric="minisblack",
+        description=json.dumps(plain_json({"vfs": attrs})),
+        metadata=None,
+    )
+
+
+def _tifffile() -> Any:
+    try:
+        import tifffile
+    except ImportError:
+        raise DependencyError("writing TIFF needs tifffile: pip install 'vfs[tiff]'; OUT.npy needs nothing") from None
+    return tifffile

@@ -1,0 +1,132 @@
+"""The commands export and reduce, which write files, and which `vfs.cli` runs. Everything heavy is imported inside
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from vfs.cli.common import Settings, open_set, opens, put, refuse, signals, warn_of_chunks
+from vfs.cli.tables import table, width
+
+
+@opens()
+def export(
+    datasets: Annotated[
+        list[str], typer.Argument(metavar="DATASET", help="As for `vfs info`, but several files are one data set.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="The folder to write. It must not exist yet.")],
+    *,
+    settings: Settings,
+) -> None:
+    """Write a data set as a real zarr store, compressed and writable, and print its size on disk.
+
+    OUT.zarr gets its name only when it is complete: an export that is interrupted leaves nothing
+    behind.
+    """
+    from vfs.cli.report import count
+    from vfs.engine.chunking import size
+    from vfs.zarr.export import check_target
+    from vfs.zarr.export import export as write
+
+    check_target(target)
+    group = open_set(datasets, settings)
+    warn_of_chunks([group])
+    total = sum(array.nbytes for array in group.arrays.values())
+    with cleaning(), _bar(target, total) as bar:
+        stored = write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=bar)
+    put(
+        f"{target}: {count(len(group.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
+        f" {total / stored:,.1f}"
+    )
+
+
+@opens()
+def reduce(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],
+    target: Annotated[
+        str, typer.Argument(metavar="OUT", help="OUT.zarr for any results; OUT.npy or OUT.tif for one. A new name.")
+    ],
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=KIND(...)",
+            help="A result, in quotes: its name, and what it is, as 'bf=disk(cy=128, cx=128, r=20)'.",
+        ),
+    ],
+    *,
+    settings: Settings,
+) -> None:
+    """Make results of all frames in one pass, and write them.
+
+    Kinds: sum, mean, std, variance, max, min (a pixel), framesum, disk(cy, cx, r), ring(cy, cx, r0, r1),
+    rectangle(y0, x0, y1, x1), point(y, x), masks(FILE.npy), centerofmass, radialsum(cy, cx) (a position of the scan),
+    histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete.
+    """
+    from vfs.cli.reduce import check_out, lines, reduced
+    from vfs.engine.chunking import size
+    from vfs.reduce.spelling import read_all
+
+    refuse(
+        {"--chunks": settings.options.said().get("chunks"), "--zarr-format": settings.zarr_format},
+        "for reduce, which takes frames as they come and writes zarr version 3",
+    )
+    wanted = read_all(results)
+    check_out(target, wanted)
+    array = open_set([dataset], settings, main=True).main
+    with cleaning(), _bar(target, array.nbytes) as bar:
+        made = reduced(array, wanted, target, _in_bytes(bar, array.nbytes))
+    rows = table(lines(made), width())
+    put("\n".join([f"{target}: {size(array.nbytes)} of frames", *(line for row in rows for line in row)]))
+
+
+@contextmanager
+def _bar(target: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show people how far a command is, how fast, and how long it takes.
+
+    Yields: what is to be called with the number of bytes that were done since its last call.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(os.path.basename(target), total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+def _in_bytes(bar: Callable[[int], None], total: int) -> Callable[[int, int], None]:
+    """Turn the progress of a pass, in frames done of all frames, into that of a bar."""
+    before = 0
+
+    def tell(done: int, frames: int) -> None:
+        nonlocal before
+        now = total * done // frames if frames else total
+        bar(now - before)
+        before = now
+
+    return tell
+
+
+def _terminated(signum: int, frame: FrameType | None) -> None:
+    """End the process with the exit status of a signal."""
+    raise SystemExit(128 + signum)  # an exception, so that `finally` blocks run
+
+
+def cleaning() -> AbstractContextManager[None]:
+    """Make SIGTERM and SIGHUP run `finally` blocks, as SIGINT does, so that no unfinished files are left."""
+    return signals(_terminated, signal.SIGTERM, signal.SIGHUP)

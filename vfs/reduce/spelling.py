@@ -1,0 +1,229 @@
+"""Reductions as text: `bf=disk(cy=128, cx=128, r=20)`, as the command line, descriptions and attributes have them.
+
+A kind is the name of a class in lower case; upper case and underscores make no difference. Arguments
+are those of the class, by name or by place. They are numbers, tuples of numbers, and, of `masks` and
+for `dtype=`, words: no code is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import OptionError
+from vfs.reduce import in_frames, over_frames
+from vfs.reduce.reduction import Reduction, dtype_of
+
+_CLASSES: tuple[type[Reduction], ...] = (
+    over_frames.Sum,
+    over_frames.Mean,
+    over_frames.Std,
+    over_frames.Variance,
+    over_frames.Max,
+    over_frames.Min,
+    in_frames.FrameSum,
+    in_frames.Disk,
+    in_frames.Ring,
+    in_frames.Rectangle,
+    in_frames.Point,
+    in_frames.Masks,
+    in_frames.CenterOfMass,
+    in_frames.RadialSum,
+    in_frames.Histogram,
+)
+KINDS = {kind.__name__.lower(): kind for kind in _CLASSES} | {"com": in_frames.CenterOfMass}
+"""Name of a kind -> its class."""
+WORDS = ("array", "dtype")
+"""Arguments that are words: the file of masks, and a dtype."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_EXAMPLE = "expected NAME=KIND(…), as in bf=disk(cy=128, cx=128, r=20)"
+
+
+def check_name(name: object) -> str:
+    """Return the name of a result, which is also that of a file or an array.
+
+    Raises:
+        OptionError: it cannot be one.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise OptionError(
+            f"{name!r}: expected a name of up to 100 letters, digits, _, - and ., which does not begin with - or ."
+        )
+    return name
+
+
+def read_all(texts: Iterable[str]) -> dict[str, Reduction]:
+    """Read reductions that are each written as NAME=KIND(…).
+
+    Returns: name -> reduction.
+
+    Raises:
+        OptionError: a text cannot be read, or a name is taken.
+    """
+    found: dict[str, Reduction] = {}
+    for text in texts:
+        name, reduction = read(text)
+        if name in found:
+            raise OptionError(f"{text}: the name {name} is taken, by {spelled(found[name])}; give another one")
+        found[name] = reduction
+    return found
+
+
+def read(text: str) -> tuple[str, Reduction]:
+    """Read a reduction that is written as NAME=KIND(…).
+
+    Returns: its name, and the reduction.
+
+    Raises:
+        OptionError: there is no such kind, or it does not take these arguments, or the text is
+            something else; the message says what is possible.
+    """
+    name, equals, call = (part.strip() for part in text.partition("="))
+    if not equals or not name or "(" in name:
+        raise OptionError(f"{text}: {_EXAMPLE}")
+    try:
+        return check_name(name), read_call(call)
+    except OptionError as error:
+        raise OptionError(f"{text}: {error}") from None
+
+
+def read_call(text: str) -> Reduction:
+    """Read a reduction that is written as KIND(…), or as KIND where it takes no arguments.
+
+    Raises:
+        OptionError: see `read`.
+    """
+    word, bracket, rest = text.strip().partition("(")
+    kind = KINDS.get(word.strip().replace("_", "").lower())
+    if kind is None:
+        raise OptionError(f"no kind {word.strip()!r}; there are {', '.join(KINDS)}")
+    if bracket and not rest.endswith(")"):
+        raise OptionError(f"the bracket behind {word.strip()} does not end; {_EXAMPLE}")
+    places: list[Any] = []
+    named: dict[str, Any] = {}
+    takes = list(inspect.signature(kind).parameters)
+    for piece in _pieces(rest[:-1]):
+        key, value = _argument(piece)
+        if key is None:
+            key = takes[len(places)] if len(places) < len(takes) else ""
+            places.append(_value(key, value))
+        elif key in named:
+            raise OptionError(f"{key} is given twice; {_possible(kind)}")
+        else:
+            named[key] = _value(key, value)
+    try:
+        inspect.signature(kind).bind(*places, **named)
+    except TypeError as error:
+        raise OptionError(f"{error}; {_possible(kind)}") from None
+    return kind(*places, **named)
+
+
+def spelled(reduction: Reduction) -> str:
+    """Write a reduction as `read_call` reads it. Arrays, and reductions of other classes, are only named."""
+    kind = type(reduction).__name__
+    said = []
+    own: Any = reduction
+    for each in fields(own) if is_dataclass(own) else ():
+        value = getattr(reduction, each.name)
+        if each.init and (each.default is MISSING or value is not each.default):
+            said.append(f"{each.name}={_written(each.name, value)}")
+    return f"{kind.lower()}({', '.join(said)})"
+
+
+def attributes(reduction: Reduction, kind: str, of: str, calibration: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe a result for the metadata of the array that holds it.
+
+    Args:
+        kind: of the result; of: path of the array that it was made of; calibration: of its axes.
+    """
+    made = {"reduction": spelled(reduction), "kind": kind, "of": of}
+    return made | ({"calibration": dict(calibration)} if calibration else {})
+
+
+def _written(name: str, value: Any) -> str:
+    """Write an argument."""
+    if name == "dtype":
+        return str(dtype_of(value))
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, np.generic | int | float):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(_written('', one) for one in value)})"
+    shape = ", ".join(str(n) for n in np.shape(value))
+    return f"{getattr(value, 'dtype', type(value).__name__)}[{shape}]"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cut arguments at the commas that are neither in brackets nor in quotes.
+
+    Raises:
+        OptionError: an argument is empty, or brackets or quotes do not end.
+    """
+    if not text.strip():
+        return
+    depth, quote, piece = 0, "", ""
+    for letter in f"{text},":
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "([":
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            if not piece.strip():
+                raise OptionError(f"found an empty argument; {_EXAMPLE}")
+            yield piece.strip()
+            piece = ""
+            continue
+        piece += letter
+    if depth or quote or piece:
+        raise OptionError(f"brackets or quotes do not end; {_EXAMPLE}")
+
+
+def _argument(piece: str) -> tuple[str | None, str]:
+    """Split NAME=VALUE; the name is None where there is only a value."""
+    key, equals, value = piece.partition("=")
+    if equals and key.strip().isidentifier():
+        return key.strip(), value.strip()
+    return None, piece
+
+
+def _value(name: str, text: str) -> Any:
+    """Read the value of an argument.
+
+    Raises:
+        OptionError: it is neither a number, nor several, nor a word where one is expected.
+    """
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = text
+    if name in WORDS and isinstance(value, str) and value:
+        if name == "dtype" and dtype_of(value).kind not in "iuf":
+            raise OptionError(f"dtype={text}: expected a dtype of real numbers, as in dtype=f4")
+        return value
+    numbers = value if isinstance(value, tuple | list) else (value,)
+    if not text or (value is not None and not all(type(one) in (int, float) for one in numbers)):
+        raise OptionError(f"{name}{'=' * bool(name)}{text}: expected a number; {_EXAMPLE}")
+    return value
+
+
+def _possible(kind: type[Reduction]) -> str:
+    """Say which arguments a kind takes."""
+    takes = []
+    for name, parameter in inspect.signature(kind).parameters.items():
+        usual = parameter.default
+        takes.append(name if usual is parameter.empty else f"{name}={usual}")
+    word = "FILE.npy" if kind is in_frames.Masks else ""
+    said = ", ".join(word if name == "array" else name for name in takes)
+    return f"expected {kind.__name__.lower()}({said})"
