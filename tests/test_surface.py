@@ -132,6 +132,7 @@ def test_a_description_keeps_every_option_that_it_may_say(tmp_path: Path) -> Non
         "dark": np.ones((4, 5)),
         "gain": np.ones((4, 5)),
         "dead": [[0, 1]],
+        "derive": {"mean": "mean()"},
     }
     values |= {
         "nav_shape": (3, 4),

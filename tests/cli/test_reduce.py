@@ -192,3 +192,58 @@ def test_an_interrupted_pass_leaves_nothing(tmp_path: Path, number: signal.Signa
     assert running.returncode == status, err
     assert "Traceback" not in err
     assert os.listdir(folder) == []
+
+
+# --derive
+
+
+def test_derived_arrays_are_listed_and_exported(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    derive = "--derive", "bf=disk(4, 8, 3)", "--derive", "mean=mean"
+    assert run("info", scan, *derive) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[-2:]] == [
+        ["derived/bf", "uint64", "192", "B", "scan_y:", "4,", "scan_x:", "6"],
+        ["derived/mean", "float64", "1.0", "KiB", "y:", "8,", "x:", "16"],
+    ]
+    with pytest.MonkeyPatch.context() as patched:  # no pass for a number that nobody asked for
+        patched.setattr("vfs.reduce.passes.Pass.run", None)
+        for how in ([], ["--json"], ["-v"]):
+            assert run("info", scan, *how, "--derive", "h=histogram(1, (0, 9))") == 0
+    assert "derived/h" in capsys.readouterr().out
+    assert run("export", scan, tmp_path / "o.zarr", *derive) == 0
+    made = zarr.open_group(tmp_path / "o.zarr", mode="r")
+    np.testing.assert_array_equal(made["derived/bf"][...], vfs.open(scan).reduce(bf=vfs.Disk(4, 8, 3))["bf"])
+
+
+def test_a_description_keeps_what_is_derived(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("info", scan, "--describe", "--derive", "bf=disk(4, 8, 3)") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["options"]["derive"] == {"bf": "disk(cy=4, cx=8, r=3)"}
+    file = scan.parent / "x.vfs.json"
+    made["files"] = [scan.name]
+    file.write_text(json.dumps(made))
+    np.testing.assert_array_equal(
+        vfs.open_group(file)["derived/bf"][...], vfs.open(scan).reduce(bf=vfs.Disk(4, 8, 3))["bf"]
+    )
+    for text in ("m_asks('/etc/x.npy')", 3):
+        made["options"]["derive"] = {"m": text}
+        file.write_text(json.dumps(made))
+        with pytest.raises(vfs.FormatError, match="expected the text of a reduction other than masks"):
+            vfs.open(file)
+
+
+def test_what_no_description_can_keep_is_refused(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "m.npy", np.ones((8, 16), bool))
+    said = refused(capsys, "info", scan, "--describe", "--derive", f"m=masks({tmp_path / 'm.npy'})")
+    assert "masks and classes of your own have no description" in said
+
+
+def test_derive_is_refused_where_it_has_no_effect(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    derive = "--derive", "bf=sum"
+    assert "--derive has no effect" in refused(capsys, "look", scan, *derive)
+    assert "--derive has no effect" in refused(capsys, "reduce", scan, tmp_path / "o.npy", "a=sum", *derive)
+    assert "--derive has no effect" in refused(capsys, "info", scan.parent, *derive)
+    assert "there are sum, mean" in refused(capsys, "info", scan, "--derive", "bf=som")

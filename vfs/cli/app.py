@@ -233,8 +233,9 @@ def look(
     from vfs.cli.look import frame_lines
     from vfs.cli.screen import screen
 
+    given = settings.options.said()
     refuse(
-        {"--chunks": settings.options.said().get("chunks"), "--zarr-format": settings.zarr_format},
+        {"--chunks": given.get("chunks"), "--derive": given.get("derive"), "--zarr-format": settings.zarr_format},
         "for look, which reads one frame",
     )
     shown = screen(graphics)

@@ -116,6 +116,8 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
     """
     if saved == "dtype":
         return np.dtype(value).str if np.dtype(value).itemsize > 1 else np.dtype(value).name
+    if saved == "reductions":
+        return {one: _reduction(one, reduction) for one, reduction in value.items()}
     if saved == "image" and isinstance(value, str | os.PathLike):
         return names.of(os.fspath(value)) if os.path.isabs(value) else os.fspath(value)  # else an array of the set
     if saved == "positions":
@@ -127,6 +129,20 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
             " (numpy.save) and open with the file's name"
         )
     return plain_json(value)
+
+
+def _reduction(name: str, reduction: Any) -> str:
+    """Write a reduction as text.
+
+    Raises:
+        OptionError: it holds an array, names a file, or is of a class that vfs does not know.
+    """
+    from vfs.reduce.in_frames import Masks
+    from vfs.reduce.spelling import KINDS, spelled
+
+    if type(reduction) is Masks or type(reduction) not in KINDS.values():
+        raise OptionError(f"derive: {name}={spelled(reduction)}: masks and classes of your own have no description")
+    return spelled(reduction)
 
 
 def _explicit(group: OpenedSet, names: _RelativeNames) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _array_json(array: ArrayReader, attrs: Mapping[str, Any], shared: Mapping[st
         "files": len(array.files),
         "companion": array.dataset.companion,
         "scale": scale(array),
-        **({"value": plain_json(single_value(array))} if array.size == 1 else {}),
+        **({"value": plain_json(single_value(array))} if _is_read(array) else {}),
         "attrs": {key: value for key, value in attrs.items() if array.dataset.companion or key not in shared},
     }
 
@@ -223,9 +223,14 @@ def _metadata(array: ArrayReader, said: Mapping[str, Any], columns: int) -> Iter
 
 def _rows(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str]]:
     """Return the lines of each array's row: cells of a table, or the value of an array of one element."""
-    several = [path for path in paths if group.arrays[path].size != 1]
+    several = [path for path in paths if not _is_read(group.arrays[path])]
     rows = dict(zip(several, table([_cells(path, group.arrays[path]) for path in several], columns), strict=True))
     return [rows.get(path) or _number_row(path, group.arrays[path], columns) for path in paths]
+
+
+def _is_read(array: ArrayReader) -> bool:
+    """Say whether an array's value is shown: it is one, and stored."""
+    return array.size == 1 and not array.dataset.computed
 
 
 def _number_row(path: str, array: ArrayReader, columns: int) -> list[str]:

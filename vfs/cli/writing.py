@@ -75,8 +75,9 @@ def reduce(
     from vfs.engine.chunking import size
     from vfs.reduce.spelling import read_all
 
+    given = settings.options.said()
     refuse(
-        {"--chunks": settings.options.said().get("chunks"), "--zarr-format": settings.zarr_format},
+        {"--chunks": given.get("chunks"), "--derive": given.get("derive"), "--zarr-format": settings.zarr_format},
         "for reduce, which takes frames as they come and writes zarr version 3",
     )
     wanted = read_all(results)

@@ -219,13 +219,15 @@ def _leave(point: str, mount: Mounted) -> None:
 
 
 def _warm_up(folder: MountSource) -> None:
-    """Read a few elements of every array, so that kernels are compiled before the first request.
+    """Read a few elements of every stored array, so that kernels are compiled before the first request.
 
     A source that cannot be read does not matter here: a later read of it gets the error.
     """
     for face in folder.faces.values():
         if isinstance(face, ZarrFace) and face.zarr_format == 3:
             for path, array in face.arrays.items():
+                if array.dataset.computed:
+                    continue
                 try:
                     array.read(tuple(slice(0, 2) for _ in array.shape))
                 except (VfsError, MemoryError) as error:

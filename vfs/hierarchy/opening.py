@@ -206,7 +206,11 @@ def _open_named(
         names: names of files, without globs.
         name: name of the set; None for the name that the format derives from the first file.
     """
-    named = [*names, *file_names([options.dark, options.gain, options.dead, options.roi, *format_options.values()])]
+    if options.derive is not None:
+        options = replace(options, derive=_reductions(options.derive))
+    masks = [getattr(one, "array", None) for one in (options.derive or {}).values()]
+    given_files = file_names([options.dark, options.gain, options.dead, options.roi, *masks, *format_options.values()])
+    named = [*names, *given_files]
     with within(ANYWHERE if options.follow_outside else None, named) as boundary:
         kind = detect(names[0]) if options.format is None else by_name(options.format)
         name = kind.label(names[0]) if name is None else name
@@ -226,6 +230,8 @@ def _open_named(
     if absent:
         _refuse([absence for absence in absent if not absence.main], options)
     stands_in = options.array is None and not options.allow_incomplete and any(absence.main for absence in absent)
+    if options.derive and not stands_in:
+        arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
     tree = Hierarchy(name, arrays, _attributes(stored, main.dataset, absent, options), stored.main.path, stands_in)
     opening = _opening(names, stored, options, format_options, images, name, boundary)
     return OpenedSet(
@@ -234,6 +240,20 @@ def _open_named(
         absent,
         (*chain.from_iterable(each.warnings for each in images.sets), *(absence.said for absence in absent)),
     )
+
+
+def _reductions(given: Any) -> dict[str, Any]:
+    """The reductions that `derive` says, in terms that hold in another process, too."""
+    from vfs.reduce.derived import lasting, reductions  # loads kernels, which few openings need
+
+    return lasting(reductions(given), os.path.abspath)
+
+
+def _derived(main: ArrayReader, wanted: Mapping[str, Any], taken: Sequence[str]) -> Mapping[str, ArrayReader]:
+    """The derived arrays of the main array."""
+    from vfs.reduce.derived import derived
+
+    return derived(main, wanted, taken)
 
 
 def _opening(

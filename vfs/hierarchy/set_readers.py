@@ -16,7 +16,7 @@ from vfs.model.open_options import OpenOptions
 from vfs.model.stored import StoredArray
 
 
-class _Arrays(Mapping[str, ArrayReader]):
+class SetReaders(Mapping[str, ArrayReader]):
     """Maps paths to readers of arrays, each made when it is first asked for: most callers use only one.
 
     Args:
@@ -39,6 +39,12 @@ class _Arrays(Mapping[str, ArrayReader]):
     def __len__(self) -> int:
         return len(self._make)
 
+    def with_more(self, others: Mapping[str, ArrayReader]) -> SetReaders:
+        """Return the same readers, and others that are made already."""
+        more = SetReaders({**self._make, **{path: partial(others.__getitem__, path) for path in others}})
+        more._made = {**self._made, **others}
+        return more
+
 
 def readers(
     main: StoredArray,
@@ -46,7 +52,7 @@ def readers(
     options: OpenOptions,
     images: Mapping[str, Any],
     cache: ChunkCache,
-) -> Mapping[str, ArrayReader]:
+) -> SetReaders:
     """Make readers of the arrays of a set. The options for dtype, corrections and chunks apply to the main array.
 
     Args:
@@ -65,7 +71,7 @@ def readers(
             how = {"chunks": _companion_chunks(dataset)}
         how |= {"backend": options.backend, "accept_changes": options.accept_changes, "cache": cache}
         make[path] = partial(_reader, dataset, **how)
-    return _Arrays(make)
+    return SetReaders(make)
 
 
 def _reader(dataset: StoredArray, backend: str, accept_changes: bool, **how: Any) -> ArrayReader:

@@ -22,11 +22,11 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
 
 from vfs.model.options import fitting, kinds
 
-Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "never"]
+Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reductions", "never"]
 """The ways in which an option stands in a description (`*.vfs.json`).
 
 "as it is": its value. "dtype": the name of a dtype. "numbers": a number, several, or their text.
-"positions": positions of the scan. "image": numbers, a file, or an array of the set.
+"positions": positions of the scan. "image": numbers, a file, or an array of the set. "reductions": name -> text.
 "never": not at all; a description that has it is refused.
 """
 
@@ -149,6 +149,17 @@ class OpenOptions:
             " pixels stay as they are stored and the means are rounded."
         ),
         saved="image",
+        scope="one set",
+    )
+    derive: Any = option(
+        None,
+        "Also show this result of the frames, computed when it is read: 'bf=disk(cy=128, cx=128, r=20)'.",
+        "NAME=KIND(...)",
+        more=(
+            "A mapping of names to reductions, or to their texts; or texts `NAME=KIND(...)`. In the tree they are"
+            " `derived/NAME`; `vfs docs reductions` says more."
+        ),
+        saved="reductions",
         scope="one set",
     )
     chunks: int | str | Sequence[int] = option(

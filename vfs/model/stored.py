@@ -230,6 +230,7 @@ class StoredArray:
             it that are shown (int64[m]); else None.
         absent: parts of this array that the files should hold and do not.
         companion: True for an array that belongs to another one (time stamps of its frames).
+        computed: True where reading a little may go through all of another array: nobody reads it unasked.
     """
 
     path: str
@@ -246,6 +247,7 @@ class StoredArray:
     group_attrs: Mapping[str, Any] = field(default_factory=dict)
     absent: tuple[Absence, ...] = ()
     companion: bool = False
+    computed: bool = False
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
 

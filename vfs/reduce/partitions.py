@@ -157,7 +157,7 @@ class SharedPass(Pass):
                     self._merge(part, first=k == 0)
                     self._tell()
                     if (k + 1) * parts // n > k * parts // n:
-                        yield self._results(last=k == n - 1)
+                        yield self.results(last=k == n - 1)
 
     def _edges(self) -> list[int]:
         """Cut the units of the pass into partitions: the first of each, and behind the last."""

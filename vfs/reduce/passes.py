@@ -175,7 +175,7 @@ class Pass:
         self._tell()
         for k in range(parts):
             self.take(units * k // parts, units * (k + 1) // parts)
-            yield self._results(last=k == parts - 1)
+            yield self.results(last=k == parts - 1)
 
     def _tell(self) -> None:
         if self.progress is not None:
@@ -224,8 +224,8 @@ class Pass:
                 if self.stopped.is_set():
                     return
 
-    def _results(self, last: bool) -> Results:
-        """Make results of what was taken so far.
+    def results(self, last: bool = True) -> Results:
+        """Make results of what was taken so far. Before `run` they show what results will be like.
 
         Args:
             last: nothing more will be taken: results may lie in the buffers.

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import OptionError
+from vfs.model.options import shown
 from vfs.reduce import in_frames, over_frames
 from vfs.reduce.reduction import Reduction, dtype_of
 
@@ -54,7 +55,7 @@ def check_name(name: object) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise OptionError(
-            f"{name!r}: expected a name of up to 100 letters, digits, _, - and ., which does not begin with - or ."
+            f"{shown(name)}: expected a name of up to 100 letters, digits, _, - and ., which does not begin with - or ."
         )
     return name
 
@@ -86,12 +87,13 @@ def read(text: str) -> tuple[str, Reduction]:
             something else; the message says what is possible.
     """
     name, equals, call = (part.strip() for part in text.partition("="))
+    said = " ".join(text.split())
     if not equals or not name or "(" in name:
-        raise OptionError(f"{text}: {_EXAMPLE}")
+        raise OptionError(f"{said}: {_EXAMPLE}")
     try:
         return check_name(name), read_call(call)
     except OptionError as error:
-        raise OptionError(f"{text}: {error}") from None
+        raise OptionError(f"{said}: {error}") from None
 
 
 def read_call(text: str) -> Reduction:

@@ -109,11 +109,21 @@ def _image_or_array(value: Value, folder: DescribedFolder) -> Any:
     return _image(value, folder)
 
 
+def _reductions(value: Value, folder: DescribedFolder) -> dict[str, str]:
+    """Read the texts of reductions, by name. Masks are none: the files that they name are not of the set."""
+    given = value.metadata()
+    for name, text in given.items():
+        if not isinstance(text, str) or "mask" in text.replace("_", "").lower():
+            value.inside(name, text).expected("the text of a reduction other than masks, as disk(cy=128, cx=128, r=20)")
+    return given
+
+
 _WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {
     "dtype": _text,
     "numbers": _numbers,
     "positions": _image,
     "image": _image_or_array,
+    "reductions": _reductions,
 }
 _PLAIN: dict[Any, Callable[[Value, DescribedFolder], Any]] = {bool: _flag, int: _whole, float: _number, str: _text}
 

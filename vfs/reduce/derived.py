@@ -1,0 +1,250 @@
+"""Derived arrays: results that are computed when they are read.
+
+A derived array is an array like any other: its blocks decode only as a whole, and to decode one is
+to reduce the frames that it is of. So whatever shows, caches, converts or copies arrays takes it
+without knowing.
+
+A block of a result for each position covers whole rows of the scan, and about `FRAMES` bytes of
+frames. Whoever reads it has all such results of these frames made in one pass, which the cache
+keeps. Results for each pixel, and single ones, are one block each; one pass makes all of them.
+Passes that several readers wait for at the same time run once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
+from vfs.errors import OptionError
+from vfs.model.layout import BlockLayout
+from vfs.model.options import shown
+from vfs.model.stored import Files, StoredArray
+from vfs.reduce import spelling
+from vfs.reduce.in_frames import Masks
+from vfs.reduce.passes import Pass, reduce
+from vfs.reduce.reduction import Reduction
+from vfs.reduce.result import Result
+
+FOLDER = "derived"
+"""Where derived arrays stand in the hierarchy of a set."""
+FRAMES = 64 << 20
+"""Bytes of frames that a block of a result for each position is of, but for rows that are longer."""
+
+Reductions = Mapping[str, Reduction]
+
+
+def reductions(given: Any) -> dict[str, Reduction]:
+    """Make reductions of what `derive=` takes.
+
+    Args:
+        given: None; name -> reduction, or its text; or texts NAME=KIND(…).
+
+    Raises:
+        OptionError: it is something else.
+    """
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Sequence) and all(isinstance(text, str) for text in given):
+        return spelling.read_all(given)
+    if not isinstance(given, Mapping):
+        raise OptionError(f'derive={shown(given)}: expected {{"bf": vfs.Disk(…)}}, or texts as "bf=disk(…)"')
+    found: dict[str, Reduction] = {}
+    for name, one in given.items():
+        try:
+            found[spelling.check_name(name)] = spelling.read_call(one) if isinstance(one, str) else one
+        except OptionError as error:
+            raise OptionError(f"derive: {name if isinstance(name, str) else shown(name)}: {error}") from None
+        if not isinstance(found[name], Reduction):
+            raise OptionError(f"derive: {name}: {shown(one)}: expected a reduction, as vfs.Disk(…), or the text of one")
+    return found
+
+
+def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dict[str, ArrayReader]:
+    """Make the arrays that stand for results of another one. Nothing is read but the files of masks.
+
+    Args:
+        array: what is reduced.
+        wanted: name -> reduction.
+        taken: paths that other arrays have.
+
+    Returns: path -> array, in the order of `wanted`.
+
+    Raises:
+        OptionError: a reduction does not fit the frames, or its name is taken.
+    """
+    for name in wanted:
+        if f"{FOLDER}/{name}" in taken:
+            raise OptionError(f"derive: the set has an array {FOLDER}/{name}; give {name} another name")
+    if not wanted:
+        return {}
+    nav = array.shape[: array.dataset.nav_ndim]
+    try:
+        tried = Pass(array, wanted, [0] if math.prod(nav) and nav else None, 0)
+        made = tried.results()  # of no frame: what they will be like
+    except OptionError as error:
+        raise OptionError(f"derive: {error}") from None
+    source = _Source(array, tried.bound, made)
+    return {f"{FOLDER}/{name}": source.reader(name, wanted[name]) for name in wanted}
+
+
+def lasting(given: Reductions, absolute: Callable[[str], str]) -> dict[str, Reduction]:
+    """Give reductions that name a file its absolute path, so that they mean the same in another process."""
+    return {
+        name: replace(one, array=absolute(one.array)) if isinstance(one, Masks) and isinstance(one.array, str) else one
+        for name, one in given.items()
+    }
+
+
+class _Source:
+    """Makes the results of an array, in blocks.
+
+    Args:
+        array: what is reduced.
+        bound: the reductions, prepared for its frames.
+        made: results that show what each is like.
+    """
+
+    def __init__(self, array: ArrayReader, bound: Reductions, made: Mapping[str, Result]) -> None:
+        self.array, self.made = array, made
+        self.nav = array.shape[: array.dataset.nav_ndim]
+        self.by_position = {name: one for name, one in bound.items() if made[name].kind == "nav"}
+        self.others = {name: one for name, one in bound.items() if made[name].kind != "nav"}
+        sig = array.shape[len(self.nav) :]
+        self.rows = _rows(self.nav, math.prod(sig) * array.dtype.itemsize)
+        self.count = math.prod(self.rows)  # positions of a block: they follow each other in the scan
+        self.token = object()
+        # Small, and each costs a pass over everything: nothing that is read meanwhile drives it out
+        self.whole = ChunkCache(1 << 62)
+
+    def reader(self, name: str, reduction: Reduction) -> ArrayReader:
+        """Make the array of a result."""
+        one, source = self.made[name], self.array.dataset
+        extra = one.selected.shape[1:] if one.kind == "nav" else one.selected.shape
+        lead = self.nav if one.kind == "nav" else ()
+        dims = source.dims[: len(lead)] + one.dims[len(one.scan) if lead else 0 :]
+        shape, block = lead + extra, (self.rows if lead else ()) + extra
+        if one.dtype.kind not in "biufc":
+            raise OptionError(f"derive: {name} is {one.dtype}: expected numbers")
+        layout = _blocks(shape, block)
+        known = {dim: self.array.calibration[dim] for dim in dims if dim in self.array.calibration}
+        attrs = spelling.attributes(reduction, one.kind, source.path, known | dict(one.calibration))
+        dataset = StoredArray(
+            f"{FOLDER}/{name}",
+            source.files,
+            layout,
+            _Reduced(self, name, one.dtype),
+            shape,
+            dims,
+            len(lead),
+            block=block,
+            attrs=attrs,
+            conventions={"units": one.units} if one.units else {},
+            companion=True,
+            computed=True,
+        )
+        return ArrayReader(
+            dataset, _NoBytes(source.files), chunks=tuple(block) if block else "auto", cache=self.array.cache
+        )
+
+    def block(self, name: str, number: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Return a block of a result.
+
+        Raises:
+            SourceError: its frames cannot be read.
+        """
+        one = self.made[name]
+        state = self.array.moved(0)
+        if one.kind != "nav":
+            packed = self.whole.get((self.token, state), partial(self._reduce, self.others, None))
+            return _unpacked(packed, {key: self.made[key].selected.nbytes for key in self.others}, name, one, shape)
+        first = number * self.count
+        count = min(self.count, math.prod(self.nav) - first)
+        chosen = np.arange(first, first + count) if self.nav else None
+        packed = self.array.cache.get((self.token, state, number), partial(self._reduce, self.by_position, chosen))
+        sizes = {key: self.made[key].selected[:1].nbytes * count for key in self.by_position}
+        return _unpacked(packed, sizes, name, one, shape)
+
+    def _reduce(self, wanted: Reductions, chosen: np.ndarray | None) -> np.ndarray:
+        """Make results in one pass. Returns uint8[bytes], one after the other."""
+        results = reduce(self.array, wanted, roi=chosen)
+        return np.concatenate(
+            [np.ascontiguousarray(result.selected).reshape(-1).view(np.uint8) for result in results.values()]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Reduced:
+    """Decodes blocks of a result, by making them: see `vfs.model.decode.BlockDecoder`."""
+
+    source: _Source
+    name: str
+    dtype: np.dtype
+    word_bytes: int = 0
+    decode_into: None = None
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        return self.source.block(self.name, block, shape)
+
+
+class _NoBytes:
+    """The backend of what is in no file: there are no bytes to read. See `vfs.backends.Backend`."""
+
+    copies, in_place, margin, window = True, False, 0, 1
+
+    def __init__(self, files: Files) -> None:
+        self.files = files  # those of the array that is reduced
+
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
+        return scratch[:0]
+
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
+        return None
+
+
+def _rows(nav: tuple[int, ...], frame: int) -> tuple[int, ...]:
+    """Return the positions of a block along each axis of the scan: whole rows, of about `FRAMES` bytes.
+
+    Args:
+        frame: bytes of a frame.
+    """
+    room, made = max(1, FRAMES // max(1, frame)), [1] * len(nav)
+    for axis in reversed(range(len(nav))):
+        row = axis == len(nav) - 1 and axis > 0
+        made[axis] = max(1, nav[axis] if row else min(nav[axis], room))
+        if made[axis] < nav[axis]:
+            break
+        room = max(1, room // made[axis])
+    return tuple(made)
+
+
+def _blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> BlockLayout:
+    """Lay out the blocks of an array, which are numbered in C order and have no bytes."""
+    counts = [-(-n // b) for n, b in zip(shape, block, strict=True)]
+    origins = np.indices(counts).reshape(len(shape), math.prod(counts)).T * np.array(block, np.int64)
+    shapes = np.minimum(np.array(block, np.int64), np.array(shape, np.int64) - origins)
+    none = np.zeros(len(origins), np.int64)
+    return BlockLayout.of(shape, origins, shapes, none, none, none, whole=True)
+
+
+def _unpacked(
+    packed: np.ndarray, sizes: Mapping[str, int], name: str, like: Result, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Take one of several results that lie one after the other in uint8[bytes]."""
+    first = 0
+    for key, size in sizes.items():
+        if key == name:
+            break
+        first += size
+    found: np.ndarray = packed[first : first + size].copy().view(like.dtype)
+    return found.reshape(shape)
