@@ -51,7 +51,7 @@ class MemoryPool:
         finally:
             if buffer.size <= KEPT:
                 self._free.append(buffer)
-                while self.held > self.total:
+                while sum(free.size for free in self._free.copy()) > self.total:  # `held`, without a call for each read
                     try:
                         self._free.popleft()
                     except IndexError:  # another thread was faster
