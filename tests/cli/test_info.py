@@ -155,7 +155,7 @@ def test_a_number_that_cannot_be_read_is_no_reason_to_fail(
     def fails(*_: object, **__: object) -> None:
         raise vfs.SourceError("gone")
 
-    monkeypatch.setattr("vfs.api.VirtualArray.read", fails)
+    monkeypatch.setattr("vfs.engine.array.ArrayReader.read", fails)
     assert "  entry/instrument/a motor with a long name/number 000 = cannot be read" in shown(capsys, many)
 
 

@@ -77,7 +77,7 @@ class TwelveBits:
     word_pixels: int = 2
     accumulates: bool = False
     straight: bool = False
-    lined: bool = False
+    takes_lines: bool = False
 
     @staticmethod
     def pack(pixels: np.ndarray) -> bytes:
@@ -112,7 +112,7 @@ class BytePlanes:
     word_pixels: int = 1
     accumulates: bool = True
     straight: bool = False
-    lined: bool = False
+    takes_lines: bool = False
 
     def converts(self, dtype: np.dtype) -> bool:
         return False
