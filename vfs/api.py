@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -138,11 +139,6 @@ class VirtualArray:
     def valid(self) -> np.ndarray:
         """bool[navigation shape]: where a frame is stored; elsewhere the array is blank."""
         return self._reader.valid
-
-    @property
-    def valid_slices(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """(the smallest box of the scan that holds all stored frames, the longest run of whole scan rows stored)."""
-        return self._reader.valid_slices
 
     @property
     def group(self) -> VirtualGroup:
@@ -351,10 +347,8 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         return self._opened.attrs
 
     def __getitem__(self, path: str) -> VirtualArray:
-        try:
+        with suppress(KeyError):
             return self._in_use[path]
-        except KeyError:
-            pass
         try:
             array = VirtualArray((self._opened.opening, path), self)
         except KeyError:

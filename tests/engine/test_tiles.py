@@ -16,6 +16,7 @@ import pytest
 import vfs
 from vfs.engine.chunking import COSTLY, ChunkingInput, negotiate
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.model import coverage
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_raw
 
@@ -179,7 +180,7 @@ def test_positions_may_come_in_any_order_and_repeat(tmp_path: Path, frames: np.n
 def test_valid_part_of_a_shifted_scan(tmp_path: Path, frames: np.ndarray) -> None:
     array = opened(tmp_path, frames, nav_shape=(8, 5), sync_offset=-3)
     assert array.valid.reshape(-1).tolist() == [False] * 3 + [True] * 30 + [False] * 7
-    outer, inner = array.valid_slices
+    outer, inner = coverage.bounding(array.valid), coverage.inner(array.valid)
     assert outer == (slice(0, 7), slice(0, 5))
     assert inner == (slice(1, 6), slice(0, 5))
     assert not array[...][~array.valid].any()

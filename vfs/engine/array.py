@@ -205,13 +205,6 @@ class ArrayReader(RegionReader):
         """bool[navigation shape]: where a frame is stored; elsewhere the array is blank."""
         return self.dataset.valid
 
-    @property
-    def valid_slices(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """(the smallest box of the scan that holds all stored frames, the longest run of whole scan
-        rows that are stored).
-        """
-        return coverage.bounding(self.valid), coverage.inner(self.valid)
-
     def unroi(self, result: Any) -> np.ndarray:
         """Put a result a selected frame back into the scan. `a.unroi(a.valid)` is the mask of what
         was selected and stored.

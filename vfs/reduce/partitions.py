@@ -40,8 +40,8 @@ RETURNED = 16
 """Times the bytes that come back with each partition: what it has at least."""
 
 
-class Opening(Protocol):
-    """Knows how a set was opened, and can be pickled: `vfs.hierarchy.opening.Opening`."""
+class Reopens(Protocol):
+    """Opens a set again, and can be pickled: `vfs.hierarchy.opening.Opening`."""
 
     def open(self) -> Any:
         """Open the set again."""
@@ -134,7 +134,7 @@ class SharedPass(Pass):
         progress: Progress | None = None,
         *,
         executor: Any,
-        opening: Opening,
+        opening: Reopens,
     ) -> None:
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
@@ -190,6 +190,6 @@ def _unpacked(packed: bytes) -> np.ndarray:
     return np.cumsum(np.frombuffer(zlib.decompress(packed), np.int64))
 
 
-def pass_by(executor: Any, opening: Opening) -> type[Pass] | partial[SharedPass]:
+def pass_by(executor: Any, opening: Reopens) -> type[Pass] | partial[SharedPass]:
     """Return what makes a pass: by threads of this process where there is no executor."""
     return Pass if executor is None else partial(SharedPass, executor=executor, opening=opening)
