@@ -1,4 +1,4 @@
-"""What `vfs reduce` does: one pass over a data set, and its results in files."""
+"""Makes results of a data set in one pass, and writes them to files, for `vfs reduce`."""
 
 from __future__ import annotations
 

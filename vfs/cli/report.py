@@ -229,7 +229,7 @@ def _rows(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str
 
 
 def _is_read(array: ArrayReader) -> bool:
-    """Say whether an array's value is shown: it is one, and stored."""
+    """Return True if an array's value is shown: it has one element, which is stored."""
     return array.size == 1 and not array.dataset.computed
 
 

@@ -80,7 +80,7 @@ class ArrayReader(RegionReader):
 
     @property
     def calibration(self) -> dict[str, dict[str, Any]]:
-        """Where the elements along each axis are: axis name -> {"scale": …, "offset": …, "unit": …}.
+        """Positions of the elements along each axis: axis name -> {"scale": …, "offset": …, "unit": …}.
 
         Element k is at `offset + k * scale`, in `unit` ("" where the file names none). Of an axis
         with uneven steps scale and offset are None, and "values" is the path of the array of the

@@ -322,8 +322,9 @@ def _one_window(rows: np.ndarray) -> np.ndarray:
 
 
 def within(tile: Region, region: Region) -> tuple[Any, ...]:
-    """Where a tile that `tiling.cut` made of a region lies in the region's elements: an index that
-    gives a view, also where there are no axes.
+    """Return the index of a tile in the elements of the region that `chunking.cut` made it of.
+
+    It gives a view, also where there are no axes.
     """
     cut = zip(tile.start, tile.stop, region.start, region.step, strict=True)
     return (..., *(slice((a - o) // s, (b - o - 1) // s + 1) for a, b, o, s in cut))

@@ -21,8 +21,8 @@ class FolderRecords:
     """Keeps a `Record` of each candidate that was opened, also of those that are no data set.
 
     Args:
-        folder: whose candidates these are.
-        names: of its sets. A set that is another one than before loses its names.
+        folder: the folder of the candidates.
+        names: names of the sets in the folder. A set that changed into another one loses its names.
 
     Attributes:
         known: candidate -> its record.
@@ -37,10 +37,10 @@ class FolderRecords:
         self._flights = Flights()
 
     def current(self, name: str) -> Record:
-        """Returns what is known of a candidate; opens it where nothing is known or it changed.
+        """Return the record of a candidate. Open the candidate first if it has no record, or changed.
 
         Raises:
-            SourceError: it cannot be opened now, for reasons that are not the file's.
+            SourceError: the candidate cannot be opened now, for a reason that does not lie in the file.
         """
         record = self.known.get(name)
         if record is not None and not self._changed(name, record):
@@ -49,35 +49,35 @@ class FolderRecords:
         return self.known.get(name) or Record(None, self._folder.changes)  # gone meanwhile
 
     def shown(self, name: str) -> bool:
-        """True for a candidate that was a data set when it was last opened."""
+        """Return True if a candidate was a data set when it was last opened."""
         record = self.known.get(name)
         return record is not None and bool(record.faces)
 
     def refused(self, name: str) -> bool:
-        """True for a candidate that was opened and is no data set, or broken."""
+        """Return True if a candidate was opened, and is broken or no data set."""
         return name in self.known and not self.shown(name)
 
     def changed(self) -> list[str]:
-        """Looks at all candidates that have a record, and returns those that have to be opened again."""
+        """Check all candidates that have a record. Return those that must be opened again."""
         return [name for name, record in list(self.known.items()) if self._changed(name, record)]
 
     def look_again(self, name: str) -> None:
-        """Have a candidate opened again before it is used. It stays known that it was shown."""
+        """Demand that a candidate is opened again before it is used. The record still says that it was shown."""
         record = self.known.get(name)
         if record is not None:
             record.state = None
             record.trust.end()
 
     def forget(self, name: str) -> None:
-        """Drop what is known of a file that is gone."""
+        """Drop the record of a file that is gone."""
         self.told.discard(name)
         self.known.pop(name, None)
 
     def open(self, name: str) -> MemberSet | None:
-        """Open a candidate and remember what it is. Returns None where it is no data set.
+        """Open a candidate, and keep a record of it. Return None if it is no data set.
 
         Raises:
-            SourceError: it cannot be opened now, for reasons that are not the file's.
+            SourceError: the candidate cannot be opened now, for a reason that does not lie in the file.
         """
         folder, path = self._folder, self._folder.join(name)
         began = time.monotonic()
@@ -148,5 +148,5 @@ class FolderRecords:
 
 
 def _shape(record: Record) -> tuple[object, ...]:
-    """Returns all that the names of a set's faces depend on."""
+    """Return everything that the names of a set's faces depend on."""
     return record.members, record.label, [ending for ending, _ in record.faces]

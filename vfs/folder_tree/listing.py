@@ -1,8 +1,8 @@
 """Lists one folder of a tree of folders: its subfolders and the faces of its data sets, as they become known.
 
-Listing opens one candidate after the other and gives names as it goes. A `Listing` puts together what is known of the
-folder: the names in it (`watched_folder`), what its candidates are (`folder_records`), which set has which names
-(`set_names`), and the rules for these (`naming`).
+A listing opens one candidate after the other and yields names on the way. A `Listing` puts together
+the names in the folder (`watched_folder`), records of its candidates (`folder_records`), names of its
+sets (`set_names`) and the rules for names (`naming`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Listing:
     """Lists a folder; see the module. Safe for many threads; no lock is held while a file is opened.
 
     Args:
-        path: of the folder.
-        rules: of the tree.
+        path: path of the folder.
+        rules: rules of the folder tree.
         above: real paths of the folders that led here.
 
     Attributes:
@@ -56,12 +56,12 @@ class Listing:
         """Read the names in the folder again if it changed since they were read.
 
         Raises:
-            SourceError: it cannot be read, or is a link by now that leads out of the tree.
+            SourceError: the folder cannot be read, or is now a link that leads out of the tree.
         """
         self.folder.check(self._follow)
 
     def _follow(self, changes: NameChanges) -> None:
-        """Bring records and names up to date with the names in the folder, which were just read."""
+        """Update records and names after the names in the folder were read."""
         names, records, pending = self.names, self.records, self.names.pending
         again = {name for name, record in records.known.items() if record.passing}
         for name in again:  # what was in their way may be gone, also where all names are as before
@@ -90,7 +90,7 @@ class Listing:
         )
 
     def _remove(self, name: str) -> None:
-        """Forget a file that is gone, and have the set looked at again that it was a member of."""
+        """Forget a file that is gone. The set that it was a member of will be opened again."""
         owner = self.names.owner.pop(name, None)
         if owner is not None:  # without a member its set is another one, or none
             self.names.unname(owner)
@@ -100,14 +100,15 @@ class Listing:
         self.names.entries.hide(name)
 
     def walked(self, ahead: bool) -> None:
-        """Note that from now on a thread opens one file after the other, or that it no longer does."""
+        """Note that a thread opens the files from now on (True), or that it stopped (False)."""
         with self._found:
             self._ahead = ahead
             self._found.notify_all()
 
     def step(self) -> bool:
-        """Open the next file that is not known yet, or wait a little for the thread that does.
-        Returns False where none is left.
+        """Open the next file that has no record yet, or wait a little for the thread that opens it.
+
+        Returns: False if none is left.
 
         Raises:
             SourceError: see `FolderRecords.current`; it is tried again the next time.
@@ -137,7 +138,7 @@ class Listing:
         return True
 
     def begin(self) -> None:
-        """Prepare for a listing: have what changed opened again.
+        """Prepare for a listing: note the files that changed, to open them again.
 
         Raises:
             SourceError: see `check`.
@@ -152,7 +153,7 @@ class Listing:
         self._verified.renew(began)
 
     def listed(self, after: int) -> Iterator[str]:
-        """Names from a place on, as they become known; "/" in the place of those that are gone.
+        """Yield the names from a place on, as they become known; "/" for names that are gone.
 
         Raises:
             SourceError: see `check` and `FolderRecords.current`.

@@ -11,19 +11,19 @@ from vfs.folder_tree.listing import Listing
 
 
 class LookAhead:
-    """Goes through the folders that are being listed, the one first that was asked for last.
+    """Opens the files of folders that are being listed, beginning with the latest folder.
 
-    One thread does it for all folders, and ends when there is no more to open: two that open files
-    side by side would keep each other waiting.
+    One thread does it for all folders, and ends when there is nothing left to open. Two threads that
+    open files side by side would keep each other waiting.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wanted: list[Listing] = []  # the one that was asked for last is the last one
+        self._wanted: list[Listing] = []  # the folder that was added last stands last
         self._walking = False
 
     def add(self, listing: Listing) -> None:
-        """Have the files of a folder opened, before those of other folders."""
+        """Have the thread open the files of a folder, before those of other folders."""
         with self._lock:
             if listing in self._wanted:
                 self._wanted.remove(listing)
@@ -46,7 +46,7 @@ class LookAhead:
                         self._wanted.remove(listing)
 
     def _open(self, listing: Listing) -> bool:
-        """Open files of a folder until another one is asked for. Returns whether some are left."""
+        """Open files of a folder until another folder is added. Return True if some are left."""
         listing.walked(True)
         try:
             more = True

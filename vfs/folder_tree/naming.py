@@ -1,4 +1,4 @@
-"""Finds out which files of a folder name data sets, and what the faces of these sets are called.
+"""Finds the files of a folder that name data sets, and gives the faces of these sets their names.
 
 The ending of a file's name says whether it may be a data set (`candidates`). Which faces it has, whether it is broken,
 and which other files belong to its set is known only once it was opened. So looking up one name opens the few files
@@ -28,8 +28,10 @@ TRIES = 10  # a set that changes while it is looked at is looked at again
 
 
 class Naming:
-    """Applies the rules for names and sets in a folder; see the module. Other threads may change
-    what is known while a file is opened: each rule looks again, with the lock held, before it acts.
+    """Applies the rules for names and sets in a folder; see the module.
+
+    Other threads may change records and names while a file is opened. So each rule checks again, with
+    the lock held, before it acts.
 
     Args:
         folder: whose files these are.
@@ -43,8 +45,9 @@ class Naming:
         self._names = names
 
     def named(self, name: str) -> Record | None:
-        """Returns the record of a file that names a data set; None where it names none, or belongs
-        to the set of another file.
+        """Return the record of a file that names a data set; None if it names none.
+
+        A file that belongs to the set of another file names none.
 
         Raises:
             SourceError: see `FolderRecords.current`.
@@ -83,7 +86,7 @@ class Naming:
         return bool(other.faces) and name in other.members
 
     def assign(self, name: str) -> None:
-        """Give the set that a file names its name, after those that come before it and may want the same.
+        """Give the set of a naming file its name. Sets that come first and may want the same name get theirs first.
 
         Raises:
             SourceError: see `FolderRecords.current`.
@@ -103,7 +106,7 @@ class Naming:
                         return
 
     def _assign_rivals(self, base: str, record: Record, place: int) -> None:
-        """Name the sets whose files come before a place and that may want the same names."""
+        """Name the sets that may want the same names and whose files come before a place."""
         candidates = self._folder.candidates
         rivals = {other for ending, _ in record.faces for other in candidates.behind(base + ending)}
         earlier = [other for other in rivals if candidates.order.get(other, place) < place]
@@ -112,10 +115,10 @@ class Naming:
                 self.assign(other)
 
     def face(self, name: str) -> tuple[str, str] | None:
-        """(naming file, ending) of a face; None where there is none.
+        """Return (naming file, ending) of a face; None if there is no such face.
 
         Raises:
-            SourceError: there was one, and its files cannot be opened any more; or see `FolderRecords.current`.
+            SourceError: the face was there, and its files cannot be opened any more; or see `FolderRecords.current`.
         """
         names = self._names
         for _ in range(TRIES):
@@ -140,7 +143,7 @@ class Naming:
         raise self._restless(name)
 
     def plain(self, name: str) -> bool:
-        """True where a name is a file that is shown as it is (`Rules.show_files`).
+        """Return True if a name is a file that is shown as it is (`Rules.show_files`).
 
         Raises:
             SourceError: see `FolderRecords.current`.

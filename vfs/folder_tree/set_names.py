@@ -1,4 +1,4 @@
-"""Holds the names of the data sets of one folder: which are taken, by which set, and in which order they are listed."""
+"""Holds the names of the data sets of one folder: the set of each name, and their order in listings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from vfs.folder_tree.watched_folder import WatchedFolder
 
 
 class SetNames:
-    """Gives names to the sets of a folder and takes them back. Opens no file, and does not decide
-    which set comes first: `naming` does. The folder's lock is held while its methods change anything.
+    """Gives names to the sets of a folder, and takes them back.
+
+    It opens no file, and does not decide which set comes first: `naming` does. Callers hold the
+    folder's lock while its methods change anything.
 
     Args:
-        folder: whose sets these are.
+        folder: the folder of the sets.
 
     Attributes:
         owner: member of a set -> the file that names the set.
@@ -36,12 +38,13 @@ class SetNames:
         self._sets: dict[str, Record] = {}  # file that names a set -> what its names and members were taken from
 
     def settled(self, name: str) -> bool:
-        """True for a file that names a set, or belongs to one."""
+        """Return True if a file names a set, or belongs to one."""
         return name in self.base or name in self.owner
 
     def give(self, name: str, base: str, record: Record) -> bool:
-        """Call the faces of a set `base` and their endings. Returns False, and changes nothing,
-        where one of these names is taken.
+        """Give the faces of a set the names `base` + ending.
+
+        Returns: False if one of these names is taken; then nothing is changed.
         """
         faces = [base + ending for ending, _ in record.faces]
         if any(face in self._folder.folders or face in self.taken for face in faces):
@@ -54,7 +57,7 @@ class SetNames:
         return True
 
     def claim(self, name: str, record: Record) -> None:
-        """Make the members of a set its own, where they belong to no other set."""
+        """Note that files belong to a set, except those that belong to another set already."""
         self._sets[name] = record
         for member in record.members:
             if member in self._folder.files and member not in self.owner:
@@ -63,7 +66,7 @@ class SetNames:
                 self.entries.hide(member)
 
     def unname(self, name: str) -> None:
-        """Take back the names of a set's faces, release its members, and have both opened again."""
+        """Take back the names of a set's faces and release its members. Both will be opened again."""
         record = self._sets.pop(name, None)
         self.unnamed += 1
         base = self.base.pop(name, None)

@@ -1,4 +1,4 @@
-"""Says how long a file or folder that was looked at is taken to be as it was then."""
+"""Tells for how long a file or folder counts as unchanged after it was checked."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ FRESH = 100_000_000
 
 
 class NameChanges(NamedTuple):
-    """Names that came to a folder and went from it between two looks at it. All may be empty."""
+    """Names that were added to a folder and removed from it between two checks. All may be empty."""
 
     gone_files: frozenset[str] = frozenset()
     new_files: frozenset[str] = frozenset()
@@ -30,8 +30,8 @@ class WatchedFolder:
     """Knows the names in a folder.
 
     Args:
-        path: of the folder.
-        rules: of the tree.
+        path: path of the folder.
+        rules: rules of the folder tree.
         above: real paths of the folders that led here.
 
     Attributes:
@@ -62,7 +62,7 @@ class WatchedFolder:
         self._state: tuple[int, int, int] | None = None
 
     def join(self, name: str) -> str:
-        """The path of a file in the folder."""
+        """Return the path of a file in the folder."""
         return os.path.join(self.path, name)
 
     def check(self, follow: Callable[[NameChanges], None]) -> None:

@@ -49,7 +49,7 @@ class Reopens(Protocol):
 
 @dataclass(frozen=True)
 class Partition:
-    """Says what a worker is to do.
+    """Describes the part of a pass that one worker makes.
 
     Attributes:
         opening, path: see `OpenSets.array`.

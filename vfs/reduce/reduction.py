@@ -1,4 +1,4 @@
-"""Says what a reduction is, and what its frames are to it.
+"""Defines reductions, and what they know of the frames they take.
 
 A reduction turns frames into a result. It names the buffers it needs, takes tiles of frames into
 them, merges the buffers of two threads, and makes the result of them at the end. It keeps nothing

@@ -51,7 +51,7 @@ class Result:
 
     @cached_property
     def valid(self) -> np.ndarray:
-        """Where the result holds: bool of the shape of the scan (kind "nav") or of the result."""
+        """bool of the shape of the scan (kind "nav") or of the result: True where the result holds."""
         if self.kind != "nav":
             return np.broadcast_to(self.filled, self.selected.shape)
         if self.positions is None:
