@@ -247,3 +247,27 @@ def test_derive_is_refused_where_it_has_no_effect(
     assert "--derive has no effect" in refused(capsys, "reduce", scan, tmp_path / "o.npy", "a=sum", *derive)
     assert "--derive has no effect" in refused(capsys, "info", scan.parent, *derive)
     assert "there are sum, mean" in refused(capsys, "info", scan, "--derive", "bf=som")
+
+
+def test_a_dask_cluster_may_do_the_work(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    distributed = pytest.importorskip("distributed")
+    target = tmp_path / "bf.npy"
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=":0"
+    ) as cluster:
+        assert run("reduce", scan, target, "bf=disk(4, 8, 3)", "--scheduler", cluster.scheduler_address) == 0
+    expected = vfs.open(scan).reduce(bf=vfs.Disk(4, 8, 3))["bf"].data
+    np.testing.assert_array_equal(np.load(target), expected, strict=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("vfs.cli.reduce._ANSWER", 0.2)
+    for address in ("tcp://127.0.0.1:9", "nonsense://x"):
+        assert run("reduce", scan, tmp_path / "bf.npy", "bf=disk(4, 8, 3)", "--scheduler", address) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"vfs: --scheduler {address}: expected the address of a running dask scheduler")
+    assert not (tmp_path / "bf.npy").exists()

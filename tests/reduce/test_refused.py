@@ -33,7 +33,7 @@ from vfs.testing.writers import write_npy
             r"array is float64\[3, 50, 40\], expected numbers or bool of shape \[40, 50\], or a stack of such masks",
         ),
         (vfs.Masks(np.ones((0, 40, 50))), r"array is float64\[0, 40, 50\]"),
-        (vfs.Masks("mask.npy"), r"array is <U8\[\]"),
+        (vfs.Masks("gone.npy"), r"gone\.npy: no such file"),
         (vfs.Masks([[1, 2], [3]]), r"array is object\[\]"),
         (vfs.Masks(np.ones((40, 50)) * 0.5, dtype="i4"), "dtype='i4': expected float64, float32 or float16"),
         (vfs.CenterOfMass(5), "expected both cy and cx, or neither"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError
 from vfs.hierarchy.documents import plain_json
+from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
@@ -42,20 +44,56 @@ def check_out(target: str, wanted: Mapping[str, Reduction]) -> None:
     check_target(target)
 
 
+@contextmanager
+def cluster(address: str | None) -> Iterator[Any]:
+    """Connect to the scheduler of a dask cluster; None: to no one.
+
+    Yields: a `dask.distributed.Client`, or None.
+
+    Raises:
+        DependencyError: dask.distributed is not installed.
+        OptionError: nobody answers at that address.
+    """
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise DependencyError("--scheduler needs dask.distributed: pip install 'vfs[dask]'") from None
+    try:
+        client = Client(address, timeout=_ANSWER, set_as_default=False)
+    except (OSError, ValueError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise OptionError(
+            f"--scheduler {address}: expected the address of a running dask scheduler, such as tcp://host:8786; {said}"
+        ) from None
+    with client:
+        yield client
+
+
+_ANSWER = 10  # seconds that a scheduler may take to answer
+
+
 def reduced(
-    array: ArrayReader, wanted: Mapping[str, Reduction], target: str, progress: Callable[[int, int], object]
+    array: ArrayReader,
+    wanted: Mapping[str, Reduction],
+    target: str,
+    progress: Callable[[int, int], object],
+    make: Callable[..., Pass] = Pass,
 ) -> Mapping[str, Result]:
     """Make results, and write them. `target` has its name only when it is complete.
 
     Args:
         progress: see `vfs.reduce`.
+        make: makes the pass, see `vfs.reduce.partitions.pass_by`.
 
     Raises:
         OptionError: see `check_out`; or a reduction does not fit the frames.
         SourceError: the data cannot be read. Nothing is written.
     """
     check_out(target, wanted)
-    results = pass_over(array, wanted, progress=progress)
+    results = pass_over(array, wanted, progress=progress, make=make)
     attrs = {
         name: attributes(wanted[name], result.kind, array.dataset.path, result.calibration)
         for name, result in results.items()

@@ -62,6 +62,14 @@ def reduce(
             help="A result, in quotes: its name, and what it is, as 'bf=disk(cy=128, cx=128, r=20)'.",
         ),
     ],
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Let a dask cluster do the work: the address of its scheduler, such as tcp://host:8786. Its workers"
+            " must find the files by the same names.",
+        ),
+    ] = None,
     *,
     settings: Settings,
 ) -> None:
@@ -71,8 +79,9 @@ def reduce(
     rectangle(y0, x0, y1, x1), point(y, x), masks(FILE.npy), centerofmass, radialsum(cy, cx) (a position of the scan),
     histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete.
     """
-    from vfs.cli.reduce import check_out, lines, reduced
+    from vfs.cli.reduce import check_out, cluster, lines, reduced
     from vfs.engine.chunking import size
+    from vfs.reduce.partitions import pass_by
     from vfs.reduce.spelling import read_all
 
     given = settings.options.said()
@@ -82,9 +91,10 @@ def reduce(
     )
     wanted = read_all(results)
     check_out(target, wanted)
-    array = open_set([dataset], settings, main=True).main
-    with cleaning(), _bar(target, array.nbytes) as bar:
-        made = reduced(array, wanted, target, _in_bytes(bar, array.nbytes))
+    found = open_set([dataset], settings, main=True)
+    array = found.main
+    with cleaning(), cluster(scheduler) as client, _bar(target, array.nbytes) as bar:
+        made = reduced(array, wanted, target, _in_bytes(bar, array.nbytes), pass_by(client, found.opening))
     rows = table(lines(made), width())
     put("\n".join([f"{target}: {size(array.nbytes)} of frames", *(line for row in rows for line in row)]))
 

@@ -290,7 +290,10 @@ def _steady(which: np.ndarray, at: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def stored_positions(array: ArrayReader, chosen: np.ndarray | None) -> np.ndarray:
     """Return bool[m], which of the selected positions hold a stored frame."""
-    valid = array.dataset.valid.reshape(-1) if array.dataset.nav_ndim else np.ones(1, bool)
+    dataset = array.dataset
+    if chosen is not None and (frames := dataset.layout.frames) is not None:
+        return np.asarray(frames.locate(chosen)[:, 0] >= 0)  # not for each position of a scan that may be huge
+    valid = dataset.valid.reshape(-1) if dataset.nav_ndim else np.ones(1, bool)
     return valid if chosen is None else valid[chosen]
 
 
