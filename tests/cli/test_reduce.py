@@ -175,11 +175,11 @@ def test_an_interrupted_pass_leaves_nothing(tmp_path: Path, number: signal.Signa
     begun = tmp_path / "begun"
     code = (
         "import sys, vfs.cli.reduce as r; real = r.reduced\n"
-        "def told(array, wanted, target, progress):\n"
+        "def told(array, wanted, target, progress, *more):\n"
         "    def tell(done, frames):\n"
         f"        open({str(begun)!r}, 'w').close() if done else None\n"
         "        progress(done, frames)\n"
-        "    return real(array, wanted, target, tell)\n"
+        "    return real(array, wanted, target, tell, *more)\n"
         "r.reduced = told\n"
         "from vfs.cli.app import main; sys.exit(main())"
     )
