@@ -10,8 +10,10 @@ HDF5 files are taken apart in another process: "cpu" does not count that one's t
 
 LiberTEM and vfs use one thread each ("tile by tile": each in tiles of its own choice, every tile
 copied into memory that is in cache); zarr stores are read by zarr-python with its defaults, vfs's
-as `a.zarr()`. A reference for kerchunk and VirtualiZarr that no parser of theirs makes is made by
-hand: they are shown at their best. Peers that are not here are named with the reason.
+as `a.zarr()`. Reductions are one thread against one, and all cores against LiberTEM's pipelined
+executor, whose processes "cpu" does not count. A reference for kerchunk and VirtualiZarr that no
+parser of theirs makes is made by hand: they are shown at their best. Peers that are not here are
+named with the reason.
 """
 
 from __future__ import annotations
@@ -31,8 +33,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.benchmarks.peer_cases import PARTS, Case
+from tests.benchmarks.peer_cases import PARTS as FILE_PARTS
+from tests.benchmarks.peer_cases import Case
+from tests.benchmarks.peer_reductions import with_reductions
 from tests.benchmarks.rows import FULL, Size
+
+PARTS = (*FILE_PARTS, with_reductions)
 
 PEERS = {
     "LiberTEM": "libertem",

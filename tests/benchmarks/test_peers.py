@@ -28,6 +28,17 @@ def test_every_peer_is_compared_or_named(tmp_path: Path) -> None:
         assert line.theirs.clock > 0
 
 
+def test_reductions_are_those_of_dask(tmp_path: Path) -> None:
+    lines = [line for line in peers.found(tmp_path, TINY, ("raw u16",)) if line.peer == "dask of our zarr"]
+    assert [line.case.did for line in lines] == [
+        "disk of 8 %",
+        "4 float32 masks",
+        "sum over frames",
+        "maximum over frames",
+    ]
+    assert not any(line.note for line in lines)
+
+
 def test_a_peer_that_fails_or_differs_gets_a_line_of_its_own(tmp_path: Path) -> None:
     def fails() -> peers.Call:
         raise ValueError("no such thing")
