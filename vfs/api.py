@@ -180,6 +180,7 @@ class VirtualArray:
         access: str | None = None,
         roi: Any = None,
         workers: int | None = None,
+        reuse: bool = False,
     ) -> Iterator[tuple[Region, np.ndarray]]:
         """Stream the whole array, a tile at a time, navigation axes slowest, with the next tiles being read meanwhile.
 
@@ -192,6 +193,8 @@ class VirtualArray:
             roi: only these frames: as `vfs.open` takes it; the navigation axes are then one.
             workers: threads that read, at most 256; None: one a core, at most four; 0: read in the caller's thread,
                 without reading ahead.
+            reuse: give tiles in memory that is used again, which stays in the processor's cache: a tile is valid
+                until the next step.
 
         Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
 
@@ -199,7 +202,7 @@ class VirtualArray:
             OptionError: an argument does not fit.
             SourceError: see `read`.
         """
-        return self._reader.tiles(shape, access=access, roi=roi, workers=workers)
+        return self._reader.tiles(shape, access=access, roi=roi, workers=workers, reuse=reuse)
 
     def unroi(self, result: Any) -> np.ndarray:
         """Put a result per selected frame back into the scan.
@@ -492,9 +495,5 @@ def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
         backend, _ = choice(common.backend, serves=True)
         common, cache = options.common(backend=backend), ChunkCache(limit)
         plan = plan_sets([warned(open_set(item, common, format_options, cache)) for item in items], cache)
-    how: dict[str, Any] = {
-        "workers": options.workers,
-        "allow_other": options.allow_other,
-        "direct_io": options.direct_io,
-    }
+    how = {name: getattr(options, name) for name in ("workers", "allow_other", "direct_io")}
     return Mount.start(plan.make, mountpoint, sources=plan.sources, **how)

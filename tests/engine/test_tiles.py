@@ -18,7 +18,7 @@ from vfs.engine.chunking import COSTLY, ChunkingInput, negotiate
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.model import coverage
 from vfs.testing.inside import reader_of
-from vfs.testing.writers import write_mib, write_raw
+from vfs.testing.writers import write_mib, write_npy, write_raw
 
 
 @pytest.fixture
@@ -40,6 +40,25 @@ def test_tiles_are_the_array(tmp_path: Path, frames: np.ndarray, workers: int | 
         assert (tile == frames.reshape(5, 6, 64, 64)[region.slices]).all()
         seen[region.slices] += 1
     assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("options", [{}, {"dark": np.zeros((64, 64))}, {"backend": "buffered"}, {"chunks": (7, 4, 4)}])
+def test_tiles_may_share_memory(tmp_path: Path, frames: np.ndarray, workers: int, options: dict[str, Any]) -> None:
+    array = opened(tmp_path, frames, **options)
+    places, n = set(), 0
+    for region, tile in array.tiles(None if "chunks" in options else (2, -1, -1), workers=workers, reuse=True):
+        np.testing.assert_array_equal(tile, frames[region.slices].astype(array.dtype))
+        places.add(tile.ctypes.data)
+        n += 1
+    assert len(places) <= 2 * workers + 1 < n
+
+
+def test_tiles_that_lie_in_mapped_files_are_views_of_these(tmp_path: Path, frames: np.ndarray) -> None:
+    array = vfs.open(write_npy(tmp_path, frames.astype("<u2")))
+    for region, tile in array.tiles((2, -1, -1), reuse=True):
+        assert not tile.flags.writeable
+        np.testing.assert_array_equal(tile, frames[region.slices])
 
 
 def test_tiles_of_selected_frames(tmp_path: Path, frames: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from operator import index
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from vfs.model import calibration, coverage
 from vfs.model.decode import Decoder
 from vfs.model.region import ChunkGrid, Region, select
 from vfs.model.stored import StoredArray
+
+Read = TypeVar("Read")
 
 
 class ArrayReader(RegionReader):
@@ -131,6 +133,7 @@ class ArrayReader(RegionReader):
         access: str | None = None,
         roi: Any = None,
         workers: int | None = None,
+        reuse: bool = False,
     ) -> Iterator[tuple[Region, np.ndarray]]:
         """The whole array, a tile at a time, navigation axes slowest, with the next tiles being read meanwhile.
 
@@ -144,6 +147,7 @@ class ArrayReader(RegionReader):
             roi: only these frames: as `vfs.open` takes it; the navigation axes are then one.
             workers: threads that read, at most 256; None: one a core, at most four; 0: read in the
                 caller's thread, without reading ahead.
+            reuse: give tiles in memory that is used again: a tile is valid until the next step.
 
         Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
 
@@ -162,6 +166,8 @@ class ArrayReader(RegionReader):
         grid = ChunkGrid(of.shape, cut.shape)
         group = of._group(cut)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
+        if reuse:
+            return _reused(of, regions, group, cut.shape, threads)
         return _ahead(regions, lambda region: of.read_grouped(region, group), threads)
 
     def _selected(self, roi: Any) -> ArrayReader:
@@ -242,16 +248,41 @@ _AT_ONCE = 8 << 20
 """Bytes of frames that are in memory at once where they are added up."""
 
 
-def _ahead(
-    regions: Iterator[Region], read: Callable[[Region], np.ndarray], workers: int
+def _reused(
+    of: ArrayReader, regions: Iterator[Region], group: ChunkGrid, shape: tuple[int, ...], workers: int
 ) -> Iterator[tuple[Region, np.ndarray]]:
+    """Read tiles as `_ahead` does, into memory that is used again after the next step.
+
+    Args:
+        shape: of the largest tile.
+    """
+    nbytes = math.prod(shape) * of.dtype.itemsize
+    free: list[np.ndarray] = []
+
+    def read(region: Region) -> tuple[np.ndarray | None, np.ndarray]:
+        if of.views and of.straight(region):
+            return None, of.read(region)
+        try:
+            memory = free.pop()
+        except IndexError:
+            memory = np.empty(nbytes, np.uint8)
+        tile = memory[: region.size * of.dtype.itemsize].view(of.dtype).reshape(region.shape)
+        return memory, of.read_grouped(region, group, tile)
+
+    for region, (memory, tile) in _ahead(regions, read, workers):
+        yield region, tile
+        if memory is not None:
+            free.append(memory)
+
+
+def _ahead(regions: Iterator[Region], read: Callable[[Region], Read], workers: int) -> Iterator[tuple[Region, Read]]:
     """(region, what was read) in order, with up to `2 * workers` of them under way."""
     if workers < 1:
         for region in regions:
             yield region, read(region)
         return
     with ThreadPoolExecutor(workers, "vfs-tiles") as pool:
-        waiting: deque[tuple[Region, Future[np.ndarray]]] = deque()
+        waiting: deque[tuple[Region, Future[Read]]] = deque()
         try:
             for region in regions:
                 waiting.append((region, pool.submit(read, region)))
