@@ -113,7 +113,9 @@ class Shell:
         """What is printed for some lines; for a command in the background, up to its first line."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        end = "" if text.rstrip().endswith("&") else "echo @@end\n"
+        # What served a mount says its last words after `vfs unmount` has returned
+        wait = "wait; " if text.startswith("vfs unmount") else ""
+        end = "" if text.rstrip().endswith("&") else f"{wait}echo @@end\n"
         self.process.stdin.write(text + end)
         self.process.stdin.flush()
         shown = ""
