@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,8 @@ import pytest
 from vfs.cli import app
 from vfs.cli.demo import SCAN, SIZE, diffraction
 from vfs.formats import Format, formats
-from vfs.fuse.status import Status
 from vfs.model.options import named
+from vfs.serving.status import MountStatus
 from vfs.testing.writers import write_mib
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +37,7 @@ WRITE = bool(os.environ.get("VFS_WRITE_DOCS"))
 TABLE = re.compile(r"(<!-- formats: .*? -->\n).*?(<!-- /formats -->)", re.DOTALL)
 SECTION = re.compile(r"(?<=<!-- format )(\w+)( -->\n)(.*?)(?=<!-- /format -->)", re.DOTALL)
 SESSION = re.compile(r"(?<=^```)(console|python)\n((?:\$|>>>) .*?)(?=^```$)", re.MULTILINE | re.DOTALL)
+TOKEN = re.compile(r"127\.0\.0\.1:\d+(/t/[\w-]{22}/)?")  # where a server of a session is
 SECONDS = re.compile(r" in 0:00:\d\d$", re.MULTILINE)  # that a mount of a session lasted
 HOME = "/home/you"  # what pages call the folder in which sessions run
 PROMPTS = {"console": ("$ ", "> "), "python": (">>> ", "... ")}
@@ -93,7 +95,7 @@ class Shell:
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"},
             "XDG_RUNTIME_DIR": str(runtime),
             "PATH": f"{bin_}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",
@@ -175,6 +177,7 @@ class Reader:
         else:
             self.leave_python()  # a mount does not end as long as a program runs that read there
             shown = [self.shell.type(typed) for typed in sources]
+        shown = [TOKEN.sub(lambda at: "127.0.0.1:8765" + ("/t/TOKEN/" if at[1] else ""), one) for one in shown]
         shown = [SECONDS.sub(" in 0:00:01", one).replace(str(self.shell.folder), HOME) for one in shown]
         return f"{kind}\n" + write(kind, list(zip(sources, shown, strict=True)))
 
@@ -217,7 +220,7 @@ def test_sessions_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
 
 def test_all_code_of_pages_is_run() -> None:
     """But for a package that tests/conformance/test_outside.py installs, and what other languages' sections show."""
-    with_sessions = {"README", "commands", "folders", "formats", "how-it-works", "mount"}
+    with_sessions = {"README", "commands", "folders", "formats", "how-it-works", "mount", "serve"}
     assert with_sessions | {"recipes", "reductions", "security"} <= {*WITH_SESSIONS}
     for name in {*PAGES} - {"adding-a-format"}:
         text = PAGES[name].read_text()
@@ -356,7 +359,7 @@ def test_docs_of_a_wrong_topic_is_one_line(topic: str, said: str, capsys: pytest
 def test_fields_of_a_mounts_status_are_all_there() -> None:
     table = PAGES["mount"].read_text().partition("| field of `status.json` |")[2].partition("\n\n")[0]
     names = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
-    assert sorted(names) == sorted(["vfs", *Status.__annotations__])
+    assert sorted(names) == sorted(["vfs", *(field.name for field in fields(MountStatus))])
 
 
 def test_fields_of_info_are_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -424,7 +427,7 @@ def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
         manager.bind("\0" + str(tmp_path / "notify"))
         manager.settimeout(60)
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"},
             "NOTIFY_SOCKET": "@" + str(tmp_path / "notify"),
             "XDG_RUNTIME_DIR": str(tmp_path / "runtime"),
         }

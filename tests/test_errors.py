@@ -28,6 +28,7 @@ BUILT_IN = {
     errors.SourceChangedError: OSError,
     errors.DecodeError: OSError,
     errors.ExecutorError: RuntimeError,
+    errors.ServeError: OSError,
     errors.MountError: OSError,
 }
 

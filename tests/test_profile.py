@@ -23,8 +23,10 @@ from zarr.core.buffer import default_buffer_prototype
 
 import vfs
 from tests.fuse.direct import Direct
+from tests.http.support import Asgi, application_of
 from vfs.folder_tree import plans
 from vfs.hierarchy.face_folder import FaceFolder
+from vfs.http.reads import Reads
 from vfs.model.open_options import OpenOptions
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
@@ -236,6 +238,34 @@ def test_the_way_of_a_chunk_through_every_adapter(tmp_path: Path, name: str) -> 
         most_levels, most_functions = kind.cut if kind.cut and way in CUTS else kind.most
         assert levels <= most_levels, (way, levels, called)
         assert len(set(called)) <= most_functions, (way, len(set(called)), called)
+
+
+SERVED = (4, 40)
+"""Levels and functions that HTTP adds: it checks who asks and for what, looks at the sources, goes to a
+thread and back, and writes a response. The levels are those of the thread."""
+
+
+@pytest.mark.parametrize("kind", ["copied", "packed", "compressed", "hdf5", "corrected"])
+def test_the_way_of_a_chunk_over_http(tmp_path: Path, kind: str) -> None:
+    array = KINDS[kind].make(tmp_path, **KINDS[kind].options)
+    reader, tree = reader_of(array), set_of(array.group).tree
+    application = application_of(FaceFolder([tree], reader.cache, versions=[b"opened"]), workers=1)
+    root, numbers = next(name for name in application.contents.faces), "/".join(map(str, KINDS[kind].chunk))
+    path = f"/{root}/{reader.dataset.path}/c/{numbers}"
+    most_levels, most_functions = KINDS[kind].most
+    for headers in ({}, {"range": "bytes=100-299"}):
+        asked: list[Asgi] = []
+
+        def ask(headers: dict[str, str] = headers, asked: list[Asgi] = asked) -> None:
+            application.reads.close()
+            application.reads = Reads(1)  # only threads that begin now are watched
+            asked.append(asyncio.run(Asgi(application, path, **headers).run()))
+
+        levels, called = profiled(ask, reader.cache.clear, threads=True)
+        assert [one.status for one in asked] == [206 if headers else 200] * 2
+        assert levels <= most_levels + SERVED[0], (levels, called)
+        assert len(set(called)) <= most_functions + SERVED[1], (len(set(called)), called)
+    application.reads.close()
 
 
 @pytest.mark.parametrize("kind", ["packed", "compressed", "hdf5"])

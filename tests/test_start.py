@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import vfs
+from vfs.testing.writers import write_mib
 
 _COMPILED = """
 import json, sys
@@ -54,6 +56,61 @@ def test_a_first_frame_compiles_what_plans_it_and_nothing_of_numba(tmp_path: Pat
     ]
     assert ran(_COMPILED, str(path), "buffered", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == planning
     assert ran(_COMPILED, str(path), "mmap", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == []  # on disk
+
+
+_SHOWN = """
+import json, sys
+import vfs
+
+options = json.loads(sys.argv[2])
+array = vfs.open(sys.argv[1], **options)
+shown = [array[k].tolist() for k in range(3)]
+heavy = [name for name in ("numba", "llvmlite", "zarr", "scipy") if name in sys.modules]
+print(json.dumps([shown, heavy, [name for name in sys.modules if name.startswith("vfs.formats.")]]))
+"""
+
+
+@pytest.mark.parametrize("backend", ["mmap", "buffered", "direct"])
+@pytest.mark.parametrize("kind", ["raw", "swapped", "mib"])
+def test_first_frames_need_no_kernel(tmp_path: Path, kind: str, backend: str) -> None:
+    """To load them takes longer than everything else together."""
+    frames = np.arange(3 * 256 * 256, dtype="u2").reshape(3, 256, 256)
+    path, options = tmp_path / "scan.raw", {"backend": backend}
+    if kind == "mib":
+        path = write_mib(tmp_path, frames)
+    else:
+        dtype = "<u2" if kind == "raw" else ">u2"
+        frames.astype(dtype).tofile(path)
+        options |= {"format": "raw", "dtype": dtype, "sig_shape": "256,256"}
+    shown, heavy, formats = ran(_SHOWN, str(path), json.dumps(options))  # type: ignore[misc]
+    assert shown == frames.tolist()
+    assert heavy == []
+    if kind != "mib":  # nor other formats, where nothing is to be detected
+        assert not {"vfs.formats.mib", "vfs.formats.tiff", "vfs.formats.hdf5"} & set(formats)
+
+
+def test_many_frames_load_the_kernels(tmp_path: Path) -> None:
+    np.zeros((3, 16, 16), "u2").tofile(tmp_path / "scan.raw")
+    code = """
+import json, sys, vfs
+from vfs import kernels
+kernels.FEW = 2
+array = vfs.open(sys.argv[1], format="raw", dtype="u2", sig_shape="16,16")
+print(json.dumps([(array[k].tolist(), "numba" in sys.modules)[1] for k in range(3)]))
+"""
+    assert ran(code, str(tmp_path / "scan.raw")) == [False, False, True]
+
+
+def test_a_first_result_loads_kernels_without_the_compiler(tmp_path: Path) -> None:
+    """Nor does it load what makes arrays in kernels, which takes numba long."""
+    path = write_mib(tmp_path, np.ones((3, 16, 16), "u2"))
+    code = """
+import json, sys, vfs
+made = vfs.open(sys.argv[1]).reduce(bf=vfs.Disk(cy=8, cx=8, r=1.5))["bf"].data.tolist()
+print(json.dumps([made, [name for name in ("numba.np.arraymath", "numba.np.arrayobj") if name in sys.modules]]))
+"""
+    ran(code, str(path))  # compiles them, if nobody did
+    assert ran(code, str(path)) == [[9, 9, 9], []]
 
 
 _HEAVY = "print(json.dumps([name for name in ('numba', 'llvmlite', 'zarr', 'fuse', 'mfusepy') if name in sys.modules]))"

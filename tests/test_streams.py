@@ -73,6 +73,6 @@ def test_a_current_folder_that_is_gone_is_said(small: Path) -> None:
 
 
 def test_numba_that_does_not_compile_is_said(small: Path) -> None:
-    done = shell("vfs info small.npy", small.parent, NUMBA_DISABLE_JIT="1")
+    done = shell("vfs export small.npy copy.zarr", small.parent, NUMBA_DISABLE_JIT="1")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "NUMBA_DISABLE_JIT" in done.stderr

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.api import OpenHere
+from vfs.api.opening import OpenHere
 from vfs.cli.app import main
 from vfs.cli.describe import describe
 from vfs.formats import formats
-from vfs.model.open_options import MountOptions, OpenOptions, flag, known
+from vfs.model.open_options import MountOptions, OpenOptions, ServeOptions, flag, known
 from vfs.model.options import fitting, kinds
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy, write_raw
@@ -72,8 +72,8 @@ def options_of(function: Any) -> dict[str, inspect.Parameter]:
 
 @pytest.mark.parametrize(
     ("function", "kind"),
-    [(vfs.open, OpenHere), (vfs.open_group, OpenHere), (vfs.mount, MountOptions)],
-    ids=["open", "open_group", "mount"],
+    [(vfs.open, OpenHere), (vfs.open_group, OpenHere), (vfs.mount, MountOptions), (vfs.serve, ServeOptions)],
+    ids=["open", "open_group", "mount", "serve"],
 )
 def test_a_way_in_takes_the_fields_of_its_options(function: Any, kind: type[OpenOptions]) -> None:
     taken = options_of(function)
@@ -94,14 +94,20 @@ def test_the_contract_of_open() -> None:
         "chunks": "auto",
         "backend": "auto",
     }
-    for function in (vfs.open, vfs.open_group, vfs.mount):
+    for function in (vfs.open, vfs.open_group, vfs.mount, vfs.serve):
         taken = options_of(function)
         assert {name: taken[name].default for name in promised} == promised
 
 
 @pytest.mark.parametrize(
     ("command", "kind"),
-    [("info", OpenOptions), ("export", OpenOptions), ("look", OpenOptions), ("mount", MountOptions)],
+    [
+        ("info", OpenOptions),
+        ("export", OpenOptions),
+        ("look", OpenOptions),
+        ("mount", MountOptions),
+        ("serve", ServeOptions),
+    ],
 )
 def test_a_command_has_a_flag_for_every_option(
     command: str, kind: type[OpenOptions], capsys: pytest.CaptureFixture[str]

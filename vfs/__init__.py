@@ -18,6 +18,7 @@ from vfs.errors import (
     OptionError,
     OutsideError,
     RegionError,
+    ServeError,
     SourceChangedError,
     SourceError,
     TruncatedSourceError,
@@ -27,7 +28,7 @@ from vfs.errors import (
 )
 
 if TYPE_CHECKING:
-    from vfs.api import VirtualArray, VirtualGroup, mount, open, open_group
+    from vfs.api import VirtualArray, VirtualGroup, mount, open, open_group, serve
     from vfs.model.region import Region
     from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Histogram, Masks, Point, RadialSum, Rectangle, Ring
     from vfs.reduce.over_frames import Max, Mean, Min, Std, Sum, Variance
@@ -62,6 +63,7 @@ __all__ = [
     "RegionError",
     "Result",
     "Ring",
+    "ServeError",
     "SourceChangedError",
     "SourceError",
     "Std",
@@ -76,11 +78,12 @@ __all__ = [
     "mount",
     "open",
     "open_group",
+    "serve",
 ]
 
 _HOMES = (
     {"Region": "vfs.model.region", "Reduction": "vfs.reduce.reduction", "Result": "vfs.reduce.result"}
-    | dict.fromkeys(("VirtualArray", "VirtualGroup", "mount", "open", "open_group"), "vfs.api")
+    | dict.fromkeys(("VirtualArray", "VirtualGroup", "mount", "open", "open_group", "serve"), "vfs.api")
     | dict.fromkeys(("Max", "Mean", "Min", "Std", "Sum", "Variance"), "vfs.reduce.over_frames")
     | dict.fromkeys(
         ("CenterOfMass", "Disk", "FrameSum", "Histogram", "Masks", "Point", "RadialSum", "Rectangle", "Ring"),

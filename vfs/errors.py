@@ -16,7 +16,8 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
     │   ├── SourceChangedError                  the file was changed after it was opened
     │   └── DecodeError                         the bytes of a block cannot be decoded (a garbled compressed strip)
     ├── ExecutorError      (RuntimeError)       whoever was to do the work cannot: a pool of processes that broke
-    └── MountError         (OSError)            mounting or unmounting cannot work; the message says why and what to do
+    └── ServeError         (OSError)            serving cannot work; the message says why and what to do
+        └── MountError                          mounting or unmounting cannot work
 """
 
 from __future__ import annotations
@@ -118,5 +119,9 @@ class IncompleteWarning(UserWarning):
     """
 
 
-class MountError(VfsError, OSError):
+class ServeError(VfsError, OSError):
+    """Serving cannot work."""
+
+
+class MountError(ServeError):
     """Mounting or unmounting cannot work."""

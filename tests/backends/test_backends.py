@@ -27,8 +27,8 @@ from vfs.backends.handles import Descriptor
 from vfs.backends.mapped import MmapBackend
 from vfs.boundary import ANYWHERE
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, SourceError, TruncatedSourceError
+from vfs.kernels.columns import COLUMNS
 from vfs.kernels.fetch import read_ranges
-from vfs.kernels.ranges import COLUMNS
 from vfs.model.stored import Files
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, memory_files
 from vfs.testing.suites import BackendTests
@@ -187,7 +187,7 @@ def test_an_interrupted_sparse_read_goes_on(tmp_path: Path, monkeypatch: pytest.
     """Where the kernel gives up and Python can read the rest after all."""
     path = tmp_path / "a.bin"
     path.write_bytes(np.arange(50_000, dtype="u1").tobytes())
-    monkeypatch.setattr("vfs.backends.buffered.read_ranges", lambda fd, ranges, out, base: 1)
+    monkeypatch.setattr("vfs.kernels.fetch.read_ranges", lambda fd, ranges, out, base: 1)
     wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_000]])
     got = BufferedBackend(Files.stat([path])).span(0, 0, 50_000, np.zeros(50_000, np.uint8), wanted)
     for a, b in ((20_000, 20_010), (49_990, 50_000)):
@@ -222,7 +222,7 @@ def test_places_in_a_file_and_a_read_that_stops_short(tmp_path: Path, monkeypatc
     backend.span(0, 0, 399_010, out, rows, 2)
     np.testing.assert_array_equal(out, expected)
     # And where Python can read the rest after all
-    monkeypatch.setattr("vfs.backends.buffered.read_places", lambda fd, ranges, out, width: 2)
+    monkeypatch.setattr("vfs.kernels.fetch.read_places", lambda fd, ranges, out, width: 2)
     out[:] = 0
     backend.span(0, 0, 399_010, out, rows, 2)
     np.testing.assert_array_equal(out[:-20], expected[:-20])
@@ -493,7 +493,7 @@ def test_direct_goes_on_where_a_read_ends_within_a_block(
     assert backend.span(0, 0, 1, memory)[0] == content[0]
     real, most = os.preadv, 100_001
     monkeypatch.setattr(os, "preadv", lambda fd, buffers, at: min(most, real(fd, buffers, at)))
-    monkeypatch.setattr("vfs.backends.direct.read_ranges", lambda fd, ranges, *rest: 0)
+    monkeypatch.setattr("vfs.kernels.fetch.read_ranges", lambda fd, ranges, *rest: 0)
     got = backend.span(0, 0, 819_200, memory, wanted)
     for a, b in [(0, 819_200)] if wanted is None else wanted[:, 1:].tolist():
         assert got[a:b].tobytes() == content[a:b]

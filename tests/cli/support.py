@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from vfs.cli import app
+from vfs.serving.status import MountStatus
 
 
 def run(*arguments: object) -> int:
@@ -27,3 +29,19 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object, status: int 
     assert err.startswith("vfs: ")
     assert err.count("\n") == 1
     return err
+
+
+def said_at_the_end(running: subprocess.Popen[str]) -> str:
+    """What a process that was told to end writes to stderr. One that does not end is killed: it would hold the test."""
+    try:
+        return running.communicate(timeout=60)[1]
+    except subprocess.TimeoutExpired:
+        running.kill()
+        raise
+
+
+def mount_status(**told: Any) -> MountStatus:
+    """The status of a mount that has done nothing but what is told."""
+    counts = dict.fromkeys(("requests", "reads", "bytes", "hits", "misses", "errors", "cached", "cache_size"), 0)
+    usual = {"mountpoint": "/m", "device": "0:1", "libfuse": 3, "sources": (), "pid": 0, "since": 0.0, "log": None}
+    return MountStatus(**{**counts, **usual, "warnings": (), **told})

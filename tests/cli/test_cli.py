@@ -22,18 +22,18 @@ import zarr
 
 import vfs
 import vfs.formats as registry
-from tests.cli.support import process, refused, run
+from tests.cli.support import mount_status, process, refused, run, said_at_the_end
 from vfs.cli import app, report
+from vfs.cli.writing import stopping
 from vfs.engine.chunking import size
 from vfs.formats import formats
-from vfs.fuse.status import Status
 from vfs.hierarchy.documents import plain_json
 from vfs.model.options import from_text, kinds
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 from vfs.zarr import export
 
-COMMANDS = ("info", "formats", "mount", "mounts", "unmount", "export", "reduce", "look", "demo", "docs")
+COMMANDS = ("info", "formats", "mount", "serve", "mounts", "unmount", "export", "reduce", "look", "demo", "docs")
 FUSE = os.path.exists("/dev/fuse")
 
 
@@ -231,7 +231,7 @@ def test_mount_warns_of_costly_chunks(
     scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = []
-    done = Status("", (), "", 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, None, 3, ())
+    done = mount_status()
     monkeypatch.setattr(
         importlib.import_module("vfs.fuse"), "serve", lambda folder, point, **how: served.append(folder) or done
     )
@@ -664,10 +664,42 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, number: signal.Sig
         while running.poll() is None and not any(folder.rglob("data/0/0/*")):
             time.sleep(0.01)
         running.send_signal(number)
-        _, err = running.communicate(timeout=60)
+        err = said_at_the_end(running)
     assert running.returncode == status
     assert "Traceback" not in err
     assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_where_python_drops_exceptions_ends_an_export(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
+) -> None:
+    class Signalled:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), number)
+
+    real = export._batch
+
+    def batch(*shape: Any) -> tuple[int, ...]:
+        Signalled()
+        return real(*shape)
+
+    monkeypatch.setattr(export, "_batch", batch)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with pytest.raises(SystemExit) as ended:
+        run("export", scan, folder / "o.zarr")
+    assert ended.value.code == status
+    assert os.listdir(folder) == []
+
+
+def test_a_second_signal_ends_a_step_that_does_not_end() -> None:
+    with stopping() as check:
+        check()
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(SystemExit) as ended:
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert ended.value.code == 143
 
 
 def test_export_reads_whole_chunks_of_limited_size() -> None:

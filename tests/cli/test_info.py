@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.cli.support import refused, run
+from tests.cli.support import mount_status, refused, run
 from vfs.cli import report, tables
 from vfs.cli.console import mounts_text
 from vfs.fuse.mounts import Found
-from vfs.fuse.status import Status
 from vfs.testing.writers import write_mib, write_npy
 
 SCREEN = 22  # lines, of the 24 of a terminal
@@ -90,11 +89,9 @@ def test_lines_are_as_long_as_the_terminals(given: str, width: int, monkeypatch:
 
 
 def test_mounts_fit() -> None:
-    status = Status(
-        "/m", ("/data/" + "deep/" * 10 + "scan.hdr", "b"), "0:1", 0, 0.0, 0, 0, 1 << 40, 9, 1, 0, 0, 7, None, 3, ()
-    )
+    status = mount_status(sources=("/data/" + "deep/" * 10 + "scan.hdr", "b"), bytes=1 << 40, hits=9, misses=1)
     rows = mounts_text([Found("/m", "mounted", status, "/run/a"), Found("/mnt/" + "x" * 50, "dead", None, None)])
-    assert rows[0].split() == ["MOUNTPOINT", "SINCE", "SERVED", "HITS", "ERRORS", "FROM"]
+    assert rows[0].split() == ["WHERE", "SINCE", "SERVED", "HITS", "ERRORS", "FROM"]
     assert [line for line in rows if len(line) > 80 and len(line.split()) > 1] == []
     assert "/mnt/" + "x" * 50 in rows
     assert "? ? ? ? ? (its server has ended; unmount it)" in " ".join(" ".join(rows).split())

@@ -18,7 +18,7 @@ import tifffile
 import zarr
 
 import vfs
-from tests.cli.support import refused, run
+from tests.cli.support import refused, run, said_at_the_end
 from vfs.cli.reduce import reduced
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib
@@ -188,7 +188,7 @@ def test_an_interrupted_pass_leaves_nothing(tmp_path: Path, number: signal.Signa
         while running.poll() is None and not begun.exists():
             time.sleep(0.01)
         running.send_signal(number)
-        _, err = running.communicate(timeout=60)
+        err = said_at_the_end(running)
     assert running.returncode == status, err
     assert "Traceback" not in err
     assert os.listdir(folder) == []

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 import vfs
 from tests.engine.support import failing, in_memory
 from tests.model.strategies import Case, cases, indices, some
-from vfs.backends import Backend, buffered, make_backend
+from vfs import kernels
+from vfs.backends import Backend, make_backend
 from vfs.buffers import MemoryPool
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
@@ -874,7 +875,7 @@ def test_a_read_error_of_the_system(three: tuple[list[Path], np.ndarray], monkey
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "preadv", broken)
-    monkeypatch.setattr(buffered, "read_places", lambda *args: 0)  # the first range cannot be read
+    monkeypatch.setattr(kernels.fetch, "read_places", lambda *args: 0)  # the first range cannot be read
     with pytest.raises(
         SourceError, match=r"part0.bin: bytes 10 to 16,394 cannot be read: Input/output error \[reading data"
     ) as caught:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
-import vfs.engine.stored_reader
+from vfs import kernels
 from vfs.errors import SourceChangedError, TruncatedSourceError
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_raw
@@ -79,13 +79,13 @@ def test_a_kernel_goes_through_all_windows_of_a_file(
     array = opened(tmp_path, name)
     expected = array[...]
     calls = []
-    kernel = vfs.engine.stored_reader.decode_windows
+    kernel = kernels.fetch.decode_windows
 
     def counted(rows: np.ndarray, wins: np.ndarray, *rest: Any) -> int:
         calls.append(len(wins))
         return kernel(rows, wins, *rest)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(vfs.engine.stored_reader, "decode_windows", counted)
+    monkeypatch.setattr(kernels.fetch, "decode_windows", counted)
     monkeypatch.setattr(reader_of(array).backend, "window", 1000)
     monkeypatch.setattr(reader_of(array).backend, "span", lambda *args: pytest.fail("was read by itself"))
     np.testing.assert_array_equal(array.read(), expected)
@@ -101,7 +101,7 @@ def test_what_goes_wrong_is_said(tmp_path: Path, options: dict[str, Any], monkey
     array.read()
     path = Path(array.files[1])
     whole, time = path.read_bytes(), path.stat().st_mtime_ns
-    kernel = vfs.engine.stored_reader.decode_windows
+    kernel = kernels.fetch.decode_windows
 
     def meanwhile(before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None) -> None:
         def wrapped(*args: Any) -> int:
@@ -110,7 +110,7 @@ def test_what_goes_wrong_is_said(tmp_path: Path, options: dict[str, Any], monkey
             after()
             return bad
 
-        monkeypatch.setattr(vfs.engine.stored_reader, "decode_windows", wrapped)
+        monkeypatch.setattr(kernels.fetch, "decode_windows", wrapped)
 
     meanwhile(before=lambda: os.truncate(path, 5000))
     with pytest.raises(
@@ -134,11 +134,11 @@ def test_a_window_that_can_be_read_after_all_is(tmp_path: Path, monkeypatch: pyt
     array = opened(tmp_path, "halves")  # these add to what is there: nothing may be decoded twice
     expected = array[...]
     reader_of(array).backend.window = 1000
-    kernel = vfs.engine.stored_reader.decode_windows
+    kernel = kernels.fetch.decode_windows
 
     def interrupted(rows: np.ndarray, wins: np.ndarray, *rest: Any) -> int:
         done: int = kernel(rows, wins[:2], *rest)
         return 2 if done < 0 and len(wins) > 2 else done
 
-    monkeypatch.setattr(vfs.engine.stored_reader, "decode_windows", interrupted)
+    monkeypatch.setattr(kernels.fetch, "decode_windows", interrupted)
     np.testing.assert_array_equal(array.read(), expected)

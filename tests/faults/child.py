@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tests.faults import calls
@@ -28,12 +29,14 @@ import numpy as np  # noqa: E402
 import vfs.backends.buffered  # noqa: E402
 import vfs.backends.direct  # noqa: E402
 import vfs.engine.stored_reader  # noqa: E402
+import vfs.kernels.fetch as fetch  # noqa: E402
 from tests.conformance.rows import ROWS  # noqa: E402
 from vfs.api import VirtualGroup  # noqa: E402
 from vfs.buffers import lender, scratch  # noqa: E402
 from vfs.engine.array import ArrayReader  # noqa: E402
 from vfs.errors import SourceError  # noqa: E402
-from vfs.kernels.ranges import FILE, START, STOP, in_lines  # noqa: E402
+from vfs.kernels.columns import FILE, START, STOP  # noqa: E402
+from vfs.kernels.ranges import in_lines  # noqa: E402
 from vfs.model.region import Region  # noqa: E402
 from vfs.testing.inside import reader_of, set_of  # noqa: E402
 from vfs.testing.rows import Row, WrittenSet  # noqa: E402
@@ -44,10 +47,22 @@ WINDOW = 1 << 13
 REQUEST = 1 << 14
 """Bytes of a read of a mounted file, a few of which make a set."""
 
-vfs.engine.stored_reader.decode_windows = calls.named("decode_windows", vfs.engine.stored_reader.decode_windows)
-vfs.backends.buffered.read_places = calls.named("read_places", vfs.backends.buffered.read_places)
-vfs.backends.buffered.read_ranges = calls.named("read_ranges", vfs.backends.buffered.read_ranges)
-vfs.backends.direct.read_ranges = calls.named("read_ranges", vfs.backends.direct.read_ranges)
+
+class _Named:
+    """`vfs.kernels`, but what the kernels that fetch read is counted under their names."""
+
+    fetch = SimpleNamespace(
+        **vars(fetch)
+        | {name: calls.named(name, getattr(fetch, name)) for name in ("decode_windows", "read_places", "read_ranges")}
+    )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vfs.kernels, name)
+
+
+for reads in (vfs.engine.stored_reader, vfs.backends.buffered, vfs.backends.direct):
+    assert reads.kernels is vfs.kernels
+    reads.kernels = _Named()
 
 
 class _Soiled:

@@ -26,7 +26,7 @@ from vfs.errors import OptionError, SourceError, VfsError
 from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forests
 from vfs.folder_tree.listing import Listing
-from vfs.hierarchy.faces import Hierarchy
+from vfs.hierarchy.faces import Hierarchy, Node
 from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
@@ -651,7 +651,7 @@ def test_files_that_are_no_data_set_are_shown_as_they_are_if_asked_for(scan: Pat
     assert set(names(folder_tree)) - set(names(plans.folder_tree(scan))) == extra
     for name in extra:
         data = (scan / name).read_bytes()
-        assert folder_tree.node(name) == (False, len(data))
+        assert folder_tree.node(name) == Node(False, len(data))
         assert bytes(folder_tree.get(name) or b"") == data
         assert bytes(folder_tree.get(name, 2, 5) or b"") == data[2:5]
         assert folder_tree.time(name) == (scan / name).stat().st_mtime_ns

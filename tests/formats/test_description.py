@@ -35,7 +35,7 @@ from tests.formats.description_sets import (
 )
 from vfs.errors import OptionError, SourceChangedError, UnknownFormatError
 from vfs.formats import detect
-from vfs.kernels.ranges import FILE, LINES
+from vfs.kernels.columns import FILE, LINES
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout
 from vfs.testing.inside import reader_of, set_of

@@ -18,7 +18,7 @@ import pytest
 from tests.fuse.support import LIBRARIES, Scan, free
 from vfs.fuse.points import DEVICE
 from vfs.fuse.view import library
-from vfs.hierarchy.faces import MountSource
+from vfs.hierarchy.contents import Contents
 from vfs.kernels.fuse import native
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def point(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def direct() -> Iterator[Callable[[MountSource], Direct]]:
+def direct() -> Iterator[Callable[[Contents], Direct]]:
     """What answers requests for something that is shown, without a mount."""
     from tests.fuse.direct import Direct  # the compiler
 
     made = []
 
-    def start(folder: MountSource) -> Direct:
+    def start(folder: Contents) -> Direct:
         made.append(Direct(folder))
         return made[-1]
 

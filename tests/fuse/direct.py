@@ -11,7 +11,7 @@ import numpy as np
 
 from vfs.fuse.structs import Structs
 from vfs.fuse.view import FuseView, library
-from vfs.hierarchy.faces import MountSource
+from vfs.hierarchy.contents import Contents
 
 
 class Direct:
@@ -19,7 +19,7 @@ class Direct:
     interpreter: `slow`, and by operation in `behind`.
     """
 
-    def __init__(self, folder: MountSource) -> None:
+    def __init__(self, folder: Contents) -> None:
         module = library()
         self.folder = folder
         self.view = FuseView(folder, module, False)
@@ -105,7 +105,7 @@ class Direct:
         return status
 
 
-def every_path(folder: MountSource, path: str = "") -> Iterator[str]:
+def every_path(folder: Contents, path: str = "") -> Iterator[str]:
     """All folders and files."""
     yield path
     for name in folder.children(path):
@@ -118,7 +118,7 @@ def every_path(folder: MountSource, path: str = "") -> Iterator[str]:
             yield below
 
 
-def files_of(folder: MountSource) -> list[str]:
+def files_of(folder: Contents) -> list[str]:
     return [path for path in every_path(folder) if (node := folder.node(path)) and not node.folder]
 
 

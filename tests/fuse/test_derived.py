@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import SHAPE, Scan, python
+from tests.fuse.support import SHAPE, Scan, eventually, python, server_of
 
 DERIVE = {"bf": vfs.Disk(30, 20, 5), "mean": vfs.Mean()}
 
@@ -39,3 +41,34 @@ def test_a_broken_source_is_eio_and_sizes_cost_nothing(scan: Scan, point: Path) 
                 (point / name).read_bytes()
             assert error.value.errno == errno.EIO
         assert (point / "part0.zarr/derived/bf/c/0/0").stat().st_size == SHAPE[0] * SHAPE[1] * 8
+
+
+def seconds_of(pid: int) -> float:
+    """Processor time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def threads_that_reduce(pid: int) -> int:
+    """Threads of a process that are not asleep."""
+    states = [
+        Path(task, "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()
+    ]
+    return sum(state == "R" for state in states)
+
+
+def test_a_reader_that_is_killed_stops_the_computation(tmp_path: Path, point: Path) -> None:
+    source = tmp_path / "large.npy"
+    with source.open("wb") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 18, 1 << 10, 1 << 10)}
+        )
+        file.truncate(file.tell() + (1 << 38))  # 256 GiB of hole
+    with vfs.mount(source, point, derive={"mean": vfs.Mean()}) as mount:
+        server = server_of(mount).pid
+        before = seconds_of(server)
+        command = [sys.executable, "-c", "import sys; open(sys.argv[1], 'rb').read()", point / "large.derived.mean.npy"]
+        with subprocess.Popen(command) as reader:
+            assert eventually(lambda: seconds_of(server) > before + 1)
+            reader.kill()
+        assert eventually(lambda: not any(threads_that_reduce(server) for _ in range(100)))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.fuse.support import Scan, python
-from vfs.fuse import failures
-from vfs.fuse.failures import FIRST, WINDOW, Failures
+from vfs.serving import failures
+from vfs.serving.failures import FIRST, WINDOW, Failures
 
 log = logging.getLogger("vfs.fuse")
 

@@ -27,9 +27,10 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.direct import Direct, every_path, same_as_the_tree
+from tests.fuse.direct import Direct, every_path, files_of, same_as_the_tree
 from tests.fuse.support import FAULTS, HEADERS, Scan, damage, eventually, overwrite
 from vfs.api import open_group
+from vfs.engine.abandon import asked
 from vfs.fuse import registry
 from vfs.fuse.view import inode
 from vfs.hierarchy.chunk_access import Chunks
@@ -374,6 +375,15 @@ def test_a_changed_source_is_noticed_when_a_file_is_opened_again(scan: Scan, poi
         os.utime(bad, ns=(0, times))
         assert chunk.read_bytes() == expected
         assert (point / "part0.npy").read_bytes()[128:] == scan.twin.tobytes()
+
+
+def test_after_a_read_libfuse_is_not_asked_for_it_any_more(scan: Scan, opened: Any) -> None:
+    """It would look at a request that is over: that killed a process that computed in the same thread later."""
+    mounted = opened(scan.files, **scan.options, derive={"total": vfs.FrameSum()})
+    (path,) = (path for path in files_of(mounted.folder) if path.endswith(".derived.total.npy"))
+    info = mounted.open(path)
+    assert mounted.read(path, info, 1 << 16, 0) == bytes(mounted.folder.get(path) or b"")
+    assert asked.gone is None
 
 
 @pytest.mark.parametrize("kind", ["U16", "R64"])

@@ -23,9 +23,10 @@ import pytest
 import vfs
 from tests.fuse.support import MOUNTING, Foreground, Scan, eventually, free, python, run, server_of
 from vfs.errors import MountError, OptionError
-from vfs.fuse import Mount, mounts, process, unmount
+from vfs.fuse import Mount, mounts, unmount
 from vfs.fuse.points import KIND, mounted
 from vfs.fuse.process import _check
+from vfs.serving import process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

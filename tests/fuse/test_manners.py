@@ -33,13 +33,14 @@ import vfs
 from tests.fuse.support import Failing, Scan, eventually, free, python, run
 from vfs.cli.app import main
 from vfs.cli.console import mounts_json
-from vfs.errors import MountError, OptionError
-from vfs.fuse import entry, mounts, points, unmount
-from vfs.fuse.entry import Entry, alive, home
+from vfs.errors import MountError, OptionError, ServeError
+from vfs.fuse import mounts, points, unmount
 from vfs.fuse.points import mounted, prepare
 from vfs.fuse.server import serve
-from vfs.fuse.status import Status
 from vfs.fuse.view import FuseView, library
+from vfs.serving import entry
+from vfs.serving.entry import Entry, alive, home
+from vfs.serving.status import MountStatus
 
 VFS = (sys.executable, "-P", "-m", "vfs")
 
@@ -330,7 +331,7 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
     log = tmp_path / "log"
     code = """
         import logging, os, sys
-        from vfs.fuse import logs
+        from vfs.serving import logs
         logs.LIMIT = 1000
         os.dup2(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND), 2)
         handler = logs.Stderr(True)
@@ -382,14 +383,14 @@ def test_mounts_lists_all_of_them_whoever_serves_them(
         assert [bool(found[str(path)]["log"]) for path in points_] == [False, True, False]
         for one in found.values():
             assert steady(json.loads(Path(one["folder"], "status.json").read_text())).items() <= one.items()
-            assert abs(time.time() - Status.of(one).since) < 100
+            assert abs(time.time() - MountStatus.of(one).since) < 100
             assert one["device"] == mounted(one["mountpoint"]).device  # type: ignore[union-attr]
         told = [one for one in json.loads(cli("mounts", "--json").stdout) if one["folder"]]
         assert {one["mountpoint"]: steady(one) for one in told} == {one["mountpoint"]: steady(one) for one in listed()}
         monkeypatch.setenv("COLUMNS", "500")
         table = cli("mounts").stdout
         rows = {line.split("  ")[0]: re.split(r"  +", line) for line in table.splitlines()}
-        assert next(iter(rows)) == "MOUNTPOINT"
+        assert next(iter(rows)) == "WHERE"
         assert rows[str(front)][2:] == ["320 B", "-", "0", str(small)]
         assert rows[str(ours)][3:5] == [f"{hits / (hits + misses):.0%}", str(found[str(ours)]["errors"])]
         unmount(back)
@@ -476,7 +477,7 @@ def test_a_folder_that_is_not_ours_alone_is_not_used(
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     path.chmod(0o750)
     with pytest.raises(
-        MountError,
+        ServeError,
         match=(
             rf"{path}: expected a folder of yours alone: others may use it \(mode 0750\); remove it, or set"
             r" XDG_RUNTIME_DIR"
@@ -485,13 +486,13 @@ def test_a_folder_that_is_not_ours_alone_is_not_used(
         home()
     path.rmdir()
     path.symlink_to(tmp_path)
-    with pytest.raises(MountError, match="not a folder"):
+    with pytest.raises(ServeError, match="not a folder"):
         home()
     if os.geteuid() == 0:
         path.unlink()
         path.mkdir(mode=0o700)
         os.chown(path, 12345, 0)
-        with pytest.raises(MountError, match="it belongs to user 12345"):
+        with pytest.raises(ServeError, match="it belongs to user 12345"):
             home()
         done = cli("mount", small, point, "--background", env={**os.environ, "TMPDIR": str(tmp_path)})
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -519,7 +520,7 @@ def test_a_runtime_folder_of_another_user_is_passed_over(
 def test_the_status_is_never_seen_half_written(tmp_path: Path, runtime: Path) -> None:
     code = """
         import sys, time
-        from vfs.fuse.entry import Entry
+        from vfs.serving.entry import Entry
         entry = Entry("/some/where")
         print(entry.folder, flush=True)
         end = time.monotonic() + 0.5
@@ -593,7 +594,7 @@ def test_a_mount_in_use_offers_lazy_which_lets_it_be_read_on(small: Path, point:
 def test_unmount_wants_a_mount_point_or_all(point: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["--all", str(point)]):
         assert main(["unmount", *arguments]) == 2
-        assert capsys.readouterr().err == "vfs: expected a mount point, or --all\n"
+        assert capsys.readouterr().err == "vfs: expected a mount point, the address of a server, or --all\n"
 
 
 # who is let in

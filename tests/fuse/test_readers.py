@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from vfs.fuse import readers
-from vfs.fuse.readers import FILE, Process, Readers, readers_of
+from vfs.fuse.readers import Process, Readers, readers_of
+from vfs.serving.entry import READERS
 
 
 def sleeping() -> subprocess.Popen[bytes]:
@@ -34,7 +35,7 @@ def test_a_process_is_met_once_by_any_of_its_threads_and_until_it_ends(tmp_path:
         met.meet(other.pid)
         met.look_again()
         met.meet(other.pid)
-        ours, theirs = (tmp_path / FILE).read_text().splitlines()
+        ours, theirs = (tmp_path / READERS).read_text().splitlines()
         assert ours.startswith(f"{os.getpid()} ")
         assert theirs.startswith(f"{other.pid} ")
         # Who asks knows of himself
@@ -51,7 +52,7 @@ def test_a_number_that_was_given_out_again_is_another_process(tmp_path: Path) ->
     try:
         process = readers._process_of(other.pid)
         assert process
-        (tmp_path / FILE).write_text(f"{process.pid} {process.start - 1}\nno numbers\n7\n")
+        (tmp_path / READERS).write_text(f"{process.pid} {process.start - 1}\nno numbers\n7\n")
         assert readers_of(str(tmp_path)) == []
     finally:
         end(other)

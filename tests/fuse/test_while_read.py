@@ -122,8 +122,10 @@ def empty(bad: Path) -> None:
 
 
 def overwrite(bad: Path) -> None:
-    with bad.open("r+b") as file:
-        file.write(bytes(bad.stat().st_size))
+    """One page: who reads while more are written may get some of before and some of after, from any file system."""
+    with bad.open("r+b", buffering=0) as file:
+        file.seek(40960)
+        file.write(bytes(4096))
 
 
 def delete(bad: Path) -> None:

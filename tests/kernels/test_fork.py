@@ -1,25 +1,29 @@
-"""A process may fork while another thread compiles a kernel."""
+"""A process may fork while another thread compiles a kernel, or imports its module."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
 import vfs
+from vfs import kernels
 from vfs.testing.writers import write_npy
 
 PATIENCE = 60  # seconds
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lock", [global_compiler_lock, kernels._loading], ids=["compiles", "imports"])
+def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path, lock: Any) -> None:
     """It waited for ever for numba's lock, whose holder it does not have."""
     frames = np.arange(60, dtype=">u2").reshape(3, 4, 5)
     array = vfs.open(write_npy(tmp_path, frames), dtype="f4")
@@ -27,7 +31,7 @@ def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path) -> None
     held, done = threading.Event(), threading.Event()
 
     def compiles() -> None:
-        with global_compiler_lock:
+        with lock:
             held.set()
             done.wait(1)
 
@@ -38,7 +42,7 @@ def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path) -> None
     if child == 0:
         status = 3
         try:
-            with global_compiler_lock:
+            with lock:
                 status = 0 if (array[...] == frames).all() else 4
         finally:
             os._exit(status)
@@ -53,5 +57,11 @@ def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path) -> None
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert (found, os.waitstatus_to_exitcode(status)) == (child, 0)
-    with global_compiler_lock:  # let go of here, too
+    with lock:  # let go of here, too
         assert (array[...] == frames).all()
+
+
+def test_kernels_import_each_other_by_full_names() -> None:
+    """What is imported from the package itself takes its lock, whoever holds the locks of modules."""
+    for path in Path(kernels.__path__[0]).rglob("*.py"):
+        assert not re.search(r"^ *from vfs(.kernels)? import", path.read_text(), re.M), path

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, START, STEP, STOP
+from vfs.kernels.columns import COLUMNS, COUNT, DEST, START, STEP, STOP
 from vfs.model.decode import PlainDecoder
 
 

@@ -71,3 +71,21 @@ def test_where_the_package_can_be_written_to_nothing_is_told(tmp_path: Path) -> 
     if not os.access(os.path.join(os.path.dirname(vfs.__file__), "kernels"), os.W_OK):
         pytest.skip("the package is read-only here")
     assert ran(_PLAN, tmp_path).stdout == "None\n"
+
+
+def test_a_kept_kernel_is_loaded_without_the_compiler(tmp_path: Path) -> None:
+    """Numba would import these, and scipy.linalg with them, before it loads anything."""
+    code = _PLAN.replace('os.environ.get("NUMBA_CACHE_DIR")', '"numba.np.arraymath" in sys.modules')
+    code = code.replace("import os\n", f"import os, sys\n    os.environ['NUMBA_CACHE_DIR'] = {str(tmp_path)!r}\n", 1)
+    assert [ran(code, tmp_path).stdout for _ in range(2)] == ["True\n", "False\n"]
+
+
+def test_a_callback_is_kept_too(tmp_path: Path) -> None:
+    code = f"""
+    import os, sys
+    os.environ['NUMBA_CACHE_DIR'] = {str(tmp_path)!r}
+    from vfs.kernels import steps
+    steps.unpacking(4)
+    print("numba.np.arraymath" in sys.modules)
+    """
+    assert [ran(code, tmp_path).stdout for _ in range(2)] == ["True\n", "False\n"]

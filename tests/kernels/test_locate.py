@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.kernels.ranges import COUNT, DEST, START, STEP, in_lines
+from vfs.kernels.columns import COUNT, DEST, START, STEP
+from vfs.kernels.ranges import in_lines
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.region import Region
 

@@ -12,24 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.kernels.ranges import (
-    COLUMNS,
-    COUNT,
-    DEST,
-    FILE,
-    LINES,
-    NEXT,
-    PITCH,
-    PLANE,
-    SKIP,
-    START,
-    STEP,
-    STOP,
-    at_edges,
-    by_file,
-    in_lines,
-    windows,
-)
+from vfs.kernels.columns import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
+from vfs.kernels.ranges import at_edges, by_file, in_lines, windows
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region
 

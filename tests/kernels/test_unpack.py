@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
+from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.kernels.unpack import place_bits, place_halves, place_lanes
 
 KERNELS = {1: place_bits, 6: place_lanes, 12: place_lanes, 24: place_halves}

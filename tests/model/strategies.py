@@ -12,7 +12,7 @@ from hypothesis import event
 from hypothesis import strategies as st
 
 from vfs.engine.array import ArrayReader
-from vfs.kernels.ranges import COUNT, DEST, PLANE, SKIP, START, STEP, STOP
+from vfs.kernels.columns import COUNT, DEST, PLANE, SKIP, START, STEP, STOP
 from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region

@@ -6,6 +6,7 @@ import tempfile
 import tracemalloc
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -24,12 +25,13 @@ from tests.model.strategies import (
     regions,
     same,
 )
+from vfs import kernels
 from vfs.backends import Backend, make_backend
 from vfs.engine.array import ArrayReader
 from vfs.errors import DecodeError, FormatError, OptionError
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.kernels import blocks, planning, ranges
-from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
+from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region
@@ -69,6 +71,34 @@ def test_any_layout_planned_in_small_pieces(case: Case, data: st.DataObject) -> 
         same(array.read(), case.twin)
         region = data.draw(regions(array.shape))
         same(array.read(region), case.twin[region.slices])
+
+
+@given(frame_cases(), st.booleans())
+def test_single_frames_of_any_layout_without_kernels(case: Case, copies: bool) -> None:
+    """Plans and elements are those of kernels, which a process that shows a few frames does not load."""
+    array, nav = case.memory(copies=copies), case.dataset.nav_ndim
+    for frame in np.ndindex(array.shape[:nav]):
+        region = Region.of(tuple(slice(k, k + 1) for k in frame), array.shape)
+        rows, covered = case.dataset.layout.read_ranges(region)
+        with mock.patch.object(kernels, "wanted", return_value=False):
+            found, count = case.dataset.layout.read_ranges(region)
+            same(np.asarray(array[frame]), np.asarray(case.twin[frame]))
+        assert count == covered
+        same(found, rows)
+
+
+@pytest.mark.parametrize("dtype", ["<u2", ">u2", ">f4", "<c8", ">c16", "?"])
+def test_frames_that_need_no_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = np.arange(48).reshape(2, 4, 6).astype(dtype)
+    layout = FrameLayout.of((4, 6), [2], word_bytes=frames.itemsize)
+    data = StoredArray(
+        "data", memory_files([frames.tobytes()]), layout, PlainDecoder(frames.dtype), (2, 4, 6), tuple("nyx"), 1
+    )
+    array = ArrayReader(data, MemoryBackend([frames.tobytes()], copies=True))
+    monkeypatch.setattr(kernels, "wanted", lambda: False)
+    monkeypatch.setattr(kernels, "planning", None)
+    monkeypatch.setattr(kernels, "steps", None)
+    same(array[1], frames[1].astype(array.dtype))
 
 
 @given(cases, st.data())

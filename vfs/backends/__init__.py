@@ -51,7 +51,7 @@ class Backend(Protocol):
             file: index into the set's files.
             scratch: uint8[at least stop - start + margin], page-aligned, that may be used for the
                 answer. It belongs to the caller.
-            wanted: int64[n, ≥ 3] read ranges (see `vfs.kernels.ranges`) if only these bytes matter:
+            wanted: int64[n, ≥ 3] read ranges (see `vfs.kernels.columns`) if only these bytes matter:
                 the others may have any value.
             width: bytes of an element, if `scratch` is the whole output. Then every range of
                 `wanted` (all have STEP 1) is read to its place in the output, and `scratch` is

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vfs import kernels
 from vfs.backends.handles import Descriptor, Handles, fill
-from vfs.kernels.fetch import read_places, read_ranges
-from vfs.kernels.ranges import DEST, START, STOP
+from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.stored import Files
 
 
@@ -39,14 +39,14 @@ class BufferedBackend:
         out = scratch if width else scratch[: stop - start]
         if width:
             assert wanted is not None
-            bad = read_places(opened.fd, wanted, scratch, width) if len(wanted) > 1 else 0
+            bad = kernels.fetch.read_places(opened.fd, wanted, scratch, width) if len(wanted) > 1 else 0
             if bad >= 0:  # one by one: the range that cannot be read raises the error that says why
                 for a, b, to in wanted[bad:, START : DEST + 1].tolist():
                     fill(opened, a, scratch[to * width : to * width + b - a])
         elif wanted is None:
             fill(opened, start, out)
         else:
-            bad = read_ranges(opened.fd, wanted, out, start)
+            bad = kernels.fetch.read_ranges(opened.fd, wanted, out, start)
             if bad >= 0:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     fill(opened, a, out[a - start : b - start])

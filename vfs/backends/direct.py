@@ -15,11 +15,11 @@ from functools import cache
 
 import numpy as np
 
+from vfs import kernels
 from vfs.backends.handles import Handles
 from vfs.boundary import Boundary, open_file
 from vfs.errors import SourceError, TruncatedSourceError
-from vfs.kernels.fetch import read_ranges
-from vfs.kernels.ranges import START, STOP
+from vfs.kernels.columns import START, STOP
 from vfs.model.stored import Files
 
 _SAFE = 4096  # bytes: an alignment that every device accepts
@@ -115,7 +115,7 @@ class DirectBackend:
         if wanted is None:
             self._fill(opened, start, stop, memory, first)
         else:
-            bad = read_ranges(opened.fd, wanted, memory, first, step, NEAR)
+            bad = kernels.fetch.read_ranges(opened.fd, wanted, memory, first, step, NEAR)
             if bad >= 0:  # one by one: the range that cannot be read raises the error that says why
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     self._fill(opened, a, b, memory, first)

@@ -1,5 +1,5 @@
-"""Defines the commands of `vfs`, but for those about mounts, which are in `vfs.cli.mounting`, and
-those that write files, which are in `vfs.cli.writing`.
+"""Defines the commands of `vfs`, but for those about mounts and servers, which are in `vfs.cli.mounting` and
+`vfs.cli.serving`, and those that write files, which are in `vfs.cli.writing`.
 
 Each command opens data through `vfs.open_group` and prints the result; it decides nothing about the
 data. Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.cli import mounting, writing
+from vfs.cli import mounting, serving, writing
 from vfs.cli.common import (
     Datasets,
     Json,
@@ -40,9 +41,10 @@ from vfs.cli.common import (
     raise_all,
     refuse,
     say,
+    signals,
 )
 from vfs.cli.tables import table, width
-from vfs.cli.writing import cleaning
+from vfs.cli.writing import terminated
 from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.streams import give_up
 
@@ -184,8 +186,11 @@ _command(
     "vfs mount scan.mib mnt --nav-shape 256,256",
     "vfs mount --tree ~/data mnt",
 )(mounting.mount)
-_command("List your mounts, and what each has served.")(mounting.mounts)
-_command("End a mount, or all of yours.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
+_command("Serve data sets over HTTP.", "vfs serve scan.hdr --nav-shape 256,256", "vfs serve --tree data --background")(
+    serving.serve
+)
+_command("List your mounts and servers, and what each has served.")(mounting.mounts)
+_command("End a mount or server, or all of yours.", "vfs unmount mnt", "vfs unmount --all")(mounting.unmount)
 
 
 _command(
@@ -254,7 +259,7 @@ def demo(
     """
     from vfs.cli.demo import demo as run
 
-    with cleaning():
+    with signals(terminated, signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: what was made is removed
         run(keep)
 
 

@@ -121,7 +121,7 @@ def _flag(name: str, option: Known) -> inspect.Parameter:
     Typer parses numbers and switches; other values stay texts, which the user of the option parses.
     """
     default, annotation, about = option
-    taken: Any = list[str] if about.saved == "reductions" else _TYPED.get(kinds(annotation), str)
+    taken: Any = list[str] if about.several else _TYPED.get(kinds(annotation), str)
     names = (flag(name),) if taken is bool else ()  # one flag, not --name/--no-name
     typed = typer.Option(*names, metavar=about.metavar, help=about.help)
     return _parameter(name, Annotated[taken | None if default is None else taken, typed], default)

@@ -1,6 +1,6 @@
-"""Shows mounts to people and service managers.
+"""Shows mounts and servers to people and service managers.
 
-This module draws the status line and log lines of `vfs mount`, and the table of `vfs mounts`.
+This module draws the status line and log lines of `vfs mount` and `vfs serve`, and the table of `vfs mounts`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import Any
 from vfs.cli.tables import table
 from vfs.engine.chunking import size
 from vfs.errors import printable
-from vfs.fuse.logs import Line
 from vfs.fuse.mounts import Found
-from vfs.fuse.status import Status
+from vfs.http import FoundServer
+from vfs.serving.logs import Line
+from vfs.serving.status import Status
 
 
 class Terminal(logging.Handler):
@@ -100,32 +101,36 @@ def tell_manager(text: str) -> None:
             to.send(printable(text).encode())
 
 
-def mounts_text(found: Sequence[Found], columns: int = 80) -> list[str]:
-    """Return the lines of `vfs mounts`: a row for each mount, and its warnings about missing data.
+def mounts_text(found: Sequence[Found], servers: Sequence[FoundServer] = (), columns: int = 80) -> list[str]:
+    """Return the lines of `vfs mounts`: a row for each mount and server, and its warnings about missing data.
 
-    A row has the mount point, the start, bytes served, share of cache hits, errors, the sources,
-    and the state if it is not "mounted".
+    A row has the mount point or address, the start, bytes served, share of cache hits, errors, the
+    sources, and the state of a mount that is not "mounted".
 
     Args:
         columns: characters of a line.
     """
-    rows = [("MOUNTPOINT", "SINCE", "SERVED", "HITS", "ERRORS", "FROM")]
-    for one in found:
-        status, state = one.status, "" if one.state == "mounted" else f" ({_STATES[one.state]})"
+    rows = [("WHERE", "SINCE", "SERVED", "HITS", "ERRORS", "FROM")]
+    states = ["" if one.state == "mounted" else f" ({_STATES[one.state]})" for one in found]
+    places: list[tuple[str, Status | None, str]] = [
+        *((one.point, one.status, state) for one, state in zip(found, states, strict=True)),
+        *((one.address, one.status, "") for one in servers),
+    ]
+    for place, status, state in places:
         if status is None:
-            rows.append((printable(one.point), "?", "?", "?", "?", f"?{state}"))
+            rows.append((printable(place), "?", "?", "?", "?", f"?{state}"))
             continue
         pieces = status.hits + status.misses
         first, more = status.sources[:1], len(status.sources) - 1
         source = printable("".join(first)) + (f" and {more} more" if more > 0 else "") + state
         hits = f"{status.hits / pieces:.0%}" if pieces else "-"
         since = f"{datetime.fromtimestamp(status.since):%Y-%m-%d %H:%M}"
-        rows.append((printable(one.point), since, size(status.bytes), hits, f"{status.errors:,}", source))
-    if not found:
+        rows.append((printable(place), since, size(status.bytes), hits, f"{status.errors:,}", source))
+    if not places:
         return []
     heading, *below = table(rows, columns, indent="")
     warnings = [
-        [f"  warning: {printable(text)}" for text in one.status.warnings] if one.status else [] for one in found
+        [f"  warning: {printable(text)}" for text in status.warnings] if status else [] for _, status, _ in places
     ]
     return [*heading, *(line for row, more in zip(below, warnings, strict=True) for line in (*row, *more))]
 
@@ -137,12 +142,13 @@ _STATES = {
 }
 
 
-def mounts_json(found: Sequence[Found]) -> list[dict[str, Any]]:
+def mounts_json(found: Sequence[Found], servers: Sequence[FoundServer] = ()) -> list[dict[str, Any]]:
     """Return the list that `vfs mounts --json` prints.
 
-    Each mount has the fields of its status.json, its state, and the folder that holds that file.
+    Each mount and server has the fields of its status.json, its state, and the folder that holds
+    that file.
     """
-    return [
+    mounts = [
         {
             "mountpoint": one.point,
             "state": one.state,
@@ -150,4 +156,13 @@ def mounts_json(found: Sequence[Found]) -> list[dict[str, Any]]:
             **(one.status.document() if one.status else {}),
         }
         for one in found
+    ]
+    return mounts + [
+        {
+            "address": one.address,
+            "state": "served",
+            "folder": one.folder,
+            **(one.status.document() if one.status else {}),
+        }
+        for one in servers
     ]

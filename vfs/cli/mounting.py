@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import StrEnum
@@ -27,20 +28,37 @@ from vfs.cli.common import (
     warn_of_chunks,
 )
 from vfs.cli.tables import width
-from vfs.errors import MountError, OptionError, VfsError
-from vfs.model.open_options import MountOptions
+from vfs.errors import MountError, OptionError, ServeError, VfsError
+from vfs.model.open_options import MountOptions, ShowOptions
 
 if TYPE_CHECKING:
-    from vfs.fuse.status import Status
+    from vfs.folder_tree.plans import MountPlan
+    from vfs.serving.status import Status
 
 
 class LogLevel(StrEnum):
-    """The least severe messages that a mount logs."""
+    """The least severe messages that a mount or server logs."""
 
     error = "error"
     warning = "warning"
     info = "info"
     debug = "debug"
+
+
+Background = Annotated[
+    bool, typer.Option("--background", help="Return as soon as all is ready; a process in the background serves it.")
+]
+Level = Annotated[
+    LogLevel | None,
+    typer.Option(
+        "--log-level",
+        metavar="LEVEL",
+        help=(
+            "Log messages of this level and above: error, warning (usual in the foreground), info (usual in the"
+            " background), or debug (every request)."
+        ),
+    ),
+]
 
 
 @opens(MountOptions)
@@ -50,20 +68,8 @@ def mount(
         str,
         typer.Argument(metavar="MOUNTPOINT", help="An empty folder, in which the data sets appear."),
     ],
-    background: Annotated[
-        bool, typer.Option("--background", help="Return as soon as the mount is ready; a background process serves it.")
-    ] = False,
-    log_level: Annotated[
-        LogLevel | None,
-        typer.Option(
-            "--log-level",
-            metavar="LEVEL",
-            help=(
-                "Log messages of this level and above: error, warning (usual in the foreground), info (usual in the"
-                " background), or debug (every request)."
-            ),
-        ),
-    ] = None,
+    background: Background = False,
+    log_level: Level = None,
     *,
     settings: Settings,
 ) -> None:
@@ -73,38 +79,21 @@ def mount(
     and NAME.npy (the largest array as one file). Nothing is converted: bytes are computed when a
     program reads them.
     """
-    with _ended_by_ctrl_c():
-        from vfs.backends import choice
+    with ended_by_ctrl_c():
         from vfs.cli.console import tell_manager, terminal
-        from vfs.cli.report import count
-        from vfs.engine.cache import ChunkCache
-        from vfs.engine.chunking import as_bytes
-        from vfs.folder_tree.plans import plan_sets, plan_tree
         from vfs.fuse import start_in_background
         from vfs.fuse.points import check_apart, mounted, resolve
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
         options = settings.options
         assert isinstance(options, MountOptions)
-        limit = as_bytes(options.cache_size, "--cache-size")
         point = resolve(mountpoint)
         # A mount there is not touched: its server may be stopped, and would not answer
         if not mounted(point) and os.path.isfile(point):
             raise OptionError(f"{mountpoint}: expected a folder to mount on, found a file; the mount point comes last")
-        if options.show_files and not options.tree:
-            raise OptionError("--show-files goes with --tree")
+        plan, what = planned(datasets, settings)
         if options.tree:
-            shown = {"cache_size": limit, "zarr_format": settings.zarr_format, "show_files": options.show_files}
-            plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
             check_apart(mountpoint, plan.sources[0])
-            what = f"the data sets in {datasets[0]}"
-        else:
-            cache = ChunkCache(limit)
-            backend, _ = choice(options.backend, serves=True)
-            groups = open_all(datasets, replace(settings, options=replace(options, backend=backend)), cache=cache)
-            warn_of_chunks(groups)
-            plan = plan_sets(groups, cache, settings.zarr_format)
-            what = count(len(groups), "data set")
         how: dict[str, Any] = {
             "workers": options.workers,
             "allow_other": options.allow_other,
@@ -133,20 +122,56 @@ def mount(
             console.say(line(f"{mountpoint}: {last.summary()}"))
 
 
+def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str]:
+    """Plan what a mount or server is to show.
+
+    Returns: (the plan, what it shows, in words).
+
+    Raises:
+        VfsError: a data set cannot be opened, or options do not fit.
+    """
+    from vfs.backends import choice
+    from vfs.cli.report import count
+    from vfs.engine.cache import ChunkCache
+    from vfs.engine.chunking import as_bytes
+    from vfs.folder_tree.plans import plan_sets, plan_tree
+
+    options = settings.options
+    assert isinstance(options, ShowOptions)
+    limit = as_bytes(options.cache_size, "--cache-size")
+    if options.show_files and not options.tree:
+        raise OptionError("--show-files goes with --tree")
+    if options.tree:
+        shown = {"cache_size": limit, "zarr_format": settings.zarr_format, "show_files": options.show_files}
+        plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
+        return plan, f"the data sets in {datasets[0]}"
+    cache = ChunkCache(limit)
+    backend, _ = choice(options.backend, serves=True)
+    groups = open_all(datasets, replace(settings, options=replace(options, backend=backend)), cache=cache)
+    warn_of_chunks(groups)
+    return plan_sets(groups, cache, settings.zarr_format), count(len(groups), "data set")
+
+
 def mounts(json_: Json = False) -> None:
-    """List your mounts, one per line, with start, bytes served, cache hits, errors, and source files."""
+    """List your mounts and servers, one per line, with start, bytes served, cache hits, errors, and source files."""
     from vfs.cli.console import mounts_json, mounts_text
     from vfs.fuse import mounts as found
+    from vfs.http import servers
 
     if json_:
-        put(document(mounts_json(found())))
+        put(document(mounts_json(found(), servers())))
     else:
-        put("\n".join(mounts_text(found(), width())) or "nothing is mounted")
+        put("\n".join(mounts_text(found(), servers(), width())) or "nothing is mounted or served")
 
 
 def unmount(
-    mountpoint: Annotated[str | None, typer.Argument(metavar="MOUNTPOINT", help="The folder of the mount.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="End all of your mounts.")] = False,
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MOUNTPOINT|ADDRESS", help="The folder of the mount, or the URL or HOST:PORT of a server."
+        ),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="End all of your mounts and servers.")] = False,
     lazy: Annotated[
         bool, typer.Option("--lazy", help="End a mount even if it is in use. Files that are open stay readable.")
     ] = False,
@@ -157,18 +182,29 @@ def unmount(
         ),
     ] = False,
 ) -> None:
-    """End a mount, or all of yours.
+    """End a mount or a server, or all of yours.
 
-    This is refused while a program that has read from the mount still runs: such a program may take
-    the empty folder for an array of zeros.
+    For a mount this is refused while a program that has read from it still runs: such a program may
+    take the empty folder for an array of zeros.
     """
     from vfs.fuse import mounts as found
     from vfs.fuse import unmount as end
+    from vfs.http import end as end_server
+    from vfs.http import is_address, servers
 
-    if all_ == (mountpoint is not None):
-        raise OptionError("expected a mount point, or --all")
-    points = [mountpoint] if mountpoint is not None else [one.point for one in found() if one.state != "detached"]
+    if all_ == (place is not None):
+        raise OptionError("expected a mount point, the address of a server, or --all")
+    if place is not None:
+        addresses, points = ([place], []) if is_address(place) else ([], [place])
+    else:
+        addresses = [one.address for one in servers()]
+        points = [one.point for one in found() if one.state != "detached"]
     failed: list[VfsError] = []
+    for address in addresses:
+        try:
+            end_server(address)
+        except ServeError as error:
+            failed.append(error)
     for point in points:
         try:
             if users := end(point, lazy=lazy, force=force):
@@ -178,7 +214,7 @@ def unmount(
     raise_all(failed)
 
 
-def _ended_by_ctrl_c() -> AbstractContextManager[None]:
+def ended_by_ctrl_c() -> AbstractContextManager[None]:
     """Make Ctrl-C end the process at once, as other signals do.
 
     This is for work that leaves nothing to clean up. The usual KeyboardInterrupt gets lost if it is

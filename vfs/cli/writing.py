@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
 
@@ -41,7 +41,7 @@ def export(
     group = open_set(datasets, settings)
     warn_of_chunks([group])
     total = sum(array.nbytes for array in group.arrays.values())
-    with cleaning(), _bar(target, total) as bar:
+    with stopping() as check, _bar(target, total, check) as bar:
         stored = write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=bar)
     put(
         f"{target}: {count(len(group.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
@@ -93,17 +93,23 @@ def reduce(
     check_out(target, wanted)
     found = open_set([dataset], settings, main=True)
     array = found.main
-    with cleaning(), cluster(scheduler) as client, _bar(target, array.nbytes) as bar:
+    with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:
         made = reduced(array, wanted, target, _in_bytes(bar, array.nbytes), pass_by(client, found.opening))
     rows = table(lines(made), width())
     put("\n".join([f"{target}: {size(array.nbytes)} of frames", *(line for row in rows for line in row)]))
 
 
 @contextmanager
-def _bar(target: str, total: int) -> Iterator[Callable[[int], None]]:
+def _bar(target: str, total: int, check: Callable[[], None]) -> Iterator[Callable[[int], None]]:
     """Show people how far a command is, how fast, and how long it takes.
 
-    Yields: what is to be called with the number of bytes that were done since its last call.
+    Args:
+        target: what is written.
+        total: bytes that there are to do.
+        check: what `stopping` yields.
+
+    Yields: what is to be called with the number of bytes that were done since its last call. It
+        ends the command where a signal asked for that.
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -117,7 +123,12 @@ def _bar(target: str, total: int) -> Iterator[Callable[[int], None]]:
     )
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(os.path.basename(target), total=total)
-        yield lambda done: progress.advance(task, done)
+
+        def advance(done: int) -> None:
+            check()
+            progress.advance(task, done)
+
+        yield advance
 
 
 def _in_bytes(bar: Callable[[int], None], total: int) -> Callable[[int, int], None]:
@@ -133,11 +144,32 @@ def _in_bytes(bar: Callable[[int], None], total: int) -> Callable[[int, int], No
     return tell
 
 
-def _terminated(signum: int, frame: FrameType | None) -> None:
+@contextmanager
+def stopping() -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C, SIGTERM and SIGHUP end a command between two of its steps, so that it leaves no unfinished files.
+
+    A first signal is only noted. An exception out of its handler would come anywhere in the main thread: where Python
+    drops it (`__del__`, callbacks of C), or where a lock was just taken that then stays taken. A second signal does
+    raise at once, for a step that does not end.
+
+    Yields: what is to be called after every step. It raises SystemExit with the exit status of the signal.
+    """
+    noted = 0
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal noted
+        if noted:
+            terminated(number, frame)
+        noted = number
+
+    def check() -> None:
+        if noted:
+            terminated(noted, None)
+
+    with signals(note, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        yield check
+
+
+def terminated(number: int, frame: FrameType | None) -> None:
     """End the process with the exit status of a signal."""
-    raise SystemExit(128 + signum)  # an exception, so that `finally` blocks run
-
-
-def cleaning() -> AbstractContextManager[None]:
-    """Make SIGTERM and SIGHUP run `finally` blocks, as SIGINT does, so that no unfinished files are left."""
-    return signals(_terminated, signal.SIGTERM, signal.SIGHUP)
+    raise SystemExit(128 + number)  # an exception, so that `finally` blocks run

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from vfs import kernels
 from vfs.errors import OptionError
-from vfs.kernels import correct
 from vfs.model.region import Region
 
 LOOKS = 1 << 30
@@ -91,10 +91,10 @@ class Corrections:
         mask = _mask(dead, sig_shape)
         if mask.all():
             raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
-        far = correct.distances(mask.reshape(shape))
+        far = kernels.correct.distances(mask.reshape(shape))
         found = None
         if 8 * int(far.sum(dtype=np.int64)) <= LOOKS:
-            found = correct.neighbours(mask.reshape(shape), far, SOURCES)
+            found = kernels.correct.neighbours(mask.reshape(shape), far, SOURCES)
         if found is None or len(found[2]) > SOURCES:
             raise OptionError(
                 f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels"
@@ -186,9 +186,9 @@ class Corrections:
             if only:
                 np.copyto(out, raw, casting="unsafe")
             else:
-                kernel = correct.dark_gain
+                kernel = kernels.correct.dark_gain
                 if raw.dtype.itemsize <= 2 and made == np.float32:
-                    kernel = correct.dark_gain_single
+                    kernel = kernels.correct.dark_gain_single
                 if raw.dtype == np.float16:  # numba has no float16
                     raw = raw.astype(np.float32)
                 kernel(raw, dark, gain, out)
@@ -196,9 +196,9 @@ class Corrections:
                 where = (self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
                 frames = out.reshape(-1, h, w)
                 if made.kind == "f":
-                    correct.patch(frames, *where)
+                    kernels.correct.patch(frames, *where)
                 else:
-                    correct.patch_integers(frames.view(_PATCHED.get(made, made)), made == np.uint64, *where)
+                    kernels.correct.patch_integers(frames.view(_PATCHED.get(made, made)), made == np.uint64, *where)
 
         return apply
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from vfs import kernels
 from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.engine import chunking
@@ -20,13 +21,7 @@ from vfs.engine.corrections import Corrections, corrected_box
 from vfs.engine.stored_reader import ROWS, StoredReader, scratch_none, within
 from vfs.errors import OptionError, SourceError
 from vfs.formats.headers import dtype_option
-from vfs.kernels.ranges import (
-    LINES,
-    NO_ROWS,
-    STEP,
-    at_edges,
-    in_lines,
-)
+from vfs.kernels.columns import LINES, NO_ROWS, STEP
 from vfs.model.decode import Decoder
 from vfs.model.region import Region
 from vfs.model.stored import TRIES, StoredArray
@@ -259,9 +254,9 @@ class RegionReader(StoredReader):
             sizes = [tile.size for tile in tiles]
             decoder = cast(Decoder, self.dataset.decoder)
             edges, word = np.cumsum([0, *sizes]), (decoder.word_bytes, decoder.word_pixels)
-            cut, found = at_edges(rows, edges, *word)
+            cut, found = kernels.ranges.at_edges(rows, edges, *word)
             if not len(found):  # a tile may end within a range of several lines
-                cut, found = at_edges(in_lines(rows, 0), edges, *word)
+                cut, found = kernels.ranges.at_edges(kernels.ranges.in_lines(rows, 0), edges, *word)
             rows, begins = cut, found.tolist()
         if not begins:  # each planned by itself: that costs more than what leaves the cache
             for tile in chunking.cut(region, width, max(limit, TILE)):

@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from vfs import kernels
 from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.engine.cache import ChunkCache
 from vfs.errors import DecodeError, SourceError
-from vfs.kernels.fetch import decode_windows, in_runs
-from vfs.kernels.ranges import (
+from vfs.kernels.columns import (
     COUNT,
     DEST,
     LINES,
@@ -32,10 +32,6 @@ from vfs.kernels.ranges import (
     W_START,
     W_STOP,
     W_WANTED,
-    by_file,
-    in_lines,
-    split,
-    windows,
 )
 from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.layout import BlockLayout
@@ -143,34 +139,36 @@ class StoredReader:
         """Read the elements of read ranges to their places.
 
         Args:
-            rows: see `vfs.kernels.ranges`.
+            rows: see `vfs.kernels.columns`.
             flat: [size], the output, of the dtype that is stored or of one that the decoder converts to.
 
         Raises:
             SourceError: a range cannot be read.
         """
         backend, decoder, out = self.backend, cast(Decoder, self.dataset.decoder), flat.view(np.uint8)
-        # Needs no kernel: neither calls, nor in a fresh process compiling
+        # Needs no kernel: neither calls, nor in a fresh process loading
         one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)
         if not one:
-            rows = by_file(rows) if self.takes_lines else in_lines(by_file(rows), 0)
+            rows = kernels.ranges.by_file(rows)
+            rows = rows if self.takes_lines else kernels.ranges.in_lines(rows, 0)
         runs = self.plain and flat.dtype == self.stored and backend.in_place
-        if runs and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else in_runs(rows, RUN)):
-            rows = rows if one else in_lines(rows, 0)
-            for file, start, stop, first, last, _ in (_one_window(rows) if one else windows(rows, NO_LIMIT)).tolist():
+        if runs and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else kernels.fetch.in_runs(rows, RUN)):
+            rows = rows if one else kernels.ranges.in_lines(rows, 0)
+            wins = _one_window(rows) if one else kernels.ranges.windows(rows, NO_LIMIT)
+            for file, start, stop, first, last, _ in wins.tolist():
                 backend.span(file, start, stop, out, rows[first:last], flat.itemsize)
             return
         if not one and self.takes_lines:
-            rows = in_lines(rows, backend.window)
-        wins = _one_window(rows) if one else windows(rows, backend.window)
+            rows = kernels.ranges.in_lines(rows, backend.window)
+        wins = _one_window(rows) if one else kernels.ranges.windows(rows, backend.window)
         if not backend.copies:
             for file, start, stop, first, last, _ in wins.tolist():
                 decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
             return
         longest, most = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)), max(backend.window, self.word_bytes)
         if longest > most:  # in pieces that stay in cache
-            rows = split(rows, backend.window, self.word_bytes, decoder.word_pixels)
-            wins = windows(rows, most)
+            rows = kernels.ranges.split(rows, backend.window, self.word_bytes, decoder.word_pixels)
+            wins = kernels.ranges.windows(rows, most)
             longest = int((wins[:, W_STOP] - wins[:, W_START]).max())
         step, done, n = self._step(flat.dtype) if self._step and len(wins) > 1 else None, 0, len(wins)
         with scratch.borrow(longest + backend.margin) as memory:
@@ -183,7 +181,7 @@ class StoredReader:
                             else np.searchsorted(wins[:, W_FILE], wins[done, W_FILE], "right")
                         )
                     ]
-                    read = partial(decode_windows, rows, part, step, memory, out)
+                    read = partial(kernels.fetch.decode_windows, rows, part, step, memory, out)
                     bad = backend.lend(
                         part.item(0, W_FILE), int(part[:, W_START].min()), int(part[:, W_STOP].max()), read
                     )
@@ -194,7 +192,7 @@ class StoredReader:
                     step, done = (None, done) if bad is None else (step, done + bad)
                 # What a kernel cannot read, `span` reads, or says why not
                 file, start, stop, first, last, wanted = wins[done].tolist()
-                few = in_lines(rows[first:last], 0) if wanted * 2 < stop - start else None
+                few = kernels.ranges.in_lines(rows[first:last], 0) if wanted * 2 < stop - start else None
                 decoder.decode(rows[first:last], backend.span(file, start, stop, memory, few), start, flat)
                 done += 1
 
@@ -247,7 +245,7 @@ class StoredReader:
         if len(rows) == 0:
             return
         backend, decode_into = self.backend, cast(Any, self.dataset.decoder).decode_into
-        wins = windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
+        wins = kernels.ranges.windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
         longest = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)) + backend.margin if backend.copies else 0
         with scratch.borrow(longest) as memory:
             for file, start, stop, first, last, wanted in wins.tolist():

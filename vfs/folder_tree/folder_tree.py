@@ -25,7 +25,8 @@ from vfs.folder_tree.records import Flights, MemberSet, Record, Rules, state_of,
 from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
-from vfs.hierarchy.faces import FOLDER, Face, Node, ResolvedPath
+from vfs.hierarchy.contents import ResolvedPath
+from vfs.hierarchy.faces import GROUP, Face, Node
 from vfs.model.stored import Files
 
 KEEP = 1.0  # seconds for which a kernel may remember names
@@ -36,7 +37,7 @@ NAMES = 1_000_000  # most names in the folders that are remembered
 
 
 class _Live:
-    """A data set that is open. It implements `vfs.hierarchy.faces.Lifetime`.
+    """A data set that is open. It implements `vfs.hierarchy.contents.Lifetime`.
 
     Attributes:
         record: its record in the folder when it was last checked.
@@ -44,7 +45,7 @@ class _Live:
         named: the files by which it was opened.
         paths: paths of its faces that were asked for.
         weight: bytes of memory that it takes, about.
-        dropped, told: see `vfs.hierarchy.faces.Lifetime`.
+        dropped, told: see `vfs.hierarchy.contents.Lifetime`.
     """
 
     def __init__(self, listing: Listing, name: str, opened: MemberSet, record: Record) -> None:
@@ -100,7 +101,7 @@ class _Place(NamedTuple):
 
 
 class FolderTree:
-    """Shows a tree of folders to a mount (`vfs.hierarchy.faces.MountSource`). Safe for many threads.
+    """Shows a tree of folders to a mount (`vfs.hierarchy.contents.Contents`). Safe for many threads.
 
     Args:
         root: the folder.
@@ -111,10 +112,12 @@ class FolderTree:
         show_files: show files that are no data set as they are, read-only.
         follow_outside: links and names in files may lead out of the tree, and links to folders are
             followed.
+        opened_with: digest of the options with which `open` opens sets; None: with `accept_changes`.
+        options: these options, as `Contents.options` returns them.
 
     Attributes:
         faces: empty, because nothing is known from the start.
-        entry_timeout, attr_timeout, warnings: see `vfs.hierarchy.faces.MountSource`.
+        entry_timeout, attr_timeout, warnings: see `vfs.hierarchy.contents.Contents`.
 
     Raises:
         OptionError: the root is not a folder.
@@ -130,7 +133,11 @@ class FolderTree:
         zarr_format: int | None = None,
         show_files: bool = False,
         follow_outside: bool = False,
+        opened_with: bytes | None = b"",
+        options: Mapping[str, str] | None = None,
     ) -> None:
+        self._options = options or {}
+        self._opened_with = opened_with
         self.root = os.path.abspath(root)
         if not os.path.isdir(self.root):
             raise OptionError(f"{self.root}: expected a folder whose data sets are to be shown")
@@ -170,7 +177,7 @@ class FolderTree:
                 )
             return None
         if not place.name:
-            return FOLDER
+            return GROUP
         if place.ending is None:
             state = state_of(place.listing.folder.join(place.name))
             return Node(False, state[0]) if state else None
@@ -244,6 +251,14 @@ class FolderTree:
             return hash(state) & (1 << 62) - 1 | 1 if state else 0
         return self._face(path, place)[0].record.stamp
 
+    def version(self, path: str) -> bytes:
+        if self._opened_with is None:
+            return b""
+        return self._opened_with + self.stamp(path).to_bytes(8)
+
+    def at_hand(self, path: str) -> bool:
+        return self._used_before(path) is not None
+
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
         found = self._used_before(path)
         if found is None:
@@ -253,6 +268,9 @@ class FolderTree:
             found = (*self._face(path, place), place.key)
         live, face, key = found
         return ResolvedPath(face, key, live)
+
+    def options(self, path: str) -> Mapping[str, str]:
+        return self._options
 
     def place(self, path: str) -> tuple[str, str]:
         listing, gone, rest = self._top, "", path

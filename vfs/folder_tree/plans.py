@@ -20,9 +20,9 @@ from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
 from vfs.formats import by_name
 from vfs.formats.headers import dtype_option, file_name
+from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.faces import MountSource
-from vfs.hierarchy.opening import OpenedSet, Opening, open_set
+from vfs.hierarchy.opening import OpenedSet, Opening, digest, open_set
 from vfs.model.open_options import OpenOptions, known
 
 
@@ -36,8 +36,8 @@ class MountPlan:
         sources: the files or the folder that the user named.
     """
 
-    make: Callable[[], MountSource]
-    here: Callable[[], MountSource]
+    make: Callable[[], Contents]
+    here: Callable[[], Contents]
     sources: Sequence[str]
 
 
@@ -98,7 +98,13 @@ def folder(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None
         cache: the cache with which the sets were opened.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
     """
-    shown = FaceFolder([one.tree for one in sets], cache, [one.opening.paths for one in sets])
+    shown = FaceFolder(
+        [one.tree for one in sets],
+        cache,
+        [one.opening.paths for one in sets],
+        [one.opening.version for one in sets],
+        [_spelled(one.opening.options, one.opening.format_options) for one in sets],
+    )
     if zarr_format is not None:
         faces = shown.faces.items()
         shown.faces = {name: face for name, face in faces if getattr(face, "zarr_format", zarr_format) == zarr_format}
@@ -143,9 +149,32 @@ def folder_tree(
         zarr_format=zarr_format,
         show_files=show_files,
         follow_outside=options.follow_outside,
+        opened_with=None if options.accept_changes else digest((options, own)),
+        options=_spelled(options, own),
     )
     shown.warnings = told
     return shown
+
+
+def _spelled(options: OpenOptions, format_options: Mapping[str, Any]) -> dict[str, str]:
+    """Write options that are not the usual ones as Python does, for people who open the set themselves.
+
+    Those that only say how a set is served are left out, and arrays, which have no short form. The format is
+    named where it has options: else vfs finds it.
+    """
+    said = {name: value for name, value in options.said().items() if name not in _SERVING}
+    if not format_options:
+        said.pop("format", None)
+    return {name: repr(value) for name, value in (said | dict(format_options)).items() if _plain(value)}
+
+
+_SERVING = ("backend", "chunks", "accept_changes", "derive")
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from vfs.errors import FormatError, OptionError, UnknownFormatError
@@ -109,34 +109,47 @@ def _options(open: Callable[..., object]) -> dict[str, inspect.Parameter]:
 
 
 @cache
+def _entries() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in sorted(entry_points(group="vfs.formats"), key=lambda e: e.name)}
+
+
+@cache
+def _loaded(name: str) -> Format | None:
+    """Import the format of that name; None if it does not load."""
+    entry = _entries()[name]
+    try:
+        found: Format = entry.load()
+    except Exception as error:  # a module of another package may raise anything
+        warnings.warn(f"format {name} ({entry.value}) does not load: {error}", RuntimeWarning, stacklevel=3)
+        return None
+    return found
+
+
+@cache
 def formats() -> dict[str, Format]:
     """Return every known format by name, from the entry points `vfs.formats`.
 
     Warns:
         RuntimeWarning: a package's format does not load; the others work.
     """
-    found = {}
-    for entry in sorted(entry_points(group="vfs.formats"), key=lambda e: e.name):
-        try:
-            found[entry.name] = entry.load()
-        except Exception as error:  # a module of another package may raise anything
-            warnings.warn(f"format {entry.name} ({entry.value}) does not load: {error}", RuntimeWarning, stacklevel=2)
-    return found
+    return {name: found for name in _entries() if (found := _loaded(name)) is not None}
 
 
 def by_name(name: str) -> Format:
-    """Return the format with a name.
+    """Return the format with a name. The others are not imported.
 
     Raises:
         OptionError: there is no such format.
     """
+    if name in _entries() and (found := _loaded(name)) is not None:
+        return found
     known = formats()
-    if name not in known:
-        near = difflib.get_close_matches(str(name).lower(), known, 1)
-        raise OptionError(
-            f"no format is called {name!r}{f' (did you mean {near[0]}?)' if near else ''}; known: {', '.join(known)}"
-        )
-    return known[name]
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(str(name).lower(), known, 1)
+    raise OptionError(
+        f"no format is called {name!r}{f' (did you mean {near[0]}?)' if near else ''}; known: {', '.join(known)}"
+    )
 
 
 def detect(path: str) -> Format:

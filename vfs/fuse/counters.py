@@ -12,7 +12,7 @@ import numpy as np
 from vfs.kernels.fuse.tables import LINE, WORD, CounterWord
 
 FIELDS = tuple(word.name.lower() for word in CounterWord)
-"""The fields of a `vfs.fuse.status.Status` that are counted here."""
+"""The fields of a `vfs.serving.status.Status` that are counted here."""
 PYTHON, NATIVE = 0, 1
 """Rows of the counters.
 

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from vfs.fuse.points import DEVICE
-from vfs.fuse.status import ENDING
+from vfs.serving.status import ENDING
 
 log = logging.getLogger("vfs.fuse")
 

@@ -14,7 +14,7 @@ why.
 - For a reader that goes from one piece to the next, a thread makes the next piece in advance
   (`vfs.fuse.read_ahead`).
 - Nothing belongs to an open file: closing costs nothing, and nothing can leak.
-- Sets in a folder tree may change (`vfs.hierarchy.faces.Lifetime`). They are answered natively only
+- Sets in a folder tree may change (`vfs.hierarchy.contents.Lifetime`). They are answered natively only
   until their files must be looked at again, and not at all once the tree shows another state of
   them. Then everybody who has a file of the set open gets an error (`NativeServer.check`), because
   all of them share the kernel's pages of it. A set that was only closed meanwhile is opened again
@@ -35,7 +35,8 @@ from vfs.fuse.read_ahead import ReadAhead
 from vfs.fuse.registry import MANY, SourceRegistry
 from vfs.fuse.sources import NativeSource
 from vfs.fuse.structs import Structs
-from vfs.hierarchy.faces import FOLDER, MountSource, Node, NpyFace, ResolvedPath, ZarrFace
+from vfs.hierarchy.contents import Contents, ResolvedPath
+from vfs.hierarchy.faces import FOLDER, Node, NpyFace, ZarrFace
 from vfs.kernels.fuse import lookup, names, native, serve
 from vfs.kernels.fuse.files import NO_ANSWER, NOT_OPEN
 from vfs.kernels.fuse.tables import SourceWord, StateWord
@@ -58,7 +59,7 @@ class NativeServer:
         retired: objects that were taken out of the tables and are freed later.
     """
 
-    def __init__(self, folder: MountSource, counters: int) -> None:
+    def __init__(self, folder: Contents, counters: int) -> None:
         self.folder = folder
         self.lasting = folder.attr_timeout > 0
         self.counters = counters

@@ -1,6 +1,6 @@
 """Lists the mounts of this user, and ends them from any process.
 
-It reads the kernel's table of mounts and the entries of servers (`vfs.fuse.entry`), but never the
+It reads the kernel's table of mounts and the entries of servers (`vfs.serving.entry`), but never the
 mounts themselves, so a mount that hangs stops nothing here.
 """
 
@@ -12,10 +12,10 @@ import time
 from typing import NamedTuple
 
 from vfs.errors import MountError, printable
-from vfs.fuse.entry import alive, drop, entries, keep
 from vfs.fuse.points import KIND, detach, mounted, ours, resolve, users
 from vfs.fuse.readers import readers_of
-from vfs.fuse.status import Status
+from vfs.serving.entry import alive, drop, entries, keep
+from vfs.serving.status import MountStatus
 
 PATIENCE = 5  # seconds that a server has to end after its mount was unmounted
 NAMED = 3  # at most so many processes are named in a message
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
     point: str
     state: str
-    status: Status | None
+    status: MountStatus | None
     folder: str | None
 
 
@@ -47,7 +47,7 @@ def mounts() -> list[Found]:
     table = ours()
     found = []
     left = []
-    for folder, document, lock in entries():
+    for folder, document, lock in entries("mountpoint"):
         point = document["mountpoint"]
         if lock is not None:
             left.append((folder, document, lock))
@@ -70,9 +70,9 @@ def mounts() -> list[Found]:
     return sorted(found, key=lambda one: one.point)
 
 
-def _status(document: dict[str, object]) -> Status | None:
+def _status(document: dict[str, object]) -> MountStatus | None:
     try:
-        return Status.of(document)
+        return MountStatus.of(document)
     except ValueError:  # of another version
         return None
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.errors import printable
+from vfs.serving.entry import READERS
 
-FILE = "readers"
 MOST = 4096  # at most so many processes are remembered, the latest ones
 
 
@@ -46,8 +46,9 @@ class Readers:
         from vfs.kernels.fuse.tables import THREADS
 
         self.table = np.zeros(THREADS, np.int64)
-        self._path = folder and os.path.join(folder, FILE)
+        self._path = folder and os.path.join(folder, READERS)
         self._met: dict[Process, None] = {}  # in the order in which they were first seen
+        self._all_seen = True
         self._lock = threading.Lock()
 
     def meet(self, thread: int) -> None:
@@ -61,6 +62,7 @@ class Readers:
             return
         process = _process_of(thread)
         with self._lock:
+            self._all_seen &= process is not None
             if process is not None and process not in self._met:
                 self._met[process] = None
                 self._write([process], os.O_APPEND)
@@ -78,7 +80,21 @@ class Readers:
             met = list(self._met)
         return _living(met)
 
+    def hold(self, path: str) -> bool:
+        """Return True if a process may still have a file open or mapped.
+
+        The kernel does not say so: it reads ahead of a program, and does not take such a request
+        back when the program is killed.
+
+        Args:
+            path: path of the file in the mount.
+        """
+        with self._lock:
+            met = list(self._met)
+        return not self._all_seen or any(_holds(process, f"/{path}") for process in met)
+
     def _thin_out(self) -> None:
+        self._all_seen = False
         self._met = dict.fromkeys([process for process in self._met if _name(process)][-MOST // 2 :])
         self._write(self._met, os.O_TRUNC)
 
@@ -101,7 +117,7 @@ def readers_of(folder: str) -> list[str]:
         folder: the folder of the mount's entry.
     """
     met = []
-    with suppress(OSError), open(os.path.join(folder, FILE)) as file:
+    with suppress(OSError), open(os.path.join(folder, READERS)) as file:
         for line in file:
             with suppress(ValueError, TypeError):
                 met.append(Process(*map(int, line.split())))
@@ -126,6 +142,23 @@ def _name(process: Process) -> str:
         name, state, start = _stat(process.pid)
         return printable(name) if int(start) == process.start and state not in "ZX" else ""
     return ""
+
+
+def _holds(process: Process, ending: str) -> bool:
+    """Return True if a process has a file open or mapped whose path has this ending, or if that cannot be seen."""
+    if not _name(process):
+        return False
+    try:
+        for fd in os.listdir(f"/proc/{process.pid}/fd"):
+            with suppress(FileNotFoundError):
+                if os.readlink(f"/proc/{process.pid}/fd/{fd}").endswith(ending):
+                    return True
+        with open(f"/proc/{process.pid}/maps", errors="surrogateescape") as file:
+            return any(line.rstrip("\n").endswith(ending) for line in file)
+    except FileNotFoundError:  # it has ended
+        return False
+    except OSError:
+        return True
 
 
 def _stat(pid: int) -> tuple[str, str, str]:

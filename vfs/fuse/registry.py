@@ -15,7 +15,7 @@ from vfs.engine.array import ArrayReader
 from vfs.fuse.name_table import NameTable
 from vfs.fuse.pieces import Retired
 from vfs.fuse.sources import NativeSource
-from vfs.hierarchy.faces import Lifetime
+from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.fuse import lookup, native
 from vfs.kernels.fuse.tables import SourceWord
 

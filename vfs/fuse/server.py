@@ -1,14 +1,11 @@
-"""Serves a mount in the main thread of a process. `main` runs the process that `vfs.mount()` starts."""
+"""Serves a mount in the main thread of a process. `main` runs the process that `vfs.mount` starts."""
 
 from __future__ import annotations
 
 import errno
 import gc
-import json
 import logging
 import os
-import pickle
-import select
 import signal
 import sys
 import threading
@@ -17,19 +14,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from vfs.errors import MountError, OptionError, VfsError, printable
+from vfs.errors import MountError, OptionError, ServeError, VfsError, printable
 from vfs.fuse.askers import EVERYBODY, Askers
 from vfs.fuse.ending import Ending
-from vfs.fuse.entry import Entry
 from vfs.fuse.heap import give_back, share_heap
-from vfs.fuse.logs import Line, Stderr
 from vfs.fuse.loop import loop
 from vfs.fuse.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
 from vfs.fuse.readers import Readers
-from vfs.fuse.status import ENDING, Reporter, Status
 from vfs.fuse.view import WORKERS, FuseView, library, version
-from vfs.hierarchy.faces import MountSource, ZarrFace
-from vfs.streams import open_missing
+from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.faces import ZarrFace
+from vfs.serving.child import Ready, run
+from vfs.serving.entry import Entry
+from vfs.serving.status import ENDING, MountStatus, Reporter
 
 log = logging.getLogger("vfs.fuse")
 
@@ -41,7 +38,7 @@ NOISE = "Ignoring invalid max threads value"  # libfuse 3 says this whenever it 
 
 
 def serve(
-    folder: MountSource,
+    folder: Contents,
     mountpoint: str | os.PathLike[str],
     *,
     sources: Sequence[str] = (),
@@ -49,11 +46,11 @@ def serve(
     workers: int | None = None,
     direct_io: bool = False,
     ready: Callable[[], None] | None = None,
-    watch: Callable[[Status], None] | None = None,
+    watch: Callable[[MountStatus], None] | None = None,
     to_log: bool = False,
     leave: Callable[[], bool] = lambda: True,
     debug: bool = False,
-) -> Status:
+) -> MountStatus:
     """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it.
 
     This must run in the main thread.
@@ -99,8 +96,8 @@ def serve(
     named = tuple(os.path.abspath(name) for name in sources[:SOURCES])
     since = 0.0
 
-    def take() -> Status:
-        return Status(
+    def take() -> MountStatus:
+        return MountStatus(
             mountpoint=point,
             device=mount[0].device if mount else "",
             sources=named,
@@ -118,7 +115,7 @@ def serve(
     with _switching(), _signals(), _written_down(point, to_log, lambda: bool(ending.left)) as entry:
         readers = Readers(entry.folder if entry else None)
 
-        def write(status: Status) -> None:  # each second in which something was done
+        def write(status: MountStatus) -> None:  # each second in which something was done
             give_back()
             readers.look_again()
             view.remembered.look(point, list(view.tops), status.requests - status.reads, status.cached)
@@ -192,7 +189,7 @@ def _written_down(point: str, to_log: bool, stays: Callable[[], bool]) -> Iterat
     """
     try:
         entry = Entry(point, to_log)
-    except MountError as error:
+    except ServeError as error:
         if to_log:
             raise
         log.warning("%s; `vfs mounts` will not know of it", error)
@@ -218,7 +215,7 @@ def _leave(point: str, mount: Mounted) -> None:
         )
 
 
-def _warm_up(folder: MountSource) -> None:
+def _warm_up(folder: Contents) -> None:
     """Read a few elements of every stored array, so that kernels are compiled before the first request.
 
     A source that cannot be read does not matter here: a later read of it gets the error.
@@ -234,7 +231,7 @@ def _warm_up(folder: MountSource) -> None:
                     log.warning("%s", printable(f"{path}: cannot be read now: {error}"))
 
 
-def _warn_of_closed(folder: MountSource) -> None:
+def _warn_of_closed(folder: Contents) -> None:
     """Log the sets that other users will not see, though these users are let in."""
     askers = Askers(lambda: (0, 0, 0))
     for file in dict.fromkeys(
@@ -306,77 +303,20 @@ class _Stderr:
 
 
 def main() -> None:
-    """Run the process that `vfs.fuse.process` starts.
-
-    It reads a pickled (pid of the parent, mount point, function that makes the folder, arguments of
-    `serve`) from standard input. It answers with one line of JSON on standard output: {} when the
-    mount is ready, else {"code", "error"}. It serves until standard input is closed or the parent is
-    gone. A background server goes on without its parent once that has written `FREE`.
-    """
-    open_missing()  # the process that started this one may have had no stderr
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # other output must not look like the answer
-
-    def tell(answer: dict[str, Any]) -> None:
-        with answers:
-            json.dump(answer, answers)
-
-    try:
-        parent, mountpoint, make_folder, how = pickle.load(sys.stdin.buffer)
-        background, level = how.pop("background"), how.pop("log_level")
-        alone = threading.Event()  # set if the parent is gone without having told this process to end
-        if background:
-            alone.set()
-        handler = Stderr(background)
-        handler.setFormatter(Line("%(asctime)s %(levelname)s %(message)s" if background else "vfs mount: %(message)s"))
-        logging.basicConfig(level=level.upper(), handlers=[handler])
-        _follow(parent, alone)
-        share_heap()  # before threads look at the data sets
-        folder = make_folder()
-        if background:
-            os.chdir("/")  # so that every other file system can be unmounted
-
-        last = serve(
-            folder,
-            mountpoint,
-            ready=lambda: tell({}),
-            to_log=background,
-            leave=alone.is_set,
-            debug=level == "debug",
-            **how,
-        )
-        log.info("%s: %s", printable(last.mountpoint), last.summary())
-    except Exception as error:
-        if answers.closed:
-            raise
-        what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
-        with suppress(OSError):  # the parent is gone
-            tell({"code": getattr(error, "errno", None) or errno.EIO, "error": what})
-        sys.exit(1)
+    """Run the process that `vfs.fuse.process` starts."""
+    run(_served, "mount", share_heap)  # the heap is shared before threads look at the data sets
 
 
-def _follow(parent: int, alone: threading.Event) -> None:
-    """End this process, as SIGTERM would, if its parent is gone or closes standard input.
-
-    `alone` is set if the parent is gone. The process goes on if the parent has written to standard
-    input before. Watching standard input alone is not enough: a child that the parent forked may
-    still hold its other end.
-    """
-    poll = select.poll()
-    poll.register(0, select.POLLIN)
-    with suppress(OSError, AttributeError):  # before Linux 5.3
-        poll.register(os.pidfd_open(parent), select.POLLIN)
-    gone = os.getppid() != parent
-
-    def watch() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads get them: `vfs.fuse.ending`
-        if not gone:
-            poll.poll()
-        with suppress(OSError):
-            os.set_blocking(0, False)
-            if os.read(0, 1):
-                return
-        alone.set()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="parent", daemon=True).start()
+def _served(
+    folder: Contents,
+    *,
+    ready: Ready,
+    to_log: bool,
+    alone: Callable[[], bool],
+    debug: bool,
+    mountpoint: str,
+    **how: Any,
+) -> str:
+    """Serve a mount for `vfs.serving.child.run`; return the last words for its log."""
+    last = serve(folder, mountpoint, ready=lambda: ready({}), to_log=to_log, leave=alone, debug=debug, **how)
+    return f"{printable(last.mountpoint)}: {last.summary()}"

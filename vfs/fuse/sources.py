@@ -14,7 +14,7 @@ from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.faces import Lifetime
+from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.fuse import native
 from vfs.kernels.fuse.tables import SourceWord
 from vfs.model.decode import PlainDecoder

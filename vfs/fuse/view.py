@@ -16,7 +16,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from ctypes.util import find_library
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from threading import BoundedSemaphore
 from typing import Any
@@ -24,15 +24,17 @@ from typing import Any
 import numpy as np
 
 from vfs.buffers import scratch
+from vfs.engine.abandon import AbandonedError, asked
 from vfs.errors import MountError, SourceChangedError, SourceError, VfsError, printable
 from vfs.fuse.askers import EVERYBODY, SECONDS, Asker, Askers
 from vfs.fuse.counters import Counters
-from vfs.fuse.failures import Failures
-from vfs.fuse.gate import Gate
 from vfs.fuse.readers import Readers
 from vfs.fuse.remembered import Remembered
-from vfs.hierarchy.faces import MountSource, Node, ZarrFace
+from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.faces import Node, ZarrFace
 from vfs.kernels.fuse.paths import path_inode
+from vfs.serving.failures import Failures
+from vfs.serving.gate import Gate
 
 log = logging.getLogger("vfs.fuse")
 
@@ -127,7 +129,7 @@ class FuseView:
 
     def __init__(
         self,
-        folder: MountSource,
+        folder: Contents,
         module: Any,
         debug: bool,
         *,
@@ -148,6 +150,7 @@ class FuseView:
         self.remembered = Remembered(module)
         self.readers = readers
         self._context = module._libfuse.fuse_get_context
+        self._interrupted: Callable[[], int] = module._libfuse.fuse_interrupted  # 1: who asks was killed, or gave up
         # Folders at the top of the mount that were looked up
         self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}
         self.three = version(module) == 3
@@ -286,22 +289,32 @@ class FuseView:
     @_answer
     def read(self, key: str, buf: Any, size: int, offset: int, info: Any) -> int:
         fh, to = info.contents.fh if info else 0, ctypes.cast(buf, ctypes.c_void_p).value or 0
+        asked.gone = partial(self._left, key)
         try:
-            with self.gate.shared():
-                with self.working:
-                    got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
+            try:
+                with self.gate.shared():
+                    with self.working:
+                        got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
+                    return self._from_tree(key, to, size, offset, fh) if got is None else got
+            except MemoryError:
+                pass  # leaving this block frees the exception, and with it the memory taken so far
+            except SourceError as error:
+                if error.errno != errno.ENOMEM:
+                    raise
+            with self.gate.alone():  # try again with no other request in progress, and so with their memory
+                self.folder.cache.clear()
+                scratch.clear()
+                self.native_server.collect()
+                got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
                 return self._from_tree(key, to, size, offset, fh) if got is None else got
-        except MemoryError:
-            pass  # leaving this block frees the exception, and with it the memory taken so far
-        except SourceError as error:
-            if error.errno != errno.ENOMEM:
-                raise
-        with self.gate.alone():  # try again with no other request in progress, and so with their memory
-            self.folder.cache.clear()
-            scratch.clear()
-            self.native_server.collect()
-            got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
-            return self._from_tree(key, to, size, offset, fh) if got is None else got
+        except AbandonedError:
+            return -errno.EINTR
+        finally:
+            asked.gone = None  # libfuse may be asked of a request only while it is under way
+
+    def _left(self, key: str) -> bool:
+        """Return True if nobody waits for the present read of a file any more."""
+        return self._interrupted() == 1 or (self.readers is not None and not self.readers.hold(key))
 
     def _from_tree(self, key: str, to: int, size: int, offset: int, fh: int) -> int:
         """Read from the hierarchy: documents, and bytes that native reads could not read.

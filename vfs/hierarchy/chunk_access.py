@@ -24,12 +24,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from vfs import kernels
 from vfs.buffers import lender
 from vfs.engine.array import ArrayReader
 from vfs.engine.stored_reader import scratch_none
 from vfs.errors import RegionError, SourceError
-from vfs.kernels.locate import locate_one
-from vfs.kernels.ranges import FILE, LINES, NO_ROWS, START, STEP, STOP, by_file
+from vfs.kernels.columns import FILE, LINES, NO_ROWS, START, STEP, STOP
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region, flat_boxes, select
@@ -222,10 +222,10 @@ class _Plan:
     ) -> None:
         self.nav = nav = len(layout.nav_shape)
         self.layout = layout
-        self.frame = by_file(frame) if len(frame) > 1 else frame
+        self.frame = kernels.ranges.by_file(frame) if len(frame) > 1 else frame
         self.count = count
         self.length = count * layout.stride - layout.header  # bytes from the first frame on
-        self.ranges = by_file(ranges) if len(ranges) > 1 else ranges
+        self.ranges = kernels.ranges.by_file(ranges) if len(ranges) > 1 else ranges
         inner = [math.prod(array.shape[k + 1 : nav]) for k in range(nav)]
         # For each axis: number of whole chunks, and number of frames from a chunk to the next one
         self.axes = [
@@ -251,7 +251,7 @@ class _Plan:
             if not 0 <= p < whole:
                 return None
             first += p * step
-        file, byte, left = locate_one(first, *self.layout.how, self.layout.stream)
+        file, byte, left = kernels.locate.locate_one(first, *self.layout.how, self.layout.stream)
         if left < self.length or first + self.layout.offset + self.count > self.layout.stored:
             return None
         return file, byte - self.layout.header

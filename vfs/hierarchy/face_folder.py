@@ -3,29 +3,80 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 
 from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError
-from vfs.hierarchy.faces import FOLDER, KEEP, LONGEST, Face, Hierarchy, Node, ResolvedPath, first_free
+from vfs.errors import OptionError, SourceChangedError
+from vfs.hierarchy.contents import KEEP, ResolvedPath
+from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node, first_free
+
+LOOK = 1.0  # seconds for which the files of a set are not looked at again
+SHARE = 20  # looking at them takes at most one part in so many of the time
+
+
+class _Watched:
+    """Tells if the files of an open data set are those that were opened.
+
+    Args:
+        tree: the data set.
+        opened: digest of how it was opened; empty if its files may change.
+    """
+
+    def __init__(self, tree: Hierarchy, opened: bytes) -> None:
+        self.opened = opened
+        self.until = 0.0
+        self._files = list({id(one.dataset.files): one.dataset.files for one in tree.arrays.values()}.values())
+        self._changed, self._version = b"", b""
+
+    def version(self) -> bytes:
+        """See `vfs.hierarchy.contents.Contents.version`."""
+        if self.opened and time.monotonic() >= self.until:
+            self._look()
+        if self._changed:
+            raise SourceChangedError(f"{os.fsdecode(self._changed)}: changed after it was opened; serve it anew")
+        return self._version
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        changed, moves = b"", 0
+        for files in self._files:
+            for file, path in enumerate(files.paths):
+                try:
+                    same = files.sizes[file] < 0 or files.same(file, os.stat(path))
+                except OSError:
+                    same = False
+                if not same:
+                    changed = os.fsencode(path)
+            moves = max(moves, int(files.moves.item(0)))
+        self._changed, self._version = changed, self.opened + moves.to_bytes(8)
+        now = time.monotonic()
+        self.until = now + max(LOOK, SHARE * (now - began))
 
 
 class FaceFolder:
-    """Shows the faces of data sets in one folder, as a `MountSource`. Equal names get -2, -3.
+    """Shows the faces of data sets in one folder, as a `Contents`. Equal names get -2, -3.
 
     Args:
         trees: the data sets.
         cache: cache in which the arrays keep decoded pieces; the server reports its hits and misses.
         named: for each data set, the files by which it was opened.
+        versions: for each data set, the digest that `version` returns.
+        options: for each data set, what `options` returns.
 
     Raises:
         OptionError: there is no data set.
     """
 
     def __init__(
-        self, trees: Sequence[Hierarchy], cache: ChunkCache | None = None, named: Sequence[Sequence[str]] = ()
+        self,
+        trees: Sequence[Hierarchy],
+        cache: ChunkCache | None = None,
+        named: Sequence[Sequence[str]] = (),
+        versions: Sequence[bytes] = (),
+        options: Sequence[Mapping[str, str]] = (),
     ) -> None:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
@@ -34,6 +85,8 @@ class FaceFolder:
         self.times: dict[str, int] = {}
         self._sources: dict[str, Sequence[str]] = {}
         self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
+        self._watched: dict[str, _Watched] = {}
+        self._options: dict[str, Mapping[str, str]] = {}
         self.warnings: Collection[str] = ()
         self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
@@ -43,10 +96,13 @@ class FaceFolder:
                 _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)),
                 partial(self._taken, faces),
             )
+            watched = _Watched(tree, versions[n] if versions else b"")
             for ending, face in faces.items():
                 self.faces[name + ending] = face
                 self.times[name + ending] = tree.time
                 self._sets[name + ending] = tree, named[n] if named else ()
+                self._watched[name + ending] = watched
+                self._options[name + ending] = options[n] if options else {}
 
     def _taken(self, endings: Iterable[str], name: str) -> bool:
         return any(name + ending in self.faces for ending in endings)
@@ -62,7 +118,7 @@ class FaceFolder:
 
     def node(self, path: str) -> Node | None:
         if not path:
-            return FOLDER
+            return GROUP
         face, key = self.split(path)
         return face.node(key) if face else None
 
@@ -91,9 +147,20 @@ class FaceFolder:
             self._sources[name] = tuple(dict.fromkeys(chain(named, tree.files)))
         return self._sources.get(name, ())
 
+    def options(self, path: str) -> Mapping[str, str]:
+        return self._options.get(path.partition("/")[0], {})
+
     def stamp(self, path: str) -> int:
         """Return 0: data sets that are open are shown until the mount ends."""
         return 0
+
+    def version(self, path: str) -> bytes:
+        watched = self._watched.get(path.partition("/")[0])
+        return watched.version() if watched else b""
+
+    def at_hand(self, path: str) -> bool:
+        watched = self._watched.get(path.partition("/")[0])
+        return watched is None or not watched.opened or time.monotonic() < watched.until
 
 
 def _cut(name: str, most: int) -> str:

@@ -13,7 +13,7 @@ A face answers three questions about a key ("" is its root, no slashes at the en
 - `get(key, start, stop)`: bytes. None only if there is no such key; a source that cannot be read
   raises `SourceError`.
 
-A `MountSource` answers the same questions about paths of a mount: see `vfs.hierarchy.face_folder`.
+`vfs.hierarchy.contents.Contents` answers the same questions about the paths of a mount or server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, count, islice
 from typing import Any, NamedTuple, Protocol
@@ -30,7 +30,6 @@ import numpy as np
 from numpy.lib import format as npy
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.documents import v2, v3
@@ -38,10 +37,15 @@ from vfs.model.naming import check_paths
 
 
 class Node(NamedTuple):
-    """A name in a face: a folder, or a file of `size` bytes."""
+    """A name in a face: a folder, or a file of `size` bytes.
+
+    `listed` is True for a folder whose names people look for: a group, or a folder of data sets. A
+    folder of chunks may hold millions, which nobody reads.
+    """
 
     folder: bool
     size: int
+    listed: bool = False
 
 
 class Face(Protocol):
@@ -53,117 +57,18 @@ class Face(Protocol):
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
 
+    def kept(self, key: str) -> bool:
+        """Return True if the bytes of a key are in memory, so that `get` neither reads nor decodes."""
+        ...
+
 
 FOLDER = Node(True, 0)
+GROUP = Node(True, 0, True)
 LONGEST = 248
 """Most bytes of a face's name; longer names are cut.
 
 A name in a folder may have 255, but `-2` and so on must fit behind it.
 """
-KEEP = 3600.0
-"""Seconds for which kernels may remember names and attributes of a `FaceFolder`: these never change."""
-
-
-class Lifetime(Protocol):
-    """Tracks whether an open data set is still current, if sets may change while they are shown.
-
-    Attributes:
-        stamp: see `MountSource.stamp`.
-        until: `time.monotonic()` up to which its files need not be checked again.
-        dropped: True if the set was closed or its files changed; it is not served any longer.
-        told: functions that are called when the set is dropped, and when its files must be checked
-            before `until`. Code that adds a function must look at `dropped` afterwards.
-    """
-
-    @property
-    def stamp(self) -> int: ...
-
-    @property
-    def until(self) -> float: ...
-
-    @property
-    def dropped(self) -> bool: ...
-
-    @property
-    def told(self) -> list[Callable[[], None]]: ...
-
-
-class ResolvedPath(NamedTuple):
-    """A path of a mount, resolved: its face and the key in that face.
-
-    `lifetime` tracks whether this is still current; None if it is as long as the mount exists.
-    """
-
-    face: Face
-    key: str
-    lifetime: Lifetime | None
-
-
-class MountSource(Protocol):
-    """Provides the contents of a mount. It is a face whose keys are paths, and more for caches.
-
-    Attributes:
-        faces: the faces that are known from the start.
-        entry_timeout: seconds for which the kernel may remember which names exist and which do not.
-        attr_timeout: seconds for which the kernel may remember sizes and times.
-        cache: cache of decoded pieces; clearing it frees their memory.
-        warnings: one line for each thing that the data sets should hold and do not.
-    """
-
-    @property
-    def cache(self) -> ChunkCache: ...
-
-    @property
-    def warnings(self) -> Collection[str]: ...
-
-    @property
-    def faces(self) -> Mapping[str, Face]: ...
-
-    @property
-    def entry_timeout(self) -> float: ...
-
-    @property
-    def attr_timeout(self) -> float: ...
-
-    def node(self, path: str) -> Node | None: ...
-
-    def children(self, path: str, after: int = 0) -> Iterator[str]: ...
-
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
-
-    def time(self, path: str) -> int:
-        """Return the modification time of a path, nanoseconds since 1970: that of its newest source."""
-        ...
-
-    def stamp(self, path: str) -> int:
-        """Return a number that stands for the state of the sources behind a path.
-
-        A file that was opened in one state may not be read in another.
-        """
-        ...
-
-    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        """Resolve a path without looking at any source file. Return None if it lies in no face.
-
-        Args:
-            opening: a data set may be opened for it.
-        """
-        ...
-
-    def place(self, path: str) -> tuple[str, str]:
-        """Split a path into the source folder behind it, and the rest of the path.
-
-        The folder is "" if the mount does not show folders of the sources.
-        """
-        ...
-
-    def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        """Return the source files behind a path.
-
-        Args:
-            all_files: return all files; else only those that are known without opening a data set.
-        """
-        ...
 
 
 class ZarrFace:
@@ -173,6 +78,7 @@ class ZarrFace:
         arrays: path in the hierarchy -> array.
         attrs: attributes of the root group.
         zarr_format: 3 or 2.
+        main: path of the main array.
 
     Attributes:
         chunks: array -> its `Chunks`.
@@ -182,12 +88,15 @@ class ZarrFace:
         OptionError: `zarr_format` is another number.
     """
 
-    def __init__(self, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], zarr_format: int = 3) -> None:
+    def __init__(
+        self, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], zarr_format: int = 3, main: str = ""
+    ) -> None:
         if zarr_format not in (2, 3):
             raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
         self.arrays = dict(arrays)
         self.chunks = {array: Chunks(array) for array in self.arrays.values()}
         self.zarr_format = zarr_format
+        self.main = main
         # Longest key of a chunk, whose coordinates have at most 18 digits: longer keys are refused at once
         self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
         groups = {""}
@@ -242,7 +151,7 @@ class ZarrFace:
         if document is not None:
             return Node(False, len(document))
         if key in self._folders:
-            return FOLDER
+            return FOLDER if key in self.arrays else GROUP
         found = self.chunk(key)
         if found is None:
             return None
@@ -299,7 +208,9 @@ class ZarrFace:
         return self.chunks[array].get(position).data if view is None else view
 
     def kept(self, key: str) -> bool:
-        """Return True if a key is a chunk that is in the cache."""
+        """Return True if a key is a document, or a chunk that is in the cache."""
+        if key in self.documents:
+            return True
         found = self.chunk(key)
         return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
 
@@ -380,6 +291,9 @@ class NpyFace:
     def children(self, key: str, after: int = 0) -> Iterator[str]:
         return iter(())
 
+    def kept(self, key: str) -> bool:
+        return False
+
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         if key:
             return None
@@ -444,7 +358,7 @@ class Hierarchy:
         Raises:
             OptionError: `zarr_format` is not 3 or 2.
         """
-        return ZarrFace(self.arrays, self.attrs, zarr_format)
+        return ZarrFace(self.arrays, self.attrs, zarr_format, self.main)
 
     def faces(self) -> dict[str, Face]:
         """Return all faces, by the endings of their names.
@@ -461,7 +375,7 @@ class Hierarchy:
             zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         """
         folders = {
-            ending: FOLDER for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)
+            ending: GROUP for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)
         }
         return folders | {ending: face.root for ending, face in self._files().items()}
 

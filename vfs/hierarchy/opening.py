@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import pickle
 import sys
 import warnings
 from collections import Counter
@@ -80,6 +81,13 @@ class Opening:
     def format(self) -> str:
         """Name of the format."""
         return str(self.options.format)
+
+    @property
+    def version(self) -> bytes:
+        """Digest of the files, their sizes and times, and of all options; empty if the files may change meanwhile."""
+        if self.options.accept_changes:
+            return b""
+        return digest((self.paths, self.options, dict(self.format_options), self.sources, self.name))
 
     def open(self, cache: ChunkCache | None = None) -> OpenedSet:
         """Open the data set again.
@@ -474,6 +482,11 @@ def _lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
     if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
         return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
+
+
+def digest(value: Any) -> bytes:
+    """Digest a value that can be pickled."""
+    return blake2b(pickle.dumps(value), digest_size=16).digest()
 
 
 def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet]) -> bytes:

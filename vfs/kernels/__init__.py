@@ -4,65 +4,49 @@ Every kernel stands at module level (only then it reaches numba's disk cache), r
 runs on one thread. The kernels of `vfs.kernels.fuse` are the exception to "arrays in, arrays out":
 libfuse calls them with addresses, and they read tables of words there.
 
-Numba keeps compiled kernels beside the package or, if it may not write there, in the user's home.
-If it may write to neither (the package was installed by root and is run by a service), they go to a
-folder in the folder for temporary files. That folder must be the user's alone, because code that
-lies there is run.
+To import numba takes a quarter of a second. So modules that every opening
+needs say `kernels.planning.plan_frames`, which imports `vfs.kernels.planning` when it is first used,
+and a process that shows a few frames gets along without it (`wanted`).
 
-A fork takes numba's lock first, and both processes release it. Otherwise a child that is forked
-while another thread compiles a kernel, or loads a compiled one, would find the lock held by a
-thread that it does not have, and its first read would wait for ever.
+A fork waits until another thread has imported what it imports here. Otherwise the child would find
+the lock of a module held by a thread that it does not have, and its first read would wait for ever.
+Kernels import each other by full names (`import vfs.kernels.gather as gather`, never `from
+vfs.kernels import gather`, which asks here): two threads could wait for each other.
 """
 
 import os
-import tempfile
-from contextlib import suppress
+import sys
+from importlib import import_module
+from itertools import count
+from threading import RLock
+from typing import Any
 
-from numba import config, njit
-from numba.core.compiler_lock import global_compiler_lock
+FEW = 5000
+"""Times that Python does what a kernel would do: it takes 20 µs longer, and loading kernels 0.3 s."""
 
-from vfs.boundary import not_ours
-from vfs.errors import DependencyError, printable
-
-
-def _nothing() -> None:
-    pass
-
-
-def _keep_compiled() -> None:
-    """Make sure that compiled kernels can be kept on disk: without that, numba refuses to define them.
-
-    Raises:
-        DependencyError: there is no place for them.
-    """
-    # If the home is unknown, numba would make a folder "~" in the current one
-    if os.path.isabs(os.path.expanduser("~")):
-        with suppress(RuntimeError):  # "no locator available"
-            njit(cache=True)(_nothing)
-            return
-    folder = ""
-    try:
-        folder = os.path.join(tempfile.gettempdir(), f"vfs-{os.geteuid()}")
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-        fault = not_ours(folder)
-    except OSError as error:
-        fault = str(error.strerror)
-    if fault:
-        raise DependencyError(
-            f"no folder for compiled kernels: {printable(folder)}: {fault}; set NUMBA_CACHE_DIR to a folder of yours"
-        )
-    # Also for processes that we start
-    os.environ["NUMBA_CACHE_DIR"] = config.CACHE_DIR = os.path.join(folder, "kernels")
-
-
-if config.DISABLE_JIT:
-    raise DependencyError(
-        "NUMBA_DISABLE_JIT is set: numba would not compile, and most of vfs works only compiled; unset it"
-    )
-_keep_compiled()
+_without = count()
+_loading = RLock()
 os.register_at_fork(
-    before=global_compiler_lock.acquire,
-    after_in_parent=global_compiler_lock.release,
-    after_in_child=global_compiler_lock.release,
+    before=_loading.acquire,
+    after_in_parent=_loading.release,
+    after_in_child=_loading.release,
 )
+
+
+def wanted() -> bool:
+    """Tell whether kernels are to do what a few lines of Python can do, too.
+
+    They are once numba is loaded, and after `FEW` times in which it was not.
+    """
+    return "numba" in sys.modules or next(_without) >= FEW
+
+
+def __getattr__(name: str) -> Any:
+    module = f"{__name__}.{name}"
+    try:
+        with _loading:
+            return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -8,15 +8,15 @@ number of blocks that it finds, and with the logarithm of the number of all bloc
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vfs.kernels.columns import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PLANE, START, STEP, STOP
+from vfs.kernels.compiled import kernel
 from vfs.kernels.planning import box_rows, push
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PLANE, START, STEP, STOP
 
 FAN = 16
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def zorder(centres, bits):
     """Interleave the bits of integer coordinates.
 
@@ -36,7 +36,7 @@ def zorder(centres, bits):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def pack(low, high, levels):
     """Make the search tree: the bounding boxes of every level, the leaves first.
 
@@ -65,7 +65,7 @@ def pack(low, high, levels):
     return tree
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def find(tree, levels, start, stop):
     """Find the boxes that overlap the region `start` to `stop`. Return their indices in curve order."""
     nd = len(start)
@@ -105,7 +105,7 @@ def find(tree, levels, start, stop):
     return found[:n]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _meet(tree, a, b, nd):
     for k in range(nd):  # noqa: SIM110 (numba does not compile the generator)
         if tree[a, k] >= tree[b, nd + k] or tree[b, k] >= tree[a, nd + k]:
@@ -113,7 +113,7 @@ def _meet(tree, a, b, nd):
     return True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def first_overlap(tree, levels):
     """Find two boxes that overlap.
 
@@ -161,7 +161,7 @@ def first_overlap(tree, levels):
         at, a, b = stack[depth, 0], stack[depth, 1], stack[depth, 2]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, most):
     """Plan the read ranges of the blocks that a region touches.
 

@@ -6,14 +6,13 @@ Kernels subtract dark, multiply by gain, and replace excluded pixels by the mean
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from vfs.kernels.ranges import inner
+from vfs.kernels.compiled import inner, kernel
 
 _LOWEST = np.int64(-(2**63))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def dark_gain(raw, dark, gain, out):
     """Calculate out = (raw - dark) * gain.
 
@@ -27,7 +26,7 @@ def dark_gain(raw, dark, gain, out):
             dst[i] = (src[i] - dark[i]) * gain[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def dark_gain_single(raw, dark, gain, out):
     """Do what `dark_gain` does, calculated in float32, for pixels that float32 holds exactly.
 
@@ -39,7 +38,7 @@ def dark_gain_single(raw, dark, gain, out):
             dst[i] = (np.float32(src[i]) - dark[i]) * gain[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def distances(excluded):
     """Measure how far every excluded pixel is from the nearest good one.
 
@@ -74,7 +73,7 @@ def distances(excluded):
     return far
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def neighbours(excluded, far, most):
     """Find the good pixels that replace every excluded pixel: its sources.
 
@@ -135,7 +134,7 @@ def _inside(sources, begin, end, width, top, left, h, w):
     return inside
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def patch(frames, pixels, begins, sources, first, last, width, top, left):
     """Replace excluded pixels by the mean of their sources, in place.
 
@@ -159,7 +158,7 @@ def patch(frames, pixels, begins, sources, first, last, width, top, left):
             frames[f, y, x] = total / (begins[k + 1] - begins[k])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def patch_integers(frames, flip, pixels, begins, sources, first, last, width, top, left):
     """Do what `patch` does, for integers: the mean is exact and rounded to the nearest, halves to even.
 

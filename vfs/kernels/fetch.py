@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from vfs.kernels.intrinsics import pread, preadv
-from vfs.kernels.ranges import (
+from vfs.kernels.columns import (
     COLUMNS,
     COUNT,
     DEST,
@@ -20,15 +18,17 @@ from vfs.kernels.ranges import (
     W_START,
     W_STOP,
     W_WANTED,
-    in_lines,
 )
+from vfs.kernels.compiled import kernel
+from vfs.kernels.intrinsics import pread, preadv
+from vfs.kernels.ranges import in_lines
 from vfs.kernels.steps import call
 
 GAP = 4096  # bytes: ranges with a smaller gap are read at once with the gap, since storage delivers whole pages
 _MOST = 512  # most ranges of one preadv, with as many gaps; the operating system takes 1,024 pieces
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
     """Read every range into `out`, whose first byte is byte `base` of the file.
 
@@ -60,7 +60,7 @@ def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def in_runs(ranges, least):
     """Return True if all lines of ranges go forwards in the output and have `least` bytes or more on average."""
     size, total = 0, 0
@@ -73,7 +73,7 @@ def in_runs(ranges, least):
     return size >= least * total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def read_places(fd, ranges, out, width):
     """Read every range straight to its place in the output, with one preadv for ranges that lie close together.
 
@@ -114,7 +114,7 @@ def read_places(fd, ranges, out, width):
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def decode_windows(ranges, wins, step, memory, out, fd):
     """Read and decode windows of one file, one after the other, in one call.
 

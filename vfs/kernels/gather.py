@@ -9,19 +9,19 @@ order reach 0.89 of memcpy; with a slice for each row it was 0.59.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, START, STEP
+from vfs.kernels.compiled import kernel
 from vfs.kernels.intrinsics import memcpy, swap_bytes
-from vfs.kernels.ranges import COUNT, DEST, LINES, NEXT, PITCH, START, STEP
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _words(data, phase, out):
     """Return the whole words of uint8[n] from byte `phase` on, as words of the dtype of `out`."""
     return data[phase : phase + (data.shape[0] - phase) // out.itemsize * out.itemsize].view(out.dtype)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _mirror(src, a, dst, b, n):
     """Copy `n` words in reverse order. They are written backwards: `vfs.kernels.unpack` says why.
 
@@ -33,7 +33,7 @@ def _mirror(src, a, dst, b, n):
         dst[last - i] = src[a + i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place(ranges, data, base, out, parts):
     """Copy elements to their places.
 
@@ -75,13 +75,13 @@ def place(ranges, data, base, out, parts):
             to += after
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _swap(src, a, dst, b, n):
     for i in range(np.uint64(n)):
         dst[b + i] = swap_bytes(src[a + i])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_swapped(ranges, data, base, out, parts):
     """Do what `place` does, for words that are stored in the other byte order."""
     width = out.itemsize
@@ -109,13 +109,13 @@ def place_swapped(ranges, data, base, out, parts):
             to += ranges[r, NEXT] * parts
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _cast(src, a, dst, b, n):
     for i in range(np.uint64(n)):
         dst[b + i] = src[a + i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_as(ranges, data, base, like, out):
     """Copy integers to their places as floats, in one pass.
 
@@ -148,7 +148,7 @@ def place_as(ranges, data, base, like, out):
             to += ranges[r, NEXT]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_swapped_as(ranges, data, base, like, out):
     """Do what `place_as` does, for integers that are stored in the other byte order."""
     width = like.itemsize

@@ -8,43 +8,47 @@ in these 16 streams through the file and one through the output.
 Measured, frames of 7.6 MB from memory: as fast as np.copyto with a vector of 16 pixels at a time;
 0.43 of it with a loop over words, and rows by way of scratch memory.
 
-Read ranges have eight columns more than others (see `vfs.kernels.ranges`). Where the wanted rows
-are far from the header, the header is a range of its own, with no elements.
-
-========  ==============================================================================================
-START     first byte: of the block where BLOCK is not -1, else of the first wanted row
-STEP      distance in the output between neighbouring rows
-SKIP      bytes from START to the first wanted row
-COUNT     elements: ROWS * COLS
-ROWS      rows wanted, every ROW_STEP-th
-COLS      columns wanted, every COL_STEP-th from FIRST on
-BLOCK     place of the block in its sector's part of the frame, 0 to 31; -1 where its header is not in the range
-ID        frame id that the header must have; -1 for any
-GROUP     a number that blocks of one band of one sector of one frame have in common
-========  ==============================================================================================
+`vfs.kernels.k2is_blocks` has the columns of their read ranges.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vfs.kernels.columns import COUNT, DEST, FILE, SKIP, START, STEP, STOP
+from vfs.kernels.compiled import kernel
 from vfs.kernels.intrinsics import swap_bytes, unpack_12
+from vfs.kernels.k2is_blocks import (
+    BAD_ID,
+    BAD_PLACE,
+    BAD_SIZE,
+    BAD_SYNC,
+    BANDS,
+    BLOCK,
+    BLOCKS,
+    BYTES,
+    COL_STEP,
+    COLS,
+    FIRST,
+    GOOD,
+    GROUP,
+    HEADER,
+    HEIGHT,
+    ID,
+    LINE,
+    ROW_STEP,
+    ROWS,
+    SECTORS,
+    WIDE,
+    WIDTH,
+)
 from vfs.kernels.locate import stored_frame, tables
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, SKIP, START, STEP, STOP
 
-ROWS, COLS, FIRST, ROW_STEP, COL_STEP, BLOCK, ID, GROUP = range(COLUMNS, COLUMNS + 8)
-WIDE = COLUMNS + 8
-
-HEADER, BYTES = 40, 22360  # bytes of a block's header, and of the whole block
-HEIGHT, WIDTH, LINE = 930, 16, 24  # rows and columns of a block, bytes of a row
-BLOCKS, BANDS, SECTORS = 32, 2, 8
 _ACROSS = BLOCKS // BANDS
 _NEAR = 4096  # up to so many bytes between the header and the wanted rows are read along with them
-GOOD, BAD_SYNC, BAD_SIZE, BAD_PLACE, BAD_ID = range(5)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _frame_rows(start, stop, step, pitch):
     """Plan the ranges of a box of a frame.
 
@@ -85,7 +89,7 @@ def _frame_rows(start, stop, step, pitch):
     return table[:n]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, most):
     """Plan the read ranges of a region of frames.
 
@@ -153,7 +157,7 @@ def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, mos
     return rows[:n], covered
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fault(header, block, frame_id):
     """Check the header of a block. Return GOOD, or the kind of error.
 
@@ -182,7 +186,7 @@ def fault(header, block, frame_id):
     return GOOD
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _band(src, at, count, dst, rows, line, pitch):
     """Unpack the rows of blocks that lie side by side in the output.
 
@@ -200,7 +204,7 @@ def _band(src, at, count, dst, rows, line, pitch):
             to += 2 * WIDTH
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pixels(data, a, row, out):
     """Unpack any pixels of one block, whose first wanted row begins at byte `a`."""
     for r in range(row[ROWS]):
@@ -217,7 +221,7 @@ def _pixels(data, a, row, out):
             )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def unpack(ranges, data, base, out):
     """Check the headers of blocks, then unpack their pixels to their places.
 

@@ -9,22 +9,16 @@ blank if no frame is stored for it, or no file holds the frame.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vfs.kernels.columns import S_BYTE, S_COLUMNS, S_FILE, S_START, S_STOP
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import get
-from vfs.kernels.ranges import inner
 
 STRIDE, HEADER, STORED, OFFSET = range(4)
 """Indices of the numbers that place frames.
 
 Frame n starts at stream byte `n * stride + header`, there are `stored` frames, and scan position p
 shows frame `p + offset`."""
-
-S_START, S_STOP, S_BYTE, S_FILE = range(4)
-S_COLUMNS = 4
-"""Columns of a stream: its bytes from S_START to S_STOP (half-open) lie in file S_FILE from byte S_BYTE on.
-
-Rows are sorted and do not overlap; bytes that no row has are in no file."""
 
 
 # Indices into the tuple that `tables` returns
@@ -126,7 +120,7 @@ def file_byte(tables, begin, row):
     return stream_word(tables, row, S_FILE), begin - first + stream_word(tables, row, S_BYTE), last - begin
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def locate_one(position, how, chosen, stream):
     """Find where the frame of a scan position begins.
 
@@ -140,7 +134,7 @@ def locate_one(position, how, chosen, stream):
     return file_byte(where, begin, row)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def locate_all(positions, how, chosen, stream, found):
     """Do what `locate_one` does for int64[n] positions, and write to the rows of `found`, int64[n, 3]."""
     where = tables(how, chosen, stream)

@@ -1,4 +1,4 @@
-"""Plans reads: turns a region of an array into read ranges (`vfs.kernels.ranges`).
+"""Plans reads: turns a region of an array into read ranges (`vfs.kernels.columns`).
 
 It does so for frames and for any stored box. A range may stand for many lines of a mirrored or
 cropped frame, or of a block of a larger image. With a range for each line, planning and grouping
@@ -10,8 +10,26 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vfs.kernels.locate import OFFSET, S_BYTE, S_FILE, S_START, S_STOP, locate, row_of, tables
-from vfs.kernels.ranges import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP, inner
+from vfs.kernels.columns import (
+    COLUMNS,
+    COUNT,
+    DEST,
+    FILE,
+    LINES,
+    NEXT,
+    PITCH,
+    PLANE,
+    S_BYTE,
+    S_FILE,
+    S_START,
+    S_STOP,
+    SKIP,
+    START,
+    STEP,
+    STOP,
+)
+from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.locate import OFFSET, locate, row_of, tables
 
 # Working memory of `box_rows`, a row for each axis: distance in the file, distance in the output,
 # length, current index
@@ -116,7 +134,7 @@ def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_b
 
     Args:
         rows, first, n: the table; its ranges are the rows `first` to `n`.
-        start, stop, dest, by, skip, count, plane: the range, see `vfs.kernels.ranges`.
+        start, stop, dest, by, skip, count, plane: the range, see `vfs.kernels.columns`.
 
     Returns: the new `n`. If the table has no room for so many, nothing is written.
     """
@@ -157,7 +175,7 @@ def frame_rows(region, axis, pieces, word_bytes, word_pixels, rows, first):
         axis: the frame has the axes of the region from this one on.
         pieces: int64[p, 3 * k + 2], the pieces that a frame is made of: see `box_rows`. It is
             faster if they are in the order in which they begin in the file.
-        word_bytes, word_pixels: see `vfs.kernels.ranges`.
+        word_bytes, word_pixels: see `vfs.kernels.columns`.
         rows, first: the table; ranges are written from row `first` on.
 
     Returns: end of the rows. The rows are wrong if this is beyond the table, or if there are several
@@ -195,7 +213,7 @@ WORD_BYTES, WORD_PIXELS, NAV_SHAPE = range(OFFSET + 1, OFFSET + 4)
 They are bytes and pixels of a word, then the length of each navigation axis."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def plan_frames(region, how, pieces, stream, chosen, rows, most):
     """Plan the read ranges of a region of an array of frames.
 

@@ -1,47 +1,36 @@
 """Cuts and groups the read ranges of a plan, by pure functions on small integer arrays.
 
-No file is touched here. A table of read ranges is `int64[n, 11]`. A row describes one contiguous
-part of a file, or several *lines* that lie equally far apart:
-
-========  ==============================================================================================
-FILE      index into the data set's files
-START     first byte in that file
-STOP      byte after the last one (of the last line)
-DEST      flat index in the output of the first element
-STEP      distance in the output between neighbouring elements (1 contiguous, -1 mirrored, n transposed)
-SKIP      elements to leave out at the front of the first word (packed pixels; 0 where a word is an element)
-COUNT     elements in this range (in each of its lines)
-PLANE     bit plane of the elements (0 if there is only one), or number of the block if blocks decode as a whole
-LINES     number of lines of COUNT elements in the range, each with SKIP; 0 counts as 1
-PITCH     bytes from the start of a line to that of the next one, which does not overlap it; 0 if there is one line
-NEXT      distance in the output from a line's first element to that of the next line
-========  ==============================================================================================
-
-A *word* is the smallest unit that can be decoded by itself: `word_bytes` bytes that hold `word_pixels` elements.
+No file is touched here. `vfs.kernels.columns` says what they are.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-FILE, START, STOP, DEST, STEP, SKIP, COUNT, PLANE, LINES, PITCH, NEXT = range(11)
-COLUMNS = 11
-NO_ROWS = np.empty((0, COLUMNS), np.int64)
-NO_LIMIT = 1 << 62
-"""More than any number of ranges in a plan or of bytes in a window."""
-
-inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-"""Decorates functions that only kernels call.
-
-No code is compiled to call them from elsewhere, and they lie in the disk cache of their callers.
-"""
+from vfs.kernels.columns import (
+    COLUMNS,
+    COUNT,
+    DEST,
+    FILE,
+    LINES,
+    NEXT,
+    PITCH,
+    PLANE,
+    SKIP,
+    START,
+    STEP,
+    STOP,
+    W_FILE,
+    W_FIRST,
+    W_LAST,
+    W_START,
+    W_STOP,
+    W_WANTED,
+)
+from vfs.kernels.compiled import inner, kernel
 
 MOST_INTERLEAVED = 16
 """Most interleaved ranges whose lines are read in the order of the file."""
-
-# Columns of a window table. A window is a group of neighbouring ranges of one file, fetched at once.
-W_FILE, W_START, W_STOP, W_FIRST, W_LAST, W_WANTED = range(6)
 
 
 @inner
@@ -73,7 +62,7 @@ def _end_of_interleaved(ranges, r):
     return end
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def in_lines(ranges, limit):
     """Cut ranges of several lines until none spans more than `limit` bytes; single lines are not cut.
 
@@ -165,7 +154,7 @@ def interleaved(ranges, r, ahead):
     return end, lines
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def split(ranges, limit, word_bytes, word_pixels):
     """Cut ranges of one line that are longer than `limit` bytes, at borders of words."""
     words = max(1, limit // word_bytes)
@@ -191,7 +180,7 @@ def split(ranges, limit, word_bytes, word_pixels):
     return rows[:n]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def at_edges(ranges, edges, word_bytes, word_pixels):
     """Cut ranges at the edges of tiles of the output.
 
@@ -247,7 +236,7 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
     return rows[:n], begins
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def by_file(ranges):
     """Sort rows by file if files alternate, so that `windows` finds neighbours."""
     for r in range(1, ranges.shape[0]):
@@ -256,7 +245,7 @@ def by_file(ranges):
     return ranges
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def windows(ranges, limit):
     """Group neighbouring rows of one file into windows of at most `limit` bytes.
 

@@ -6,10 +6,11 @@ A shuffled chunk holds all first bytes of its elements, then all second bytes, a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from vfs.kernels.compiled import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def unshuffle2(raw, out):
     """Join the shuffled bytes of `raw`, uint8[2 n], to elements of `out`, uint16[n]."""
     n = out.shape[0]
@@ -17,7 +18,7 @@ def unshuffle2(raw, out):
         out[i] = np.uint16(raw[i]) | np.uint16(raw[n + i]) << np.uint16(8)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def unshuffle4(raw, out):
     """Join the shuffled bytes of `raw`, uint8[4 n], to elements of `out`, uint32[n]."""
     n = out.shape[0]
@@ -26,7 +27,7 @@ def unshuffle4(raw, out):
         out[i] = low | np.uint32(raw[2 * n + i]) << np.uint32(16) | np.uint32(raw[3 * n + i]) << np.uint32(24)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def unshuffle8(raw, out):
     """Join the shuffled bytes of `raw`, uint8[8 n], to elements of `out`, uint64[n]."""
     n = out.shape[0]
@@ -37,7 +38,7 @@ def unshuffle8(raw, out):
         out[i] = value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def end_of_blocks(data, at, count):
     """Find the end of `count` blocks that follow one another from byte `at` on.
 
@@ -57,7 +58,7 @@ def end_of_blocks(data, at, count):
     return at if at <= data.shape[0] else -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def address(memory):
     """Return the address of the first byte of an array.
 

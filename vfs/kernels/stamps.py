@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from vfs.kernels.ranges import COUNT, DEST, START, STEP
+from vfs.kernels.columns import COUNT, DEST, START, STEP
+from vfs.kernels.compiled import kernel
 
 NONE = np.iinfo(np.int64).min
 """Result of `time_at` where there is no time."""
@@ -16,7 +16,7 @@ NONE = np.iinfo(np.int64).min
 _COMMA, _POINT, _ZERO = 44, 46, 48
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _number(text, a, b):
     """Return the number that the bytes `a` to `b` (half-open) of a text spell, -1 if they are not all digits."""
     value = -1
@@ -29,7 +29,7 @@ def _number(text, a, b):
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def time_at(text, a):
     """Read the time at byte `a` of a text, like `2020-05-18T14:51:49.971626178`.
 
@@ -74,7 +74,7 @@ def time_at(text, a):
     return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def decimal_at(text, a):
     """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`; NaN if there is none."""
     n = text.shape[0]
@@ -106,7 +106,7 @@ def decimal_at(text, a):
     return value / 10.0**-scale if scale < 0 else value * 10.0**scale
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fields(header):
     """Find the time and the exposure in a header.
 
@@ -140,7 +140,7 @@ def _fields(header):
     return time, exposure, 1.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_times(ranges, data, base, width, out):
     """Read the time stamps of headers.
 
@@ -164,7 +164,7 @@ def place_times(ranges, data, base, width, out):
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_exposures(ranges, data, base, width, out):
     """Do what `place_times` does, for exposures: float64, seconds."""
     for r in range(ranges.shape[0]):

@@ -3,7 +3,7 @@
 With them a read needs the interpreter only at its beginning and end. A *step* is a C function of
 seven int64:
 
-- the address of a table of ranges (see `vfs.kernels.ranges`), and its number of rows;
+- the address of a table of ranges (see `vfs.kernels.columns`), and its number of rows;
 - the address of bytes of a file, their number, and the byte of the file that is the first;
 - the address of the output, and its bytes.
 
@@ -21,11 +21,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 
-from vfs.kernels import gather, unpack
-from vfs.kernels.ranges import COLUMNS
+import vfs.kernels.gather as gather
+import vfs.kernels.unpack as unpack
+from vfs.kernels.columns import COLUMNS
+from vfs.kernels.compiled import callback, kernel
 
 _WORD = ir.IntType(64)
 _STEP = types.void(*[types.int64] * 7)
@@ -53,7 +55,7 @@ def call(typing_context, step, ranges, rows, data, size, base, out, length):
     return types.void(*[types.int64] * 8), generate
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def decode(step, ranges, data, base, out):
     """Run a step on C-contiguous arrays.
 
@@ -73,7 +75,7 @@ _kept: list[Any] = []
 
 
 def _compiled(function: Any) -> int:
-    made = cfunc(_STEP, cache=True)(function)
+    made = callback(_STEP)(function)
     _kept.append(made)  # its address is valid only as long as it exists
     return int(made.address)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from vfs.kernels.compiled import kernel
 
 OK, BAD_CELL, TOO_FEW, TOO_MANY, TOO_LARGE = range(5)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def parse_table(data, rows, columns):
     """Read lines of comma-separated whole numbers.
 

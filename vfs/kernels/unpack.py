@@ -19,23 +19,11 @@ in the order of the file.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import get_word, set_word, swap_bytes
-from vfs.kernels.ranges import (
-    COUNT,
-    DEST,
-    LINES,
-    MOST_INTERLEAVED,
-    NEXT,
-    PITCH,
-    PLANE,
-    SKIP,
-    START,
-    STEP,
-    inner,
-    interleaved,
-)
+from vfs.kernels.ranges import MOST_INTERLEAVED, interleaved
 
 
 def _spread_bits():
@@ -91,7 +79,7 @@ def _backwards(src, dst, n, bits):
             set_word(dst, n - 1 - i, ((word & low) << eight) | ((word >> eight) & low))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_lanes(ranges, data, base, out):
     """Unpack words of 8 pixels of 8 bits (`out` uint8) or of 4 pixels of 16 bits (`out` uint16).
 
@@ -142,7 +130,7 @@ def _bits_backwards(data, first, dst, n):
             set_word(dst, 8 * (n - 1 - i) + j, _SPREAD[1, data[np.uint64(first + 8 * i + j)]])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_bits(ranges, data, base, out):
     """Unpack words of 64 pixels of 1 bit.
 
@@ -215,7 +203,7 @@ def _put_half(out, at, half, high):
     out[at] = np.uint32(half << _LOW_BITS) if high else np.uint32(out[at] + half)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_halves(ranges, data, base, out):
     """Unpack 24-bit pixels: words of 4 lanes of 16 bits, two planes.
 
@@ -255,7 +243,7 @@ def place_halves(ranges, data, base, out):
                     _put_half(out, to + i * by, _pixel(src, skip + i, 2), high)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_nibbles(ranges, data, base, out):
     """Unpack pixels of 4 bits, two in a byte, the low half first.
 

@@ -2,7 +2,8 @@
 
 All code that has to know these options asks for the fields (`known`):
 
-- the signatures and docstrings of `vfs.open`, `vfs.open_group` and `vfs.mount` (`vfs.model.signatures`);
+- the signatures and docstrings of `vfs.open`, `vfs.open_group`, `vfs.mount` and `vfs.serve`
+  (`vfs.model.signatures`);
 - the flags of the command line (`vfs.cli.common`), and which of them go together or with a folder;
 - descriptions: options that `--describe` writes and that a `*.vfs.json` may have;
 - pickles of arrays, groups and stores, and folder trees, which open data sets with these options.
@@ -48,6 +49,7 @@ class About:
         more: text that follows `help` in docstrings.
         saved: see `Saved`.
         scope: see `Scope`.
+        several: the command line takes it several times; the value is a list.
     """
 
     help: str
@@ -55,6 +57,7 @@ class About:
     more: str = ""
     saved: Saved = "as it is"
     scope: Scope = "any"
+    several: bool = False
 
 
 def option(
@@ -65,6 +68,7 @@ def option(
     more: str = "",
     saved: Saved = "as it is",
     scope: Scope = "any",
+    several: bool = False,
 ) -> Any:
     """Make a field of a dataclass that is an option.
 
@@ -72,9 +76,9 @@ def option(
 
     Args:
         default: value of the option if it is not given.
-        help, metavar, more, saved, scope: see `About`.
+        help, metavar, more, saved, scope, several: see `About`.
     """
-    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope)})
+    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope, several)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +165,7 @@ class OpenOptions:
         ),
         saved="reductions",
         scope="one set",
+        several=True,
     )
     chunks: int | str | Sequence[int] = option(
         "auto",
@@ -234,8 +239,8 @@ class OpenOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MountOptions(OpenOptions):
-    """Holds the options for opening and mounting data: those of `vfs.mount` and `vfs mount`."""
+class ShowOptions(OpenOptions):
+    """Holds the options for opening data and showing them to other programs, by a mount or over HTTP."""
 
     tree: bool = option(
         False,
@@ -252,12 +257,55 @@ class MountOptions(OpenOptions):
     workers: int | None = option(
         None, "Number of reads that are answered at once. Without it, one per core, at least 4.", "N"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountOptions(ShowOptions):
+    """Holds the options for opening and mounting data: those of `vfs.mount` and `vfs mount`."""
+
     allow_other: bool = option(
         False, "Let other users in. Each sees only what they could read of the files themselves."
     )
     direct_io: bool = option(
         False, "Bypass the kernel's page cache, for data read only once. Programs cannot map files into memory then."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(ShowOptions):
+    """Holds the options for opening data and serving them over HTTP: those of `vfs.serve` and `vfs serve`."""
+
+    host: str = option(
+        "127.0.0.1",
+        "Listen on this host. Other machines reach 0.0.0.0, and do not reach the default.",
+        "HOST",
+    )
+    port: int | None = option(
+        None,
+        "Listen on this port; 0 for any that is free. Without it, 8765, or the next one that is free.",
+        "N",
+    )
+    token: str | None = option(
+        None,
+        "A file that holds the token which all URLs begin with, or none for no token, which only this machine's"
+        " programs may do without. Otherwise each start makes a new one.",
+        "FILE|none",
+    )
+    cors: Sequence[str] | None = option(
+        None,
+        "Let pages of this origin read, and of no other, such as https://example.org. May be repeated.",
+        "ORIGIN",
+        more="By default pages of all origins may, since the token is the secret.",
+        several=True,
+    )
+    allow_host: Sequence[str] | None = option(
+        None,
+        "Also answer requests under this name of the server, such as that of a proxy. May be repeated.",
+        "NAME",
+        several=True,
+    )
+    tls_cert: str | None = option(None, "Encrypt connections, with the certificate in this PEM file.", "FILE")
+    tls_key: str | None = option(None, "The key of --tls-cert, a PEM file.", "FILE")
 
 
 _PARSED = {int, str}

@@ -1,7 +1,7 @@
 """Gives a function the options of a dataclass as keyword arguments.
 
-People, `inspect` and type checkers all see them. `vfs.open`, `vfs.open_group` and `vfs.mount` take
-the same options, and each option is spelled once, as a field of `OpenOptions`. Python has no syntax
+People, `inspect` and type checkers all see them. `vfs.open`, `vfs.open_group`, `vfs.mount` and
+`vfs.serve` take the same options, and each option is spelled once, as a field of `OpenOptions`. Python has no syntax
 for "the fields of this class, and the options of the format", so:
 
 - `inspect.signature`, `help()` and IPython see every option with its type and default
@@ -54,6 +54,16 @@ class Mounts(Protocol[P, R]):
     def __call__(self, paths: Several, mountpoint: Path, **options: Any) -> R: ...
 
 
+class Serves(Protocol[P, R]):
+    """A function that serves data sets over HTTP."""
+
+    @overload
+    def __call__(self, paths: Several, *args: P.args, **options: P.kwargs) -> R: ...
+
+    @overload
+    def __call__(self, paths: Several, **options: Any) -> R: ...
+
+
 def opens(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Opens[P, R]]:
     """Return a decorator for functions that open data sets.
 
@@ -64,6 +74,11 @@ def opens(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Ope
 
 def mounts(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Mounts[P, R]]:
     """Do the same as `opens`, for a function that also takes a mount point."""
+    return lambda function: _spelled(function, options)
+
+
+def serves(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Serves[P, R]]:
+    """Do the same as `opens`, for a function that takes several data sets."""
     return lambda function: _spelled(function, options)
 
 

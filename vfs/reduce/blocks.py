@@ -24,7 +24,7 @@ from vfs.errors import OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, frame_places, groups
 from vfs.model import coverage
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, altered
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.stored import flat_positions
 from vfs.reduce.reduction import FrameBlock, taken_as
@@ -92,11 +92,11 @@ def source_of(
     dataset = array.dataset
     if not isinstance(dataset.layout, FrameLayout) or dataset.nav_ndim == 0:
         return _Boxes(array, chosen, stored, rows)
-    flat = dataset
+    flat = dataset  # its name says in errors what numbers of frames count
     if chosen is not None:
-        flat = dataset.arranged(roi=chosen)
+        flat = altered(dataset.arranged(roi=chosen), path=f"selected frames of {dataset.path}")
     elif dataset.nav_ndim > 1:
-        flat = dataset.arranged(nav_shape=(len(stored),))
+        flat = altered(dataset.arranged(nav_shape=(len(stored),)), path=f"frames of {dataset.path}")
     reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
     return _Frames(reader, stored, rows, in_place, tile_bytes, tile_frames)
 
@@ -184,11 +184,9 @@ class _Frames:
         reader, width = self.reader, self.reader.stored.itemsize
         backend, nbytes = reader.backend, self.size * width
         frames = max(1, min(FRAMES, max(self.tile_bytes, self.least) // nbytes))
-        parts = (
-            groups(table, frames, max(READ, self.least))
-            if backend.copies
-            else groups(table, len(table), backend.window)
-        )
+        parts = np.empty((len(table), 5), np.int64)
+        cut = (frames, max(READ, self.least)) if backend.copies else (len(table), backend.window)
+        parts = parts[: groups(table, *cut, parts)]
         like = np.empty(0, taken_as(reader.stored))
         room = int((parts[:, 2] - parts[:, 1]).max(initial=0)) + backend.margin if backend.copies else 0
         with scratch.borrow(room) as memory:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
@@ -174,8 +175,12 @@ class _Source:
         return _unpacked(packed, sizes, name, one, shape)
 
     def _reduce(self, wanted: Reductions, chosen: np.ndarray | None) -> np.ndarray:
-        """Make results in one pass. Returns uint8[bytes], one after the other."""
-        results = reduce(self.array, wanted, roi=chosen)
+        """Make results in one pass. Returns uint8[bytes], one after the other.
+
+        Raises:
+            AbandonedError: the one for whom they are made has gone away.
+        """
+        results = reduce(self.array, wanted, roi=chosen, progress=check)
         return np.concatenate(
             [np.ascontiguousarray(result.selected).reshape(-1).view(np.uint8) for result in results.values()]
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from vfs.backends import Backend
 from vfs.errors import SourceError, TruncatedSourceError
-from vfs.kernels.ranges import DEST, START, STOP
+from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.stored import Files
 from vfs.testing.counted import counted
 

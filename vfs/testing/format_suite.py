@@ -25,7 +25,7 @@ from vfs.formats import detect
 from vfs.formats.headers import natural
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.documents import plain_json
-from vfs.kernels.ranges import FILE
+from vfs.kernels.columns import FILE
 from vfs.model.region import Region
 from vfs.testing.arranged import check_arranged, same
 from vfs.testing.backend_suite import quick

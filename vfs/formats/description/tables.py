@@ -19,11 +19,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.lib import format as npy
 
+from vfs import kernels
 from vfs.boundary import open_stream
 from vfs.errors import FormatError, SourceError, VfsError
 from vfs.formats.description.schema import MOST, nearest
 from vfs.formats.headers import npy_header, read_at
-from vfs.kernels import text
 from vfs.model.stored import Files
 
 _MOST_ROWS = 1 << 23
@@ -98,15 +98,15 @@ def _read_csv(path: str, size: int, ndim: int) -> dict[str, np.ndarray]:
     body = data[np.flatnonzero(data[: 64 * 1024] == 10)[0] + 1 :] if b"\n" in head else data[:0]
     rows = int(np.count_nonzero(body == 10)) + (body.size > 0 and body[-1] != 10)
     _check_size(path, rows, len(names))
-    table, wrong, row, column = text.parse_table(body, rows, len(names))
-    if wrong != text.OK:
+    table, wrong, row, column = kernels.text.parse_table(body, rows, len(names))
+    if wrong != kernels.text.OK:
         where = place(path, row, names[column])
-        if wrong in (text.TOO_FEW, text.TOO_MANY):
+        if wrong in (kernels.text.TOO_FEW, kernels.text.TOO_MANY):
             raise FormatError(
                 f"{path}: line {row + 2}: expected {len(names)} cells, found"
-                f" {'fewer' if wrong == text.TOO_FEW else 'more'}"
+                f" {'fewer' if wrong == kernels.text.TOO_FEW else 'more'}"
             )
-        what = "a whole number of at most 63 bits" if wrong == text.TOO_LARGE else "a whole number"
+        what = "a whole number of at most 63 bits" if wrong == kernels.text.TOO_LARGE else "a whole number"
         cell = _cell(body, row, column)
         raise FormatError(f"{path}: {where}: expected {what}, found {cell!r}")
     return {name: np.ascontiguousarray(table[:, k]) for k, name in enumerate(names)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
+from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.region import Region
 

@@ -23,11 +23,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from vfs import kernels
 from vfs.errors import VfsError
 from vfs.formats.hdf5.storage import StoredData
 from vfs.formats.headers import read_at
 from vfs.h5.facts import Survey
-from vfs.kernels.ranges import FILE, START, STOP, by_file
+from vfs.kernels.columns import FILE, START, STOP
 from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
@@ -268,7 +269,7 @@ def _values(
                 of = tuple(slice(p, p + e - a) for p, a, e in zip(lead, box.start, ends, strict=True))
                 out[tuple(slice(a, e) for a, e in zip(box.start, ends, strict=True))] = made[of]
         else:
-            rows = by_file(layout.read_ranges(region)[0])
+            rows = kernels.ranges.by_file(layout.read_ranges(region)[0])
             for file in np.unique(rows[:, FILE]).tolist():
                 some = rows[rows[:, FILE] == file]
                 start, stop = int(some[:, START].min()), int(some[:, STOP].max())

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from vfs import kernels
 from vfs.buffers import scratch
 from vfs.errors import DecodeError, DependencyError
 from vfs.formats.hdf5 import blosc2
-from vfs.kernels import shuffle
 
 Undo = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], Any]
 """(stored bytes uint8, memory uint8 for the result, the filter's parameters) -> what the codec gives:
@@ -38,6 +38,8 @@ def _exactly(got: Any, out: np.ndarray) -> None:
 
     Some codecs write into `out`, others return new bytes.
     """
+    if got is out:
+        return
     size = len(memoryview(got).cast("B"))
     if size != out.size:
         raise ValueError(f"expected {out.size:,} bytes, found {size:,}")
@@ -45,7 +47,7 @@ def _exactly(got: Any, out: np.ndarray) -> None:
         out[:] = np.frombuffer(got, np.uint8)
 
 
-_UNSHUFFLE = {2: shuffle.unshuffle2, 4: shuffle.unshuffle4, 8: shuffle.unshuffle8}
+_UNSHUFFLE = {2: "unshuffle2", 4: "unshuffle4", 8: "unshuffle8"}
 
 
 def _shuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.ndarray:
@@ -54,7 +56,7 @@ def _shuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.n
         raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
     whole = out.size // width * width
     if width in _UNSHUFFLE and whole and not out.ctypes.data % width:
-        _UNSHUFFLE[width](data[:whole], out[:whole].view(f"u{width}"))
+        getattr(kernels.shuffle, _UNSHUFFLE[width])(data[:whole], out[:whole].view(f"u{width}"))
     else:
         out[:whole].reshape(-1, width)[...] = data[:whole].reshape(width, -1).T
     out[whole:] = data[whole:]
@@ -149,7 +151,9 @@ def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> n
     if method == 0:
         if data.size != out.size:
             raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
-        done = library.bshuf_bitunshuffle(shuffle.address(data), shuffle.address(out), count, width, block)
+        done = library.bshuf_bitunshuffle(
+            kernels.shuffle.address(data), kernels.shuffle.address(out), count, width, block
+        )
     else:
         head = data[:12].tobytes()
         if len(head) < 12 or int.from_bytes(head[:8], "big") != out.size:
@@ -158,11 +162,11 @@ def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> n
         if block < 8 or block % 8:
             raise ValueError(f"blocks of {block} elements cannot be")
         blocks, rest = divmod(count, block)
-        end = shuffle.end_of_blocks(data, 12, blocks + (rest >= 8))
+        end = kernels.shuffle.end_of_blocks(data, 12, blocks + (rest >= 8))
         if end < 0 or end + rest % 8 * width > data.size:
             raise ValueError("its blocks reach beyond the end of the data")
         call = library.bshuf_decompress_lz4 if method == 2 else library.bshuf_decompress_zstd
-        done = call(shuffle.address(data) + 12, shuffle.address(out), count, width, block)
+        done = call(kernels.shuffle.address(data) + 12, kernels.shuffle.address(out), count, width, block)
     if done < 0:
         raise ValueError(f"bitshuffle gives up with {done}")
     return out
@@ -241,10 +245,12 @@ class FilterDecoder:
             with ExitStack() as lent:
                 for k, (number, values) in reversed([*enumerate(used)]):  # the last one written first
                     name, undo = FILTERS[number]
-                    # A checksum below adds 4 bytes; what is given back compressed is as long as it is stored
-                    size = flat.size + 4 * sum(n == 3 for n, _ in used[:k])
-                    size = max(0, made.size + _SIZES[number]) if k and number in _SIZES else size
-                    to = lent.enter_context(scratch.borrow(size))[:size] if k else flat
+                    to = flat
+                    if k:
+                        # A checksum below adds 4 bytes; what is given back compressed is as long as it is stored
+                        size = flat.size + 4 * sum(n == 3 for n, _ in used[:k])
+                        size = max(0, made.size + _SIZES[number]) if number in _SIZES else size
+                        to = lent.enter_context(scratch.borrow(size))[:size]
                     _exactly(undo(made, to, values), to)
                     made = to
         except DependencyError:

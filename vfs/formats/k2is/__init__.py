@@ -34,13 +34,14 @@ from typing import Any
 
 import numpy as np
 
+from vfs import kernels
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError
 from vfs.formats import Format, series
 from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
 from vfs.formats.headers import natural, numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
-from vfs.kernels import k2is
-from vfs.kernels.ranges import NO_LIMIT
+from vfs.kernels import k2is_blocks as k2is
+from vfs.kernels.columns import NO_LIMIT
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.region import Region
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
@@ -86,7 +87,7 @@ class SectorLayout(FrameLayout):
         nav = self.shape[:-2]
         lists = (region.start, region.stop, region.step, nav, self.origin)
         arrays = [np.array(values, np.int64) for values in lists]
-        found: tuple[np.ndarray, int] = k2is.plan(*arrays, *self.how, self.starts, self.first_id, most)
+        found: tuple[np.ndarray, int] = kernels.k2is.plan(*arrays, *self.how, self.starts, self.first_id, most)
         return found
 
 
@@ -116,7 +117,7 @@ class SectorDecoder:
         return None
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        row, wrong = k2is.unpack(ranges, data, base, out)
+        row, wrong = kernels.k2is.unpack(ranges, data, base, out)
         if row < 0:
             return
         file, start = ranges[row, :2].tolist()

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from vfs import kernels
 from vfs.boundary import open_stream, read_open
 from vfs.errors import FormatError, SourceError
-from vfs.kernels import k2is
+from vfs.kernels import k2is_blocks as k2is
 
 HEADER = np.dtype(
     [
@@ -50,7 +51,7 @@ class SectorFile:
 
     @staticmethod
     def good(raw: bytes) -> bool:
-        return len(raw) == k2is.HEADER and bool(k2is.fault(np.frombuffer(raw, np.uint8), -1, -1) == k2is.GOOD)
+        return len(raw) == k2is.HEADER and bool(kernels.k2is.fault(np.frombuffer(raw, np.uint8), -1, -1) == k2is.GOOD)
 
     def header(self, block: int) -> np.void:
         """Read the header of a block.

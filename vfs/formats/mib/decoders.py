@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vfs import kernels
 from vfs.errors import DecodeError
-from vfs.kernels import stamps, steps
 
 # Depth in bits -> dtype, pixels per word
 _RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}
@@ -39,10 +39,10 @@ class RawDecoder:
         return False
 
     def step(self, dtype: np.dtype) -> int:
-        return steps.unpacking(self.depth)
+        return kernels.steps.unpacking(self.depth)
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        steps.decode(steps.unpacking(self.depth), ranges, data, base, out.view(np.uint8))
+        kernels.steps.decode(kernels.steps.unpacking(self.depth), ranges, data, base, out.view(np.uint8))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class StampDecoder:
         return None
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        kernel = stamps.place_exposures if self.exposure else stamps.place_times
+        kernel = kernels.stamps.place_exposures if self.exposure else kernels.stamps.place_times
         bad = kernel(ranges, data, base, self.word_bytes, out)
         if bad >= 0:
             what = "an exposure" if self.exposure else "a time"

@@ -26,12 +26,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vfs import kernels
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
 from vfs.formats.mrc.direct_electron import coordinates, info_of, scan_shape
 from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block
-from vfs.kernels import steps
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
@@ -156,10 +156,10 @@ class NibbleDecoder:
         return False
 
     def step(self, dtype: np.dtype) -> int:
-        return steps.unpacking(4)
+        return kernels.steps.unpacking(4)
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        steps.decode(steps.unpacking(4), ranges, data, base, out.view(np.uint8))
+        kernels.steps.decode(kernels.steps.unpacking(4), ranges, data, base, out.view(np.uint8))
 
 
 def _layout(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
 from vfs.kernels.fuse.native import address, atomic_get, peek, peek32, poke, put, room, statx
 from vfs.kernels.fuse.tables import SECOND, STATX, WORD, GridRow, Iovec, SourceWord, offset
 from vfs.kernels.intrinsics import get, pread, preadv
 from vfs.kernels.locate import file_byte, locate
-from vfs.kernels.ranges import inner
 
 _FAIL = -(1 << 40)
 NO_ANSWER = _FAIL

@@ -13,13 +13,12 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.fuse.native import atomic_add, atomic_get, clock_gettime, room, state
 from vfs.kernels.fuse.tables import LINE, PROBES, SECOND, PieceWord, SourceWord, StateWord, Timespec
 from vfs.kernels.intrinsics import get
-from vfs.kernels.ranges import inner
 
 OURS = 1 << 62
 """The bit that tells our handles from any other content of `fi->fh`."""
@@ -62,7 +61,7 @@ def leave(inside):
     atomic_add(state(), inside, -1)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place(key, mask):
     """Return the place at which the search for a key begins in a table of `mask + 1` places.
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from numba import cfunc, types
+from numba import types
 
+from vfs.kernels.columns import S_FILE, S_START, S_STOP
+from vfs.kernels.compiled import callback, inner
 from vfs.kernels.fuse.files import frame_tables, position_at, same
 from vfs.kernels.fuse.lookup import enter, handle, leave, place, source_of
 from vfs.kernels.fuse.native import (
@@ -44,8 +46,7 @@ from vfs.kernels.fuse.tables import (
     offset,
 )
 from vfs.kernels.intrinsics import get, memcpy
-from vfs.kernels.locate import S_FILE, S_START, S_STOP, locate, stream_word
-from vfs.kernels.ranges import inner
+from vfs.kernels.locate import locate, stream_word
 
 _STAT_WORDS = 64  # room for a struct stat: libfuse reads more of it than fusepy takes for its length
 _STEPS = 4096  # most frames of a file for which kernels find out which source files hold them
@@ -239,7 +240,7 @@ def _met():
     return get(get(state(), StateWord.MET), thread & (THREADS - 1)) == thread
 
 
-@cfunc(types.int32(types.int64, types.int64), cache=True, error_model="numpy")
+@callback(types.int32(types.int64, types.int64), error_model="numpy")
 def open_file(path, info):
     """Answer `open` of libfuse's operations."""
     inside = enter()
@@ -264,7 +265,7 @@ def _described(path, attributes):
     return True
 
 
-@cfunc(types.int32(types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+@callback(types.int32(types.int64, types.int64, types.int64), error_model="numpy")
 def get_attributes(path, attributes, info):
     """Answer `getattr` and `fgetattr` of libfuse's operations."""
     inside = enter()
@@ -326,10 +327,8 @@ def _listed(path, buffer, fill, offset, flags):
     return True
 
 
-@cfunc(
-    types.int32(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64),
-    cache=True,
-    error_model="numpy",
+@callback(
+    types.int32(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), error_model="numpy"
 )
 def read_folder(path, buffer, fill, offset, info, flags):
     """Answer `readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, numbers follow."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.fuse.tables import STATE_WORDS, WORD
 from vfs.kernels.intrinsics import memcpy
-from vfs.kernels.ranges import inner
 
 _WORD = ir.IntType(64)
 
@@ -249,19 +249,19 @@ def call_fill(typing_context, function, buffer, name, attributes, offset, flags)
     return word(word, word, word, word, word, word), generate
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def read_word(table, word):
     """Do what `atomic_get` does; Python code calls this one."""
     return atomic_get(table, word)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def write_word(table, word, value):
     """Do what `atomic_put` does; Python code calls this one."""
     atomic_put(table, word, value)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def copy(to, start, count):
     """Copy `count` bytes between two addresses. Python code calls this; other threads run meanwhile."""
     memcpy(to, start, count)

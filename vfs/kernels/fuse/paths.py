@@ -7,10 +7,9 @@ as it is imported: a mount that is only described, not served, needs none of tho
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.fuse.native import peek8
-from vfs.kernels.ranges import inner
 
 BASIS = np.uint64(0xCBF29CE484222325)
 PRIME = np.uint64(0x100000001B3)
@@ -39,7 +38,7 @@ def inode(h):
     return np.int64(h >> np.uint64(1)) | 2
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def path_hash(text, length):
     """Return the hash of a path, as int64.
 
@@ -50,7 +49,7 @@ def path_hash(text, length):
     return np.int64(hashed(BASIS, text, 0, length))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def path_inode(text, length):
     """Return the inode number of a path, given as for `path_hash`."""
     return inode(hashed(BASIS, text, 0, length))

@@ -17,8 +17,9 @@ which runs in the interpreter and says what is wrong.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray, types
 
+from vfs.kernels.compiled import callback, inner, kernel
 from vfs.kernels.fuse.files import NO_ANSWER, read_frames
 from vfs.kernels.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of
 from vfs.kernels.fuse.native import (
@@ -35,7 +36,6 @@ from vfs.kernels.fuse.native import (
 )
 from vfs.kernels.fuse.tables import CounterWord, PieceWord, SourceWord, StateWord
 from vfs.kernels.intrinsics import get, memcpy, swap_bytes
-from vfs.kernels.ranges import inner
 
 
 @inner
@@ -131,7 +131,7 @@ def _answer(fh, to, size, offset):
     return last - offset
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def answer(fh, to, size, offset):
     """Read bytes of the file that is open as `fh`.
 
@@ -149,7 +149,7 @@ def answer(fh, to, size, offset):
     return got
 
 
-@cfunc(types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+@callback(types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), error_model="numpy")
 def read(path, buffer, size, offset, info):
     """Answer `read` of libfuse's operations."""
     fh = peek(info + get(state(), StateWord.INFO_FH))

@@ -91,7 +91,7 @@ class SourceWord(Words):
     SWAP_BYTES = auto()  # length in bytes of the elements whose bytes are swapped; 1: none are
     NAV_AXES = auto()  # number of navigation axes
     GRID = auto()  # address of a `GridRow` for each navigation axis
-    STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `locate.S_START`
+    STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
     STREAM_ROWS = auto()
     # This word and the next three are in the order of `locate.STRIDE`
     STRIDE = auto()  # bytes of the stream from a frame to the next one

@@ -8,9 +8,8 @@ side. It is the same order every time.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from vfs.kernels.ranges import inner
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.reduce.pixels import kept_pixel, pixel, plus
 
 _ANY_ORDER = {"reassoc", "contract"}
@@ -18,7 +17,7 @@ GROUP = 4  # frames, and masks, that are weighed together: their sums stay in re
 STRIP = 8192  # pixels: of four masks, in float64, they fit a core's own cache
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@kernel(fastmath=_ANY_ORDER)
 def masked_sums(places, like, order, runs, words, at, out, column, overflow):
     """Add up the pixels under a mask of yes and no: out[at[k], column] of frame k.
 
@@ -44,7 +43,7 @@ def _zeros(sums):
             sums[i, j] = 0
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@kernel(fastmath=_ANY_ORDER)
 def weighted_sums(places, like, order, first, last, weights, at, out, column):
     """Add up pixels times weights: out[at[k], column + j] of frame k and mask j.
 
@@ -90,7 +89,7 @@ def weighted_sums(places, like, order, first, last, weights, at, out, column):
             out[at[k], column + j] = sums[k, j]
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@kernel(fastmath=_ANY_ORDER)
 def _four_by_four(a, b, c, d, like, order, lo, hi, row, pitch, weights):
     """Add up four frames times four masks, whose weights begin at `row` and are `pitch` bytes apart."""
     kind = weights.dtype.type
@@ -121,7 +120,7 @@ def _four_by_four(a, b, c, d, like, order, lo, hi, row, pitch, weights):
     return s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def listed_sums(places, like, order, where, weights, at, out, column):
     """Do what `weighted_sums` does for one mask with few pixels that are not 0.
 
@@ -136,7 +135,7 @@ def listed_sums(places, like, order, where, weights, at, out, column):
         out[at[k], column] = total
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@kernel(fastmath=_ANY_ORDER)
 def centres(places, like, order, box, width, words, part, total, cy, cx, at, out):
     """Find centres of mass: out[at[k]] = y, x of frame k, from (cy, cx).
 
@@ -172,7 +171,7 @@ def centres(places, like, order, box, width, words, part, total, cy, cx, at, out
             out[at[k], 0], out[at[k], 1] = down / all_rows, right / all_rows
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def ring_sums(places, like, order, first, rings, at, out, overflow):
     """Add up pixels over rings: out[at[k], j] of frame k.
 
@@ -203,7 +202,7 @@ def ring_sums(places, like, order, first, rings, at, out, overflow):
         k += GROUP
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_values(places, like, order, size, low, counts):
     """Count each value of integers of at most 2 bytes: counts[value - low] += 1.
 
@@ -218,7 +217,7 @@ def count_values(places, like, order, size, low, counts):
             counts[i & 3, np.int64(pixel(a, i, like, order)) - low] += np.uint64(1)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_bins(places, like, order, size, edges, counts):
     """Count the pixels in each bin, as numpy does: half-open, the last one closed.
 

@@ -8,15 +8,15 @@ frames 1.25, and 1024 pixels 1.4.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vfs.kernels.compiled import kernel
 from vfs.kernels.reduce.pixels import pixel, plus
 
 STRIP = 4096  # pixels
 MOST = 1 << 15  # frames at once: so many pixels of 2 bytes add up to what 4 bytes hold
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_frames(places, like, order, first, part, total, overflow):
     """Add frames to `total`.
 
@@ -48,7 +48,7 @@ def add_frames(places, like, order, first, part, total, overflow):
             total[at + i] = plus(total[at + i], total.dtype.type(part[i]), like, overflow)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_squares(places, like, order, first, part, total, squares):
     """Add frames of integers of at most 2 bytes to `total`, and their squares to `squares`.
 
@@ -74,7 +74,7 @@ def add_squares(places, like, order, first, part, total, squares):
             squares[at + i] += square[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def spread(places, like, order, first, count, mean, spreads):
     """Take frames into a running mean and sum of squared distances from it, both float64[pixels].
 
@@ -109,7 +109,7 @@ def spread(places, like, order, first, count, mean, spreads):
             spreads[at + i] += far[i] + off * off * count * n / (count + n)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def highest(places, like, order, first, found):
     """Put the largest of `found` and the frames into `found`, [pixels] of their dtype; NaN where one of them is."""
     n, size = places.shape[0], found.shape[0]
@@ -137,7 +137,7 @@ def highest(places, like, order, first, found):
             found[at + i] = part[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def lowest(places, like, order, first, found):
     """Put the smallest of `found` and the frames into `found`, as `highest` does."""
     n, size = places.shape[0], found.shape[0]

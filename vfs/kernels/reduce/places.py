@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-
-from vfs.kernels.ranges import COUNT, DEST, FILE, LINES, NEXT, PITCH, START, STEP
+from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, PITCH, START, STEP
+from vfs.kernels.compiled import kernel
 
 P_FILE, P_START, P_STOP, P_FRAME = range(4)
 """Columns of a table of frames: index of the file, first byte, byte after the last one, which frame it is."""
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def frame_places(ranges, size, width, table):
     """Find where frames begin, of read ranges that hold them one by one, in whatever order.
 
     Args:
-        ranges: see `vfs.kernels.ranges`; size: elements that are wanted of a frame; width: bytes of one.
+        ranges: see `vfs.kernels.columns`; size: elements that are wanted of a frame; width: bytes of one.
         table: int64[frames, 4], written to: see `P_FILE`.
 
     Returns: how many there are; -1 where some frame is not in one piece.
@@ -41,13 +39,18 @@ def frame_places(ranges, size, width, table):
     return n
 
 
-@njit(nogil=True, cache=True)
-def groups(table, frames, nbytes):
+@kernel
+def groups(table, frames, nbytes, out):
     """Cut a table of frames where a file ends, or where frames lie further apart than `nbytes`, or at `frames` of them.
 
-    Returns: int64[g, 5], rows (file, first byte, byte after the last one, first row, row after the last one).
+    It makes no array: to load code that does takes numba 30 ms of imports.
+
+    Args:
+        out: int64[rows of table, 5], written to: rows (file, first byte, byte after the last one,
+            first row, row after the last one).
+
+    Returns: how many there are.
     """
-    out = np.empty((table.shape[0], 5), np.int64)
     g = 0
     first = 0
     while first < table.shape[0]:
@@ -62,4 +65,4 @@ def groups(table, frames, nbytes):
         out[g, 0], out[g, 1], out[g, 2], out[g, 3], out[g, 4] = file, lo, hi, first, last
         g += 1
         first = last
-    return out[:g]
+    return g

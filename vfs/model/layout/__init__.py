@@ -57,7 +57,7 @@ class Layout(Protocol):
             most: most ranges that the caller wants.
 
         Returns:
-            (int64[n, 11] read ranges, see `vfs.kernels.ranges`; number of elements that they cover).
+            (int64[n, 11] read ranges, see `vfs.kernels.columns`; number of elements that they cover).
             If there would be more than `most` ranges: (no ranges, -1).
         """
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vfs import kernels
 from vfs.errors import FormatError, OptionError
-from vfs.kernels import blocks
-from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
+from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS
 from vfs.model.layout.frames import ROOM
 from vfs.model.region import Region
 
@@ -115,13 +115,13 @@ class BlockLayout:
         shift = max(0, max(shape, default=1).bit_length() - bits)
         order = np.argsort(_curve(low, bits, shift), kind="stable")
         levels = [0, n]
-        while levels[-1] - levels[-2] > blocks.FAN:
-            levels.append(levels[-1] - (levels[-2] - levels[-1]) // blocks.FAN)
+        while levels[-1] - levels[-2] > kernels.blocks.FAN:
+            levels.append(levels[-1] - (levels[-2] - levels[-1]) // kernels.blocks.FAN)
         steps = np.array(levels, np.int64)
-        tree = blocks.pack(low[order], high[order], steps)
+        tree = kernels.blocks.pack(low[order], high[order], steps)
         place = np.stack([*at.T, stored, names], axis=1)[order]
         if check_overlap and n:
-            a, b = blocks.first_overlap(tree, steps)
+            a, b = kernels.blocks.first_overlap(tree, steps)
             if a >= 0:
                 a, b = sorted((int(order[a]), int(order[b])))
                 raise FormatError(
@@ -235,7 +235,7 @@ class BlockLayout:
         room = max(ROOM, 2 * len(hits))
         while True:
             rows = np.empty((room, COLUMNS), np.int64)
-            first, end, covered = blocks.plan_blocks(
+            first, end, covered = kernels.blocks.plan_blocks(
                 box, hits, self.tree, self.place, pitch, self.whole, self.word_bytes, work, rows, most
             )
             if covered > -2:
@@ -250,11 +250,11 @@ class BlockLayout:
 
         Returns: int64[m], rows of `place`.
         """
-        hits: np.ndarray = blocks.find(self.tree, self.levels, start, stop)
+        hits: np.ndarray = kernels.blocks.find(self.tree, self.levels, start, stop)
         return hits[np.lexsort((self.place[hits, 1], self.place[hits, 0]))] if len(hits) > few else hits
 
 
 def _curve(low: np.ndarray, bits: int, shift: int) -> np.ndarray:
     """Return the position of every origin on a Z-order curve of `bits` bits for each axis."""
-    code: np.ndarray = blocks.zorder(low >> shift, bits)
+    code: np.ndarray = kernels.blocks.zorder(low >> shift, bits)
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +11,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from vfs import kernels
 from vfs.errors import FormatError
-from vfs.kernels import planning
-from vfs.kernels.locate import S_START, S_STOP, locate_all
-from vfs.kernels.ranges import COLUMNS, NO_LIMIT, NO_ROWS
+from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS, S_BYTE, S_FILE, S_START, S_STOP
 from vfs.model.region import Region
 
 _NONE = np.empty(0, np.int64)
@@ -83,14 +83,14 @@ class FrameLayout:
     """Says where equal frames lie in a stream of bytes that is spread over files.
 
     Frame n lies at stream byte `n * stride + header`. The stream is made of parts of files and may
-    have holes. A frame may cross the border of two files, but a word (see `vfs.kernels.ranges`)
+    have holes. A frame may cross the border of two files, but a word (see `vfs.kernels.columns`)
     may not.
 
     Attributes:
         nav_shape: scan shape, slowest axis first. Scan position i shows stored frame `i + offset`;
             it is blank if there is no such frame.
         sig_shape: shape of a frame.
-        stream: int64[f, 4], see `vfs.kernels.locate.S_START`.
+        stream: int64[f, 4], see `vfs.kernels.columns.S_START`.
         stride: bytes from the beginning of a frame's record to that of the next one.
         header: bytes of a record before its pixels.
         stored: number of stored frames (holes count).
@@ -310,7 +310,7 @@ class FrameLayout:
             stored for it, or no file holds its first byte.
         """
         found = np.empty((len(positions), 3), np.int64)
-        locate_all(positions, *self.how, self.stream, found)
+        kernels.locate.locate_all(positions, *self.how, self.stream, found)
         return found
 
     def stored_frames(self, nav_ndim: int) -> int:
@@ -336,13 +336,38 @@ class FrameLayout:
         return nav - int(np.maximum(0, np.minimum(last, high) - np.maximum(first, low)).sum())
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
+        if not kernels.wanted() and (alone := self._whole_frame(region)) is not None:
+            return alone
         box = np.array((region.start, region.stop, region.step), np.int64)
         how, chosen = self.how
         room = ROOM
         while True:
             rows = np.empty((room, COLUMNS), np.int64)
-            first, end, covered = planning.plan_frames(box, how, self.pieces, self.stream, chosen, rows, most)
+            first, end, covered = kernels.planning.plan_frames(box, how, self.pieces, self.stream, chosen, rows, most)
             if covered > -2:
                 # NO_ROWS: an empty view would keep a long table alive
                 return (rows[first:end] if covered >= 0 else NO_ROWS), covered
             room = end
+
+    def _whole_frame(self, region: Region) -> tuple[np.ndarray, int] | None:
+        """Do what `vfs.kernels.planning.plan_frames` does for one whole frame, in one piece of one file.
+
+        Returns: what `read_ranges` returns; None where it is not one, or not in one piece.
+        """
+        nav = len(region.start) - len(self.sig_shape)
+        shape, size = region.shape, math.prod(self.sig_shape)
+        if shape != (1,) * nav + self.sig_shape or not size or (self.pieces != whole_frame(self.sig_shape)).any():
+            return None
+        position = 0
+        for index, length in zip(region.start, self.shape[:nav], strict=False):
+            position = position * length + index
+        frame = self.offset + (position if self.chosen is None else self.chosen.item(position))
+        if not 0 <= frame < self.stored:
+            return NO_ROWS, 0
+        begin = frame * self.stride + self.header
+        end = begin + _payload(self.sig_shape, self.word_bytes, self.word_pixels)
+        row = bisect_right(range(len(self.stream)), begin, key=lambda row: self.stream.item(row, S_START)) - 1
+        if row < 0 or end > self.stream.item(row, S_STOP):
+            return None
+        move = self.stream.item(row, S_BYTE) - self.stream.item(row, S_START)
+        return _ints((self.stream.item(row, S_FILE), begin + move, end + move, 0, 1, 0, size, 0, 1, 0, 0))[None], size

@@ -1,11 +1,11 @@
-"""Keeps an entry for each mount of a user, a folder in which later commands find the mount.
+"""Keeps an entry for each mount and HTTP server of a user, a folder in which later commands find it.
 
-    $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in
+    $XDG_RUNTIME_DIR/vfs/NAME/      a folder for each mount point or address; without $XDG_RUNTIME_DIR: vfs-UID/NAME/ in
                                     the folder for temporary files
         pid                         process id of the server, which locks this file (flock) as long as it lives
-        status.json                 see `vfs.fuse.status`; rewritten about once a second if something changed
-        readers                     see `vfs.fuse.readers`
-        log                         of a mount in the background; stays until the next mount there, at most a week
+        status.json                 see `vfs.serving.status`; rewritten about once a second if something changed
+        readers                     of a mount, see `vfs.fuse.readers`
+        log                         of a server in the background; stays until the next one there, at most a week
 
 Only the user may read it (0700, 0600), and a folder that others could write to is not used. The
 lock tells if a server lives. The process id does not: ids are reused, and have another meaning in
@@ -28,11 +28,12 @@ from itertools import count
 from typing import Any
 
 from vfs.boundary import not_ours
-from vfs.errors import MountError, printable
-from vfs.fuse.readers import FILE as READERS
+from vfs.errors import ServeError, printable
 
-KEPT = 7 * 86400  # seconds that a log stays after its mount has ended
-PID, STATUS, LOG = "pid", "status.json", "log"
+KEPT = 7 * 86400  # seconds that a log stays after its server has ended
+PID, STATUS, LOG, READERS = "pid", "status.json", "log", "readers"
+PLACES = "mountpoint", "address"
+"""Fields of a status that say where a server is: the first of a mount, the second of an HTTP server."""
 
 
 def _in_runtime_folder() -> list[str]:
@@ -49,7 +50,7 @@ def home() -> str:
     """Return the folder for the entries of this user. It is made if it does not exist.
 
     Raises:
-        MountError: no folder belongs to this user alone.
+        ServeError: no folder belongs to this user alone.
     """
     told = os.environ.get("XDG_RUNTIME_DIR")
     usual = _in_runtime_folder()
@@ -59,12 +60,12 @@ def home() -> str:
         with suppress(FileExistsError):
             os.mkdir(path, 0o700)
     except OSError as error:
-        raise MountError(
+        raise ServeError(
             error.errno or errno.EIO,
-            f"no folder for the state of mounts: {printable(path)}: {error.strerror}; set XDG_RUNTIME_DIR",
+            f"no folder for the state of servers: {printable(path)}: {error.strerror}; set XDG_RUNTIME_DIR",
         ) from None
     if fault := not_ours(path):
-        raise MountError(
+        raise ServeError(
             errno.EPERM,
             f"{printable(path)}: expected a folder of yours alone: {fault}; remove it, or set XDG_RUNTIME_DIR",
         )
@@ -79,10 +80,10 @@ def _homes() -> list[str]:
     return [name for name in names if not not_ours(name)]
 
 
-def _name(point: str) -> str:
-    """Return the name of the entry of a mount point: its last part, and a hash of the whole path."""
-    word = re.sub(r"[^A-Za-z0-9]+", "-", os.path.basename(point)).strip("-")[:32]
-    return f"{word or 'mount'}-{blake2b(os.fsencode(point), digest_size=4).hexdigest()}"
+def _name(place: str) -> str:
+    """Return the name of the entry of a mount point or address: its last part, and a hash of all of it."""
+    word = re.sub(r"[^A-Za-z0-9]+", "-", os.path.basename(place.rstrip("/"))).strip("-")[:32]
+    return f"{word or 'mount'}-{blake2b(os.fsencode(place), digest_size=4).hexdigest()}"
 
 
 def _locked(folder: str, flags: int) -> int | None:
@@ -129,19 +130,23 @@ def _clear(folder: str, fd: int) -> None:
 
 
 class Entry:
-    """Holds the entry of the mount that this process serves. It exists, and is locked, until `end`.
+    """Holds the entry of what this process serves. It exists, and is locked, until `end`.
+
+    Args:
+        place: the mount point, or the address.
+        log: the server logs into a file of the entry.
 
     Attributes:
         folder: the folder of the entry.
         log: the name of its log file, or None.
 
     Raises:
-        MountError: there is no folder for it.
+        ServeError: there is no folder for it.
     """
 
-    def __init__(self, point: str, log: bool = False) -> None:
+    def __init__(self, place: str, log: bool = False) -> None:
         above = home()
-        base = _name(point)
+        base = _name(place)
         try:
             self._fd = next(
                 fd
@@ -160,7 +165,7 @@ class Entry:
                 else -1
             )
         except OSError as error:
-            raise MountError(
+            raise ServeError(
                 error.errno or errno.EIO,
                 f"{printable(self.folder)}: cannot be written to: {error.strerror}; set XDG_RUNTIME_DIR",
             ) from None
@@ -201,8 +206,11 @@ class Entry:
             _clear(self.folder, self._fd)
 
 
-def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
-    """Yield (folder, status, lock) of every entry of this user, and remove old logs.
+def entries(field: str) -> Iterator[tuple[str, dict[str, Any], int | None]]:
+    """Yield (folder, status, lock) of the entries of this user whose status has a field, and remove old logs.
+
+    Args:
+        field: one of `PLACES`.
 
     The lock is None if the server lives. If it has died, the caller has the lock and passes it to
     `drop`, which removes the entry, or to `keep`.
@@ -220,13 +228,16 @@ def entries() -> Iterator[tuple[str, dict[str, Any], int | None]]:
             try:
                 with open(os.path.join(folder, STATUS)) as file:
                     found = json.load(file)
-                if not isinstance(found, dict) or not isinstance(found.get("mountpoint"), str):
+                if not isinstance(found, dict) or not any(isinstance(found.get(name), str) for name in PLACES):
                     raise ValueError
-            except (OSError, ValueError):  # the mount is not ready yet, or has ended
+            except (OSError, ValueError):  # the server is not ready yet, or has ended
                 if fd is not None:
                     _clear(folder, fd)
                 continue
-            yield folder, found, fd
+            if isinstance(found.get(field), str):
+                yield folder, found, fd
+            elif fd is not None:  # of the other kind, whose list clears it
+                os.close(fd)
 
 
 drop, keep = _clear, os.close

@@ -1,4 +1,4 @@
-"""Describes the status of a mount, and writes it once a second, in a thread."""
+"""Describes what a mount or an HTTP server has done, and writes it once a second, in a thread."""
 
 from __future__ import annotations
 
@@ -7,48 +7,47 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 from vfs.engine.chunking import size
 
-log = logging.getLogger("vfs.fuse")
+log = logging.getLogger("vfs.serving")
 
 PERIOD = 1.0  # seconds between two reports
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a mount."""
+"""Signals that end a server."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Status:
-    """Holds the status of a mount: the fields of `status.json`.
+    """Holds what a server has done: the fields of `status.json`. `MountStatus` and `ServerStatus` add where it is.
 
     The document has one more field, `vfs`: 1, its version. Programs should ignore fields that they
     do not know.
     """
 
-    mountpoint: str  # absolute, without symbolic links; bytes that are not UTF-8 as surrogateescape spells them
     sources: tuple[str, ...]  # the file that names each data set, or the folder of a tree; the first 100
-    device: str  # "0:57", as /proc/self/mountinfo has it
     pid: int  # of the server
     since: float  # time of its first answer: seconds since 1970, in the document as "2026-11-21T07:00:28Z"
-    requests: int  # requests that came to the server; the kernel answers many others from its cache
+    requests: int  # requests that came to the server; of a mount, the kernel answers many others from its cache
     reads: int  # requests for bytes, which are part of `requests`
     bytes: int  # bytes that reads returned
     hits: int  # requests for decoded pieces that were in the cache
     misses: int  # requests for decoded pieces that were not in the cache
-    errors: int  # requests answered with EIO; the log has the reasons
+    errors: int  # requests answered with EIO or 422, as a source could not be read; the log has the reasons
     cached: int  # bytes of decoded pieces in the cache now
     cache_size: int  # the limit of `cached`
-    log: str | None  # log file of a mount in the background
-    libfuse: int  # version of libfuse, 2 or 3
+    log: str | None  # log file of a server in the background
     warnings: tuple[str, ...]  # data that is missing from data sets; the first 100
 
     def document(self) -> dict[str, Any]:
-        """Return the document that status.json holds."""
+        """Return the document that status.json holds: where the server is, then what it has done."""
+        where = [field.name for field in fields(self) if field.name not in Status.__annotations__]
         return {
             "vfs": 1,
+            **{name: getattr(self, name) for name in where},
             **vars(self),
             "sources": list(self.sources),
             "warnings": list(self.warnings),
@@ -67,14 +66,14 @@ class Status:
         return f"{self.counts()}, in {timedelta(seconds=round(time.time() - self.since)) if self.since else 'no time'}"
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Status:
+    def of(cls, document: Mapping[str, Any]) -> Self:
         """Make a status from the document in status.json.
 
         Raises:
             ValueError: it is not such a document.
         """
         try:
-            told = {name: document[name] for name in cls.__annotations__}
+            told = {field.name: document[field.name] for field in fields(cls)}
             return cls(
                 **{
                     **told,
@@ -84,7 +83,23 @@ class Status:
                 }
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"not the status of a mount: {error!r}") from None
+            raise ValueError(f"not the status of a server: {error!r}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountStatus(Status):
+    """Holds the status of a mount."""
+
+    mountpoint: str  # absolute, without symbolic links; bytes that are not UTF-8 as surrogateescape spells them
+    device: str  # "0:57", as /proc/self/mountinfo has it
+    libfuse: int  # version of libfuse, 2 or 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerStatus(Status):
+    """Holds the status of an HTTP server."""
+
+    address: str  # "http://127.0.0.1:8765/", without the token
 
 
 def stamp(seconds: float) -> str:
@@ -92,19 +107,22 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-class Reporter:
-    """Reports the status of a mount about once a second if something changed, and at the end.
+Kept = TypeVar("Kept", bound=Status)
+
+
+class Reporter(Generic[Kept]):
+    """Reports the status of a server about once a second if something changed, and at the end.
 
     It does so in a thread of its own. An error in `write` or `watch` becomes a line in the log.
 
     Args:
         take: returns the present status.
-        write: is called with each status; the first call comes before the mount is reported as ready.
+        write: is called with each status; the first call comes before the server is reported as ready.
         watch: is called with each status after `write`.
     """
 
     def __init__(
-        self, take: Callable[[], Status], write: Callable[[Status], None] | None, watch: Callable[[Status], None] | None
+        self, take: Callable[[], Kept], write: Callable[[Kept], None] | None, watch: Callable[[Kept], None] | None
     ) -> None:
         self._take = take
         self._write = write
@@ -121,7 +139,7 @@ class Reporter:
         self._tell(self._watch, self.last)
         self._thread.start()
 
-    def end(self) -> Status:
+    def end(self) -> Kept:
         """End the thread, report once more, and return the last status."""
         self._ending.set()
         if self._thread.ident is not None:  # else it has never begun
@@ -130,20 +148,20 @@ class Reporter:
         return self.last
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # `vfs.fuse.ending` handles them
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the main thread handles them
         while not self._ending.wait(PERIOD):
             now = self._take()
             if now != self.last:
                 self._told(now)
 
-    def _told(self, status: Status) -> None:
+    def _told(self, status: Kept) -> None:
         self.last = status
         self._tell(self._write, status)
         self._tell(self._watch, status)
 
-    def _tell(self, whom: Callable[[Status], None] | None, status: Status) -> None:
+    def _tell(self, whom: Callable[[Kept], None] | None, status: Kept) -> None:
         try:
             if whom is not None:
                 whom(status)
         except Exception as error:
-            log.warning("the status of the mount cannot be reported: %s", error)
+            log.warning("the status cannot be reported: %s", error)

@@ -1,46 +1,27 @@
-"""The ways in: `open`, `open_group` and `mount`; and what they return, `VirtualArray` and `VirtualGroup`.
-
-Options, formats, backends and the hierarchy are put together here. What does the work:
-
-- `vfs.hierarchy.opening`: from files and options to arrays that can be read;
-- `vfs.folder_tree.plans`: what a mount is to show;
-- `vfs.model.signatures`: puts the options, which are fields of
-  `vfs.model.open_options.OpenOptions`, into the signatures here.
-"""
+"""What `vfs.open` and `vfs.open_group` return: `VirtualArray` and `VirtualGroup`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from vfs.backends import choice
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
-from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError, UnknownArrayError
-from vfs.folder_tree.plans import plan_sets, plan_tree
-from vfs.formats.headers import file_name
-from vfs.hierarchy.opening import OpenedSet, Opening, first_names, open_set, refuse_without_main, warned
-from vfs.model.open_options import MountOptions, OpenOptions, option, split
+from vfs.errors import UnknownArrayError
+from vfs.hierarchy.opening import OpenedSet, Opening, first_names
 from vfs.model.region import Region
-from vfs.model.signatures import Path, Paths, Several, mounts, opens
 
 if TYPE_CHECKING:
     import zarr
 
-    from vfs.fuse import Mount
     from vfs.reduce.passes import Progress
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
     from vfs.zarr.store import Store
-
-__all__ = ["VirtualArray", "VirtualGroup", "mount", "open", "open_group"]
 
 
 class VirtualArray:
@@ -404,96 +385,3 @@ def _store_again(opening: Opening, zarr_format: int) -> Store:
     from vfs.zarr.store import Store
 
     return Store(lambda: opening.open().tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenHere(OpenOptions):
-    """The options of `open` and `open_group`, which open data in this process."""
-
-    cache: ChunkCache | None = option(
-        None,
-        "Keeps decoded chunks; data sets may share one. By default each has its own, of 256 MiB.",
-        more="It is not pickled.",
-    )
-
-
-@opens(OpenHere)
-def open_group(paths: Paths, **given: Any) -> VirtualGroup:
-    """Open all arrays of a data set. Reads headers, no pixels.
-
-    Args:
-        paths: a file that names its set, several files, or a glob.
-        {options}
-
-    Raises: what `open` raises; but where the main array is not there, the others of the set open.
-
-    Warns:
-        IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
-    """
-    here, format_options = split(OpenHere, given)
-    return VirtualGroup(warned(open_set(paths, here, format_options, here.cache)))
-
-
-@opens(OpenHere)
-def open(paths: Paths, **given: Any) -> VirtualArray:
-    """Open the main array of a data set: `open_group(…).main`. Reads headers, no pixels.
-
-    Args:
-        paths: a file that names its set, several files, or a glob.
-        {options}
-
-    Raises:
-        UnknownFormatError, FormatError: the files are not what they should be.
-        OptionError: an option does not fit.
-        UnknownArrayError: `array` is not in the set.
-        OutsideError: a file lies outside of the folder of the set.
-        SourceError: a file is missing or cannot be read.
-        MissingSourceError: the main array is not there, though others of the set are.
-
-    Warns:
-        IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
-    """
-    here, format_options = split(OpenHere, given)
-    opened = open_set(paths, here, format_options, here.cache)
-    refuse_without_main(opened)
-    return VirtualGroup(warned(opened)).main
-
-
-@mounts(MountOptions)
-def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
-    """Show data sets at a mount point, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, served by another process.
-
-    Use it in a `with` statement, or call `close()`; it also ends with this process.
-
-    Args:
-        paths: one data set as `open` takes it, or a list of data sets. A list in the list is one data set of several
-            files.
-        mountpoint: an existing, empty folder.
-        {options}
-
-    Raises:
-        MountError: mounting cannot work; the message says why and what to do.
-        VfsError: what `open` raises.
-    """
-    from vfs.fuse import Mount
-    from vfs.fuse.points import check_apart
-
-    options, format_options = split(MountOptions, given)
-    mountpoint = file_name(mountpoint)
-    items = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
-    if not items:
-        raise OptionError("nothing to mount: expected at least one data set")
-    if options.show_files and not options.tree:
-        raise OptionError("show_files goes with tree=True")
-    limit = chunking.as_bytes(options.cache_size, "cache_size")
-    common = options.common()
-    if options.tree:
-        shown = {"cache_size": limit, "show_files": options.show_files}
-        plan = plan_tree(items, common, format_options, **shown)
-        check_apart(mountpoint, plan.sources[0])
-    else:
-        backend, _ = choice(common.backend, serves=True)
-        common, cache = options.common(backend=backend), ChunkCache(limit)
-        plan = plan_sets([warned(open_set(item, common, format_options, cache)) for item in items], cache)
-    how = {name: getattr(options, name) for name in ("workers", "allow_other", "direct_io")}
-    return Mount.start(plan.make, mountpoint, sources=plan.sources, **how)

@@ -1,0 +1,154 @@
+"""What the tests of the HTTP server share: a client of plain sockets, and one that needs no server."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from vfs.hierarchy.contents import Contents
+from vfs.http.application import Application
+from vfs.http.guard import Guard
+from vfs.http.reads import Reads
+
+CORS = "access-control-allow-origin"
+
+
+class Reply(NamedTuple):
+    """A response: its status, its headers by lower-case name, its body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Client:
+    """A client of one server, with one connection.
+
+    Args:
+        url: the URL of the server, with the token.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.parts = urlsplit(url)
+        self.connection = http.client.HTTPConnection(self.parts.hostname or "", self.parts.port, timeout=60)
+
+    def raw(self, target: str, method: str = "GET", **headers: str) -> Reply:
+        """Ask for a target, as it is. Names of headers have _ for -."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.connection.request(method, target, headers=named)
+        answer = self.connection.getresponse()
+        body = answer.read()
+        return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, body)
+
+    def ask(self, key: str, method: str = "GET", **headers: str) -> Reply:
+        """Ask for a path of the contents."""
+        return self.raw(self.parts.path + quote(os.fsencode(key)), method, **headers)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+
+def connected(url: str) -> socket.socket:
+    """A bare connection to a server."""
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60)
+
+
+def everything(connection: socket.socket) -> bytes:
+    """What comes until the other side closes the connection."""
+    parts = []
+    try:
+        while part := connection.recv(1 << 16):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def eventually(true: Callable[[], bool], seconds: float = 40) -> bool:
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def memory_of(pid: int) -> int:
+    """Bytes that a process holds in memory, without pages of files."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError
+
+
+class Asgi:
+    """Asks an `Application` without a server, in an event loop of the caller.
+
+    Attributes:
+        gone: set it, and the application is told that the client went away.
+        sent: the messages that it has sent.
+    """
+
+    def __init__(
+        self, application: Application, path: str, method: str = "GET", body: bytes = b"", **headers: str
+    ) -> None:
+        self.application = application
+        path, _, query = path.partition("?")
+        named = {b"host": b"localhost"} | {
+            name.replace("_", "-").encode(): value.encode() for name, value in headers.items()
+        }
+        self.scope = {
+            "type": "http",
+            "method": method,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": list(named.items()),
+            "client": ("127.0.0.1", 1),
+        }
+        self.given = body
+        self.gone = asyncio.Event()
+        self.sent: list[Any] = []
+        self._asked = False
+
+    async def receive(self) -> Any:
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": self.given, "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def run(self) -> Asgi:
+        await self.application(self.scope, self.receive, self.send)
+        return self
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"]) if self.sent else 0
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(bytes(message["body"]) for message in self.sent[1:])
+
+    @property
+    def ended(self) -> bool:
+        """True if the body was ended; else the server breaks the connection."""
+        return bool(self.sent) and self.sent[-1].get("more_body") is False
+
+
+def application_of(contents: Contents, workers: int = 2, **how: Any) -> Application:
+    """An application without a token."""
+    return Application(contents, Guard(""), Reads(workers), **how)

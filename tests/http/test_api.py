@@ -1,0 +1,544 @@
+"""What the page asks for: lists, pictures, thumbnails and computations, compared with numpy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vfs
+from tests.http.support import Asgi, application_of, eventually
+from vfs.engine.cache import ChunkCache
+from vfs.folder_tree.plans import folder, folder_tree
+from vfs.hierarchy.contents import Contents
+from vfs.http import api, computing, views
+from vfs.http.application import Application
+from vfs.testing.inside import set_of
+from vfs.testing.writers import write_mib
+
+SCAN, FRAME = (6, 9), (12, 20)
+VALUES = np.random.default_rng(3).integers(0, 1 << 12, (*SCAN, *FRAME)).astype("u2")
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    (tmp_path / "set").mkdir()
+    return write_mib(tmp_path / "set", VALUES.reshape(-1, *FRAME), frames_per_file=4, scan=SCAN)
+
+
+@pytest.fixture
+def shown(scan: Path) -> Application:
+    return application_of(contents_of(scan))
+
+
+def contents_of(path: Path, **options: Any) -> Contents:
+    return folder([set_of(vfs.open_group(path, backend="buffered", **options))], ChunkCache())
+
+
+def hdf5(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+    return path
+
+
+def ask(application: Application, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Asgi:
+    return asyncio.run(Asgi(application, path, method, body, **headers).run())
+
+
+def headers_of(done: Asgi) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in done.sent[0]["headers"]}
+
+
+def told(application: Application, path: str) -> Any:
+    done = ask(application, path)
+    assert done.status == 200, done.body
+    return json.loads(done.body)
+
+
+def refused(application: Application, path: str, method: str = "GET", body: bytes = b"") -> tuple[int, str]:
+    done = ask(application, path, method, body)
+    text = done.body.decode()
+    assert text.count("\n") == 1
+    assert headers_of(done)["access-control-allow-origin"] == "*"
+    return done.status, text
+
+
+def frame(application: Application, path: str) -> tuple[np.ndarray, int]:
+    done = ask(application, path)
+    assert done.status == 200, done.body
+    about = headers_of(done)
+    shape = [int(n) for n in about["x-vfs-shape"].split(",") if n]
+    numbers = np.frombuffer(done.body, np.dtype(about["x-vfs-dtype"]).newbyteorder("<")).reshape(shape)
+    return numbers, int(about["x-vfs-bin"])
+
+
+def records(body: bytes) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+    """The records of a body: heads, and the numbers of each by their names."""
+    found, at = [], 0
+    while at < len(body):
+        size = int.from_bytes(body[at : at + 4], "little")
+        head = json.loads(body[at + 4 : at + 4 + size])
+        at += 4 + size
+        end, numbers = at + head["bytes"], {}
+        for one in head.get("results", [head] if "dtype" in head else []):
+            dtype = np.dtype(one["dtype"]).newbyteorder("<")
+            count = int(np.prod(one["shape"]))
+            numbers[one.get("name", "")] = np.frombuffer(body, dtype, count, at).reshape(one["shape"])
+            at += count * dtype.itemsize
+        assert at == end
+        found.append((head, numbers))
+    return found
+
+
+def compute(application: Application, key: str, **asked: Any) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+    done = ask(application, f"/api/compute/{key}", "POST", json.dumps(asked).encode())
+    assert done.status == 200, done.body
+    assert done.ended
+    return records(done.body)
+
+
+def exact(found: list[tuple[dict[str, Any], dict[str, np.ndarray]]], name: str) -> np.ndarray:
+    """The result that exact rows make together."""
+    rows = [(head["first"], numbers[name]) for head, numbers in found if "first" in head]
+    assert [first for first, _ in rows] == [0, *np.cumsum([len(part) for _, part in rows])[:-1].tolist()]
+    return np.concatenate([part for _, part in rows])
+
+
+# what is there
+
+
+def test_sets_and_their_arrays(shown: Application, scan: Path) -> None:
+    listed = told(shown, "/api/list/")
+    assert listed == {
+        "path": "",
+        "entries": [{"name": "scan", "kind": "set", "key": "scan.zarr"}],
+        "more": False,
+        "tree": False,
+    }
+    one = told(shown, "/api/set/scan.zarr")
+    assert one["options"] == {}
+    arranged = application_of(contents_of(scan, nav_shape=(9, 6), dtype="f4"))
+    assert told(arranged, "/api/set/scan.zarr")["options"] == {"nav_shape": "(9, 6)", "dtype": "'f4'"}
+    assert (one["name"], one["npy"], one["count"], one["sources"]) == ("scan", "scan.npy", 3, [str(scan)])
+    assert [(each["path"], each["main"], each["nav"], each["shown"]) for each in one["arrays"]] == [
+        ("data", True, 2, 2),
+        ("timestamp", False, 2, 2),
+        ("exposure", False, 2, 2),
+    ]
+    data = told(shown, "/api/array/scan.zarr/data")
+    assert (data["shape"], data["dtype"], data["where"]) == ([*SCAN, *FRAME], "uint16", [0, 1])
+    assert data["attrs"]
+    assert data["files"] > 1
+    assert [each["path"] for each in told(shown, "/api/set/scan.zarr?first=1&count=1")["arrays"]] == ["timestamp"]
+
+
+def test_folders_of_a_tree(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "one.npy", VALUES)
+    np.save(tmp_path / '<img src="x">.npy', VALUES)
+    application = application_of(folder_tree(tmp_path))
+    listed = told(application, "/api/list/")
+    assert listed["tree"]
+    assert sorted((one["kind"], one["name"]) for one in listed["entries"]) == [
+        ("folder", "a"),
+        ("folder", "b"),
+        ("set", '<img src="x">'),
+    ]
+    assert told(application, "/api/list/a")["entries"] == [{"name": "one", "kind": "set", "key": "a/one.zarr"}]
+    assert told(application, "/api/set/a/one.zarr")["arrays"][0]["shape"] == list(VALUES.shape)
+    numbers, _ = frame(application, f"/api/frame/a/one.zarr/{'data'}?at=2,3")
+    np.testing.assert_array_equal(numbers, VALUES[2, 3])
+    assert told(application, "/api/list/?first=1&count=1")["more"]
+
+
+def test_thousands_of_arrays_come_in_pages(tmp_path: Path) -> None:
+    path = hdf5(tmp_path / "many.h5", {f"group/a{k}": np.full((2, 2), k) for k in range(1500)})
+    application = application_of(contents_of(path))
+    first, second = (told(application, f"/api/set/many.zarr?first={k}") for k in (0, 1000))
+    assert (first["count"], len(first["arrays"]), len(second["arrays"])) == (1500, 1000, 500)
+    assert len({one["path"] for one in first["arrays"] + second["arrays"]}) == 1500
+
+
+# pictures
+
+PICTURES = {
+    "u8": np.arange(24, dtype="u8").reshape(4, 6) << 30,
+    "f2": np.linspace(-1, 1, 24, dtype="f2").reshape(4, 6),
+    "big": np.arange(24, dtype=">i2").reshape(4, 6),
+    "bool": np.arange(24).reshape(4, 6) % 3 == 0,
+    "odd": np.array([[np.nan, np.inf, 1, 2], [3, 4, -np.inf, np.nan], [5, 6, 7, 8]], "f4"),
+    "line": np.arange(7.0),
+    "one": np.array([[5]], "i4"),
+    "number": np.array(3.5),
+    "none": np.zeros((0, 5), "u2"),
+    "empty": np.zeros((3, 0, 5), "u2"),
+    "complex": (np.arange(24) + 1j * np.arange(24)[::-1]).astype("c8").reshape(4, 6),
+    "movie": np.arange(5 * 24, dtype="u1").reshape(5, 4, 6),
+}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Application:
+    return application_of(contents_of(hdf5(tmp_path_factory.mktemp("h5") / "all.h5", PICTURES)))
+
+
+@pytest.mark.parametrize("name", [name for name in PICTURES if name not in ("none", "empty")])
+def test_pictures_have_the_numbers_of_numpy(pictures: Application, name: str) -> None:
+    values = PICTURES[name]
+    about = told(pictures, f"/api/array/all.zarr/{name}")
+    at = [values.shape[k] // 2 for k in about["where"]]
+    numbers, factor = frame(pictures, f"/api/frame/all.zarr/{name}" + (f"?at={','.join(map(str, at))}" if at else ""))
+    expected = values[tuple(at)]
+    assert factor == 1
+    assert numbers.dtype.itemsize <= 8
+    np.testing.assert_array_equal(numbers, np.abs(expected) if name == "complex" else expected)
+
+
+def test_parts_of_complex_numbers(pictures: Application) -> None:
+    values = PICTURES["complex"]
+    for part, function in (("real", np.real), ("imag", np.imag), ("phase", np.angle)):
+        np.testing.assert_array_equal(frame(pictures, f"/api/frame/all.zarr/complex?part={part}")[0], function(values))
+
+
+@pytest.mark.parametrize("name", ["none", "empty"])
+def test_pictures_of_nothing(pictures: Application, name: str) -> None:
+    about = told(pictures, f"/api/array/all.zarr/{name}")
+    assert 0 in about["shape"]
+    at = "?at=0" if about["where"] else ""
+    done = ask(pictures, f"/api/frame/all.zarr/{name}{at}")
+    assert (done.status, done.body) == (200, b"")
+
+
+def binned(values: np.ndarray, factor: int) -> np.ndarray:
+    rows = [slice(k, k + factor) for k in range(0, values.shape[0], factor)]
+    columns = [slice(k, k + factor) for k in range(0, values.shape[1], factor)]
+    return np.array([[values[r, c].mean() for c in columns] for r in rows])
+
+
+@pytest.mark.parametrize("most", [1, 3, 5, 7, 19, 20, 1000])
+@pytest.mark.parametrize("band", [1, 1 << 20])
+def test_large_pictures_are_binned(shown: Application, monkeypatch: pytest.MonkeyPatch, most: int, band: int) -> None:
+    monkeypatch.setattr(views, "BAND", band)
+    numbers, factor = frame(shown, f"/api/frame/scan.zarr/data?at=2,7&max={most}")
+    assert factor == max(1, -(-20 // most))
+    np.testing.assert_allclose(numbers, binned(VALUES[2, 7], factor), rtol=1e-6)
+
+
+def test_pixels_that_are_no_number_do_not_count(pictures: Application) -> None:
+    numbers, _ = frame(pictures, "/api/frame/all.zarr/odd?max=2")
+    np.testing.assert_allclose(numbers, [[3.5, 1.5], [5.5, 7.5]])
+
+
+def test_pictures_in_colour(tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    values = np.random.default_rng(1).integers(0, 255, (6, 8, 3)).astype("u1")
+    tifffile.imwrite(tmp_path / "rgb.tif", values, photometric="rgb")
+    application = application_of(contents_of(tmp_path / "rgb.tif"))
+    (about,) = (one for one in told(application, "/api/set/rgb.zarr")["arrays"] if one["main"])
+    assert about["shown"] == 3
+    np.testing.assert_array_equal(frame(application, f"/api/frame/rgb.zarr/{about['path']}")[0], values)
+
+
+def test_frames_larger_than_what_is_read_are_sampled(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("vfs.http.views", "vfs.engine.frames"):
+        monkeypatch.setattr(f"{module}.MOST", 200)
+    numbers, _ = frame(shown, "/api/frame/scan.zarr/data?at=0,0&max=8")
+    assert max(numbers.shape) <= 8
+    assert np.isfinite(numbers).mean() > 0.5
+
+
+def test_a_picture_that_the_browser_has_is_not_read(shown: Application) -> None:
+    path = "/api/frame/scan.zarr/data?at=2,7"
+    done = ask(shown, path)
+    tag = headers_of(done)["etag"]
+    again = ask(shown, path, if_none_match=tag)
+    assert (again.status, again.body) == (304, b"")
+    assert headers_of(ask(shown, "/api/frame/scan.zarr/data?at=2,6"))["etag"] != tag
+    head = ask(shown, path, "HEAD")
+    assert (head.status, head.body, headers_of(head)["content-length"]) == (200, b"", str(len(done.body)))
+
+
+def test_thumbnails_come_one_by_one(pictures: Application) -> None:
+    found = records(ask(pictures, "/api/thumbnails/all.zarr?size=4").body)
+    assert found[-1][0] == {"end": True, "bytes": 0}
+    heads = [head for head, _ in found[:-1]]
+    assert {head["path"] for head in heads} == set(PICTURES)
+    assert all(0 in head["shape"] or max([*head["shape"], 0]) <= 4 for head in heads)
+    main = records(ask(pictures, "/api/thumbnails/all.zarr?main=1").body)
+    (first,) = (one["path"] for one in told(pictures, "/api/set/all.zarr")["arrays"] if one["main"])
+    assert [head.get("path") for head, _ in main] == [first, None]
+    few = records(ask(pictures, "/api/thumbnails/all.zarr?first=2&count=3").body)
+    assert [head.get("path") for head, _ in few] == [head["path"] for head in heads[2:5]] + [None]
+
+
+# computations
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few frames make several steps."""
+    monkeypatch.setattr(computing, "FEW", 3)
+    monkeypatch.setattr(computing, "FIRST", 5 * 12 * 20 * 2)
+    monkeypatch.setattr(computing, "STEP", 10 * 12 * 20 * 2)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_results_by_position_are_exact_and_come_coarse_first(shown: Application) -> None:
+    asked = {"bf": "disk(5, 9, 4)", "com": "center_of_mass(5, 9)", "small": "binned(5)", "lines": "radial_sum(5, 9, 6)"}
+    found = compute(shown, "scan.zarr/data", results=asked)
+    assert found[-1][0] == {"end": True, "bytes": 0}
+    coarse = [(head, numbers) for head, numbers in found if "step" in head]
+    assert coarse
+    assert found[0][0]["step"] == coarse[0][0]["step"] > 1
+    expected = vfs.open(next(iter(told(shown, "/api/set/scan.zarr")["sources"]))).reduce(
+        bf=vfs.Disk(5, 9, 4), com=vfs.CenterOfMass(5, 9), lines=vfs.RadialSum(5, 9, 6)
+    )
+    for name in ("bf", "com", "lines"):
+        whole = expected[name].data
+        np.testing.assert_array_equal(exact(found, name).reshape(whole.shape), whole)
+        for head, numbers in coarse:
+            np.testing.assert_array_equal(numbers[name], whole[:: head["step"], :: head["step"]])
+    squares = VALUES.reshape(54, 3, 4, 5, 4).sum((2, 4))
+    np.testing.assert_array_equal(exact(found, "small"), squares)
+    heads = [head for head, _ in found if "first" in head]
+    assert len(heads) > 2
+    assert [head["done"] for head in heads] == sorted(head["done"] for head in heads)
+    assert heads[-1]["done"] == heads[-1]["of"] == 54
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_results_by_pixel_fill(shown: Application) -> None:
+    found = compute(shown, "scan.zarr/data", results={"m": "mean()", "h": "max()", "s": "sum()"})
+    assert len(found) == 4  # a sample, half, all, the end
+    assert [head["exact"] for head, _ in found[:-1]] == [False] * (len(found) - 2) + [True]
+    last = found[-2][1]
+    flat = VALUES.reshape(-1, *FRAME)
+    np.testing.assert_array_equal(last["s"], flat.sum(0))
+    np.testing.assert_array_equal(last["h"], flat.max(0))
+    np.testing.assert_array_equal(last["m"], flat.mean(0))
+    again = compute(shown, "scan.zarr/data", results={"m": "mean()", "h": "max()", "s": "sum()"})
+    assert len(again) == 2  # kept
+    np.testing.assert_array_equal(again[0][1]["s"], last["s"])
+
+
+@pytest.mark.parametrize(
+    ("region", "inside"),
+    [
+        ({"rectangle": [1, 2, 4, 6]}, np.s_[1:4, 2:6]),
+        ({"point": [5, 8]}, np.s_[5:6, 8:9]),
+        ({"disk": [2, 3, 1.1]}, ([1, 2, 2, 2, 3], [3, 2, 3, 4, 3])),
+    ],
+)
+def test_regions_of_the_scan(shown: Application, region: Any, inside: Any) -> None:
+    found = compute(shown, "scan.zarr/data", results={"s": "sum()"}, region=region)
+    np.testing.assert_array_equal(found[-2][1]["s"], VALUES[inside].reshape(-1, *FRAME).sum(0))
+
+
+def test_scans_of_one_and_of_three_axes(tmp_path: Path) -> None:
+    values = VALUES.reshape(2, 3, 9, *FRAME)
+    np.save(tmp_path / "three.npy", values)
+    contents = contents_of(tmp_path / "three.npy")
+    application = application_of(contents)
+    (name,) = (one["path"] for one in told(application, "/api/set/three.zarr")["arrays"])
+    for k in range(2):
+        found = compute(application, f"three.zarr/{name}", results={"s": "frame_sum()"}, within=[k])
+        np.testing.assert_array_equal(exact(found, "s").reshape(3, 9), values[k].sum((-1, -2)))
+        found = compute(application, f"three.zarr/{name}", results={"s": "max()"}, within=[k])
+        np.testing.assert_array_equal(found[-2][1]["s"], values[k].max((0, 1)))
+    np.save(tmp_path / "flat.npy", VALUES.reshape(-1, *FRAME))
+    flat = application_of(contents_of(tmp_path / "flat.npy"))
+    found = compute(flat, "flat.zarr/data", results={"s": "sum()"}, region={"range": [10, 13]})
+    np.testing.assert_array_equal(found[-2][1]["s"], VALUES.reshape(-1, *FRAME)[10:13].sum(0))
+
+
+def test_positions_without_a_frame_are_nan(scan: Path) -> None:
+    application = application_of(contents_of(scan, nav_shape=(7, 9)))
+    made = exact(compute(application, "scan.zarr/data", results={"s": "frame_sum()"}), "s").reshape(7, 9)
+    np.testing.assert_array_equal(made[:6], VALUES.sum((-1, -2)))
+    assert np.isnan(made[6]).all()
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_source_that_breaks_ends_a_computation_in_words(scan: Path) -> None:
+    application = application_of(contents_of(scan, accept_changes=True))
+    last = sorted(scan.parent.glob("*.mib"))[-1]
+    os.truncate(last, last.stat().st_size - 10)
+    found = compute(application, "scan.zarr/data", results={"s": "frame_sum()"}, coarse=False)
+    assert len(found) > 2
+    assert last.name in found[-1][0]["error"]
+    assert "\n" not in found[-1][0]["error"]
+    assert application.tally.errors == 1
+    status, text = refused(application, "/api/frame/scan.zarr/data?at=5,8")
+    assert (status, last.name in text) == (422, True)
+    thumbnails = records(ask(application, "/api/thumbnails/scan.zarr").body)
+    assert thumbnails[-1][0] == {"end": True, "bytes": 0}
+
+
+HUGE = "[" * 30_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("frame/scan.zarr/data", None, 400),
+        ("frame/scan.zarr/data?at=1", None, 400),
+        ("frame/scan.zarr/data?at=6,0", None, 400),
+        ("frame/scan.zarr/data?at=-1,0", None, 400),
+        ("frame/scan.zarr/data?at=1,2&max=0", None, 400),
+        ("frame/scan.zarr/data?at=1,2&max=1e9", None, 400),
+        ("frame/scan.zarr/data?at=1,2&part=x", None, 400),
+        ("frame/scan.zarr/data?at", None, 400),
+        ("frame/scan.zarr/none", None, 404),
+        ("frame/scan.zarr", None, 404),
+        ("frame/scan.npy", None, 404),
+        ("frame/", None, 404),
+        ("set/scan.npy", None, 404),
+        ("set/scan.zarr?count=1001", None, 400),
+        ("set/", None, 404),
+        ("list/none", None, 404),
+        ("list/scan.zarr/data", None, 404),
+        ("none", None, 404),
+        ("", None, 404),
+        ("compute/scan.zarr/data", None, 405),
+        ("frame/scan.zarr/data?at=1,2", "{}", 405),
+        ("compute/scan.zarr/data", "", 400),
+        ("compute/scan.zarr/data", HUGE, 400),
+        ("compute/scan.zarr/data", "[]", 400),
+        ("compute/scan.zarr/data", "{}", 400),
+        ("compute/scan.zarr/data", '{"results": {}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": 3}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "nothing()"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"../a": "sum()"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "disk(1, 2)"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "disk(1, 2, NaN)"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "masks(/etc/passwd)"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "MASKS(/etc/passwd)"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "m_asks(/etc/passwd)"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "binned(0)"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "radial_sum(1, 1, 100000000)"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()", "b": "frame_sum()"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "histogram(10, (0, 1))"}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "frame_sum()"}, "region": {"point": [1, 1]}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"point": [9, 9]}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"point": [1]}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"range": [1, 2]}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": 3}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "within": [0]}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "within": 0}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "more": 0}', 400),
+        ("compute/scan.zarr/none", '{"results": {"a": "sum()"}}', 404),
+        ("compute/scan.zarr/data", "x" * (api.LONGEST + 1), 413),
+    ],
+)
+def test_what_is_refused(shown: Application, path: str, body: str | None, status: int) -> None:
+    got, text = refused(shown, f"/api/{path}", "GET" if body is None else "POST", (body or "").encode())
+    assert got == status, text
+    assert "passwd:" not in text
+
+
+@given(body=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_body_is_answered(body: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "one.npy"
+    if not path.exists():
+        np.save(path, VALUES)
+    assert refused(application_of(contents_of(path)), "/api/compute/one.zarr/data", "POST", body)[0] == 400
+
+
+def test_a_client_has_a_limit(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(api.AT_ONCE, "frame", 2)
+    hold = threading.Event()
+    real = shown.api.contents.version
+
+    def slow(path: str) -> bytes:
+        assert hold.wait(40)
+        return real(path)
+
+    monkeypatch.setattr(shown.api.contents, "version", slow)
+
+    async def run() -> list[int]:
+        asked = [Asgi(shown, f"/api/frame/scan.zarr/data?at=0,{k}") for k in range(3)]
+        running = [asyncio.ensure_future(one.run()) for one in asked]
+        while not asked[2].sent:
+            await asyncio.sleep(0.01)
+        hold.set()
+        await asyncio.gather(*running)
+        return [one.status for one in asked]
+
+    assert asyncio.run(run()) == [200, 200, 429]
+    assert ask(shown, "/api/frame/scan.zarr/data?at=0,0").status == 200
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_equal_computations_share_their_steps(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    real = computing.reduce
+    monkeypatch.setattr(computing, "reduce", lambda *args, **how: ran.append(1) or real(*args, **how))
+    body = json.dumps({"results": {"s": "frame_sum()"}}).encode()
+
+    async def run() -> list[bytes]:
+        asked = [Asgi(shown, "/api/compute/scan.zarr/data", "POST", body) for _ in range(4)]
+        return [one.body for one in await asyncio.gather(*(one.run() for one in asked))]
+
+    bodies = asyncio.run(run())
+    assert len(set(bodies)) == 1
+    assert len(ran) == len(records(bodies[0])) - 1
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_computation_stops_when_its_reader_goes_away(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, real = threading.Semaphore(0), computing.reduce
+    ended: list[str] = []
+
+    def endless(*args: Any, progress: Any, **how: Any) -> Any:
+        began.release()
+        try:
+            while True:
+                progress(0, 1)
+        except BaseException as error:
+            ended.append(type(error).__name__)
+            raise
+        return real(*args, progress=progress, **how)
+
+    monkeypatch.setattr(computing, "reduce", endless)
+    body = json.dumps({"results": {"s": "frame_sum()"}}).encode()
+
+    async def run() -> Asgi:
+        one = Asgi(shown, "/api/compute/scan.zarr/data", "POST", body)
+        running = asyncio.ensure_future(one.run())
+        await asyncio.to_thread(began.acquire)
+        one.gone.set()
+        return await running
+
+    assert not asyncio.run(run()).sent
+    assert eventually(lambda: ended == ["AbandonedError"])
+
+
+# the page
+
+
+def test_the_page_and_its_parts(shown: Application) -> None:
+    page = ask(shown, "/")
+    about = headers_of(page)
+    assert (page.status, about["content-type"]) == (200, "text/html; charset=utf-8")
+    assert about["content-security-policy"].startswith("default-src 'none'; script-src 'self'; ")
+    assert b'<a href="scan.zarr/">' in page.body
+    assert b"<script>" not in page.body
+    assert ask(shown, "/", if_none_match=about["etag"]).status == 304
+    for path in ("/assets/none.js", "/assets/", "/assets/../api.py", "/assets/index.html/"):
+        assert ask(shown, path).status == 404
+    whole = ask(shown, "/assets/index.html")
+    assert whole.status == 200
+    assert ask(shown, "/assets/index.html", if_none_match=headers_of(whole)["etag"]).status == 304
+    assert ask(shown, "/assets/index.html", "POST").status == 405

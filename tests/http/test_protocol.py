@@ -1,0 +1,417 @@
+"""What a server answers, for every kind of key and of request."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vfs
+from tests.http.support import CORS, Asgi, Client, Reply, application_of, eventually
+from vfs.engine.cache import ChunkCache
+from vfs.folder_tree.plans import folder
+from vfs.hierarchy.face_folder import FaceFolder
+from vfs.http import application as http_application
+from vfs.http.conditions import Span, names, wanted
+from vfs.http.index import index
+from vfs.testing.inside import set_of
+from vfs.testing.writers import write_mib
+
+SHAPE = (3, 5, 12, 20)
+CHUNKS = (2, 3, -1, -1)
+VALUES = np.arange(np.prod(SHAPE), dtype="u2").reshape(SHAPE)
+
+
+def contents_of(path: Path, **options: Any) -> FaceFolder:
+    """What a server of this set shows, in this process."""
+    opened = set_of(vfs.open_group(path, backend="buffered", **options))
+    return folder([opened], ChunkCache())
+
+
+@pytest.fixture(scope="module")
+def scan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("a scan")
+    return write_mib(folder, VALUES.reshape(-1, 12, 20), frames_per_file=4, scan=SHAPE[:2])
+
+
+@pytest.fixture(scope="module")
+def served(scan: Path) -> Iterator[tuple[Client, FaceFolder]]:
+    options = {"chunks": CHUNKS}
+    with vfs.serve(scan, port=0, **options) as server, Client(server.url) as client:
+        yield client, contents_of(scan, **options)
+
+
+def every_key(contents: FaceFolder) -> list[str]:
+    found = []
+    for name, face in contents.faces.items():
+        keys = getattr(face, "keys", lambda: [""])()
+        found += [f"{name}/{key}" if key else name for key in keys]
+    return found
+
+
+def check_always(reply: Reply) -> None:
+    """What is so of every response."""
+    assert reply.headers[CORS] == "*"
+    assert {"ETag", "Content-Range", "Content-Length"} <= set(
+        reply.headers["access-control-expose-headers"].split(", ")
+    )
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    assert reply.headers["cache-control"] == "private, no-cache"
+    assert reply.headers["accept-ranges"] == "bytes"
+    assert "location" not in reply.headers
+    assert "transfer-encoding" not in reply.headers
+    if reply.status != 304:
+        assert "content-length" in reply.headers
+    assert reply.status in (200, 206, 304, 400, 401, 404, 405, 412, 416, 422)
+
+
+def test_every_key_has_the_bytes_of_the_mount(served: tuple[Client, FaceFolder]) -> None:
+    client, contents = served
+    keys = every_key(contents)
+    assert len(keys) > 20
+    etags = {}
+    for key in keys:
+        expected = contents.get(key)
+        assert expected is not None
+        for method in ("GET", "HEAD"):
+            reply = client.ask(key, method)
+            check_always(reply)
+            assert reply.status == 200
+            assert int(reply.headers["content-length"]) == expected.nbytes
+            assert reply.body == (expected if method == "GET" else b"")
+            assert etags.setdefault(key, reply.headers["etag"]) == reply.headers["etag"]
+            assert not reply.headers["etag"].startswith("W/")
+    assert len(set(etags.values())) == len(keys)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "none",
+        "scan.zarr/none",
+        "scan.zarr/data/c/9/0/0/0",
+        "scan.zarr/data/c/0/0/0/0/0",
+        "scan.zarr/data/c/00/0/0/0",
+        "scan.zarr",
+        "scan.zarr/data",
+        "scan.zarr/data/",
+        "scan.zarr/data/c",
+        "scan.zarr/data/c/",
+        "scan.v2.zarr/data/0/",
+        "scan.npy/",
+        "scan.npy/x",
+        "metrics/",
+        "t",
+        "..",
+        "../",
+        "scan.zarr/../scan.npy",
+        "scan.zarr//zarr.json",
+        "scan.zarr/./zarr.json",
+        "/scan.npy",
+        "scan.npy\0",
+        "\udcff\udcfe",
+        "a" * 10_000,
+    ],
+)
+def test_what_is_not_there_is_404(served: tuple[Client, FaceFolder], key: str) -> None:
+    client, _ = served
+    for method in ("GET", "HEAD"):
+        reply = client.ask(key, method)
+        check_always(reply)
+        assert reply.status == 404
+        assert "etag" not in reply.headers
+        assert reply.body.count(b"\n") == (method == "GET")
+
+
+def test_groups_are_listed_and_nothing_else(served: tuple[Client, FaceFolder]) -> None:
+    client, contents = served
+    for key, expected in (
+        ("", [f"{name}/" if contents.node(name).folder else name for name in contents.faces]),  # type: ignore[union-attr]
+        ("scan.zarr/", ["zarr.json", "data/", "exposure/", "timestamp/"]),
+        ("scan.v2.zarr/", [".zattrs", ".zgroup", ".zmetadata", "data/", "exposure/", "timestamp/"]),
+    ):
+        reply = client.ask(key)
+        check_always(reply)
+        assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        listed = reply.body.decode().partition("<ul>")[2]
+        links = [part.partition('"')[0] for part in listed.split('href="')[1:]]
+        assert sorted(links) == sorted(expected + ["../"] * bool(key))
+        assert client.ask(key, if_none_match=reply.headers["etag"]).status == 304
+
+
+def test_fsspec_lists_what_it_can_open(served: tuple[Client, FaceFolder]) -> None:
+    client, contents = served
+    files = fsspec.filesystem("http")
+    base = client.parts.geturl()
+    listed = files.ls(base, detail=False)
+    assert sorted(name.removesuffix("/") for name in listed) == sorted(base + name for name in contents.faces)
+    assert f"{base}scan.zarr/zarr.json" in files.ls(f"{base}scan.zarr/", detail=False)
+
+
+def test_markup_in_names_stays_text() -> None:
+    page = index("a<b", [('<script>"x', False), ("a:b?c#d%", True), ("\udcff", False)]).decode()
+    assert "<script>" not in page
+    assert 'href="%3Cscript%3E%22x"' in page
+    assert 'href="a%3Ab%3Fc%23d%25/"' in page
+    assert 'href="%FF"' in page
+
+
+KEYS = [
+    "scan.npy",
+    "scan.zarr/zarr.json",
+    "scan.zarr/data/c/0/0/0/0",
+    "scan.zarr/data/c/1/1/0/0",
+    "scan.v2.zarr/.zgroup",
+]
+BYTES = st.one_of(st.integers(0, 40), st.integers(0, 20_000), st.integers(0, 10**17))
+
+
+@given(
+    key=st.sampled_from(KEYS),
+    first=st.none() | BYTES,
+    last=st.none() | BYTES,
+    unit=st.sampled_from(["bytes", "Bytes", "bytes ", "items"]),
+)
+def test_ranges(served: tuple[Client, FaceFolder], key: str, first: int | None, last: int | None, unit: str) -> None:
+    client, contents = served
+    expected = contents.get(key)
+    assert expected is not None
+    size = expected.nbytes
+    reply = client.ask(key, range=f"{unit}={'' if first is None else first}-{'' if last is None else last}")
+    check_always(reply)
+    start = max(0, size - (last or 0)) if first is None else first
+    stop = size if first is None or last is None else min(size, last + 1)
+    if unit == "items" or (first is None and last is None) or (first is not None and last is not None and last < first):
+        assert (reply.status, reply.body) == (200, expected)
+    elif start >= stop:
+        assert (reply.status, reply.headers["content-range"]) == (416, f"bytes */{size}")
+    else:
+        assert (reply.status, reply.body) == (206, expected[start:stop])
+        assert reply.headers["content-range"] == f"bytes {start}-{stop - 1}/{size}"
+        assert reply.headers["content-length"] == str(stop - start)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "bytes=0-1,4-5",
+        "bytes=",
+        "bytes=a-b",
+        "bytes=-",
+        "bytes=1-2-3",
+        "0-1",
+        "",
+        "bytes=0-1;",
+        "bytes=" + "0-1," * 5000,
+    ],
+)
+def test_other_ranges_get_the_whole_thing(served: tuple[Client, FaceFolder], header: str) -> None:
+    client, contents = served
+    reply = client.ask("scan.npy", range=header)
+    check_always(reply)
+    assert (reply.status, reply.body) == (200, contents.get("scan.npy"))
+    assert "content-range" not in reply.headers
+
+
+@given(st.binary(max_size=40), st.integers(0, 100))
+def test_any_range_header_can_be_read(header: bytes, size: int) -> None:
+    span: Span | None = None
+    with suppress(ValueError):
+        span = wanted(header, size)
+    assert span is None or 0 <= span.start < span.stop <= size
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_conditions(served: tuple[Client, FaceFolder], key: str) -> None:
+    client, contents = served
+    expected = contents.get(key)
+    assert expected is not None
+    etag = client.ask(key, "HEAD").headers["etag"]
+    other = '"0123"'
+    for method in ("GET", "HEAD"):
+        whole = (200, expected if method == "GET" else b"")
+        for header in (etag, f"W/{etag}", f"{other}, {etag}", "*", f" {etag} "):
+            reply = client.ask(key, method, if_none_match=header)
+            check_always(reply)
+            assert (reply.status, reply.body, reply.headers["etag"]) == (304, b"", etag)
+        assert client.ask(key, method, if_none_match=other)[::2] == whole
+        for header in (etag, f"{other},{etag}", "*"):
+            assert client.ask(key, method, if_match=header)[::2] == whole
+        for header in (other, f"W/{etag}"):
+            reply = client.ask(key, method, if_match=header)
+            check_always(reply)
+            assert reply.status == 412
+    assert client.ask(key, range="bytes=0-4", if_range=etag)[::2] == (206, expected[:5])
+    for header in (other, f"W/{etag}", "Mon, 23 Nov 2026 08:00:00 GMT"):
+        assert client.ask(key, range="bytes=0-4", if_range=header)[::2] == (200, expected)
+    assert client.ask(key, "HEAD", range="bytes=0-4").headers["content-length"] == str(expected.nbytes)
+
+
+def test_lists_of_etags() -> None:
+    assert names(b'"a", "b"', b'"b"')
+    assert not names(b'W/"b"', b'"b"')
+    assert names(b'W/"b"', b'"b"', weak=True)
+    assert not names(b"", b'"b"', weak=True)
+
+
+@pytest.mark.parametrize("key", ["scan.npy", "none", ""])
+def test_a_browser_may_ask_first(served: tuple[Client, FaceFolder], key: str) -> None:
+    client, _ = served
+    reply = client.ask(
+        key,
+        "OPTIONS",
+        origin="https://example.org",
+        access_control_request_method="GET",
+        access_control_request_headers="range,cache-control",
+    )
+    check_always(reply)
+    assert (reply.status, reply.body) == (200, b"")
+    assert reply.headers["access-control-allow-headers"] == "range,cache-control"
+    assert "GET" in reply.headers["access-control-allow-methods"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"])
+def test_nothing_can_be_written(served: tuple[Client, FaceFolder], method: str) -> None:
+    client, _ = served
+    reply = client.ask("scan.zarr/zarr.json", method)
+    check_always(reply)
+    assert reply.status == 405
+    assert reply.headers["allow"] == "GET, HEAD, OPTIONS"
+    assert b"read-only" in reply.body
+
+
+def test_other_origins_can_be_kept_out(scan: Path) -> None:
+    with vfs.serve(scan, port=0, cors=["https://a.org", "https://b.org"]) as server, Client(server.url) as client:
+        for origin, allowed in (("https://a.org", "https://a.org"), ("https://c.org", None), (None, None)):
+            headers = {"origin": origin} if origin else {}
+            for key in ("scan.npy", "none"):
+                reply = client.ask(key, **headers)
+                assert reply.headers.get(CORS) == allowed
+                assert reply.headers["vary"] == "origin"
+
+
+def test_metrics(served: tuple[Client, FaceFolder]) -> None:
+    client, _ = served
+    lines = [line for line in client.ask("metrics").body.decode().splitlines() if not line.startswith("#")]
+    counts = {name: int(value) for name, value in map(str.split, lines)}
+    client.ask("scan.npy")
+    client.ask("none")
+    again = client.ask("metrics")
+    check_always(again)
+    assert f"vfs_requests_total {counts['vfs_requests_total'] + 3}\n".encode() in again.body
+    assert f"vfs_reads_total {counts['vfs_reads_total'] + 1}\n".encode() in again.body
+
+
+# what an ETag stands for
+
+
+def etag(client: Client, key: str) -> str:
+    return client.ask(key, "HEAD").headers["etag"]
+
+
+def test_an_etag_is_that_of_another_server_of_the_same(scan: Path, served: tuple[Client, FaceFolder]) -> None:
+    found = []
+    for options in ({"chunks": CHUNKS}, {"chunks": CHUNKS, "dtype": "f4"}):
+        with vfs.serve(scan, port=0, **options) as server, Client(server.url) as client:
+            found.append([etag(client, key) for key in KEYS])
+    assert found[0] == [etag(served[0], key) for key in KEYS]
+    assert not set(found[0]) & set(found[1])
+
+
+@pytest.mark.parametrize("tree", [True, False])
+def test_a_source_that_changes(tmp_path: Path, tree: bool) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, VALUES)
+    with vfs.serve(tmp_path if tree else path, port=0, tree=tree) as server, Client(server.url) as client:
+        before = etag(client, "a.npy")
+        assert client.ask("a.npy").body == path.read_bytes()
+        np.save(path, VALUES + 1)
+        os.utime(path, ns=(1, 1))
+        assert eventually(lambda: client.ask("a.npy", if_none_match=before).status != 304)
+        reply = client.ask("a.npy", if_none_match=before)
+        check_always(reply)
+        if tree:
+            assert (reply.status, reply.body) == (200, path.read_bytes())
+            assert reply.headers["etag"] != before
+            assert client.ask("a.npy", if_match=before).status == 412
+            assert client.ask("a.npy", range="bytes=0-9", if_range=before).status == 200
+        else:
+            assert reply.status == 422
+            assert "a.npy: changed after it was opened" in reply.body.decode()
+
+
+def test_files_that_may_change_have_no_lasting_etag(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, VALUES)
+    with vfs.serve(path, port=0, accept_changes=True) as server, Client(server.url) as client:
+        assert etag(client, "a.npy") != etag(client, "a.npy")
+        np.save(path, VALUES + 1)
+        assert client.ask("a.npy").body == path.read_bytes()
+
+
+# long bodies
+
+
+def test_a_long_body_comes_in_pieces(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_application, "WHOLE", 1000)
+    monkeypatch.setattr(http_application, "PIECE", 700)
+    contents = contents_of(scan, chunks=CHUNKS)
+    for key in ("scan.npy", "scan.zarr/data/c/0/0/0/0"):
+        expected = contents.get(key)
+        assert expected is not None
+        done = asyncio.run(Asgi(application_of(contents), f"/{key}").run())
+        assert (done.status, done.body, done.ended) == (200, expected, True)
+        done = asyncio.run(Asgi(application_of(contents), f"/{key}", range="bytes=100-2099").run())
+        assert (done.status, done.body, done.ended) == (206, expected[100:2100], True)
+
+
+@pytest.mark.parametrize("how", ["truncated", "changed"])
+def test_a_source_that_breaks_in_a_long_body_breaks_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(http_application, "WHOLE", 1000)
+    monkeypatch.setattr(http_application, "PIECE", 700)
+    path = tmp_path / "a.npy"
+    np.save(path, VALUES)
+    expected = path.read_bytes()
+    contents = contents_of(path)
+
+    class Breaking(Asgi):
+        async def send(self, message: Any) -> None:
+            await super().send(message)
+            if len(self.sent) == 2:
+                if how == "truncated":
+                    os.truncate(path, 1000)
+                else:
+                    path.write_bytes(bytes(len(expected)))
+                    os.utime(path, ns=(1, 1))
+
+    asked = asyncio.run(Breaking(application_of(contents), "/a.npy").run())
+    assert asked.status == 200
+    assert not asked.ended
+    assert 700 <= len(asked.body) < len(expected)
+    assert expected.startswith(asked.body)
+
+
+def test_a_client_that_goes_away_ends_a_long_body(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_application, "WHOLE", 100)
+    monkeypatch.setattr(http_application, "PIECE", 70)
+
+    class Leaving(Asgi):
+        async def send(self, message: Any) -> None:
+            await super().send(message)
+            if len(self.sent) == 3:
+                self.gone.set()
+
+    asked = asyncio.run(Leaving(application_of(contents_of(scan)), "/scan.npy").run())
+    assert not asked.ended
+    assert len(asked.sent) < 10

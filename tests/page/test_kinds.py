@@ -1,0 +1,225 @@
+"""The page of other things than scans: containers, images, lines, numbers, folders, broken files, names with markup."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import vfs
+from tests.page.support import Browsed, patterns, plain, scan_in
+
+Browse = Callable[..., Browsed]
+MARKUP = "<img src=x onerror=document.title='seen'>&amp;"
+RNG = np.random.default_rng(3)
+COMPLEX = (RNG.normal(size=(6, 5)) + 1j * RNG.normal(size=(6, 5))).astype(np.complex64)
+ODD = np.array([[np.nan, 1, 2], [np.inf, -np.inf, 3]], np.float32)
+ARRAYS: dict[str, np.ndarray] = {
+    "image": RNG.integers(0, 4096, (40, 60), np.uint16),
+    "complex": COMPLEX,
+    "bool": RNG.random((7, 9)) < 0.5,
+    "odd": ODD,
+    "pixel": np.array([[7.5]]),
+    "line": np.sin(np.arange(300) / 20),
+    "column": np.arange(500, dtype=np.float32)[:, None],
+    "number": np.array(42.25),
+    "empty": np.zeros((0, 5)),
+    "long": RNG.integers(-(1 << 40), 1 << 40, (4, 5)),
+    MARKUP: np.eye(8, dtype=np.int8),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a container, a scan that will be cut, a movie, and a folder with a name that is markup."""
+    made = tmp_path_factory.mktemp("tree")
+    with h5py.File(made / "container.h5", "w") as file:
+        for name, values in ARRAYS.items():
+            file[name] = values
+    scan_in(made, patterns())
+    below = made / MARKUP.replace("/", "")
+    below.mkdir()
+    np.save(below / f"{MARKUP}.npy", np.arange(20.0).reshape(4, 5))
+    return made
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    with vfs.serve(folder, tree=True, port=0) as server:
+        yield server.url
+
+
+def looked_at(browse: Browse, url: str, key: str, path: str, **more: str) -> Browsed:
+    """Open the page on an array."""
+    rest = "".join(f"&{name}={value}" for name, value in more.items())
+    page = browse(url).open(f"set={plain(key)}&array={plain(path)}{rest}")
+    page.wait(f"window.vfs && vfs.state.array === {path!r} && document.querySelector('.viewer:not([hidden])')")
+    return page
+
+
+def test_arrays_of_all_kinds(browse: Browse, url: str) -> None:
+    page = looked_at(browse, url, "container.zarr", "image")
+    for name in [name for name in ARRAYS if name not in ("empty", "complex", MARKUP)]:
+        page.page.locator(".cells").get_by_role("button", name=re.compile(f"^{name}, ")).click()
+        page.wait(f"vfs.state.array === {name!r} && vfs.frame.status === 'exact'")
+        expected = ARRAYS[name].astype(float)
+        assert np.array_equal(page.numbers("frame").ravel(), expected.ravel(), equal_nan=True), name
+        page.screenshot(f"kind-{name}")
+
+
+def test_values_that_are_none(browse: Browse, url: str) -> None:
+    page = looked_at(browse, url, "container.zarr", "odd")
+    page.wait("vfs.frame.status === 'exact'")
+    assert page.colour("frame", 0, 0)[3] == 0
+    assert page.colour("frame", 1, 0) == (255, 255, 255, 255)
+    assert page.colour("frame", 1, 1) == (0, 0, 0, 255)
+
+
+PARTS = {"abs": np.abs, "phase": np.angle, "real": np.real, "imag": np.imag}
+
+
+def test_complex_numbers(browse: Browse, url: str) -> None:
+    page = looked_at(browse, url, "container.zarr", "complex")
+    for part, made in PARTS.items():
+        before = page.page.evaluate("() => vfs.frame.data && vfs.frame.data[0]")
+        page.named("combobox", "Part of the complex numbers").select_option(part)
+        page.wait(f"vfs.frame.data && (vfs.frame.data[0] !== {before or 0} || {part!r} === 'abs')")
+        assert np.allclose(page.numbers("frame"), made(COMPLEX), rtol=1e-6)
+
+
+def test_an_empty_array_says_so(browse: Browse, url: str) -> None:
+    page = looked_at(browse, url, "container.zarr", "empty")
+    assert page.page.get_by_text("This array is empty: its shape is 0 × 5.").is_visible()
+
+
+def test_names_with_markup_stay_names(browse: Browse, url: str) -> None:
+    page = looked_at(browse, url, "container.zarr", MARKUP)
+    page.wait("vfs.frame.status === 'exact' && document.querySelectorAll('.cells .entry').length === 11")
+    page.press("m")
+    page.page.locator("summary[aria-label='Frame: take away']").click()
+    page.page.get_by_role("button", name="Python that makes it").locator("visible=true").click()
+    assert page.page.evaluate("() => document.querySelectorAll('img').length") == 0
+    assert MARKUP in page.page.title()
+    assert page.page.locator("h1 + .about").inner_text().startswith(MARKUP)
+    page.screenshot("markup")
+
+
+def test_a_folder_and_back(browse: Browse, url: str) -> None:
+    page = browse(url).open()
+    named = [MARKUP.replace("/", ""), "container", "scan"]
+    page.wait("document.querySelectorAll('.folder-list .entry').length === 3")
+    page.wait("document.querySelectorAll('.folder-list .thumb canvas').length === 2")
+    assert sorted(page.page.locator(".folder-list .name").all_inner_texts()) == sorted(named)
+    page.screenshot("folder")
+    page.page.locator(".folder-list .entry").first.focus()
+    page.press("End", "Home", "Enter")
+    page.wait("document.querySelectorAll('.crumb').length === 2")
+    page.wait("document.querySelectorAll('.folder-list .entry').length === 1")
+    page.page.locator(".folder-list .entry").click()
+    page.wait("vfs.frame.status === 'exact'")
+    assert np.array_equal(page.numbers("frame"), np.arange(20.0).reshape(4, 5))
+    assert page.page.evaluate("() => document.querySelectorAll('img').length") == 0
+    page.named("button", "All sets").click()
+    page.wait("document.querySelectorAll('.crumb').length === 2 && !document.querySelector('.folder-list').hidden")
+    page.page.go_back()
+    page.wait("document.querySelector('.viewer:not([hidden])')")
+
+
+def test_more_arrays_than_are_asked_for_at_once(browse: Browse, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "many.h5", "w") as file:
+        for k in range(300):
+            file[f"array{k:04}"] = np.full((2, 2), k, np.int16)
+    with vfs.serve(tmp_path / "many.h5", port=0) as server:
+        page = looked_at(browse, server.url, "many.zarr", "array0007")
+        page.wait("vfs.frame.status === 'exact' && document.querySelectorAll('.side .cells .entry').length > 5")
+        assert page.page.evaluate("() => document.querySelectorAll('.side .cells .entry').length") < 60
+        page.page.get_by_label("Find an array").fill("0299")
+        page.wait("document.querySelectorAll('.side .cells .entry').length === 1")
+        page.wait("document.querySelectorAll('.side .cells .thumb canvas').length === 1")
+        page.screenshot("many")
+        page.page.locator(".side .cells .entry").press("Enter")
+        page.wait("vfs.frame.data && vfs.frame.data[0] === 299")
+        page.close()
+
+
+def test_a_scan_of_three_axes(browse: Browse, tmp_path: Path) -> None:
+    frames = patterns()
+    with vfs.serve(scan_in(tmp_path, frames), port=0, nav_shape=(2, 6, 16)) as server:
+        page = browse(server.url).open().settled()
+        page.named("slider", "t").press("ArrowLeft")
+        page.wait("vfs.state.at[0] === 0 && vfs.frame.caption === '0, 3, 8'")
+        page.settled()
+        shape = page.state("detector")
+        y, x = np.ogrid[:32, :32]
+        inside = (y - shape["cy"]) ** 2 + (x - shape["cx"]) ** 2 < shape["r"] ** 2
+        assert np.array_equal(page.numbers("scan"), frames[:6][..., inside].sum(axis=-1))
+        assert np.array_equal(page.numbers("frame"), frames[3, 8])
+        page.page.locator("summary[aria-label='Scan: take away']").click()
+        page.page.get_by_role("button", name="Python that makes it").locator("visible=true").click()
+        names: dict[str, np.ndarray] = {}
+        exec(page.page.locator("dialog textarea").input_value(), names)
+        assert np.array_equal(names["image"], page.numbers("scan"))
+        page.screenshot("three-axes")
+        page.close()
+
+
+def test_a_movie(browse: Browse, tmp_path: Path) -> None:
+    movie = RNG.integers(0, 50, (9, 12, 14), np.uint16)
+    np.save(tmp_path / "movie.npy", movie)
+    with vfs.serve(tmp_path / "movie.npy", port=0) as server:
+        page = browse(server.url).open()
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+        page.press("ArrowRight")
+        page.wait("vfs.frame.caption === String(vfs.state.at)")
+        assert np.array_equal(page.numbers("frame"), movie[page.state("at")[0]])
+        page.screenshot("movie")
+        page.close()
+
+
+def test_a_source_that_breaks_while_it_is_looked_at(browse: Browse, tmp_path: Path) -> None:
+    header = scan_in(tmp_path, patterns((12, 16), 64))
+    with vfs.serve(header, port=0) as server:
+        page = browse(server.url).open().settled()
+        page.wait("vfs.state.summary")
+        file = max(tmp_path.glob("*.mib"))
+        os.truncate(file, file.stat().st_size // 2)
+        page.page.locator(".scan-panel .stage").focus()
+        page.press("Shift+ArrowDown")
+        page.wait("document.querySelector('.banner.error')")
+        banner = page.page.locator(".banner.error").first
+        assert tmp_path.name in banner.inner_text() or file.name in banner.inner_text()
+        page.screenshot("broken")
+        page.named("button", "Metadata").click()  # the rest goes on
+        assert page.page.get_by_role("complementary", name="Metadata").is_visible()
+        page.press("l", "i")
+        assert page.page.evaluate("() => vfs.scan.contrast.invert") is True
+        page.named("button", "Dismiss").first.click()
+        assert all("status of 4" in text for text in page.said)
+        page.said.clear()
+        page.close()
+
+
+def test_a_server_that_is_gone(browse: Browse, folder: Path, tmp_path: Path) -> None:
+    shutil.copy(next(folder.glob("container.h5")), tmp_path / "container.h5")
+    with vfs.serve(tmp_path / "container.h5", port=0) as server:
+        page = browse(server.url).open("set=container.zarr&array=image")
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+    page.page.locator(".entry").nth(3).click()
+    page.wait("document.querySelector('.banner.error')")
+    assert "does not answer" in page.page.locator(".banner.error").first.inner_text()
+    assert all("ERR_CONNECTION" in text for text in page.said)
+    page.said.clear()
+
+
+def test_what_is_wrong_is_said_in_a_banner(browse: Browse, url: str) -> None:
+    page = browse(url).open("set=nothing.zarr")
+    page.wait("document.querySelector('.banner.error')")
+    assert "nothing.zarr" in page.page.locator(".banner.error").inner_text()
+    assert all("status of 404" in text for text in page.said)
+    page.said.clear()

@@ -1,0 +1,15 @@
+"""The ways in: `open`, `open_group`, `mount` and `serve`; and what opening returns, `VirtualArray` and `VirtualGroup`.
+
+Options, formats, backends and the hierarchy are put together here. What does the work:
+
+- `vfs.hierarchy.opening`: from files and options to arrays that can be read;
+- `vfs.folder_tree.plans`: what a mount or server is to show;
+- `vfs.model.signatures`: puts the options, which are fields of
+  `vfs.model.open_options.OpenOptions`, into the signatures here.
+"""
+
+from vfs.api.arrays import VirtualArray, VirtualGroup
+from vfs.api.opening import open, open_group
+from vfs.api.showing import mount, serve
+
+__all__ = ["VirtualArray", "VirtualGroup", "mount", "open", "open_group", "serve"]

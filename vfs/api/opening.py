@@ -1,0 +1,65 @@
+"""The ways in that open data in this process: `open` and `open_group`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vfs.api.arrays import VirtualArray, VirtualGroup
+from vfs.engine.cache import ChunkCache
+from vfs.hierarchy.opening import open_set, refuse_without_main, warned
+from vfs.model.open_options import OpenOptions, option, split
+from vfs.model.signatures import Paths, opens
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenHere(OpenOptions):
+    """The options of `open` and `open_group`, which open data in this process."""
+
+    cache: ChunkCache | None = option(
+        None,
+        "Keeps decoded chunks; data sets may share one. By default each has its own, of 256 MiB.",
+        more="It is not pickled.",
+    )
+
+
+@opens(OpenHere)
+def open_group(paths: Paths, **given: Any) -> VirtualGroup:
+    """Open all arrays of a data set. Reads headers, no pixels.
+
+    Args:
+        paths: a file that names its set, several files, or a glob.
+        {options}
+
+    Raises: what `open` raises; but where the main array is not there, the others of the set open.
+
+    Warns:
+        IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
+    """
+    here, format_options = split(OpenHere, given)
+    return VirtualGroup(warned(open_set(paths, here, format_options, here.cache)))
+
+
+@opens(OpenHere)
+def open(paths: Paths, **given: Any) -> VirtualArray:
+    """Open the main array of a data set: `open_group(…).main`. Reads headers, no pixels.
+
+    Args:
+        paths: a file that names its set, several files, or a glob.
+        {options}
+
+    Raises:
+        UnknownFormatError, FormatError: the files are not what they should be.
+        OptionError: an option does not fit.
+        UnknownArrayError: `array` is not in the set.
+        OutsideError: a file lies outside of the folder of the set.
+        SourceError: a file is missing or cannot be read.
+        MissingSourceError: the main array is not there, though others of the set are.
+
+    Warns:
+        IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
+    """
+    here, format_options = split(OpenHere, given)
+    opened = open_set(paths, here, format_options, here.cache)
+    refuse_without_main(opened)
+    return VirtualGroup(warned(opened)).main

@@ -1,0 +1,105 @@
+"""The ways in for other programs: `mount` and `serve`, which another process serves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vfs.backends import choice
+from vfs.engine import chunking
+from vfs.engine.cache import ChunkCache
+from vfs.errors import OptionError
+from vfs.folder_tree.plans import MountPlan, plan_sets, plan_tree
+from vfs.formats.headers import file_name
+from vfs.hierarchy.opening import open_set, warned
+from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions, split
+from vfs.model.signatures import Path, Several, mounts, serves
+
+if TYPE_CHECKING:
+    from vfs.fuse import Mount
+    from vfs.http import Server
+
+
+@mounts(MountOptions)
+def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
+    """Show data sets at a mount point, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, served by another process.
+
+    Use it in a `with` statement, or call `close()`; it also ends with this process.
+
+    Args:
+        paths: one data set as `open` takes it, or a list of data sets. A list in the list is one data set of several
+            files.
+        mountpoint: an existing, empty folder.
+        {options}
+
+    Raises:
+        MountError: mounting cannot work; the message says why and what to do.
+        VfsError: what `open` raises.
+    """
+    from vfs.fuse import Mount
+    from vfs.fuse.points import check_apart
+
+    options, format_options = split(MountOptions, given)
+    mountpoint = file_name(mountpoint)
+    plan = _plan(paths, options, format_options, "mount")
+    if options.tree:
+        check_apart(mountpoint, plan.sources[0])
+    how = {name: getattr(options, name) for name in ("workers", "allow_other", "direct_io")}
+    return Mount.start(plan.make, mountpoint, sources=plan.sources, **how)
+
+
+@serves(ServeOptions)
+def serve(paths: Several, **given: Any) -> Server:
+    """Serve data sets over HTTP, each as `NAME.zarr`, `NAME.v2.zarr` and `NAME.npy`, from another process.
+
+        with vfs.serve("scan.hdr", port=0) as server:
+            zarr.open(server.url + "scan.zarr")
+
+    Use it in a `with` statement, or call `close()`; it also ends with this process.
+
+    Args:
+        paths: one data set as `open` takes it, or a list of data sets. A list in the list is one data set of several
+            files.
+        {options}
+
+    Returns: the server; `url` is where the data sets are, with the `token` that every URL needs.
+
+    Raises:
+        ServeError: serving cannot work; the message says why and what to do.
+        DependencyError: no web server is installed: pip install 'vfs[serve]'.
+        VfsError: what `open` raises.
+    """
+    from vfs.http import Server
+
+    options, format_options = split(ServeOptions, given)
+    plan = _plan(paths, options, format_options, "serve")
+    return Server.start(plan.make, sources=plan.sources, **how_to_serve(options))
+
+
+def how_to_serve(options: ServeOptions) -> dict[str, Any]:
+    """Return the options that `vfs.http.serve` takes, with names of files made absolute."""
+    made: dict[str, Any] = {name: getattr(options, name) for name in ("host", "port", "workers")}
+    for name in ("tls_cert", "tls_key", "token"):
+        value = getattr(options, name)
+        made[name] = value if value is None or (name, value) == ("token", "none") else os.path.abspath(value)
+    return made | {"cors": list(options.cors or ()), "allow_host": list(options.allow_host or ())}
+
+
+def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], verb: str) -> MountPlan:
+    """Open the data sets, or find out that the folder can be shown, and plan what the other process is to show."""
+    items: Sequence[Any] = (
+        [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
+    )
+    if not items:
+        raise OptionError(f"nothing to {verb}: expected at least one data set")
+    if options.show_files and not options.tree:
+        raise OptionError("show_files goes with tree=True")
+    limit = chunking.as_bytes(options.cache_size, "cache_size")
+    common = options.common()
+    if options.tree:
+        shown = {"cache_size": limit, "show_files": options.show_files}
+        return plan_tree(items, common, format_options, **shown)
+    backend, _ = choice(common.backend, serves=True)
+    common, cache = options.common(backend=backend), ChunkCache(limit)
+    return plan_sets([warned(open_set(item, common, format_options, cache)) for item in items], cache)

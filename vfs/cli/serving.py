@@ -1,0 +1,102 @@
+"""Defines the command serve. Heavy modules are imported inside it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Iterable
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from vfs.cli.common import Datasets, Settings, line, opens, put, say
+from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, planned
+from vfs.model.open_options import ServeOptions
+
+if TYPE_CHECKING:
+    from vfs.serving.status import Status
+
+
+@opens(ServeOptions)
+def serve(
+    datasets: Datasets,
+    open_: Annotated[bool, typer.Option("--open", help="Also open the URL in a browser.")] = False,
+    background: Background = False,
+    log_level: Level = None,
+    *,
+    settings: Settings,
+) -> None:
+    """Serve data sets over HTTP, read-only, until Ctrl-C or `vfs unmount`.
+
+    For each data set there are NAME.zarr (zarr version 3), NAME.v2.zarr (version 2) and NAME.npy
+    below the URL that is printed, for programs and browsers that cannot mount. Who has the URL can
+    read the data: it holds a token.
+    """
+    with ended_by_ctrl_c():
+        from vfs.api.showing import how_to_serve
+        from vfs.cli.console import tell_manager, terminal
+
+        level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
+        options = settings.options
+        assert isinstance(options, ServeOptions)
+        plan, what = planned(datasets, settings)
+        how: dict[str, Any] = {"sources": plan.sources, **how_to_serve(options)}
+
+        def shown(address: str, url: str, faces: Iterable[str], hint: str) -> None:
+            put(url)
+            first = next((name for name in faces if name.endswith(".zarr")), None)
+            notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
+            if first is not None:
+                notes.append(f'in Python: zarr.open("{url}{first}")')
+            notes += _from_elsewhere(address, options)
+            for note in notes:
+                say(note)
+            if open_:
+                import webbrowser
+
+                webbrowser.open(url)
+
+        if background:
+            from vfs.http import start_in_background
+
+            faces = list(plan.here().faces)
+            start_in_background(
+                plan.make,
+                say=lambda address, url: shown(address, url, faces, "`vfs mounts` shows what it has served,"),
+                log_level=level,
+                **how,
+            )
+            return
+        from vfs.http import serve as run
+
+        contents = plan.here()
+        with terminal(level) as console:
+
+            def ready(address: str, url: str) -> None:
+                shown(address, url, contents.faces, "Ctrl-C or")
+                tell_manager("READY=1")
+
+            def watch(status: Status) -> None:
+                console.show(status)
+                tell_manager(f"STATUS={status.counts()}")
+
+            last = run(contents, ready=ready, watch=watch, debug=level == "debug", **how)
+            console.end()
+            console.say(line(f"{last.address}: {last.summary()}"))
+
+
+def _from_elsewhere(address: str, options: ServeOptions) -> list[str]:
+    """Return notes for people who sit at another machine, and about who can read what is sent."""
+    from vfs.http.guard import is_loopback
+
+    place, notes = urlsplit(address), []
+    if is_loopback(options.host):
+        server = os.environ.get("SSH_CONNECTION", "").split()[2:3]
+        if server:
+            tunnel = f"ssh -L {place.port}:{place.netloc} {quote(getpass.getuser())}@{server[0]}"
+            notes.append(f"from your machine: {tunnel}, then open the URL there")
+    elif place.scheme == "http":
+        notes.append("what is sent is not encrypted, and can be read on the way; --tls-cert and --tls-key encrypt it")
+    return notes

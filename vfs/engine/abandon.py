@@ -1,0 +1,49 @@
+"""Lets a long computation end when nobody waits for its result any more.
+
+A result of a whole scan takes minutes. Who serves others (a mount, an HTTP server) says in each thread
+how to find out that a reader has gone away (`asked.gone`); what computes calls `check` now and then.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+SECONDS = 1.0  # time between two looks
+
+
+class AbandonedError(Exception):
+    """Nobody waits for the result any more.
+
+    It is no `VfsError`: others who wait for the same result do not get it, but go on without it.
+    """
+
+
+class _Asked(threading.local):
+    """What a thread knows of those for whom it works.
+
+    Attributes:
+        gone: tells if they have gone away; None: nobody asks. It is set for each request anew.
+        since: the function that `check` saw last; next: when it is called next.
+    """
+
+    gone: Callable[[], bool] | None = None
+    since: Callable[[], bool] | None = None
+    next = 0.0
+
+
+asked = _Asked()
+
+
+def check(*_: object) -> None:
+    """Raise AbandonedError if the one for whom this thread works has gone away. This may take a second to see."""
+    gone, now = asked.gone, time.monotonic()
+    if gone is None:
+        return
+    if gone is not asked.since:
+        asked.since, asked.next = gone, now + SECONDS
+    elif now >= asked.next:
+        asked.next = now + SECONDS
+        if gone():
+            raise AbandonedError

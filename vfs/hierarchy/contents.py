@@ -1,0 +1,139 @@
+"""Declares what is shown: `Contents`, which a mount and an HTTP server translate.
+
+`vfs.hierarchy.face_folder.FaceFolder` shows some data sets, `vfs.folder_tree.FolderTree` a folder
+with all data sets in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from vfs.engine.cache import ChunkCache
+from vfs.hierarchy.faces import Face, Node
+
+KEEP = 3600.0
+"""Seconds for which kernels may remember names and attributes of a `FaceFolder`: these never change."""
+
+
+class Lifetime(Protocol):
+    """Tracks whether an open data set is still current, if sets may change while they are shown.
+
+    Attributes:
+        stamp: see `Contents.stamp`.
+        until: `time.monotonic()` up to which its files need not be checked again.
+        dropped: True if the set was closed or its files changed; it is not served any longer.
+        told: functions that are called when the set is dropped, and when its files must be checked
+            before `until`. Code that adds a function must look at `dropped` afterwards.
+    """
+
+    @property
+    def stamp(self) -> int: ...
+
+    @property
+    def until(self) -> float: ...
+
+    @property
+    def dropped(self) -> bool: ...
+
+    @property
+    def told(self) -> list[Callable[[], None]]: ...
+
+
+class ResolvedPath(NamedTuple):
+    """A path of a mount or server, resolved: its face and the key in that face.
+
+    `lifetime` tracks whether this is still current; None if it is as long as the mount exists.
+    """
+
+    face: Face
+    key: str
+    lifetime: Lifetime | None
+
+
+class Contents(Protocol):
+    """Provides the contents of a mount or an HTTP server. It is a face whose keys are paths, and more for caches.
+
+    Attributes:
+        faces: the faces that are known from the start.
+        entry_timeout: seconds for which the kernel may remember which names exist and which do not.
+        attr_timeout: seconds for which the kernel may remember sizes and times.
+        cache: cache of decoded pieces; clearing it frees their memory.
+        warnings: one line for each thing that the data sets should hold and do not.
+    """
+
+    @property
+    def cache(self) -> ChunkCache: ...
+
+    @property
+    def warnings(self) -> Collection[str]: ...
+
+    @property
+    def faces(self) -> Mapping[str, Face]: ...
+
+    @property
+    def entry_timeout(self) -> float: ...
+
+    @property
+    def attr_timeout(self) -> float: ...
+
+    def node(self, path: str) -> Node | None: ...
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]: ...
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
+
+    def time(self, path: str) -> int:
+        """Return the modification time of a path, nanoseconds since 1970: that of its newest source."""
+        ...
+
+    def stamp(self, path: str) -> int:
+        """Return a number that stands for the state of the sources behind a path.
+
+        A file that was opened in one state may not be read in another.
+        """
+        ...
+
+    def version(self, path: str) -> bytes:
+        """Return a digest of the sources behind a path, their sizes and times, and of how they were opened.
+
+        While it stays the same, a path has the same bytes, also in another process. It is empty if
+        they may change at any time (`accept_changes`).
+
+        Raises:
+            SourceError: the sources are not those that were opened.
+        """
+        ...
+
+    def at_hand(self, path: str) -> bool:
+        """Return True if `node` and `version` of a path need no file: sources were looked at a moment ago."""
+        ...
+
+    def options(self, path: str) -> Mapping[str, str]:
+        """Return the options with which the set behind a path was opened, but for the usual ones, as Python writes
+        them.
+        """
+        ...
+
+    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
+        """Resolve a path without looking at any source file. Return None if it lies in no face.
+
+        Args:
+            opening: a data set may be opened for it.
+        """
+        ...
+
+    def place(self, path: str) -> tuple[str, str]:
+        """Split a path into the source folder behind it, and the rest of the path.
+
+        The folder is "" if the mount does not show folders of the sources.
+        """
+        ...
+
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
+        """Return the source files behind a path.
+
+        Args:
+            all_files: return all files; else only those that are known without opening a data set.
+        """
+        ...

@@ -1,0 +1,37 @@
+"""Serves data sets over HTTP, read-only: the same trees as a mount, for machines and programs that cannot mount.
+
+`vfs.http.application` answers requests; a web server runs it (`vfs.http.server`) in a process of its
+own (`vfs.http.process`), or in this one for `vfs serve`. Nothing of zarr is decided here: paths are
+those of `vfs.hierarchy.contents.Contents`, and bytes come from its faces.
+
+Every request is answered like this:
+
+1. `guard`: the `Host` header and the token in the path are checked, and the path becomes a key;
+2. `application`: node and version of the key, then ETag, range and status (`conditions`);
+3. `reads`: bytes that must be read or decoded are, in a few threads; what is in memory is sent at once.
+
+The page to look at data is in `pages`. What it asks for below `api/` is in `api`: pictures (`views`) and
+computations (`computing`), which are sent as `records`.
+
+A source that cannot be read is status 422. Clients of zarr take 404 and 403 for absent chunks and show
+fill values, and they repeat requests that fail with 5xx for minutes.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from vfs.http.process import Server, start_in_background
+from vfs.http.servers import FoundServer, end, is_address, servers
+
+if TYPE_CHECKING:
+    from vfs.http.server import serve
+
+__all__ = ["FoundServer", "Server", "end", "is_address", "serve", "servers", "start_in_background"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "serve":
+        raise AttributeError(f"module 'vfs.http' has no attribute {name!r}")
+    from vfs.http.server import serve  # loads what serves, which the other functions here do not need
+
+    globals()[name] = serve
+    return serve

@@ -1,0 +1,434 @@
+"""Answers HTTP requests: `Application` is an ASGI callable over a `Contents`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from vfs.buffers import scratch
+from vfs.engine.abandon import AbandonedError
+from vfs.errors import SourceChangedError, SourceError, VfsError, printable
+from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.faces import Node
+from vfs.http import conditions
+from vfs.http.answers import METHODS, USUAL, Answer, Headers
+from vfs.http.api import Api, Request, query_of
+from vfs.http.guard import Guard, Place, RefusedError
+from vfs.http.index import index, links
+from vfs.http.pages import POLICY, assets, etag_of, page
+from vfs.http.reads import GoneError, Reads
+from vfs.model.stored import TRIES
+from vfs.serving.failures import Failures
+from vfs.serving.gate import Gate
+
+log = logging.getLogger("vfs.http")
+
+WHOLE = 64 << 20
+"""Bytes. Longer bodies are read and sent in pieces, so that memory stays small."""
+PIECE = 8 << 20  # bytes of such a piece
+MOMENT = 0.01  # seconds that a read takes before anything looks whether its client still waits
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+
+@dataclass
+class Tally:
+    """Counts what a server has done, as `vfs.serving.status.Status` says."""
+
+    requests: int = 0
+    reads: int = 0
+    bytes: int = 0
+    errors: int = 0
+
+
+class Looked(NamedTuple):
+    """What is known of a path before anything is read: its node, the version of its sources, its ETag."""
+
+    node: Node
+    version: bytes
+    etag: bytes
+
+
+class _StaleError(Exception):
+    """The sources are in another state than when the request was looked at."""
+
+
+class Application:
+    """Answers the requests of one server. It is called in the thread of the event loop.
+
+    Args:
+        contents: what is served. Its arrays should use the buffered backend, as those of a mount.
+        guard: checks requests.
+        reads: threads that read.
+        origins: the origins whose pages may read; empty: all, since the token is the secret.
+        debug: put tracebacks into the log.
+
+    Attributes:
+        tally: what was done so far.
+        failures: log of requests that failed.
+    """
+
+    def __init__(
+        self, contents: Contents, guard: Guard, reads: Reads, *, origins: Sequence[str] = (), debug: bool = False
+    ) -> None:
+        self.contents = contents
+        self.guard = guard
+        self.reads = reads
+        self.tally = Tally()
+        self.failures = Failures(log)
+        self._origins = tuple(origin.encode() for origin in origins)
+        self._debug = debug
+        self._gate = Gate()
+        self.api = Api(contents, self._read, self._failed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI says."""
+        if scope["type"] != "http":
+            return
+        self.tally.requests += 1
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        answer = Answer(scope["method"], self._usual(headers.get(b"origin")), send)
+        key = ""
+        try:
+            self.guard.check_host(headers.get(b"host"))
+            place = self.guard.place(scope["raw_path"])
+            key = place.key
+            if scope["method"] == "OPTIONS":
+                await answer.options(headers)
+            elif place.key.startswith("api/"):
+                await self.api.answer(_request(scope, place, headers, receive), answer)
+            elif scope["method"] not in ("GET", "HEAD"):
+                raise RefusedError(405, f"{scope['method']}: this server is read-only; it answers {METHODS}")
+            elif place == _METRICS:
+                await answer.whole(200, self.metrics(), b"text/plain; version=0.0.4; charset=utf-8")
+            elif place.key.startswith("assets/"):
+                await self._asset(place, headers, answer)
+            else:
+                await self._get(place, headers, receive, answer)
+        except RefusedError as refused:
+            await answer.refuse(refused)
+        except GoneError:
+            pass
+        except AbandonedError:
+            if not answer.status:
+                await answer.refuse(RefusedError(503, "the server is ending"))
+        except Exception as error:
+            known = isinstance(error, VfsError)
+            what = self._failed(key, error)
+            if not answer.status:  # else only a broken connection says that what was sent is not all
+                await answer.refuse(
+                    RefusedError(422 if known else 500, what if known else "a bug in vfs; its log says more")
+                )
+        if self._debug:
+            log.debug("%s", printable(f"{scope['method']} {key} {answer.status}"))
+
+    def _failed(self, key: str, error: Exception) -> str:
+        """Count and log that something could not be answered. Returns what is wrong."""
+        self.tally.errors += 1
+        what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
+        self.failures.add(printable(what), printable(f"{key}: {what}"), trace=self._debug)
+        return what
+
+    def _usual(self, origin: bytes | None) -> Headers:
+        """Return the headers of every response."""
+        allowed = b"*" if not self._origins else origin if origin in self._origins else None
+        return [
+            *([(b"access-control-allow-origin", allowed)] if allowed else []),
+            *([(b"vary", b"origin")] if self._origins else []),
+            *USUAL,
+        ]
+
+    async def _get(self, place: Place, headers: Mapping[bytes, bytes], receive: Receive, answer: Answer) -> None:
+        for _ in TRIES:
+            try:
+                await self._get_once(place, headers, receive, answer)
+            except _StaleError:
+                if answer.status:
+                    raise SourceChangedError("its files came, went or changed while it was sent") from None
+            else:
+                return
+        raise SourceChangedError(f"{place.key}: its files change again and again while they are read")
+
+    async def _get_once(self, place: Place, headers: Mapping[bytes, bytes], receive: Receive, answer: Answer) -> None:
+        """Answer a request from one state of the sources.
+
+        Raises:
+            _StaleError: they changed meanwhile.
+        """
+        key = place.key
+        if self.contents.at_hand(key):
+            looked = self._look(key)
+        else:
+            looked = await self._read(("look", key), partial(self._look, key), receive)
+        if looked is None or looked.node.folder != place.slash:
+            raise RefusedError(404, f"nothing is called {printable(key[:200])}")
+        if looked.node.folder:
+            if not looked.node.listed:
+                raise RefusedError(404, f"{printable(key[:200])} is a folder that is not listed")
+            listed = await self._read(("index", key), partial(self._index, key), receive)
+            etag = etag_of(listed)
+            if not key:
+                self.api.warm()
+            if _matched(headers, etag):
+                await answer.headers(304, [(b"etag", etag)])
+            else:
+                about = [(b"etag", etag), (b"content-security-policy", POLICY)]
+                await answer.whole(200, listed, b"text/html; charset=utf-8", about)
+            return
+        size, etag = looked.node.size, looked.etag
+        about = [(b"etag", etag), (b"content-type", _kind(key))]
+        if _matched(headers, etag):
+            await answer.headers(304, about)
+            return
+        if_range = headers.get(b"if-range")
+        asked = headers.get(b"range") if if_range is None or if_range.strip() == etag else None
+        if answer.method == "HEAD":
+            asked = None
+        try:
+            span = conditions.wanted(asked, size)
+        except ValueError:
+            raise RefusedError(416, f"the file has {size:,} bytes", size) from None
+        start, stop = span or (0, size)
+        if span is not None:
+            about.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
+        about.append((b"content-length", b"%d" % (stop - start)))
+        status = 206 if span is not None else 200
+        if answer.method == "HEAD":
+            await answer.headers(status, about)
+            return
+        self.tally.reads += 1
+        if stop - start <= WHOLE:
+            body = await self._bytes(key, looked.version, start, stop, receive)
+            await answer.begin(status, about)
+            await answer.send(body, last=True)
+            self.tally.bytes += stop - start
+        else:
+            await self._in_pieces(key, looked.version, start, stop, receive, answer, status, about)
+
+    async def _asset(self, place: Place, headers: Mapping[bytes, bytes], answer: Answer) -> None:
+        """Send a file of the page."""
+        found = assets().get(place.key.removeprefix("assets/"))
+        if found is None or place.slash:
+            raise RefusedError(404, f"nothing is called {printable(place.key[:200])}")
+        if _matched(headers, found.etag):
+            await answer.headers(304, [(b"etag", found.etag)])
+        else:
+            await answer.whole(200, found.body, found.kind, [(b"etag", found.etag)])
+
+    async def _in_pieces(
+        self,
+        key: str,
+        version: bytes,
+        start: int,
+        stop: int,
+        receive: Receive,
+        answer: Answer,
+        status: int,
+        about: Headers,
+    ) -> None:
+        """Send a long body, of which the next piece is read while one is sent.
+
+        Raises:
+            GoneError: the client has gone away.
+        """
+        leaving = asyncio.ensure_future(_left(receive))
+        coming = asyncio.ensure_future(self._bytes(key, version, start, min(stop, start + PIECE), receive))
+        try:
+            while start < stop:
+                piece = await coming
+                if leaving.done():
+                    raise GoneError
+                if not answer.status:
+                    await answer.begin(status, about)
+                start += piece.nbytes
+                if start < stop:
+                    coming = asyncio.ensure_future(self._bytes(key, version, start, min(stop, start + PIECE), receive))
+                await answer.send(piece, last=start == stop)
+                self.tally.bytes += piece.nbytes
+        finally:
+            leaving.cancel()
+            coming.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await coming
+
+    def _look(self, key: str) -> Looked | None:
+        """Look at a path. None if there is nothing."""
+        node = self.contents.node(key)
+        if node is None:
+            return None
+        if node.folder:
+            return Looked(node, b"", b"")
+        version = self.contents.version(key)
+        if not version:  # sources may change at any time: no two answers are known to be equal
+            return Looked(node, b"", b'"%s"' % secrets.token_hex(16).encode())
+        digest = blake2b(version, digest_size=16)
+        digest.update(key.encode("utf-8", "surrogateescape"))
+        return Looked(node, version, b'"%s"' % digest.hexdigest().encode())
+
+    def _index(self, key: str) -> bytes:
+        """Return the page that lists a folder; of the root, the page that shows data."""
+        entries = []
+        for name in self.contents.children(key):
+            if name == "/":  # it vanished
+                continue
+            try:
+                node = self.contents.node(f"{key}/{name}" if key else name)
+            except SourceError:
+                node = None
+            if node is not None:
+                entries.append((name, node.folder))
+        return index(key, entries) if key else page(links(entries))
+
+    async def _bytes(self, key: str, version: bytes, start: int, stop: int, receive: Receive) -> memoryview:
+        """Return bytes of a file, in one state of its sources.
+
+        Raises:
+            SourceError: they cannot be read.
+            _StaleError: the sources are not in the state `version` any more.
+        """
+        if start == stop:
+            return memoryview(b"")
+        if self.contents.at_hand(key):
+            found = self.contents.resolve(key)
+            if found is not None and found.face.kept(found.key):
+                return self._take(key, version, start, stop)
+        work = partial(self._in_thread, key, version, start, stop)
+        data: memoryview = await self._read((key, version, start, stop), work, receive)
+        return data
+
+    def _in_thread(self, key: str, version: bytes, start: int, stop: int) -> memoryview:
+        try:
+            with self._gate.shared():
+                return self._take(key, version, start, stop)
+        except MemoryError:
+            pass  # leaving this block frees the exception, and with it the memory taken so far
+        with self._gate.alone():  # try again with no other read under way, and so with their memory
+            self.contents.cache.clear()
+            scratch.clear()
+            return self._take(key, version, start, stop)
+
+    def _take(self, key: str, version: bytes, start: int, stop: int) -> memoryview:
+        data = self.contents.get(key, start, stop)
+        got = -1 if data is None else data.nbytes
+        if self.contents.version(key) != version or data is None or got != stop - start:
+            raise _StaleError
+        return data
+
+    async def _read(self, key: Any, work: Callable[[], Any], receive: Receive, pool: Reads | None = None) -> Any:
+        """Run work in a thread, as long as the client waits for it.
+
+        Args:
+            pool: the threads; None: those that read.
+
+        Raises:
+            GoneError: the client has gone away.
+        """
+        reads = self.reads if pool is None else pool
+        waiting = reads.start(key, work)
+        watch = _Watch(receive, waiting)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if watch.gone:
+                raise GoneError from None
+            raise
+        finally:
+            watch.end()
+            reads.leave(key, waiting)
+
+    def metrics(self) -> bytes:
+        """Return the counts as text that Prometheus reads."""
+        cache = self.contents.cache
+        rows: list[tuple[str, str, str, int]] = [
+            ("requests_total", "counter", "Requests that came", self.tally.requests),
+            ("reads_total", "counter", "Requests for bytes", self.tally.reads),
+            ("sent_bytes_total", "counter", "Bytes of bodies", self.tally.bytes),
+            ("errors_total", "counter", "Requests whose source could not be read", self.tally.errors),
+            ("cache_hits_total", "counter", "Decoded pieces that were in the cache", cache.hits),
+            ("cache_misses_total", "counter", "Decoded pieces that were not in the cache", cache.misses),
+            ("cache_bytes", "gauge", "Bytes of decoded pieces in the cache", cache.held),
+            ("cache_limit_bytes", "gauge", "Most bytes of decoded pieces in the cache", cache.limit),
+            ("reads_under_way", "gauge", "Reads that wait or are under way", self.reads.waiting),
+        ]
+        lines = [f"# HELP vfs_{n} {about}.\n# TYPE vfs_{n} {kind}\nvfs_{n} {value}\n" for n, kind, about, value in rows]
+        return "".join(lines).encode()
+
+
+_METRICS = Place("metrics", False)
+_DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+
+
+def _kind(key: str) -> bytes:
+    """Return the content type of a file."""
+    return b"application/json" if key.endswith(_DOCUMENTS) else b"application/octet-stream"
+
+
+def _matched(headers: Mapping[bytes, bytes], etag: bytes) -> bool:
+    """Return True if the client has the bytes of this ETag already.
+
+    Raises:
+        RefusedError: it wants bytes of another ETag only.
+    """
+    match, none_match = headers.get(b"if-match"), headers.get(b"if-none-match")
+    if match is not None and not conditions.names(match, etag):
+        raise RefusedError(412, "the file has another ETag now")
+    return none_match is not None and conditions.names(none_match, etag, weak=True)
+
+
+def _request(scope: Scope, place: Place, headers: Mapping[bytes, bytes], receive: Receive) -> Request:
+    """Return what is known of a request below `api/`."""
+    client = scope.get("client")
+    return Request(
+        scope["method"],
+        place.key.removeprefix("api/"),
+        query_of(scope.get("query_string", b"")),
+        headers,
+        client[0] if client else "",
+        receive,
+    )
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Watch:
+    """Gives up a read when its client goes away.
+
+    It looks after a moment only, because most reads are over by then, and looking takes a task.
+
+    Attributes:
+        gone: True if the client has gone away.
+    """
+
+    def __init__(self, receive: Receive, waiting: asyncio.Future[Any]) -> None:
+        self.gone = False
+        self._receive = receive
+        self._waiting = waiting
+        self._looking: asyncio.Task[None] | None = None
+        self._later = waiting.get_loop().call_later(MOMENT, self._begin)
+
+    def _begin(self) -> None:
+        self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        await _left(self._receive)
+        self.gone = True
+        self._waiting.cancel()
+
+    def end(self) -> None:
+        """Look no longer."""
+        self._later.cancel()
+        if self._looking is not None:
+            self._looking.cancel()

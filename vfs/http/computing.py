@@ -1,0 +1,315 @@
+"""Computes results for the page, in steps: each is a record that is sent as soon as it is there.
+
+Results for each position of the scan come coarse at first (every step-th position), then exact, some
+rows at a time. These steps go into the cache, and those who ask for the same at the same time share
+one run. Results for each pixel come again and again while they fill.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from vfs.engine.abandon import check
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
+from vfs.errors import OptionError
+from vfs.http.records import described, record, sendable
+from vfs.reduce import spelling
+from vfs.reduce.binned import Binned
+from vfs.reduce.in_frames import Masks
+from vfs.reduce.masks import between
+from vfs.reduce.passes import Pass, reduce, reduce_partial
+from vfs.reduce.reduction import Reduction
+from vfs.reduce.result import Result
+
+RESULTS = 16
+"""Most results of one computation."""
+STEP = 128 << 20
+"""Bytes of frames of a step; a row of the scan may be more."""
+SENT = 16 << 20
+"""Most bytes of numbers of a step, likewise."""
+FIRST = 64 << 20
+"""Bytes of frames of the first, coarse step; the next has up to 16 times as many."""
+FEW = 16
+"""Least frames of a coarse step, however large they are."""
+PARTS = 32
+"""Most times that a result for each pixel is sent."""
+
+_BINNED = re.compile(r"\s*binned\(\s*(\d{1,4})\s*\)\s*")
+_numbers = count()
+_tokens: WeakKeyDictionary[ArrayReader, int] = WeakKeyDictionary()
+
+
+class Step(NamedTuple):
+    """A step of a computation.
+
+    Attributes:
+        key: computations that have a step in common share its run.
+        make: makes its record, uint8[bytes].
+    """
+
+    key: Hashable
+    make: Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks for.
+
+    Attributes:
+        results: name -> reduction in words, as `derive=` takes them; also `binned(n)`.
+        region: positions of the scan: {"rectangle": [y0, x0, y1, x1]}, {"disk": [cy, cx, r]},
+            {"point": [y, x]}, of a scan with one axis {"range": [first, stop]}; None: all.
+        within: indices along the axes of the scan before the last two.
+        coarse: begin with every step-th position.
+
+    Raises:
+        OptionError: it is something else.
+    """
+
+    results: Mapping[str, str]
+    region: Mapping[str, Any] | None = None
+    within: tuple[int, ...] = ()
+    coarse: bool = True
+
+    @classmethod
+    def of(cls, given: Any) -> Asked:
+        """Read what came as JSON."""
+        known = {"results", "region", "within", "coarse"}
+        if not isinstance(given, dict) or not set(given) <= known or "results" not in given:
+            raise OptionError('expected {"results": {"NAME": "KIND(…)"}, "region": …, "within": […], "coarse": …}')
+        results, within = given["results"], given.get("within", [])
+        if (
+            not isinstance(results, dict)
+            or not 0 < len(results) <= RESULTS
+            or not all(isinstance(text, str) and len(text) <= 1000 for text in results.values())
+        ):
+            raise OptionError(f'results: expected {{"NAME": "KIND(…)"}}, at most {RESULTS} of them')
+        if not isinstance(within, list) or not all(type(k) is int for k in within):
+            raise OptionError("within: expected a list of indices")
+        return cls(dict(results), given.get("region"), tuple(within), given.get("coarse", True) is True)
+
+
+class Computation:
+    """Makes the results of a request.
+
+    Args:
+        array: what is reduced.
+        asked: what is to be made of it.
+        cache: keeps the steps.
+
+    Attributes:
+        kind: of all its results, "nav" or "sig"; shape: of the picture of the scan.
+
+    Raises:
+        OptionError: it cannot be made.
+    """
+
+    def __init__(self, array: ArrayReader, asked: Asked, cache: ChunkCache) -> None:
+        self.array, self.cache = array, cache
+        self.reductions = {spelling.check_name(name): _reduction(text) for name, text in asked.results.items()}
+        nav = array.shape[: array.dataset.nav_ndim]
+        if not nav or not math.prod(array.shape):
+            raise OptionError(f"{array.dataset.path} has shape {list(array.shape)}: there are no frames to reduce")
+        self.shape = nav[-2:]
+        self.first = _within(nav, asked.within) * math.prod(self.shape)
+        tried = Pass(array, self.reductions, [0], 0).results()
+        kinds = {one.kind for one in tried.values()}
+        if len(kinds) > 1 or not kinds <= {"nav", "sig"}:
+            raise OptionError("results: expected all of kind nav, or all of kind sig")
+        self.kind = kinds.pop()
+        self.entry = sum(one.selected[:1].size for one in tried.values()) * 8  # bytes sent for a position, at most
+        self.frame = math.prod(array.shape[len(nav) :]) * array.dtype.itemsize
+        self.count = math.prod(self.shape)
+        self.chosen = _positions(asked.region, self.shape)
+        if self.kind == "nav" and asked.region is not None:
+            raise OptionError("region: goes with results of kind sig")
+        self.coarse = asked.coarse
+        self.moves = int(array.dataset.files.moves.item(0))
+        token = _tokens.setdefault(array, next(_numbers))
+        said = tuple(asked.results.items()), repr(asked.region), asked.within
+        self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *said)
+
+    def steps(self) -> Iterator[Step]:
+        """Return the steps, in their order. Each must be made before the next is asked for."""
+        return self._by_position() if self.kind == "nav" else self._by_pixel()
+
+    def _by_position(self) -> Iterator[Step]:
+        budget, before = FIRST, 0
+        while self.coarse and before != 1 and budget <= FIRST * 16:
+            step = self._coarse(budget)
+            if step > 1 and step != before:
+                yield self._kept((step,), partial(self._every, step))
+            before, budget = step, budget * 16
+        row = self.shape[-1] if len(self.shape) == 2 else 1
+        few = max(1, min(STEP // max(1, self.frame), SENT // max(1, self.entry)))
+        few = max(1, few // row) * row if few >= row or self.entry * row <= 4 * SENT else few
+        for first in range(0, self.count, few):
+            yield self._kept(("rows", first, few), partial(self._rows, first, min(few, self.count - first)))
+
+    def _coarse(self, budget: int) -> int:
+        """Return the step with which so many bytes of frames are looked at; 1 where it is not worth it."""
+        few = max(FEW, min(budget // max(1, self.frame), SENT // max(1, self.entry)))
+        step = 1
+        while math.prod(-(-n // step) for n in self.shape) > few:
+            step *= 2
+        return step
+
+    def _kept(self, key: tuple[Hashable, ...], make: Callable[[], np.ndarray]) -> Step:
+        whole = (*self.key, *key)
+        return Step(whole, lambda: self.cache.get(whole, make))
+
+    def _every(self, step: int) -> np.ndarray:
+        """Make the record of every step-th position."""
+        axes = [np.arange(0, n, step) for n in self.shape]
+        chosen = np.ravel_multi_index(np.meshgrid(*axes, indexing="ij"), self.shape).reshape(-1)
+        head = {"step": step, "done": 0, "of": self.count, "exact": False}
+        return self._record(head, self._reduced(chosen), tuple(map(len, axes)))
+
+    def _rows(self, first: int, few: int) -> np.ndarray:
+        """Make the record of some positions that follow each other."""
+        head = {"first": first, "count": few, "done": first + few, "of": self.count, "exact": True}
+        return self._record(head, self._reduced(np.arange(first, first + few)), (few,))
+
+    def _reduced(self, chosen: np.ndarray) -> Mapping[str, Result]:
+        self._same()
+        return reduce(self.array, self.reductions, roi=chosen + self.first, progress=check)
+
+    def _same(self) -> None:
+        """Raise SourceChangedError if the files were touched since the computation began."""
+        files = self.array.dataset.files
+        if int(files.moves.item(0)) != self.moves:
+            raise files.restless()
+
+    def _record(self, head: dict[str, Any], results: Mapping[str, Result], shape: tuple[int, ...]) -> np.ndarray:
+        parts = {}
+        for name, one in results.items():
+            numbers = one.selected.astype(np.float64 if one.selected.ndim == 1 or _small(one) else np.float32)
+            numbers[~one.filled] = np.nan
+            parts[name] = numbers.reshape(shape + numbers.shape[1:])
+        return _packed("nav", head, parts)
+
+    def _by_pixel(self) -> Iterator[Step]:
+        final = (*self.key, "pixels")
+        kept = self.cache.peek(final)
+        if kept is not None:
+            yield Step(final, lambda: kept)
+            return
+        total = self.count if self.chosen is None else len(self.chosen)
+        few = max(FEW, FIRST // max(1, self.frame))
+        if self.coarse and total > 4 * few:
+            every = -(-total // few)
+            sample = np.arange(0, total, every) if self.chosen is None else self.chosen[::every]
+            yield Step(("once", next(_numbers)), partial(self._sample, sample, total))
+        parts = max(1, min(PARTS, total * self.frame // (2 * STEP)))
+        whole = reduce_partial(self.array, self.reductions, parts=parts, roi=self._all(), progress=check)
+        for k in range(parts):
+            yield Step(("once", next(_numbers)), partial(self._more, whole, (k + 1) / parts, total, final))
+
+    def _all(self) -> np.ndarray | None:
+        """Return the flat positions in the scan that are taken; None: all, however many these are."""
+        if self.chosen is not None:
+            return self.chosen + self.first
+        if self.count == math.prod(self.array.shape[: self.array.dataset.nav_ndim]):
+            return None
+        return np.arange(self.first, self.first + self.count)
+
+    def _sample(self, chosen: np.ndarray, total: int) -> np.ndarray:
+        """Make the record of some frames, from all over."""
+        results = self._reduced(chosen)
+        head = {"done": len(chosen), "of": total, "exact": False}
+        return _packed("sig", head, {name: one.selected.astype(np.float32) for name, one in results.items()})
+
+    def _more(
+        self, whole: Iterator[Mapping[str, Result]], share: float, total: int, final: tuple[Hashable, ...]
+    ) -> np.ndarray:
+        """Go on with all frames, and make the record of those so far."""
+        self._same()
+        results = next(whole)
+        last = share == 1.0
+        head = {"done": round(total * share), "of": total, "exact": last}
+        kind = np.float64 if last else np.float32
+        parts = {}
+        for name, one in results.items():
+            parts[name] = one.selected.astype(kind)
+            if not one.filled:
+                parts[name][...] = np.nan
+        made = _packed("sig", head, parts)
+        return self.cache.get(final, lambda: made) if last else made
+
+
+def _small(one: Result) -> bool:
+    """Return True for a few numbers for each position, as a centre of mass has."""
+    return one.selected[:1].size <= 4
+
+
+def _packed(kind: str, head: dict[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
+    sent = {name: sendable(numbers) for name, numbers in parts.items()}
+    results = [described(name, numbers) for name, numbers in sent.items()]
+    return record({"kind": kind, **head, "results": results}, list(sent.values()))
+
+
+def _reduction(text: str) -> Reduction:
+    """Read a reduction.
+
+    Raises:
+        OptionError: there is none such, or it names a file, which the page may not.
+    """
+    binned = _BINNED.fullmatch(text)
+    if binned:
+        return Binned(int(binned[1]))
+    made = spelling.read_call(text)
+    if isinstance(made, Masks):  # it would be a way to look at files that are not served
+        raise OptionError("masks are in files, which no request may name; serve the set with --derive for them")
+    return made
+
+
+def _within(nav: tuple[int, ...], within: tuple[int, ...]) -> int:
+    """Return the number of the picture of the scan that indices along its other axes choose."""
+    others = nav[:-2]
+    if len(within) != len(others) or not all(0 <= k < n for k, n in zip(within, others, strict=True)):
+        raise OptionError(f"within: expected an index for each of {list(others)}, found {list(within)}")
+    return int(np.ravel_multi_index(within, others)) if others else 0
+
+
+def _positions(region: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Return int64[m], the flat positions of a region in a scan's picture; None: all.
+
+    Raises:
+        OptionError: it is no region of such a scan, or nothing lies in it.
+    """
+    if region is None:
+        return None
+    kinds = {"rectangle": 4, "disk": 3, "point": 2} if len(shape) == 2 else {"range": 2}
+    said = " or ".join(f"{kind} of {n} numbers" for kind, n in kinds.items())
+    if not isinstance(region, dict) or len(region) != 1 or not set(region) <= set(kinds):
+        raise OptionError(f"region: expected {said}")
+    ((kind, numbers),) = region.items()
+    if (
+        not isinstance(numbers, list)
+        or len(numbers) != kinds[kind]
+        or not all(type(k) in (int, float) and abs(k) < 1e9 for k in numbers)
+    ):
+        raise OptionError(f"region: expected {said}")
+    if kind == "disk":
+        inside = between(shape, numbers[0], numbers[1], 0, numbers[2])
+    elif kind == "range":
+        inside = (np.arange(shape[0]) >= numbers[0]) & (np.arange(shape[0]) < numbers[1])
+    else:
+        y0, x0, *end = numbers
+        y1, x1 = end or (y0 + 1, x0 + 1)
+        y, x = np.ogrid[: shape[0], : shape[1]]
+        inside = np.asarray((y >= y0) & (y < y1) & (x >= x0) & (x < x1))
+    chosen = np.flatnonzero(inside)
+    if not len(chosen):
+        raise OptionError(f"region: no position of a scan of {list(shape)} lies in it")
+    return chosen

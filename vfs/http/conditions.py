@@ -1,0 +1,51 @@
+"""Reads the headers that make a response depend on something: ranges, and ETags (RFC 9110, sections 13 and 14)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_ONE = re.compile(rb"bytes[ \t]*=[ \t]*(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))[ \t]*", re.IGNORECASE)
+
+
+class Span(NamedTuple):
+    """The bytes of a response: from `start` to `stop`, half-open."""
+
+    start: int
+    stop: int
+
+
+def wanted(header: bytes | None, size: int) -> Span | None:
+    """Return the bytes that a `Range` header asks for.
+
+    Returns: None for all of them: without a header, or if it has several ranges, another unit, or a
+        mistake.
+
+    Raises:
+        ValueError: it asks for bytes that are not there.
+    """
+    found = _ONE.fullmatch(header) if header is not None else None
+    if found is None:
+        return None
+    first, last, suffix = found.groups()
+    if suffix is not None:
+        start, stop = max(0, size - int(suffix)), size
+    else:
+        start = int(first)
+        stop = size if last is None else min(size, int(last) + 1)
+        if last is not None and int(last) < start:
+            return None
+    if start >= stop:
+        raise ValueError
+    return Span(start, stop)
+
+
+def names(header: bytes, etag: bytes, weak: bool = False) -> bool:
+    """Return True if a list of ETags has one, or is `*`.
+
+    Args:
+        weak: compare weakly, as `If-None-Match` does: a W/ in front does not matter.
+    """
+    if header.strip() == b"*":
+        return True
+    return any(each == etag or (weak and each == b"W/" + etag) for each in map(bytes.strip, header.split(b",")))

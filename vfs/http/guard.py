@@ -1,0 +1,174 @@
+"""Decides who may ask: checks the `Host` header and the token, and turns paths of URLs into keys."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from vfs.errors import OptionError, printable
+
+LEAST = 16
+"""Fewest characters of a token that a user chooses."""
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class RefusedError(Exception):
+    """A request that is not answered with data.
+
+    Args:
+        status: the status of the response.
+        reason: one line for people.
+        size: bytes of the file, if a range lies outside of it.
+    """
+
+    def __init__(self, status: int, reason: str, size: int | None = None) -> None:
+        super().__init__(reason)
+        self.size = size
+        self.status = status
+        self.reason = reason
+
+
+class Place(NamedTuple):
+    """What the path of a URL names.
+
+    Attributes:
+        key: path in the contents, "" for the root.
+        slash: True if the path ends with a slash.
+    """
+
+    key: str
+    slash: bool
+
+
+class Guard:
+    """Checks requests.
+
+    Args:
+        token: the token that paths begin with, as `/t/TOKEN/`; "" for none.
+        host: the host that the server listens on.
+        names: more names that clients may use for the server, such as that of a proxy.
+
+    Attributes:
+        base: what every path begins with.
+    """
+
+    def __init__(self, token: str, host: str = "127.0.0.1", names: Iterable[str] = ()) -> None:
+        self.base = f"/t/{token}/" if token else "/"
+        self._token = token.encode()
+        own = socket.gethostname().lower()
+        self._names = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
+        self._addresses = not is_loopback(host)
+
+    def check_host(self, host: bytes | None) -> None:
+        """Refuse a `Host` that is not a name of this server.
+
+        A page of another site could make a browser send requests here under its own name, after that name was made to
+        mean this machine (DNS rebinding).
+
+        Raises:
+            RefusedError: it is not.
+        """
+        name = _without_port(host.decode("latin-1").lower()) if host is not None else ""
+        if name in self._names or (self._addresses and _is_address(name)):
+            return
+        raise RefusedError(
+            400,
+            f"the Host header names {printable(name[:100]) or 'nothing'}, which is no name of this server;"
+            " `vfs serve --allow-host NAME` lets it in",
+        )
+
+    def place(self, raw: bytes) -> Place:
+        """Return what a path names.
+
+        Args:
+            raw: path of the URL, with its %-escapes.
+
+        Raises:
+            RefusedError: the token is wrong (401), or nothing has such a path (404).
+        """
+        if self._token:
+            parts = raw.split(b"/", 3)
+            token = parts[2] if len(parts) > 2 and parts[:2] == [b"", b"t"] else b""
+            if not hmac.compare_digest(token, self._token):
+                raise RefusedError(401, "expected the token of this server in the path: /t/TOKEN/…")
+            if len(parts) < 4:
+                raise RefusedError(404, "expected a slash behind the token")
+            raw = parts[3]
+        else:
+            raw = raw[1:]
+        key = os.fsdecode(unquote_to_bytes(raw))
+        slash = key.endswith("/") or not key
+        key = key.removesuffix("/")
+        if (key and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
+            raise RefusedError(404, f"nothing is called {printable(key[:200])}")
+        return Place(key, slash)
+
+
+_NOTHING = frozenset(("", ".", ".."))
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine reaches a host."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):  # IPv6
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def choose_token(wanted: str | None, host: str) -> str:
+    """Return the token of a server; "" for none.
+
+    Args:
+        wanted: name of a file that holds the token, "none", or None for a new one.
+        host: the host that the server listens on.
+
+    Raises:
+        OptionError: the file is not there or holds no token; or other machines reach the host, and
+            there is to be no token.
+    """
+    if wanted is None:
+        return secrets.token_urlsafe(16)
+    if wanted == "none":
+        if not is_loopback(host):
+            raise OptionError(
+                f"token none goes only with a host that just this machine reaches; others reach {printable(host)}"
+            )
+        return ""
+    try:
+        with open(wanted, encoding="ascii") as file:
+            open_to = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
+            token = file.read(4097).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its bytes are not ASCII"
+        raise OptionError(f"{wanted}: expected a file with a token: {reason}") from None
+    if open_to:
+        raise OptionError(f"{wanted}: others may read this token; chmod 600 {wanted}")
+    if len(token) < LEAST or len(token) > 4096 or not _LETTERS.issuperset(token):
+        raise OptionError(
+            f"{wanted}: expected a token of at least {LEAST} letters, digits, or - _ . ~, found {len(token)} characters"
+        )
+    return token

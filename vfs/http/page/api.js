@@ -1,0 +1,227 @@
+/**
+ * Asks the server. Every address is relative to the page's, so that it works below any prefix.
+ *
+ * What fails becomes an `ApiError` with the server's line of text; what was aborted, an `AbortError`.
+ */
+
+/** Arrays of JS by the name of their dtype. Numbers are little-endian, as all machines with a browser are. */
+const ARRAYS = {
+  uint8: Uint8Array,
+  int8: Int8Array,
+  uint16: Uint16Array,
+  int16: Int16Array,
+  uint32: Uint32Array,
+  int32: Int32Array,
+  float32: Float32Array,
+  float64: Float64Array,
+};
+
+/** A server that has too much to do is asked again: so many times, after so many ms. */
+const AGAIN = 8;
+const PAUSE = 300;
+
+/** An answer that is none: its message is for people. */
+export class ApiError extends Error {
+  /**
+   * @param {string} message one line.
+   * @param {number} status of HTTP; 0 if the server was not reached or the answer broke.
+   */
+  constructor(message, status) {
+    super(message);
+    this.name = "ApiError";
+    this.status = status;
+  }
+}
+
+/** @returns {boolean} true if an error only says that nobody wants the answer any more. */
+export function aborted(error) {
+  return error?.name === "AbortError";
+}
+
+/**
+ * Write a key as part of an address.
+ *
+ * @param {string} key names with / between.
+ * @returns {string}
+ */
+export function encoded(key) {
+  return key.split("/").map(encodeURIComponent).join("/");
+}
+
+/**
+ * Make the address of something below the page.
+ *
+ * @param {string} path encoded.
+ * @returns {string} without fragment.
+ */
+export function address(path) {
+  return new URL(path, document.baseURI.split("#")[0]).href;
+}
+
+async function ask(path, how = {}) {
+  let response;
+  for (let again = AGAIN; ; again--) {
+    try {
+      response = await fetch(address(path), { credentials: "same-origin", ...how });
+    } catch (error) {
+      if (aborted(error)) throw error;
+      throw new ApiError("The server does not answer. Is vfs serve still running?", 0);
+    }
+    if (response.status !== 429 || !again) break;
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  }
+  if (response.ok) return response;
+  const text = (await response.text().catch(() => "")).trim();
+  throw new ApiError(text || `The server answered with status ${response.status}.`, response.status);
+}
+
+async function json(path, signal) {
+  return (await ask(path, { signal })).json();
+}
+
+/** @returns {Promise<Object>} folders and sets in a folder. */
+export function listing(path, first, count, signal) {
+  return json(`api/list/${encoded(path)}?first=${first}&count=${count}`, signal);
+}
+
+/** @returns {Promise<Object>} a set and `count` of its arrays. */
+export function dataset(key, first, count, signal) {
+  return json(`api/set/${encoded(key)}?first=${first}&count=${count}`, signal);
+}
+
+/** @returns {Promise<Object>} an array, with its metadata. */
+export function array(key, path, signal) {
+  return json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
+}
+
+/**
+ * Fetch one picture (or line, or number).
+ *
+ * @param {string} key of the set.
+ * @param {string} path of the array.
+ * @param {number[]} at one index for each leading axis.
+ * @param {number} most pixels along y and x; larger pictures are binned.
+ * @param {string} part of complex numbers: abs, phase, real or imag; "" for others.
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<{data: TypedArray, shape: number[], bin: number}>}
+ */
+export async function frame(key, path, at, most, part, signal) {
+  const query = new URLSearchParams({ max: String(most) });
+  if (at.length) query.set("at", at.join(","));
+  if (part) query.set("part", part);
+  const text = query.toString().replaceAll("%2C", ",");
+  const response = await ask(`api/frame/${encoded(key)}/${encoded(path)}?${text}`, { signal });
+  const shape = (response.headers.get("x-vfs-shape") || "").split(",").filter(Boolean).map(Number);
+  const body = await whole(response);
+  return {
+    data: numbers(response.headers.get("x-vfs-dtype"), body),
+    shape,
+    bin: Number(response.headers.get("x-vfs-bin") || 1),
+  };
+}
+
+async function whole(response) {
+  try {
+    return await response.arrayBuffer();
+  } catch (error) {
+    if (aborted(error)) throw error;
+    throw new ApiError("The answer broke off on its way.", 0);
+  }
+}
+
+/**
+ * Take bytes as numbers.
+ *
+ * @param {string} dtype one of `ARRAYS`.
+ * @param {ArrayBuffer} buffer
+ * @returns {TypedArray}
+ */
+function numbers(dtype, buffer) {
+  const Kind = ARRAYS[dtype];
+  if (!Kind) throw new ApiError(`The server sent numbers of type ${dtype}, which this page does not know.`, 0);
+  return new Kind(buffer, 0, Math.floor(buffer.byteLength / Kind.BYTES_PER_ELEMENT));
+}
+
+/**
+ * Run a computation: records as they come, each with the numbers of its results.
+ *
+ * @param {string} key of the set.
+ * @param {string} path of the array.
+ * @param {Object} wanted results, region, within, coarse.
+ * @param {AbortSignal} signal ends it, also on the server.
+ * @yields {{head: Object, values: Object<string, {data: TypedArray, shape: number[]}>}}
+ */
+export async function* compute(key, path, wanted, signal) {
+  const body = JSON.stringify(wanted);
+  const headers = { "content-type": "application/json" };
+  const response = await ask(`api/compute/${encoded(key)}/${encoded(path)}`, { method: "POST", body, headers, signal });
+  for await (const { head, body: part } of records(response)) {
+    const values = {};
+    let at = 0;
+    for (const each of head.results || []) {
+      const size = each.shape.reduce((a, b) => a * b, 1) * ARRAYS[each.dtype].BYTES_PER_ELEMENT;
+      values[each.name] = { data: numbers(each.dtype, part.slice(at, at + size)), shape: each.shape };
+      at += size;
+    }
+    yield { head, values };
+  }
+}
+
+/**
+ * Fetch small pictures of arrays, as they are ready.
+ *
+ * @param {number|string} first array, or "main" for the one to show first.
+ * @yields {{path: string, shape?: number[], data?: TypedArray, error?: string}}
+ */
+export async function* thumbnails(key, first, count, size, signal) {
+  const which = first === "main" ? "main=1" : `first=${first}&count=${count}`;
+  const response = await ask(`api/thumbnails/${encoded(key)}?${which}&size=${size}`, { signal });
+  for await (const { head, body } of records(response)) {
+    yield head.bytes ? { ...head, data: numbers(head.dtype, body) } : head;
+  }
+}
+
+/**
+ * Cut a stream into its records, up to the last one.
+ *
+ * @param {Response} response
+ * @yields {{head: Object, body: ArrayBuffer}}
+ */
+async function* records(response) {
+  const take = taker(response.body.getReader());
+  for (;;) {
+    const length = await take(4);
+    const head = JSON.parse(new TextDecoder().decode(await take(new DataView(length.buffer).getUint32(0, true))));
+    if (head.error && head.path === undefined) throw new ApiError(head.error, 422);
+    if (head.end) return;
+    yield { head, body: (await take(head.bytes)).buffer };
+  }
+}
+
+/** @returns {function(number): Promise<Uint8Array>} takes so many bytes, in memory of their own. */
+function taker(reader) {
+  let parts = [];
+  let have = 0;
+  return async (count) => {
+    while (have < count) {
+      const { done, value } = await reader.read().catch((error) => {
+        throw aborted(error) ? error : new ApiError("The answer broke off on its way.", 0);
+      });
+      if (done) throw new ApiError("The answer ended too early: the server stopped or broke.", 0);
+      parts.push(value);
+      have += value.length;
+    }
+    const out = new Uint8Array(count);
+    let filled = 0;
+    while (filled < count) {
+      const part = parts[0];
+      const step = Math.min(part.length, count - filled);
+      out.set(part.subarray(0, step), filled);
+      filled += step;
+      if (step === part.length) parts.shift();
+      else parts[0] = part.subarray(step);
+    }
+    have -= count;
+    return out;
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * From numbers to levels 0 to 255: limits, and the curve between them.
+ *
+ * NaN has no level and is left transparent. Infinities are the ends.
+ */
+
+/** How numbers between the limits are spread over the colours. Name -> word. */
+export const CURVES = { linear: "linear", log: "logarithm", sqrt: "square root", gamma: "gamma" };
+
+/** When the limits follow the numbers. Name -> word. */
+export const MODES = { always: "for every picture", once: "once", never: "by hand" };
+
+const DECADES = 3; // of the logarithm, from the upper limit down
+const SAMPLE = 1 << 15; // numbers that percentiles and histograms are made of
+
+/**
+ * Make the contrast that a picture starts with.
+ *
+ * @param {Object} [changes]
+ * @returns {{map: string, invert: boolean, curve: string, gamma: number, mode: string, low: number, high: number,
+ *   lo: number, hi: number}} low, high: percentiles; lo, hi: limits.
+ */
+export function usual(changes = {}) {
+  const start = { map: "grey", invert: false, curve: "linear", gamma: 0.5, mode: "always", low: 0.1, high: 99.9 };
+  return { ...start, lo: NaN, hi: NaN, ...changes };
+}
+
+/**
+ * Take finite numbers evenly spread over an array, sorted.
+ *
+ * @param {TypedArray} data
+ * @returns {Float64Array} all that are finite where there are few.
+ */
+export function sample(data) {
+  let step = Math.max(1, Math.ceil(data.length / SAMPLE));
+  if (step > 1 && step % 2 === 0) step += 1; // else it may always meet the same columns
+  const some = new Float64Array(Math.ceil(data.length / step));
+  let count = 0;
+  for (let i = 0; i < data.length; i += step) {
+    const value = data[i];
+    if (value - value === 0) some[count++] = value;
+  }
+  return some.subarray(0, count).sort();
+}
+
+/**
+ * Find limits.
+ *
+ * @param {Float64Array} sorted
+ * @param {number} low percentile.
+ * @param {number} high percentile.
+ * @returns {[number, number]} the first below the second.
+ */
+export function limits(sorted, low, high) {
+  if (!sorted.length) return [0, 1];
+  const last = sorted.length - 1;
+  const lo = sorted[Math.floor((last * low) / 100)];
+  const hi = sorted[Math.ceil((last * high) / 100)];
+  if (hi > lo) return [lo, hi];
+  if (sorted[last] > sorted[0]) return [sorted[0], sorted[last]];
+  return lo === 0 ? [0, 1] : [Math.min(0, lo), Math.max(0, lo)];
+}
+
+/**
+ * Turn numbers into levels.
+ *
+ * @param {TypedArray} data
+ * @param {Uint8Array} levels filled, of the same length; what has no level has 0.
+ * @param {Object} how a contrast.
+ * @returns {boolean} true if a number is NaN.
+ */
+export function toLevels(data, levels, how) {
+  const { lo, hi } = how;
+  const curve = curveOf(how);
+  const scale = (STEPS - 1) / (hi - lo);
+  let holes = false;
+  for (let i = 0; i < data.length; i++) {
+    const t = (data[i] - lo) * scale;
+    if (t > 0) levels[i] = t < STEPS ? curve[t | 0] : 255;
+    else {
+      levels[i] = 0;
+      if (t !== t) holes = holes || Number.isNaN(data[i]);
+    }
+  }
+  return holes;
+}
+
+const STEPS = 1 << 14; // of a curve: enough for the dark end of a logarithm
+
+/** @returns {Uint8Array} uint8[STEPS], the level of each step from the lower limit to the upper one. */
+function curveOf({ curve, gamma }) {
+  const made = new Uint8Array(STEPS);
+  for (let i = 0; i < STEPS; i++) made[i] = Math.round(255 * bend(i / (STEPS - 1), curve, gamma));
+  return made;
+}
+
+/**
+ * Follow the curve of a contrast.
+ *
+ * @param {number} t 0 to 1: from the lower limit to the upper one.
+ * @param {string} curve one of `CURVES`.
+ * @param {number} gamma exponent, for that curve.
+ * @returns {number} 0 to 1.
+ */
+export function bend(t, curve, gamma) {
+  if (curve === "log") return Math.log1p(t * 10 ** DECADES) / Math.log1p(10 ** DECADES);
+  if (curve === "sqrt") return Math.sqrt(t);
+  return curve === "gamma" ? t ** gamma : t;
+}
+
+/**
+ * Count how many numbers lie in each of some equal steps.
+ *
+ * @param {Float64Array} sorted
+ * @param {number} from lower end.
+ * @param {number} to upper end.
+ * @param {number} bins
+ * @returns {Float64Array} float64[bins]
+ */
+export function histogram(sorted, from, to, bins) {
+  const counts = new Float64Array(bins);
+  const scale = bins / (to - from);
+  for (const value of sorted) {
+    const k = Math.floor((value - from) * scale);
+    if (k >= 0 && k <= bins) counts[Math.min(k, bins - 1)] += 1;
+  }
+  return counts;
+}

@@ -1,0 +1,235 @@
+/**
+ * Shapes: detectors in a frame, and selections in a scan. Plain values, changed by making new ones.
+ *
+ * A shape is {kind, …}: point {y, x}; disk {cy, cx, r}; ring {cy, cx, r0, r1}; rectangle
+ * {y0, x0, y1, x1}, half-open; whole {}: everything; com {cy, cx, r}: the centre of mass in a disk. In
+ * pixels; pixel (0, 0) has its centre at (0, 0).
+ */
+
+const WORDS = {
+  point: "point",
+  disk: "disk",
+  ring: "ring",
+  rectangle: "rectangle",
+  whole: "frame_sum",
+  com: "center_of_mass",
+};
+const TAKES = {
+  point: ["y", "x"],
+  disk: ["cy", "cx", "r"],
+  ring: ["cy", "cx", "r0", "r1"],
+  rectangle: ["y0", "x0", "y1", "x1"],
+  whole: [],
+  com: ["cy", "cx", "r"],
+};
+const LEAST = 0.8; // pixels: a smaller disk may hold no pixel's centre
+
+/** @returns {string} a shape as the API's reduction: "ring(64, 64, 10, 30)". */
+export function toText(shape) {
+  return `${WORDS[shape.kind]}(${TAKES[shape.kind].map((name) => shape[name]).join(", ")})`;
+}
+
+/** @returns {string} a shape as Python writes the reduction: "vfs.Ring(cy=64, cx=64, r0=10, r1=30)". */
+export function toPython(shape) {
+  const name = WORDS[shape.kind].replace(/(^|_)([a-z])/g, (_, __, letter) => letter.toUpperCase());
+  return `vfs.${name}(${TAKES[shape.kind].map((key) => `${key}=${shape[key]}`).join(", ")})`;
+}
+
+/**
+ * Read a shape.
+ *
+ * @param {string} text as `toText` writes it; names of arguments and other spellings of words are taken, too.
+ * @param {string[]} kinds that are possible here.
+ * @returns {Object} the shape.
+ * @throws {Error} with a message for people.
+ */
+export function fromText(text, kinds = Object.keys(WORDS)) {
+  const [, word, inside] = /^\s*(\w+)\s*(?:\(([^()]*)\))?\s*$/.exec(text) || [];
+  const plain = (word || "").toLowerCase().replaceAll("_", "");
+  const kind = kinds.find((one) => [one, WORDS[one].replaceAll("_", "")].includes(plain));
+  if (!kind)
+    throw new Error(
+      `“${text.trim()}”: expected ${kinds.map((one) => `${WORDS[one]}(${TAKES[one].join(", ")})`).join(", ")}`,
+    );
+  const given = (inside || "")
+    .split(",")
+    .map((piece) => piece.trim())
+    .filter(Boolean);
+  const shape = { kind };
+  given.forEach((piece, place) => {
+    const [name, value] = piece.includes("=")
+      ? piece.split("=").map((part) => part.trim())
+      : [TAKES[kind][place], piece];
+    shape[name] = value === "" ? NaN : Number(value);
+  });
+  const expected = TAKES[kind];
+  if (given.length !== expected.length || !expected.every((name) => Number.isFinite(shape[name]))) {
+    throw new Error(`“${text.trim()}”: expected ${WORDS[kind]}(${expected.join(", ")}), all numbers`);
+  }
+  return shape;
+}
+
+/** @returns {Object|null} the region of the API that a selection is; `axes`: how many the scan's picture has. */
+export function toRegion(shape, axes) {
+  if (shape.kind === "whole") return null;
+  if (axes === 1) return { range: shape.kind === "point" ? [shape.x, shape.x + 1] : [shape.x0, shape.x1] };
+  return { [shape.kind]: TAKES[shape.kind].map((name) => shape[name]) };
+}
+
+/**
+ * Find what a press at a place takes hold of.
+ *
+ * @param {Object} shape
+ * @param {[number, number]} place
+ * @param {[number, number]} near how far off the edge still counts, along y and x.
+ * @returns {?string} "r", "r0", "r1"; a rectangle's sides such as "y0x1"; "all"; null: nothing.
+ */
+export function hold(shape, [y, x], [ny, nx]) {
+  const n = Math.max(ny, nx);
+  if (shape.kind === "point")
+    return Math.abs(y - shape.y) <= Math.max(ny, 0.5) && Math.abs(x - shape.x) <= Math.max(nx, 0.5) ? "all" : null;
+  if (shape.kind === "rectangle") return sides(shape, y, x, ny, nx);
+  if (!("cy" in shape)) return null;
+  const far = Math.hypot(y - shape.cy, x - shape.cx);
+  const radii = shape.kind === "ring" ? ["r1", "r0"] : ["r"];
+  const edge = radii.filter((name) => Math.abs(far - shape[name]) <= n);
+  if (edge.length && far > Math.min(n, shape[edge[0]] / 3)) {
+    return edge.reduce((a, b) => (Math.abs(far - shape[a]) <= Math.abs(far - shape[b]) ? a : b));
+  }
+  return far < shape[radii[0]] ? "all" : null;
+}
+
+function sides({ y0, x0, y1, x1 }, y, x, ny, nx) {
+  if (y < y0 - 0.5 - ny || y > y1 - 0.5 + ny || x < x0 - 0.5 - nx || x > x1 - 0.5 + nx) return null;
+  const one = (at, a, b, n, names) =>
+    Math.abs(at - b + 0.5) <= n ? names[1] : Math.abs(at - a + 0.5) <= n ? names[0] : "";
+  return one(y, y0, y1, ny, ["y0", "y1"]) + one(x, x0, x1, nx, ["x0", "x1"]) || "all";
+}
+
+/**
+ * Drag a shape.
+ *
+ * @param {Object} shape as it was when the drag began.
+ * @param {string} part what `hold` has found.
+ * @param {[number, number]} from where the drag began.
+ * @param {[number, number]} to where it is.
+ * @param {[number, number]} size of the picture, pixels.
+ * @returns {Object} the shape now.
+ */
+export function dragged(shape, part, from, to, size) {
+  if (part === "all") return moved(shape, to[0] - from[0], to[1] - from[1], size);
+  if (shape.kind === "rectangle") {
+    const [y, x] = [Math.round(to[0] + 0.5), Math.round(to[1] + 0.5)];
+    const made = { ...shape };
+    if (part.includes("y0")) made.y0 = Math.max(0, Math.min(y, shape.y1 - 1));
+    if (part.includes("y1")) made.y1 = Math.min(size[0], Math.max(y, shape.y0 + 1));
+    if (part.includes("x0")) made.x0 = Math.max(0, Math.min(x, shape.x1 - 1));
+    if (part.includes("x1")) made.x1 = Math.min(size[1], Math.max(x, shape.x0 + 1));
+    return made;
+  }
+  return sized(shape, part, Math.hypot(to[0] - shape.cy, to[1] - shape.cx));
+}
+
+/** @returns {Object} a disk or ring with another radius. */
+function sized(shape, part, radius) {
+  const r = tidy(radius);
+  if (part === "r") return { ...shape, r: Math.max(LEAST, r) };
+  if (part === "r0") return { ...shape, r0: Math.max(0, Math.min(r, tidy(shape.r1 - LEAST))) };
+  return { ...shape, r1: Math.max(r, tidy(shape.r0 + LEAST)) };
+}
+
+/** @returns {Object} a shape moved by some pixels, its centre inside of the picture. */
+export function moved(shape, dy, dx, [height, width]) {
+  const keep = (at, count) => Math.max(0, Math.min(count - 1, at));
+  if (shape.kind === "point") {
+    return { ...shape, y: keep(Math.round(shape.y + dy), height), x: keep(Math.round(shape.x + dx), width) };
+  }
+  if (shape.kind === "rectangle") {
+    const by = Math.max(-shape.y0, Math.min(height - shape.y1, Math.round(dy)));
+    const bx = Math.max(-shape.x0, Math.min(width - shape.x1, Math.round(dx)));
+    return { ...shape, y0: shape.y0 + by, y1: shape.y1 + by, x0: shape.x0 + bx, x1: shape.x1 + bx };
+  }
+  if (!("cy" in shape)) return shape;
+  return { ...shape, cy: tidy(keep(shape.cy + dy, height)), cx: tidy(keep(shape.cx + dx, width)) };
+}
+
+/** @returns {Object} a shape that is larger by some pixels; `inner`: that of a ring's inner radius. */
+export function grown(shape, by, inner, size) {
+  if (shape.kind === "rectangle") return dragged(shape, "y1x1", null, [shape.y1 - 0.5 + by, shape.x1 - 0.5 + by], size);
+  if (!("cy" in shape)) return shape;
+  const part = shape.kind === "ring" ? (inner ? "r0" : "r1") : "r";
+  return sized(shape, part, Math.max(0, shape[part] + by));
+}
+
+/**
+ * Draw a new shape from one place to another.
+ *
+ * @param {string} kind
+ * @param {[number, number]} from
+ * @param {[number, number]} to
+ * @param {[number, number]} size of the picture, pixels.
+ * @returns {Object} the shape.
+ */
+export function drawn(kind, from, to, [height, width]) {
+  const keep = ([y, x]) => [Math.max(0, Math.min(height - 1, y)), Math.max(0, Math.min(width - 1, x))];
+  const [[ay, ax], [by, bx]] = [keep(from), keep(to)];
+  if (kind === "point") return { kind, y: Math.round(by), x: Math.round(bx) };
+  if (kind === "rectangle") {
+    const [rows, columns] = [[ay, by].map(Math.round), [ax, bx].map(Math.round)];
+    return {
+      kind,
+      y0: Math.min(...rows),
+      x0: Math.min(...columns),
+      y1: Math.max(...rows) + 1,
+      x1: Math.max(...columns) + 1,
+    };
+  }
+  const r = Math.max(LEAST, tidy(Math.hypot(to[0] - ay, to[1] - ax)));
+  const centre = { cy: tidy(ay), cx: tidy(ax) };
+  return kind === "ring"
+    ? { kind, ...centre, r0: tidy(r / 2), r1: Math.max(r, tidy(r / 2 + LEAST)) }
+    : { kind, ...centre, r };
+}
+
+/**
+ * Make the usual detectors around the centre of a pattern.
+ *
+ * @param {{cy: number, cx: number, r: number}} found centre and radius of the bright-field disk.
+ * @param {[number, number]} size of the frame, pixels.
+ * @returns {Object<string, Object>} BF, ABF, ADF, HAADF.
+ */
+export function presets({ cy, cx, r }, [height, width]) {
+  const edge = Math.max(1, Math.min(cy, cx, height - 1 - cy, width - 1 - cx) + 0.5);
+  const inner = Math.min(r, edge * 0.6);
+  const middle = Math.min(2 * inner, (inner + edge) / 2);
+  const centre = { cy: tidy(cy), cx: tidy(cx) };
+  const ring = (r0, r1) => ({ kind: "ring", ...centre, r0: tidy(r0), r1: Math.max(tidy(r1), tidy(r0 + LEAST)) });
+  return {
+    BF: { kind: "disk", ...centre, r: Math.max(LEAST, tidy(r)) },
+    ABF: ring(r / 2, r),
+    ADF: ring(inner, middle),
+    HAADF: ring(middle, Math.max(edge, middle + 1)),
+  };
+}
+
+/**
+ * Say which pixels count.
+ *
+ * @param {Object} shape
+ * @returns {function(number, number): boolean} of y and x.
+ */
+export function inside(shape) {
+  const { kind, cy, cx } = shape;
+  if (kind === "whole") return () => true;
+  if (kind === "point") return (y, x) => y === shape.y && x === shape.x;
+  if (kind === "rectangle") return (y, x) => y >= shape.y0 && y < shape.y1 && x >= shape.x0 && x < shape.x1;
+  const [from, to] = kind === "ring" ? [shape.r0 ** 2, shape.r1 ** 2] : [0, shape.r ** 2];
+  return (y, x) => {
+    const far = (y - cy) ** 2 + (x - cx) ** 2;
+    return far >= from && far < to;
+  };
+}
+
+function tidy(value) {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,119 @@
+/**
+ * Gets frames: that of a position, or the mean, sum or maximum of those of a selection.
+ */
+
+import * as api from "./api.js";
+import { toRegion } from "./detectors.js";
+import { Kept, Latest } from "./latest.js";
+
+const AT_ONCE = 3; // frames under way: more would only queue up in front of the one that is wanted
+const KEPT = [64, 96 << 20]; // frames, bytes
+const LARGEST = 8192; // pixels along y and x that the server sends
+const SETTLED = 120; // ms without a change before a selection's frames are read
+
+export class Frames {
+  /**
+   * @param {Object} array as the API describes it, with the key of its set as `set`.
+   * @param {function(Object)} shown called with {data, shape, size, bin, status, part, at?}.
+   * @param {function(Error)} failed
+   */
+  constructor(array, shown, failed) {
+    Object.assign(this, { array, shown, failed });
+    this._kept = new Kept(...KEPT);
+    this._abort = new AbortController();
+    this._selected = new Latest(failed);
+    this._under = 0;
+    this._wanted = null;
+    this._count = 0;
+    this._newest = 0;
+  }
+
+  /** True while frames are fetched. */
+  get busy() {
+    return this._under > 0;
+  }
+
+  /** Height and width of a whole frame; of a line 1 and its length. */
+  get size() {
+    const sizes = this.array.picture.map((axis) => this.array.shape[axis]);
+    return sizes.length === 2 ? sizes : [1, sizes[0] ?? 1];
+  }
+
+  /**
+   * Want the frame of a position. Of many wanted in a row, those are fetched that there is time for, and the last.
+   *
+   * @param {number[]} at an index for each leading axis.
+   * @param {number} most pixels along y and x that can be seen.
+   * @param {string} part of complex numbers, or "".
+   */
+  want(at, most, part) {
+    this._selected.stop();
+    this._wanted = { at, most, part, order: ++this._count };
+    this._next();
+  }
+
+  _next() {
+    const wanted = this._wanted;
+    if (!wanted || this._under >= AT_ONCE || this._abort.signal.aborted) return;
+    this._wanted = null;
+    const key = `${wanted.at} ${wanted.most} ${wanted.part}`;
+    const kept = this._kept.get(key);
+    if (kept) this._arrived(wanted, kept);
+    else this._fetch(wanted, key);
+  }
+
+  async _fetch(wanted, key) {
+    this._under += 1;
+    try {
+      const { set, path } = this.array;
+      const got = await api.frame(set, path, wanted.at, wanted.most, wanted.part, this._abort.signal);
+      this._kept.set(key, got);
+      this._arrived(wanted, got);
+    } catch (error) {
+      if (!api.aborted(error) && wanted.order > this._newest) this.failed(error);
+    } finally {
+      this._under -= 1;
+      this._next();
+    }
+  }
+
+  _arrived(wanted, got) {
+    if (wanted.order < this._newest) return; // a newer one came first
+    this._newest = wanted.order;
+    const square = this.array.picture.length === 2 ? `${got.bin} × ${got.bin}` : got.bin;
+    const status = got.bin > 1 ? `binned ${square}` : "exact";
+    this.shown({ ...got, size: this.size, status, at: wanted.at });
+  }
+
+  /**
+   * Want the frames of a selection as one.
+   *
+   * @param {Object} shape of the selection.
+   * @param {string} how mean, sum or max.
+   * @param {number[]} within indices of the axes before the last two.
+   * @param {number} axes of the scan's picture.
+   */
+  select(shape, how, within, axes) {
+    this._wanted = null;
+    this._newest = ++this._count;
+    const wanted = { results: { frame: `${how}()` }, region: toRegion(shape, axes), within, coarse: false };
+    this._selected.run(async (signal) => {
+      for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
+        const part = head.of ? head.done / head.of : 1;
+        const status = head.exact ? "exact" : `${Math.floor(100 * part)} %`;
+        this.shown({ ...values.frame, size: this.size, bin: 1, status, part: head.exact ? 1 : part });
+      }
+    }, SETTLED);
+  }
+
+  /** @returns {Promise<Object>} the frame of a position with all its pixels. */
+  whole(at, part) {
+    return api.frame(this.array.set, this.array.path, at, LARGEST, part);
+  }
+
+  /** Stop everything: another array is looked at. */
+  stop() {
+    this._abort.abort();
+    this._selected.stop();
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Keys that work anywhere on the page, but where something is typed.
+ */
+
+import { el } from "./dom.js";
+import { dialog } from "./take.js";
+
+/** What each key does, for people. */
+const HELP = [
+  ["← → ↑ ↓", "move the scan position; with Shift by ten"],
+  ["in the frame: ← → ↑ ↓", "move the detector; with Shift by ten"],
+  ["[ ]", "make the detector smaller, larger; with Shift a ring's hole"],
+  ["1 2 3 4", "bright field, annular bright field, annular dark field, high angle"],
+  ["5 6", "all of the frame, centre of mass"],
+  ["l", "logarithm on and off, of the picture that has the focus"],
+  ["a", "fit the contrast to what is shown"],
+  ["i", "invert the colours"],
+  ["Space", "play along the last axis, and stop"],
+  ["+ − 0", "closer, farther, all of the picture"],
+  ["p", "line profile: drag a line in the picture"],
+  ["m", "metadata"],
+  ["s", "arrays of this set"],
+  ["Esc", "leave a selection or profile; close what is open"],
+  ["?", "this list"],
+  ["wheel, drag, double click", "zoom, move, show all; Shift-drag always moves the picture"],
+];
+
+/** Show what the keys do. */
+export function help() {
+  dialog("Keys", el("dl.keys", {}, ...HELP.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])));
+}
+
+/**
+ * Listen to keys.
+ *
+ * @param {function(): ?Object} actions gives functions by the name of a key; `arrow` gets (dy, dx).
+ */
+export function listen(actions) {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (document.querySelector("dialog[open]")) return;
+    if (event.target.closest("input:not([type=range]):not([type=checkbox]), textarea, select")) return;
+    const arrow = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const able = actions() || {};
+    if (arrow) {
+      if (!able.arrow || event.target.closest("input, [role=slider], .cells")) return;
+      const by = event.shiftKey ? 10 : 1;
+      able.arrow(arrow[0] * by, arrow[1] * by);
+    } else if (event.key === " " && event.target.closest("button, summary, input, a")) return;
+    else if (able[event.key]) able[event.key]();
+    else return;
+    event.preventDefault();
+  });
+}

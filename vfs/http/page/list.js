@@ -1,0 +1,265 @@
+/**
+ * Lists: the folders and sets that are served, and the arrays of a set, with small pictures as they come.
+ */
+
+import * as api from "./api.js";
+import { Cells } from "./cells.js";
+import { table } from "./colours.js";
+import { limits, sample, toLevels } from "./contrast.js";
+import { el, icon } from "./dom.js";
+
+const PAGE = 1000; // entries fetched at once
+const TOGETHER = 24; // small pictures fetched at once
+const STREAMS = 2; // requests for small pictures at once
+
+/** Small pictures, fetched for what can be seen. */
+class Thumbnails {
+  /** @param {number} size pixels. @param {function(number)} came called with the index of one that came. */
+  constructor(size, came) {
+    Object.assign(this, { size, came, pictures: new Map(), waiting: [], under: 0, abort: new AbortController() });
+  }
+
+  /** Forget all. */
+  stop() {
+    this.abort.abort();
+    Object.assign(this, { pictures: new Map(), waiting: [], abort: new AbortController() });
+  }
+
+  /**
+   * Want pictures of some arrays of a set.
+   *
+   * @param {string} key of the set. @param {number|string} first array, or "main". @param {number} count
+   * @param {number} index of the first in the list.
+   */
+  want(key, first, count, index) {
+    const name = `${key} ${first}`;
+    if (this.pictures.has(name)) return;
+    this.pictures.set(name, null);
+    this.waiting.push({ key, first, count, index });
+    this._next();
+  }
+
+  async _next() {
+    if (this.under >= STREAMS || !this.waiting.length) return;
+    const { key, first, count, index } = this.waiting.pop(); // what was asked for last is what is seen now
+    const { abort } = this;
+    this.under += 1;
+    try {
+      let place = 0;
+      for await (const one of api.thumbnails(key, first, count, this.size, abort.signal)) {
+        this.pictures.set(index + place, one.data ? coloured(one) : null);
+        this.came(index + place);
+        place += 1;
+      }
+    } catch {
+      // A list without small pictures is still a list; what is wrong with a set is said when it is opened
+    } finally {
+      this.under -= 1;
+      if (!abort.signal.aborted) this._next();
+    }
+  }
+
+  /** @returns {?HTMLCanvasElement} the picture of an index of the list. */
+  get(index) {
+    return this.pictures.get(index) ?? null;
+  }
+}
+
+/** Colour a small picture, or draw a line of numbers. */
+function coloured({ data, shape }) {
+  const line = shape.length < 2;
+  const [height, width] = line ? [shape[0] || 1, shape[0] || 1] : shape;
+  const canvas = el("canvas", { width, height, "aria-hidden": "true" });
+  const image = new ImageData(width, height);
+  const out = new Uint32Array(image.data.buffer);
+  const sorted = sample(data);
+  const [lo, hi] = limits(sorted, 0.2, 99.8);
+  if (line) {
+    for (let x = 0; x < width; x++)
+      out[Math.round((1 - Math.max(0, Math.min(1, (data[x] - lo) / (hi - lo)))) * (height - 1)) * width + x] =
+        0xff999999;
+  } else if (shape.length === 3) {
+    for (let i = 0; i < out.length; i++)
+      for (let k = 0; k < 4; k++) image.data[4 * i + k] = k < shape[2] ? data[i * shape[2] + k] : 255;
+  } else {
+    const levels = new Uint8Array(data.length);
+    toLevels(data, levels, { lo, hi, curve: "sqrt" });
+    const grey = table("grey", false);
+    for (let i = 0; i < out.length; i++) out[i] = grey[levels[i]];
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+function cell(name, about, picture, symbol, current, pressed) {
+  return el(
+    "button.entry",
+    {
+      type: "button",
+      title: name,
+      "aria-label": `${name}${about ? `, ${about}` : ""}`,
+      "aria-current": current ? "true" : null,
+      onclick: pressed,
+    },
+    el("span.thumb", {}, picture || (symbol ? icon(symbol) : null)),
+    el("span.words", {}, el("span.name", {}, name), el("span.about", {}, about)),
+  );
+}
+
+/** The arrays of one set. */
+export class ArrayList {
+  /** @param {function(Object)} chosen called with an array. @param {function(Error)} failed */
+  constructor(chosen, failed) {
+    Object.assign(this, { chosen, failed, arrays: [], shown: [], current: "", key: "" });
+    this.thumbnails = new Thumbnails(96, (index) => this._again(index));
+    this.search = el("input", {
+      type: "search",
+      placeholder: "Find an array",
+      "aria-label": "Find an array",
+      oninput: () => this._filter(),
+    });
+    this.cells = new Cells(
+      "Arrays",
+      { height: 60, width: 1e9 },
+      (i) => this._cell(this.shown[i]),
+      (from, to) => this._seen(from, to),
+    );
+    this.element = el("div.array-list", {}, this.search, this.cells.element);
+  }
+
+  /**
+   * Show the arrays of a set; those beyond the first are fetched.
+   *
+   * @param {Object} set as the API describes it.
+   */
+  async open(set) {
+    this.thumbnails.stop();
+    this.key = set.key;
+    this.arrays = [...set.arrays];
+    this._filter();
+    try {
+      while (this.key === set.key && this.arrays.length < set.count) {
+        const more = await api.dataset(set.key, this.arrays.length, PAGE);
+        if (this.key !== set.key || !more.arrays.length) return;
+        this.arrays.push(...more.arrays);
+        this._filter();
+      }
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  /** Mark the array that is looked at. */
+  mark(path) {
+    this.current = path;
+    this.cells.show(this.shown.length);
+    const index = this.shown.findIndex((at) => this.arrays[at].path === path);
+    if (index >= 0) this.cells.reveal(index);
+  }
+
+  _filter() {
+    const words = this.search.value.trim().toLowerCase();
+    this.search.hidden = this.arrays.length < 8;
+    this.shown = this.arrays.map((_, at) => at).filter((at) => this.arrays[at].path.toLowerCase().includes(words));
+    this.cells.show(this.shown.length);
+  }
+
+  _cell(at) {
+    const array = this.arrays[at];
+    const about = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
+    return cell(array.path, about, this.thumbnails.get(at), "", array.path === this.current, () => this.chosen(array));
+  }
+
+  _again(at) {
+    const index = this.shown.indexOf(at);
+    if (index >= 0) this.cells.again(index);
+  }
+
+  _seen(from, to) {
+    if (!this.element.offsetParent) return;
+    const groups = new Set(this.shown.slice(from, to).map((at) => Math.floor(at / TOGETHER) * TOGETHER));
+    for (const first of groups) this.thumbnails.want(this.key, first, TOGETHER, first);
+  }
+}
+
+/** The first page: folders and sets. */
+export class FolderList {
+  /** @param {function(Object)} chosen called with an entry. @param {function(Error)} failed */
+  constructor(chosen, failed) {
+    Object.assign(this, { chosen, failed, entries: [], path: null });
+    this.thumbnails = new Thumbnails(256, (index) => this.cells.again(index));
+    this.cells = new Cells(
+      "Folders and sets",
+      { height: 236, width: 210 },
+      (i) => this._cell(i),
+      (from, to) => this._seen(from, to),
+    );
+    this.crumbs = el("nav.crumbs", { "aria-label": "Folder" });
+    this.empty = el("p.note", { hidden: true }, "Nothing here can be shown.");
+    this.element = el("div.folder-list", { hidden: true }, this.crumbs, this.cells.element, this.empty);
+  }
+
+  /**
+   * Show a folder.
+   *
+   * @param {string} path "" for the first.
+   * @returns {Promise<Object>} what the API says of it.
+   */
+  async open(path) {
+    const first = await api.listing(path, 0, PAGE);
+    this.thumbnails.stop();
+    this.path = path;
+    this.entries = first.entries;
+    this.tree = first.tree;
+    this._crumbs();
+    this._show();
+    for (let more = first.more; more && this.path === path;) {
+      const next = await api.listing(path, this.entries.length, PAGE);
+      this.entries = [...this.entries, ...next.entries];
+      more = next.more && next.entries.length > 0;
+      this._show();
+    }
+    return first;
+  }
+
+  _show() {
+    this.empty.hidden = this.entries.length > 0;
+    const pictures = this.entries.some((entry) => entry.kind === "set");
+    this.element.classList.toggle("plain-list", !pictures);
+    this.cells.size = pictures ? { height: 236, width: 210 } : { height: 60, width: 260 };
+    this.cells.show(this.entries.length);
+  }
+
+  _crumbs() {
+    const parts = this.path ? this.path.split("/") : [];
+    const to = (count) => () => this.chosen({ kind: "folder", key: parts.slice(0, count).join("/") });
+    const all = ["All", ...parts].map((name, count) =>
+      el(
+        "button.crumb",
+        { type: "button", onclick: to(count), "aria-current": count === parts.length ? "page" : null },
+        name,
+      ),
+    );
+    this.crumbs.replaceChildren(...all);
+  }
+
+  _cell(index) {
+    const entry = this.entries[index];
+    return cell(
+      entry.name,
+      entry.kind === "folder" ? "folder" : "",
+      this.thumbnails.get(index),
+      entry.kind === "folder" ? "folder" : "",
+      false,
+      () => this.chosen(entry),
+    );
+  }
+
+  _seen(from, to) {
+    if (!this.element.offsetParent) return;
+    for (let index = to - 1; index >= from; index--) {
+      const entry = this.entries[index];
+      if (entry?.kind === "set") this.thumbnails.want(entry.key, "main", 1, index);
+    }
+  }
+}

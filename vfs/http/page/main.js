@@ -1,0 +1,285 @@
+/**
+ * Puts the page together: which set and array are looked at, lists and metadata beside, errors above.
+ */
+
+import * as api from "./api.js";
+import { button, el, icon } from "./dom.js";
+import * as keys from "./keys.js";
+import { ArrayList, FolderList } from "./list.js";
+import * as metadata from "./metadata.js";
+import * as state from "./state.js";
+import { showText } from "./take.js";
+import { Viewer } from "./viewer.js";
+
+const MANY = 4; // arrays: with more, their list is open at first
+const FIRST = 200; // arrays asked for with a set
+const QUIET = 250; // ms without a change before the address is written
+
+const page = {
+  view: state.empty(),
+  set: null,
+  count: 0, // of sets that are served, as far as known
+  order: 0,
+};
+
+const viewer = new Viewer(written, failed);
+const folders = new FolderList(
+  (entry) => (entry.kind === "folder" ? openFolder(entry.key) : go({ set: entry.key, folder: folders.path })),
+  failed,
+);
+const arrays = new ArrayList((array) => go({ set: page.set.key, array: array.path, folder: page.view.folder }), failed);
+const facts = el("aside.side.facts", { "aria-label": "Metadata", hidden: true, tabindex: -1 });
+const side = el("aside.side.arrays", { "aria-label": "Arrays", hidden: true }, arrays.element);
+const banners = el("div.banners", { role: "alert" });
+const title = el("h1", {}, "vfs");
+const about = el("span.about");
+const toggles = {
+  up: button("All sets", "up", () => openFolder(page.view.folder), { class: "plain" }),
+  list: button("Arrays of this set", "list", () => toggle("list"), { "aria-expanded": "false", class: "plain" }),
+  link: button("Copy the address of this view", "link", () => showText("Address of this view", location.href), {
+    class: "plain",
+  }),
+  info: button("Metadata", "info", () => toggle("info"), { "aria-expanded": "false", class: "plain" }),
+  help: button("Keys", "help", () => keys.help(), { class: "plain" }),
+};
+
+document.body.replaceChildren(
+  el(
+    "header.top",
+    {},
+    toggles.up,
+    toggles.list,
+    title,
+    about,
+    el("span.space"),
+    toggles.link,
+    toggles.info,
+    toggles.help,
+  ),
+  banners,
+  el("main", {}, side, folders.element, viewer.element, facts),
+);
+
+/** What a test or the console can look at. */
+window.vfs = {
+  get scan() {
+    return inside(viewer.scan);
+  },
+  get frame() {
+    return inside(viewer.frame);
+  },
+  get state() {
+    return {
+      ...viewer.view,
+      detector: viewer.detecting.shape,
+      fragment: location.hash,
+      summary: Boolean(viewer.images?.summary?.complete),
+    };
+  },
+};
+
+function inside(panel) {
+  const { data, shape, size, bin, status, caption, pairs } = panel.shown;
+  const { contrast, view } = panel;
+  return { data, shape, size, bin, status, caption, pairs, contrast, onPage: (y, x) => view.onPage(y, x) };
+}
+
+function toggle(which) {
+  const panel = which === "list" ? side : facts;
+  panel.hidden = !panel.hidden;
+  toggles[which].setAttribute("aria-expanded", String(!panel.hidden));
+  if (which === "list") arrays.cells.draw();
+}
+
+/** Show an error above the page; the rest goes on. */
+function failed(error) {
+  banner(error?.message || String(error), "error");
+}
+
+function banner(text, kind) {
+  const same = [...banners.children].find((one) => one.dataset.text === text);
+  if (same) return;
+  const made = el(
+    `div.banner.${kind}`,
+    {},
+    icon("info"),
+    el("span", {}, text),
+    button("Dismiss", "close", () => made.remove(), { class: "plain" }),
+  );
+  made.dataset.text = text;
+  banners.append(made);
+  while (banners.children.length > 3) banners.firstChild.remove();
+}
+
+let timer = 0;
+
+/** Write the view into the address, a little later. */
+function written() {
+  clearTimeout(timer);
+  timer = setTimeout(write, QUIET);
+}
+
+function write() {
+  clearTimeout(timer);
+  const hash = `#${state.write(page.view)}`;
+  if (hash !== location.hash) history.replaceState(null, "", location.pathname + location.search + hash);
+}
+
+/** Look at another set, array or folder: a new place to come back to. */
+function go(changes) {
+  write();
+  page.view = { ...state.empty(), ...changes };
+  history.pushState(null, "", `${location.pathname}${location.search}#${state.write(page.view)}`);
+  show();
+}
+
+function openFolder(folder) {
+  go({ folder: folder ?? "" });
+}
+
+/** Show what the view says. */
+async function show() {
+  const order = ++page.order;
+  banners.replaceChildren();
+  try {
+    if (page.view.set) await showArray(order);
+    else await showFolder(order);
+  } catch (error) {
+    if (order !== page.order) return;
+    failed(error);
+    if (page.view.set && !viewer.array) showFolder(order).catch(failed);
+  }
+}
+
+async function showFolder(order) {
+  const listing = await folders.open(page.view.folder);
+  if (order !== page.order) return undefined;
+  page.count = listing.tree ? 2 : Math.max(page.count, listing.entries.length);
+  const only = listing.entries.length === 1 && !listing.tree && listing.entries[0];
+  if (only && only.kind === "set" && !page.view.set) {
+    page.count = 1;
+    page.view.set = only.key;
+    return showArray(order);
+  }
+  viewer.close();
+  viewer.array = null;
+  head("", page.view.folder.split("/").pop() || "Data sets");
+  folders.element.hidden = false;
+  side.hidden = facts.hidden = true;
+  folders.cells.draw();
+  return undefined;
+}
+
+/** Find out if there is more than the set that the address names. */
+async function learn(order) {
+  const { entries, tree, more } = await api.listing("", 0, 2);
+  page.count = tree || more ? 2 : entries.length;
+  if (order === page.order) toggles.up.hidden = page.count === 1;
+}
+
+async function showArray(order) {
+  const { view } = page;
+  if (!page.count) learn(order).catch(failed);
+  if (page.set?.key !== view.set) {
+    const set = await api.dataset(view.set, 0, FIRST);
+    if (order !== page.order) return;
+    page.set = set;
+    arrays.open(set);
+    side.hidden = set.count <= MANY;
+    toggles.list.setAttribute("aria-expanded", String(!side.hidden));
+  }
+  const { set } = page;
+  const wanted = view.array || (set.arrays.find((one) => one.main) || set.arrays[0])?.path;
+  if (wanted === undefined) throw new Error(`${set.name} has no arrays.`);
+  const known = set.arrays.find((one) => one.path === wanted);
+  const more = api.array(set.key, wanted);
+  more.catch(() => {}); // awaited below
+  const array = known || (await more);
+  if (order !== page.order) return;
+  view.array = wanted;
+  folders.element.hidden = true;
+  head(set.name, wanted, array);
+  viewer.open(set, array, view);
+  arrays.mark(wanted);
+  for (const text of ownWarnings(set)) banner(text, "notice");
+  metadata.show(facts, { ...set, warnings: ownWarnings(set) }, { attrs: {}, ...array });
+  written();
+  const full = await more;
+  if (order === page.order) metadata.show(facts, { ...set, warnings: ownWarnings(set) }, full);
+}
+
+/** @returns {string[]} the warnings of a set; where many are served, those that name its folder. */
+function ownWarnings(set) {
+  const folder = (set.sources[0] || "").replace(/[^/]*$/, "");
+  return (set.warnings || []).filter((text) => page.count === 1 || (folder && text.includes(folder)));
+}
+
+function head(name, path, array) {
+  title.textContent = name || path;
+  about.textContent = array ? `${path} · ${array.shape.join(" × ") || "one number"} · ${array.dtype}` : "";
+  document.title = `${name ? `${name} – ` : ""}${path} – vfs`;
+  toggles.up.hidden = !array || page.count === 1;
+  for (const which of ["list", "info", "link"]) toggles[which].hidden = !array;
+  if (array && page.set.count < 2) toggles.list.hidden = true;
+}
+
+/** Read the view from the address again, as when somebody has changed it or gone back. */
+function arrived() {
+  page.view = state.read(location.hash);
+  show();
+}
+
+function actions() {
+  if (!viewer.array || viewer.element.hidden) return { "?": keys.help };
+  const framed = viewer.frame.stage.contains(document.activeElement);
+  const panel =
+    framed || viewer.scan.element.hidden || viewer.frame.element.contains(document.activeElement)
+      ? viewer.frame
+      : viewer.scan;
+  const zoom = (by) => () => panel.view?.zoomBy(by);
+  const { contrast } = panel;
+  const preset = (name) => () => viewer.detects && viewer.detecting.preset(name);
+  const able = {
+    arrow: (dy, dx) => (framed && viewer.detects ? viewer.detecting.nudge(dy, dx) : viewer.step(dy, dx)),
+    "?": keys.help,
+    " ": () => (viewer.axes.playing >= 0 ? viewer.axes.stop() : viewer.axes.play()),
+    l: () => panel.change({ curve: contrast.curve === "log" ? "linear" : "log" }),
+    a: () => panel.autoscale(),
+    i: () => panel.change({ invert: !contrast.invert }),
+    p: () => viewer.toggleProfile(panel),
+    m: () => toggle("info"),
+    s: () => !toggles.list.hidden && toggle("list"),
+    "+": zoom(1.5),
+    "=": zoom(1.5),
+    "-": zoom(1 / 1.5),
+    0: () => panel.view?.reset(),
+    1: preset("BF"),
+    2: preset("ABF"),
+    3: preset("ADF"),
+    4: preset("HAADF"),
+    5: () => viewer.detects && viewer.detecting.pick("whole"),
+    6: () => viewer.detects && viewer.detecting.pick("com"),
+    Escape: () => leave(panel),
+  };
+  for (const [key, by, inner] of [
+    ["[", -1, false],
+    ["]", 1, false],
+    ["{", -1, true],
+    ["}", 1, true],
+  ]) {
+    able[key] = () => viewer.detects && viewer.detecting.grow(by, inner);
+  }
+  return able;
+}
+
+function leave(panel) {
+  if (viewer.profiles[panel.id].on) viewer.toggleProfile(panel);
+  else if (viewer.view.selection) viewer.selecting.pick("point");
+  else viewer.axes.stop();
+}
+
+keys.listen(actions);
+addEventListener("popstate", arrived);
+addEventListener("pagehide", write);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.update());
+arrived();

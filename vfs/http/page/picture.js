@@ -1,0 +1,261 @@
+/**
+ * One picture: numbers in a canvas, coloured through a table, that can be zoomed and moved.
+ *
+ * Places are (y, x) in pixels of the whole picture; the pixel (0, 0) has its centre at (0, 0). A
+ * picture that the server has binned still counts in pixels of the whole one. What lies above the
+ * picture (cursor, detector, scale bar) is drawn on a second canvas by functions in `layers`.
+ */
+
+import { el } from "./dom.js";
+import { toLevels } from "./contrast.js";
+
+const FARTHEST = 64; // screen pixels for one pixel of a picture
+const THINNEST = 28; // screen pixels: a line scan is drawn at least so high
+
+export class Picture {
+  /**
+   * @param {HTMLElement} stage what the picture fills.
+   * @param {string} id of its canvas.
+   * @param {string} label its name.
+   */
+  constructor(stage, id, label) {
+    this.stage = stage;
+    this.canvas = el("canvas", { id, role: "img", "aria-label": label });
+    this.over = el("canvas.over", { "aria-hidden": "true" });
+    this.layers = [];
+    this.size = [0, 0]; // height and width of the whole picture, pixels
+    this.zoom = 1;
+    this.middle = null; // (y, x) in the middle of the stage; null: the picture's
+    this.numbers = null;
+    this.moved = () => {}; // called when zoom or place change
+    this._image = document.createElement("canvas");
+    this._levels = new Uint8Array(0);
+    stage.append(this.canvas, this.over);
+    new ResizeObserver(() => this.fit()).observe(stage);
+    this.fit();
+  }
+
+  /** Take the size of the stage again. */
+  fit() {
+    const ratio = window.devicePixelRatio || 1;
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    for (const canvas of [this.canvas, this.over]) {
+      canvas.width = Math.max(1, Math.round(width * ratio));
+      canvas.height = Math.max(1, Math.round(height * ratio));
+    }
+    this.box = [height, width];
+    this.ratio = ratio;
+    this.draw();
+    this.moved();
+  }
+
+  /**
+   * Show numbers.
+   *
+   * @param {TypedArray} data C order.
+   * @param {number[]} shape height and width of the data; with a third axis of 3 or 4: colours.
+   * @param {number[]} size height and width of the whole picture, pixels.
+   * @param {number} bin pixels of the whole picture, along y and x, in one of the data.
+   */
+  show(data, shape, size, bin) {
+    this.numbers = { data, shape, bin };
+    if (size[0] !== this.size[0] || size[1] !== this.size[1]) {
+      this.size = size;
+      this.reset();
+    }
+  }
+
+  /** Show nothing. */
+  clear() {
+    this.numbers = null;
+    this._image.width = this._image.height = 0;
+    this.draw();
+  }
+
+  /**
+   * Colour the numbers.
+   *
+   * @param {Object} contrast see contrast.js.
+   * @param {Uint32Array} table uint32[256]
+   */
+  colour(contrast, table) {
+    const { data, shape } = this.numbers;
+    const [height, width] = shape;
+    const image = this._pixels(height, width);
+    const out = new Uint32Array(image.data.buffer);
+    if (shape.length === 3) fromColours(data, shape[2], image.data);
+    else {
+      if (this._levels.length !== data.length) this._levels = new Uint8Array(data.length);
+      const holes = toLevels(data, this._levels, contrast);
+      for (let i = 0; i < out.length; i++) out[i] = table[this._levels[i]];
+      if (holes) for (let i = 0; i < out.length; i++) if (data[i] !== data[i]) out[i] = 0;
+    }
+    this._put(image);
+  }
+
+  /**
+   * Show colours that were made elsewhere of the numbers.
+   *
+   * @param {Uint32Array} colours uint32[height * width]
+   */
+  paint(colours) {
+    const [height, width] = this.numbers.shape;
+    const image = this._pixels(height, width);
+    new Uint32Array(image.data.buffer).set(colours);
+    this._put(image);
+  }
+
+  _pixels(height, width) {
+    if (this._image.width !== width || this._image.height !== height) {
+      this._image.width = width;
+      this._image.height = height;
+    }
+    return new ImageData(width, height);
+  }
+
+  _put(image) {
+    this._image.getContext("2d").putImageData(image, 0, 0);
+    this.draw();
+  }
+
+  /** @returns {[number, number]} screen pixels for one pixel, along y and x. */
+  scale() {
+    const [height, width] = this.size;
+    const fitting = Math.min(this.box[0] / height, this.box[1] / width) || 1;
+    const thin = (count) => Math.max(fitting, Math.min(THINNEST, this.box[0]) / count);
+    const [sy, sx] = [
+      height * fitting < THINNEST ? thin(height) : fitting,
+      width * fitting < THINNEST ? thin(width) : fitting,
+    ];
+    return [sy * this.zoom, sx * this.zoom];
+  }
+
+  /** @returns {[number, number]} where in the stage a place of the picture is: (y, x), screen pixels. */
+  toStage(y, x) {
+    const [sy, sx] = this.scale();
+    const [cy, cx] = this.centre();
+    return [(y - cy) * sy + this.box[0] / 2, (x - cx) * sx + this.box[1] / 2];
+  }
+
+  /** @returns {[number, number]} the place of the picture at a place of the stage. */
+  toPlace(top, left) {
+    const [sy, sx] = this.scale();
+    const [cy, cx] = this.centre();
+    return [(top - this.box[0] / 2) / sy + cy, (left - this.box[1] / 2) / sx + cx];
+  }
+
+  /** @returns {[number, number]} the place of the picture under a pointer. */
+  under(event) {
+    const box = this.stage.getBoundingClientRect();
+    return this.toPlace(event.clientY - box.top, event.clientX - box.left);
+  }
+
+  /** @returns {[number, number]} where a place of the picture is in the window: (y, x), CSS pixels. */
+  onPage(y, x) {
+    const box = this.stage.getBoundingClientRect();
+    const [top, left] = this.toStage(y, x);
+    return [top + box.top, left + box.left];
+  }
+
+  /** @returns {[number, number]} the place in the middle of the stage. */
+  centre() {
+    return this.middle || [(this.size[0] - 1) / 2, (this.size[1] - 1) / 2];
+  }
+
+  /** @returns {boolean} true if a place lies in the picture. */
+  holds(y, x) {
+    return y >= -0.5 && x >= -0.5 && y < this.size[0] - 0.5 && x < this.size[1] - 0.5;
+  }
+
+  /** @returns {number|number[]|undefined} the number at a place, or its colours; none outside. */
+  value(y, x) {
+    if (!this.numbers || !this.holds(y, x)) return undefined;
+    const { data, shape, bin } = this.numbers;
+    const row = Math.min(shape[0] - 1, Math.floor((Math.round(y) + 0.5) / bin));
+    const column = Math.min(shape[1] - 1, Math.floor((Math.round(x) + 0.5) / bin));
+    const at = row * shape[1] + column;
+    return shape.length === 3 ? [...data.subarray(at * shape[2], (at + 1) * shape[2])] : data[at];
+  }
+
+  /**
+   * Zoom around a place, which stays where it is.
+   *
+   * @param {number} factor above 1: closer.
+   * @param {[number, number]} [place] the middle, if not given.
+   */
+  zoomBy(factor, place = this.centre()) {
+    const [sy, sx] = this.scale();
+    const most = Math.max(1, FARTHEST / Math.min(sy / this.zoom, sx / this.zoom));
+    const zoom = Math.max(1, Math.min(most, this.zoom * factor));
+    const [cy, cx] = this.centre();
+    const kept = this.zoom / zoom;
+    this.zoom = zoom;
+    this.moveTo(place[0] + (cy - place[0]) * kept, place[1] + (cx - place[1]) * kept);
+  }
+
+  /** Put a place into the middle, as far as the picture still fills the stage. */
+  moveTo(y, x) {
+    const [sy, sx] = this.scale();
+    const keep = (at, count, box, s) => {
+      const half = Math.min(count / 2, box / 2 / s);
+      return Math.max(half - 0.5, Math.min(count - 0.5 - half, at));
+    };
+    this.middle = [keep(y, this.size[0], this.box[0], sy), keep(x, this.size[1], this.box[1], sx)];
+    if (this.zoom === 1) this.middle = null;
+    this.draw();
+    this.moved();
+  }
+
+  /** Show the whole picture. */
+  reset() {
+    this.zoom = 1;
+    this.middle = null;
+    this.draw();
+    this.moved();
+  }
+
+  /** Draw again, once, before the next frame of the screen. */
+  draw() {
+    this._drawn ??= requestAnimationFrame(() => {
+      this._drawn = null;
+      this._draw();
+    });
+  }
+
+  _draw() {
+    const context = this.canvas.getContext("2d");
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    if (this.numbers && this._image.width) {
+      const { shape, bin } = this.numbers;
+      const [sy, sx] = this.scale();
+      const [top, left] = this.toStage(-0.5, -0.5);
+      const at = [left, top, shape[1] * bin * sx, shape[0] * bin * sy].map((n) => n * this.ratio);
+      context.save();
+      context.beginPath();
+      context.rect(at[0], at[1], this.size[1] * sx * this.ratio, this.size[0] * sy * this.ratio);
+      context.clip(); // the last bins may reach beyond the edge
+      context.imageSmoothingEnabled = Math.max(sy, sx) * bin * this.ratio < 1;
+      context.imageSmoothingQuality = "medium";
+      context.drawImage(this._image, ...at);
+      context.restore();
+    }
+    this._drawOver();
+  }
+
+  _drawOver() {
+    const context = this.over.getContext("2d");
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.over.width, this.over.height);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    if (this.numbers) for (const layer of this.layers) layer(context, this);
+  }
+}
+
+/** Take samples as red, green, blue (and opacity); others than uint8 are scaled by the largest. */
+function fromColours(data, channels, out) {
+  const most = data instanceof Uint8Array ? 255 : data.reduce((a, b) => (b > a && b < Infinity ? b : a), 0) || 1;
+  for (let i = 0, j = 0; i < data.length; i += channels, j += 4) {
+    for (let k = 0; k < 3; k++) out[j + k] = (data[i + k] * 255) / most;
+    out[j + 3] = channels === 4 ? (data[i + 3] * 255) / most : 255;
+  }
+}

@@ -1,0 +1,265 @@
+/**
+ * Lines: arrays of one axis, scans with one axis, profiles.
+ *
+ * A plot takes the same calls as a `Picture` of height 1: places are (0, x), x in samples of the whole line.
+ */
+
+import { el, short } from "./dom.js";
+import { Picture } from "./picture.js";
+
+const MARGIN = { top: 14, right: 16, bottom: 26, left: 70 }; // screen pixels
+
+export class Plot extends Picture {
+  /**
+   * Show a line.
+   *
+   * @param {TypedArray} data samples; NaN leaves a gap.
+   * @param {number[]} shape of one axis; more: a line for each of the last.
+   * @param {[number, number]} size 1 and the samples of the whole line.
+   * @param {number} bin samples of the whole line in one of the data.
+   */
+  show(data, shape, size, bin) {
+    super.show(data, shape, size, bin);
+    this._lines = shape.length > 1 ? shape[1] : 1;
+    this.draw();
+  }
+
+  /** @param {{curve: string}} how a contrast; "log" makes the axis logarithmic. */
+  colour(how) {
+    this.curve = how.curve;
+    this.draw();
+  }
+
+  paint() {
+    this.draw();
+  }
+
+  /** @returns {[number, number]} screen pixels for the whole height, and for one sample. */
+  scale() {
+    const [height, width] = this._inner();
+    return [height, (width / Math.max(1, this.size[1])) * this.zoom];
+  }
+
+  _inner() {
+    return [
+      Math.max(1, this.box[0] - MARGIN.top - MARGIN.bottom),
+      Math.max(1, this.box[1] - MARGIN.left - MARGIN.right),
+    ];
+  }
+
+  toStage(y, x) {
+    const [height, width] = this._inner();
+    return [MARGIN.top + (y + 0.5) * height, MARGIN.left + width / 2 + (x - this.centre()[1]) * this.scale()[1]];
+  }
+
+  toPlace(top, left) {
+    const [, width] = this._inner();
+    return [0, (left - MARGIN.left - width / 2) / this.scale()[1] + this.centre()[1]];
+  }
+
+  moveTo(_, x) {
+    const half = this.size[1] / 2 / this.zoom;
+    this.middle = this.zoom === 1 ? null : [0, Math.max(half - 0.5, Math.min(this.size[1] - 0.5 - half, x))];
+    this.draw();
+    this.moved();
+  }
+
+  value(_, x) {
+    if (!this.numbers || x < -0.5 || x >= this.size[1] - 0.5) return undefined;
+    const { data, bin } = this.numbers;
+    const at = Math.min(data.length / this._lines - 1, Math.floor((Math.round(x) + 0.5) / bin)) * this._lines;
+    return this._lines > 1 ? [...data.subarray(at, at + this._lines)] : data[at];
+  }
+
+  _draw() {
+    const context = this.canvas.getContext("2d");
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    if (this.numbers && this.size[1]) {
+      const style = getComputedStyle(this.stage);
+      const colours = {
+        line: style.getPropertyValue("--text"),
+        grid: style.getPropertyValue("--line"),
+        text: style.getPropertyValue("--quiet"),
+      };
+      this._drawLines(context, colours);
+    }
+    this._drawOver();
+  }
+
+  _drawLines(context, colours) {
+    const { data, bin } = this.numbers;
+    const [height, width] = this._inner();
+    const from = Math.max(0, Math.floor((this.toPlace(0, MARGIN.left)[1] + 0.5) / bin));
+    const to = Math.min(data.length / this._lines, Math.ceil((this.toPlace(0, MARGIN.left + width)[1] + 0.5) / bin));
+    const [lo, hi] = this._range(from, to);
+    const log = this.curve === "log" && hi > 0;
+    const up = (value) => (log ? Math.log10(Math.max(value, lo)) : value);
+    const across = (value) => MARGIN.top + height * (1 - (up(value) - up(lo)) / (up(hi) - up(lo)));
+    this._drawAxes(context, colours, lo, hi, log, across);
+    context.save();
+    context.beginPath();
+    context.rect(MARGIN.left, 0, width, this.box[0]);
+    context.clip();
+    for (let line = 0; line < this._lines; line++) {
+      context.strokeStyle = colours.line;
+      context.globalAlpha = line ? 0.5 : 1;
+      context.setLineDash(line ? [4, 3] : []);
+      context.lineWidth = 1.25;
+      context.stroke(this._path(data, line, from, to, bin, across));
+    }
+    context.restore();
+  }
+
+  /** Follow a line; where many samples share a column of the screen, from their least to their most. */
+  _path(data, line, from, to, bin, across) {
+    const path = new Path2D();
+    const step = Math.max(1, Math.floor((to - from) / (this.box[1] * 2)));
+    let on = false;
+    for (let i = from; i < to; i += step) {
+      let [least, most] = [Infinity, -Infinity];
+      for (let k = i; k < Math.min(to, i + step); k++) {
+        const value = data[k * this._lines + line];
+        if (value < least) least = value;
+        if (value > most) most = value;
+      }
+      if (!Number.isFinite(least) || !Number.isFinite(most)) {
+        on = false;
+        continue;
+      }
+      const left = this.toStage(0, (i + step / 2) * bin - 0.5)[1];
+      if (on) path.lineTo(left, across(least));
+      else path.moveTo(left, across(least));
+      if (!on && to - from === 1) path.arc(left, across(least), 2, 0, 7);
+      if (most > least) path.lineTo(left, across(most));
+      on = true;
+    }
+    return path;
+  }
+
+  _range(from, to) {
+    const { data } = this.numbers;
+    let [lo, hi, positive] = [Infinity, -Infinity, Infinity];
+    for (let i = from * this._lines; i < to * this._lines; i++) {
+      const value = data[i];
+      if (!Number.isFinite(value)) continue;
+      if (value < lo) lo = value;
+      if (value > hi) hi = value;
+      if (value > 0 && value < positive) positive = value;
+    }
+    if (lo > hi) return [0, 1];
+    if (this.curve === "log" && hi > 0) return [Math.min(positive, hi / 2), hi];
+    const room = (hi - lo) * 0.04;
+    return hi > lo ? [lo - room, hi + room] : [lo - 0.5, lo + 0.5];
+  }
+
+  _drawAxes(context, colours, lo, hi, log, across) {
+    const [, width] = this._inner();
+    context.font = "11px system-ui, sans-serif";
+    context.fillStyle = colours.text;
+    context.strokeStyle = colours.grid;
+    context.lineWidth = 1;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    const marks = log ? decades(lo, hi) : ticks(lo, hi, Math.max(2, this.box[0] / 50));
+    for (const value of marks) {
+      const y = Math.round(across(value)) + 0.5;
+      context.beginPath();
+      context.moveTo(MARGIN.left, y);
+      context.lineTo(MARGIN.left + width, y);
+      context.stroke();
+      context.fillText(labelled(value, marks), MARGIN.left - 8, y);
+    }
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    const { scale = 1, offset = 0, unit = "" } = this.axis || {};
+    const room = unit ? context.measureText(unit).width + 24 : -1;
+    const [first, last] = [MARGIN.left, MARGIN.left + width].map((left) => this.toPlace(0, left)[1] * scale + offset);
+    for (const value of ticks(Math.min(first, last), Math.max(first, last), Math.max(2, width / 90))) {
+      const left = this.toStage(0, (value - offset) / scale)[1];
+      if (left < MARGIN.left + width - room) context.fillText(short(value, 5), left, this.box[0] - MARGIN.bottom + 8);
+    }
+    context.textAlign = "right";
+    context.fillText(unit, MARGIN.left + width, this.box[0] - MARGIN.bottom + 8);
+  }
+}
+
+/** @returns {number[]} round numbers from lo to hi, about so many. */
+export function ticks(lo, hi, about) {
+  const rough = (hi - lo) / about;
+  if (!(rough > 0) || !Number.isFinite(rough)) return [lo];
+  const ten = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((n) => n * ten >= rough) * ten;
+  const out = [];
+  for (let k = Math.ceil(lo / step - 1e-9); k * step <= hi + step * 1e-9; k++)
+    out.push(Number((k * step).toPrecision(12)));
+  return out;
+}
+
+/** Write a mark with as many digits as tell it from the next. */
+function labelled(value, marks) {
+  const most = Math.max(...marks.map(Math.abs));
+  if (!(most >= 1e5 || most < 1e-3) || value === 0) return short(value, 6);
+  const digits = marks.length > 1 ? Math.ceil(Math.log10(most / Math.abs(marks[1] - marks[0]))) : 2;
+  return value
+    .toExponential(Math.max(0, Math.min(6, digits)))
+    .replace("e+", "e")
+    .replaceAll("-", "−");
+}
+
+function decades(lo, hi) {
+  const out = [];
+  for (let k = Math.ceil(Math.log10(lo)); 10 ** k <= hi * 1.0001; k++) out.push(10 ** k);
+  return out.length ? out : [lo, hi];
+}
+
+/**
+ * Read numbers along a line.
+ *
+ * @param {Picture} picture with numbers of one value a pixel.
+ * @param {[number, number]} from place, pixels.
+ * @param {[number, number]} to place, pixels.
+ * @returns {Float64Array} one number a pixel along the line, each between its four neighbours; NaN outside.
+ */
+export function along(picture, from, to) {
+  const { data, shape, bin } = picture.numbers;
+  const count = Math.max(2, Math.round(Math.hypot(to[0] - from[0], to[1] - from[1])) + 1);
+  const out = new Float64Array(count).fill(NaN);
+  const get = (y, x) =>
+    data[Math.max(0, Math.min(shape[0] - 1, y)) * shape[1] + Math.max(0, Math.min(shape[1] - 1, x))];
+  for (let i = 0; i < count; i++) {
+    const t = i / (count - 1);
+    const [wy, wx] = [from[0] + t * (to[0] - from[0]), from[1] + t * (to[1] - from[1])];
+    if (!picture.holds(wy, wx)) continue;
+    const [y, x] = [(wy + 0.5) / bin - 0.5, (wx + 0.5) / bin - 0.5];
+    const [iy, ix] = [Math.floor(y), Math.floor(x)];
+    const [v, u] = [y - iy, x - ix];
+    out[i] =
+      (1 - v) * mixed(get(iy, ix), get(iy, ix + 1), u) + (v ? v * mixed(get(iy + 1, ix), get(iy + 1, ix + 1), u) : 0);
+  }
+  return out;
+}
+
+function mixed(a, b, u) {
+  return u ? a + u * (b - a) : a;
+}
+
+/**
+ * A small plot below a picture, for a profile.
+ *
+ * @returns {{element: HTMLElement, show: function(Float64Array, ?Object)}}
+ */
+export function strip(label) {
+  const element = el("div.profile", { role: "group", "aria-label": label, hidden: true });
+  let plot = null;
+  return {
+    element,
+    show(values, axis) {
+      plot ??= new Plot(element, `${label.toLowerCase().replaceAll(" ", "-")}`, label);
+      plot.axis = axis;
+      plot.show(values, [values.length], [1, values.length], 1);
+    },
+    numbers: () => plot?.numbers?.data ?? null,
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * The view as text: what is in the address behind #, so that copying the address copies the view.
+ *
+ * The token is in the path of the address, not here.
+ */
+
+import { fromText, toText } from "./detectors.js";
+import { usual } from "./contrast.js";
+
+/**
+ * A view: which array, where in it, how it is looked at.
+ *
+ * @typedef {Object} View
+ * @property {string} folder that the list shows, "" for the first.
+ * @property {string} set key of the set; "" for none: the list is shown.
+ * @property {string} array path of the array.
+ * @property {?number[]} at an index for each leading axis; null: the middle.
+ * @property {?Object} detector a shape in the frame; null: the automatic bright field.
+ * @property {?Object} selection a rectangle or disk in the scan; null: the position is selected.
+ * @property {string} how mean, sum or max: of the selection.
+ * @property {string} side of centres of mass: wheel, x, y or magnitude.
+ * @property {string} part of complex numbers: abs, phase, real or imag.
+ * @property {?Object} scan contrast of the scan. @property {?Object} frame contrast of the frame.
+ */
+
+const HOW = ["mean", "sum", "max"];
+const SIDES = ["wheel", "x", "y", "magnitude"];
+const PARTS = ["abs", "phase", "real", "imag"];
+
+/** @returns {View} a view of nothing yet. */
+export function empty() {
+  return {
+    folder: "",
+    set: "",
+    array: "",
+    at: null,
+    detector: null,
+    selection: null,
+    how: "mean",
+    side: "wheel",
+    part: "abs",
+    scan: null,
+    frame: null,
+  };
+}
+
+/**
+ * Write a view.
+ *
+ * @param {View} view
+ * @returns {string} for behind the #.
+ */
+export function write(view) {
+  const pairs = [];
+  const add = (name, value) =>
+    value && pairs.push(`${name}=${encodeURIComponent(value).replace(/%(2F|2C|28|29|20|3A)/g, plain)}`);
+  if (!view.set) add("folder", view.folder);
+  add("set", view.set);
+  add("array", view.array);
+  if (view.at?.length) add("at", view.at.join(","));
+  if (view.detector) add("detector", toText(view.detector).replaceAll(" ", ""));
+  if (view.selection) add("selection", toText(view.selection).replaceAll(" ", ""));
+  if (view.how !== "mean") add("how", view.how);
+  if (view.side !== "wheel") add("side", view.side);
+  if (view.part !== "abs") add("part", view.part);
+  for (const name of ["scan", "frame"]) if (view[name]) add(name, contrastText(view[name]));
+  return pairs.join("&");
+}
+
+function plain(code) {
+  return code === "%20" ? "+" : decodeURIComponent(code);
+}
+
+/**
+ * Read a view. What cannot be read is left as in an empty view.
+ *
+ * @param {string} text with or without #.
+ * @returns {View}
+ */
+export function read(text) {
+  const given = new URLSearchParams(text.replace(/^#/, ""));
+  const view = empty();
+  for (const name of ["folder", "set", "array"]) view[name] = given.get(name) || "";
+  const at = (given.get("at") || "").split(",").filter(Boolean).map(Number);
+  if (at.length && at.every((index) => Number.isInteger(index) && index >= 0)) view.at = at;
+  view.detector = shapeOr(given.get("detector"));
+  view.selection = shapeOr(given.get("selection"), ["rectangle", "disk"]);
+  for (const [name, words] of [
+    ["how", HOW],
+    ["side", SIDES],
+    ["part", PARTS],
+  ]) {
+    if (words.includes(given.get(name))) view[name] = given.get(name);
+  }
+  for (const name of ["scan", "frame"]) view[name] = contrastOf(given.get(name));
+  return view;
+}
+
+function shapeOr(text, kinds) {
+  try {
+    return text ? fromText(text, kinds) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @returns {string} "viridis,log,0.5,always,0.1,99.9", with limits behind where they are set by hand; ~: inverted. */
+function contrastText({ map, invert, curve, gamma, mode, low, high, lo, hi }) {
+  const parts = [map + (invert ? "~" : ""), curve, gamma, mode, low, high];
+  return (mode === "always" ? parts : [...parts, lo, hi]).join(",");
+}
+
+function contrastOf(text) {
+  if (!text) return null;
+  const [map, curve, gamma, mode, low, high, lo, hi] = text.split(",");
+  const numbers = { gamma, low, high, lo, hi };
+  const made = usual({ map: map.replace("~", ""), invert: map.endsWith("~") });
+  if (["linear", "log", "sqrt", "gamma"].includes(curve)) made.curve = curve;
+  if (["always", "once", "never"].includes(mode)) made.mode = mode;
+  for (const [name, value] of Object.entries(numbers))
+    if (value !== undefined && Number.isFinite(Number(value))) made[name] = Number(value);
+  return made;
+}

@@ -1,0 +1,61 @@
+/**
+ * Takes away what a viewer shows: as a picture, numbers, Python, an address.
+ */
+
+import { address, encoded } from "./api.js";
+import { toText } from "./detectors.js";
+import * as take from "./take.js";
+
+function nameOf(viewer, panel) {
+  const { shape } = viewer.detecting;
+  const what = panel.id === "scan" ? (shape ? toText(shape) : "scan") : panel.shown.caption || "frame";
+  return `${viewer.set.name} ${viewer.array.path} ${what}`
+    .replace(/[^\w.+-]+/g, "_")
+    .replace(/_+$/, "")
+    .slice(0, 120);
+}
+
+function partOf(viewer) {
+  return viewer.complex ? viewer.view.part : "";
+}
+
+/** Save the picture of a panel as PNG. */
+export async function takePicture(viewer, panel) {
+  if (panel.view) take.save(await take.png(panel.view), `${nameOf(viewer, panel)}.png`);
+}
+
+/** Save the numbers of a panel, all of them, as .npy. */
+export async function takeNumbers(viewer, panel) {
+  try {
+    const { shown } = panel;
+    const binned = panel.id === "frame" && shown.bin > 1 && !viewer.view.selection;
+    const { data, shape } = binned ? await viewer.frames.whole(viewer.view.at, partOf(viewer)) : shown;
+    const { pairs } = shown;
+    take.save(take.npy(pairs || data, pairs ? [...shape, 2] : shape), `${nameOf(viewer, panel)}.npy`);
+  } catch (error) {
+    viewer.failed(error);
+  }
+}
+
+/** Show the Python that makes the numbers of a panel. */
+export function takeSnippet(viewer, panel) {
+  const { selection, how, at } = viewer.view;
+  const what = {
+    kind: panel.id,
+    detector: viewer.detecting.shape,
+    selection,
+    how,
+    at,
+    within: viewer.within(),
+    part: partOf(viewer),
+  };
+  take.showText(
+    `Python that makes the ${panel.heading.textContent.toLowerCase()}`,
+    take.snippet(viewer.set, viewer.array, what),
+  );
+}
+
+/** Show the address of the array for clients of zarr. */
+export function takeAddress(viewer) {
+  take.showText("Address of the zarr array", address(`${encoded(viewer.set.key)}/${encoded(viewer.array.path)}`));
+}

@@ -1,0 +1,349 @@
+/**
+ * Looks at one array: its frame, its scan where it has one, sliders for the axes in front.
+ */
+
+import { usual } from "./contrast.js";
+import { Axes } from "./axes.js";
+import { Detecting } from "./detecting.js";
+import { moved, toText } from "./detectors.js";
+import { el } from "./dom.js";
+import { Frames } from "./frame.js";
+import { listen } from "./gestures.js";
+import { cursorLayer, lineLayer, scaleBarLayer, shapeLayer, wheelLayer } from "./layers.js";
+import { Panel } from "./panel.js";
+import { Profile } from "./profile.js";
+import { readOut } from "./readout.js";
+import { ScanImages } from "./scan.js";
+import { Selecting } from "./selecting.js";
+import { frameTools, scanTools } from "./tools.js";
+import { SIDES, oneOf, wheel } from "./wheel.js";
+
+const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
+
+/** @returns {boolean} true for a picture of one row or column that is better drawn as a line. */
+function isLine([height, width]) {
+  return Math.min(height, width) === 1 && Math.max(height, width) > 64;
+}
+
+export class Viewer {
+  /**
+   * @param {function()} changed called when the view was changed.
+   * @param {function(Error)} failed shows what went wrong.
+   */
+  constructor(changed, failed) {
+    Object.assign(this, { changed, failed, set: null, array: null, view: null });
+    this.scan = new Panel("scan", "Scan", () => this._changed());
+    this.frame = new Panel("frame", "Frame", () => this._changed());
+    this.axes = new Axes((axis, index) => this._slid(axis, index));
+    this.profiles = { scan: new Profile(this.scan), frame: new Profile(this.frame) };
+    this.note = el("p.note", { hidden: true });
+    this.element = el(
+      "div.viewer",
+      { hidden: true },
+      el("div.panels", {}, this.scan.element, this.frame.element, this.note),
+      this.axes.element,
+    );
+    this.detecting = new Detecting(this);
+    this.selecting = new Selecting(this);
+    this._toolbars = [frameTools(this), scanTools(this)];
+    this._layers();
+    this.images = this.frames = null;
+  }
+
+  _layers() {
+    const sig = () => this.array.calibration?.[this.array.dims[this.array.picture[this.array.picture.length - 1]]];
+    const nav = () => this.array.calibration?.[this.array.dims[this.array.nav - 1]];
+    const usable = (one) => (one?.scale && one.unit ? one : null);
+    this.frame.layers.push(
+      shapeLayer(() => (this.detects ? this.detecting.shape : null)),
+      lineLayer(() => this.profiles.frame.line),
+      scaleBarLayer(() => (this.frame.kind === "picture" ? (usable(sig()) ?? {}) : null)),
+    );
+    this.scan.layers.push(
+      shapeLayer(() => this.view.selection),
+      cursorLayer(() => (this.view.selection ? null : this.position())),
+      lineLayer(() => this.profiles.scan.line),
+      scaleBarLayer(() => (this.scan.kind === "picture" ? (usable(nav()) ?? {}) : null)),
+      wheelLayer(() => this._wheel),
+    );
+    this._axisOf = { scan: () => usable(nav()), frame: () => usable(sig()) };
+  }
+
+  /**
+   * Look at an array.
+   *
+   * @param {Object} set as the API describes it. @param {Object} array as the API describes it.
+   * @param {Object} view see state.js.
+   */
+  open(set, array, view) {
+    this.close();
+    this.set = set;
+    this.array = { ...array, set: set.key };
+    this.view = view;
+    const { shape, nav, shown, dims, dtype, where } = array;
+    this.complex = dtype.startsWith("complex");
+    const scanned =
+      !this.complex &&
+      nav > 0 &&
+      nav === where.length &&
+      (shown === 1 || shown === 2) &&
+      (nav === 1 || !dims.slice(nav - 2, nav).some((name) => PLAIN.test(name)));
+    const empty = shape.includes(0);
+    this.note.hidden = !empty;
+    this.note.textContent = empty ? `This array is empty: its shape is ${shape.join(" × ")}.` : "";
+    this.element.hidden = false;
+    this.frame.element.hidden = empty;
+    this.scan.element.hidden = empty || !scanned;
+    this.scanned = scanned;
+    this.line = shown === 2 && isLine(array.picture.map((axis) => shape[axis]));
+    this.detects = scanned && shown === 2 && !this.line;
+    this.detecting.begin();
+    this.selecting.kind = view.selection?.kind || "point";
+    this._wheel = null;
+    this.element.dataset.scan = String(scanned && !empty);
+    if (empty) return this.axes.show([], [], []);
+    this._start(scanned);
+    return undefined;
+  }
+
+  _start(scanned) {
+    const { array, view } = this;
+    const names = array.where.map((axis) => array.dims[axis]);
+    this.lengths = array.where.map((axis) => array.shape[axis]);
+    this.axes.show(
+      names,
+      this.lengths,
+      names.map((name) => array.calibration?.[name]),
+    );
+    const given = view.at?.length === names.length ? view.at : this.lengths.map((n) => (scanned ? n >> 1 : 0));
+    view.at = given.map((index, axis) => Math.min(index, this.lengths[axis] - 1));
+    this.axes.put(view.at);
+    this.frames = new Frames(
+      this.array,
+      (frame) => this._showFrame(frame),
+      (error) => this._broken(this.frame, error),
+    );
+    this.axes.ready = () => !this.frames?.busy;
+    this._prepare(
+      this.frame,
+      array.shown >= 2 && !this.line ? "picture" : array.shown ? "plot" : "number",
+      this.detects ? "Arrows move the detector." : "",
+    );
+    if (this.complex && view.part === "phase") view.frame ??= usual({ map: "cyclic" });
+    this.frame.clear("waiting");
+    this.frame.use(view.frame || usual({ curve: this.detects && array.nav > 1 ? "sqrt" : "linear" }));
+    if (scanned) this._startScan();
+    this.wantFrame();
+    this.update();
+  }
+
+  _startScan() {
+    const { array, view } = this;
+    this.images = new ScanImages(
+      this.array,
+      (image) => this._showScan(image),
+      (error) => this._broken(this.scan, error),
+    );
+    this._prepare(this.scan, this.images.axes === 2 ? "picture" : "plot", "Arrows move the position.");
+    this.scan.clear("waiting");
+    this.scan.use(view.scan || usual());
+    this.images.go(this.within());
+    const images = this.images;
+    if (!this.detects) view.detector = { kind: "whole" };
+    if (view.detector || array.nav === 1) this.detecting.set(view.detector || { kind: "whole" });
+    if (!this.detects) return;
+    this._abort = new AbortController();
+    const start = (found) => {
+      if (this.images !== images) return;
+      this.detecting.found(found);
+    };
+    images
+      .findCentre(this._abort.signal)
+      .then(start, (error) => this.images === images && this._broken(this.scan, error));
+  }
+
+  _prepare(panel, kind, hint) {
+    panel.become(kind, hint);
+    if (panel === this.frame)
+      panel.rename(this.scanned ? "Frame" : { picture: "Image", plot: "Line", number: "Number" }[kind]);
+    panel.axis = this._axisOf[panel.id]();
+    this.profiles[panel.id].leave();
+    if (!panel.view || panel.view.listens) return;
+    panel.view.listens = true;
+    const tools =
+      panel.id === "scan" ? [(place) => this.selecting.press(place)] : [(place) => this.detecting.press(place)];
+    listen(panel.view, [(place) => this.profiles[panel.id].press(place), ...tools], (place) => readOut(panel, place));
+    panel.view.moved = () => panel.id === "frame" && this._zoomed();
+  }
+
+  /** Stop all work. */
+  close() {
+    this._abort?.abort();
+    this.axes.stop();
+    this.frames?.stop();
+    this.images?.stop();
+    this.frames = this.images = null;
+    for (const panel of [this.scan, this.frame]) panel.clear("");
+    this.element.hidden = true;
+  }
+
+  /** Show the state in toolbars and above the pictures. */
+  update() {
+    for (const bar of this._toolbars) bar.update();
+    this.scan.view?.draw();
+    this.frame.view?.draw();
+  }
+
+  _changed() {
+    if (!this.array) return;
+    this.view.scan = this.images ? this.scan.contrast : null;
+    this.view.frame = this.frame.contrast;
+    this.changed();
+  }
+
+  _broken(panel, error) {
+    panel.say("failed");
+    this.failed(error);
+  }
+
+  // Where in the scan
+
+  /** @returns {?[number, number]} the position in the scan's picture: (y, x); null without a scan. */
+  position() {
+    if (!this.images) return null;
+    const at = this.view.at.slice(0, this.array.nav);
+    return this.images.axes === 2 ? at.slice(-2) : [0, at[at.length - 1]];
+  }
+
+  /** @returns {number[]} indices of the scan axes before those of its picture. */
+  within() {
+    return this.images ? this.view.at.slice(0, this.array.nav - this.images.axes) : [];
+  }
+
+  _slid(axis, index) {
+    const at = [...this.view.at];
+    at[axis] = index;
+    if (this.images && axis >= this.array.nav - this.images.axes) this.view.selection = null;
+    this.go(at);
+  }
+
+  /** Go to indices of the leading axes. */
+  go(at) {
+    this.view.at = at;
+    this.axes.put(at);
+    if (this.images && String(this.within()) !== String(this.images.within)) {
+      this.images.go(this.within());
+      if (this.detecting.shape) this.images.want(this.detecting.shape);
+    }
+    this.wantFrame();
+    this.update();
+    this.changed();
+  }
+
+  /** Go to a position of the scan's picture, and leave a selection. */
+  goTo([y, x]) {
+    const [height, width] = this.images.axes === 2 ? this.images.shape : [1, this.images.shape[0]];
+    const [row, column] = [y, x].map((n, axis) => Math.max(0, Math.min([height, width][axis] - 1, Math.round(n))));
+    this.view.selection = null;
+    this.go([...this.within(), ...(this.images.axes === 2 ? [row, column] : [column])]);
+  }
+
+  /** Move the position, the selection or the index of the last axes. */
+  step(dy, dx) {
+    const { selection, at } = this.view;
+    const size = this.scanSize();
+    if (selection) return this.selecting.set(moved(selection, dy, dx, size));
+    if (this.images) return this.goTo(this.position().map((n, axis) => n + [dy, dx][axis]));
+    if (!at?.length) return undefined;
+    const axis = at.length - (dy && at.length > 1 ? 2 : 1);
+    return this._slid(axis, Math.max(0, Math.min(this.lengths[axis] - 1, at[axis] + (dx || dy))));
+  }
+
+  /** @returns {[number, number]} height and width of the scan's picture; a line has height 1. */
+  scanSize() {
+    return this.images?.axes === 2 ? this.images.shape : [1, this.images?.shape[0] ?? 1];
+  }
+
+  /** Show another number of centres of mass. */
+  setSide(side) {
+    this.view.side = side;
+    this._showScan(this._image);
+    this.changed();
+  }
+
+  /** Show another part of complex numbers. */
+  setPart(part) {
+    this.view.part = part;
+    this.wantFrame();
+    this.changed();
+  }
+
+  // What arrives
+
+  /** Want the frame of the position or selection. */
+  wantFrame() {
+    if (!this.frames) return;
+    const { selection, at, how, part } = this.view;
+    if (selection && this.images) this.frame.say("waiting");
+    if (selection && this.images) this.frames.select(selection, how, this.within(), this.images.axes);
+    else this.frames.want(at, this._most(), this.complex ? part : "");
+  }
+
+  /** @returns {number} pixels of a frame, along y and x, that can be seen: a power of two. */
+  _most() {
+    const { view } = this.frame;
+    const seen = view ? Math.max(...view.box) * view.ratio * Math.min(view.zoom, 64) : 512;
+    return Math.min(8192, Math.max(256, 2 ** Math.ceil(Math.log2(Math.max(1, seen * 0.75)))));
+  }
+
+  _zoomed() {
+    const most = this._most();
+    if (this.frame.shown.bin > 1 && most > (this._lastMost || 0) && !this.view.selection) this.wantFrame();
+    this._lastMost = most;
+  }
+
+  _showFrame(frame) {
+    if (!this.frames) return;
+    const { selection, how, at } = this.view;
+    const caption = selection
+      ? `${{ mean: "mean", sum: "sum", max: "maximum" }[how]} of ${toText(selection)}`
+      : at.length
+        ? at.join(", ")
+        : "";
+    const flat = this.line ? { shape: [frame.data.length], size: [1, Math.max(...frame.size)] } : {};
+    this.frame.show({ ...frame, ...flat, caption });
+    this.profiles.frame.update();
+  }
+
+  _showScan(image) {
+    if (!this.images || !image) return;
+    if (image.waiting) {
+      this.scan.say("waiting");
+      return;
+    }
+    this._image = image;
+    const { side } = this.view;
+    const size = this.scanSize();
+    const com = image.detector.kind === "com";
+    const pairs = com ? image.data : null;
+    const made = pairs && side === "wheel" && this.images.axes === 2 ? wheel(pairs) : null;
+    this._wheel = made ? made.most : null;
+    const caption = com ? `centre of mass, ${SIDES[side]}${made ? " (from the mean)" : ""}` : toText(image.detector);
+    this.scan.show({
+      ...image,
+      data: pairs ? oneOf(pairs, side) : image.data,
+      shape: this.images.shape,
+      size,
+      caption,
+      paint: made ? made.colours : null,
+      pairs,
+    });
+    this.profiles.scan.update();
+  }
+
+  /** Begin or leave a line profile. */
+  toggleProfile(panel) {
+    this.profiles[panel.id].toggle();
+    panel.view?.draw();
+  }
+}

@@ -1,0 +1,93 @@
+"""Starts an HTTP server in another process, and ends it, for `vfs.serve()` and `vfs serve --background`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from vfs.serving.process import Plan, end, set_free, start
+
+if TYPE_CHECKING:
+    from vfs.hierarchy.contents import Contents
+
+
+class Server:
+    """An HTTP server that another process runs.
+
+    It lasts until `close`, the end of a `with` block, or the end of this process.
+
+    Attributes:
+        url: where its contents are, with the token: `url + "scan.zarr"` is a data set.
+        address: the same without the token.
+    """
+
+    def __init__(self, url: str, address: str, process: subprocess.Popen[bytes]) -> None:
+        self.url = url
+        self.address = address
+        self._end = weakref.finalize(self, _end, process, os.getpid())  # also at the end of this process
+
+    @classmethod
+    def start(cls, make: Callable[[], Contents], *, log_level: str = "warning", **how: Any) -> Server:
+        """Start a server and wait until it answers.
+
+        Args:
+            make: makes the contents. It is pickled, and called in the server.
+            log_level: "error", "warning", "info" or "debug".
+            how: arguments of `vfs.http.server.serve`.
+
+        Raises:
+            ServeError: serving cannot work; the message says why and what to do.
+        """
+        process, answer = start("vfs.http.server", Plan(make, False, log_level, how), _name(how))
+        return cls(answer["url"], answer["address"], process)
+
+    @property
+    def token(self) -> str:
+        """The token in the path of every URL; "" for none."""
+        return urlsplit(self.url).path.removeprefix("/t/").strip("/")
+
+    def close(self) -> None:
+        """End the server, and wait until it has ended. Further calls do nothing."""
+        self._end()
+
+    def __repr__(self) -> str:
+        return f"<vfs.Server {self.address}{'' if self._end.alive else ', closed'}>"
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def start_in_background(
+    make: Callable[[], Contents], *, say: Callable[[str, str], None], log_level: str = "info", **how: Any
+) -> None:
+    """Start a server that outlives this process, and wait until it answers.
+
+    It takes the arguments of `Server.start`. The server logs into a file of its own.
+
+    Args:
+        say: called with (address, URL with the token), see `vfs.serving.process.set_free`.
+
+    Raises:
+        ServeError: see `Server.start`; or there is no folder for the log.
+    """
+    process, answer = start("vfs.http.server", Plan(make, True, log_level, how), _name(how))
+    set_free(process, answer["address"], lambda: say(answer["address"], answer["url"]))
+
+
+def _name(how: dict[str, Any]) -> str:
+    return f"{how.get('host', '127.0.0.1')}, port {how.get('port') or 'any'}"
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() == owner:  # else a forked child ends; the server belongs to its parent
+        end(process)

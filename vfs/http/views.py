@@ -1,0 +1,130 @@
+"""What the page shows of an array: what is known of it, and its pictures as numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.engine.frames import MOST, FrameView, look
+from vfs.errors import OptionError
+from vfs.hierarchy.documents import plain_json
+from vfs.http.records import sendable
+from vfs.model.region import Region
+
+PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "abs": np.abs,
+    "phase": np.angle,
+    "real": np.real,
+    "imag": np.imag,
+}
+"""What can be shown of complex numbers."""
+LINE = 1 << 16
+"""Most numbers of a line that are sent as they are."""
+LARGEST = 8192
+"""Most rows and columns of a picture that are sent."""
+BAND = 16 << 20  # bytes of a large frame that are read at once
+
+
+def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
+    """Describe an array, as JSON can hold it."""
+    view = FrameView.of(array)
+    known = {dim: {key: one.get(key) for key in ("scale", "offset", "unit")} for dim, one in array.calibration.items()}
+    return {
+        "path": path,
+        "shape": list(array.shape),
+        "dtype": array.dtype.name,
+        "dims": list(array.dims),
+        "nav": array.dataset.nav_ndim,
+        "shown": len(view.shown) + (view.colour is not None),
+        "where": list(view.where),
+        "picture": list(view.shown),
+        "colour": view.colour,
+        "nbytes": array.nbytes,
+        "units": str(array.dataset.conventions.get("units", "")),
+        "main": main,
+        "calibration": plain_json(known),
+    }
+
+
+def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> tuple[np.ndarray, int]:
+    """Read a picture of an array.
+
+    Args:
+        at: an index along each axis that is not shown.
+        most: rows and columns that the picture may have. One with more is binned: each number is
+            the mean of a square of pixels that are numbers.
+        part: of complex numbers, see `PARTS`.
+
+    Returns: numbers as `vfs.http.records.sendable` makes them, [], [n], [rows, columns] or [rows,
+        columns, samples]; and the side of the squares.
+
+    Raises:
+        OptionError: there is no such picture.
+        SourceError: it cannot be read.
+    """
+    view = FrameView.of(array)
+    if array.dtype.kind not in "biufcmM":
+        raise OptionError(f"{array.dataset.path} is {array.dtype}: expected numbers")
+    if len(at) != len(view.where) or not all(0 <= k < n for k, n in zip(at, view.counts, strict=True)):
+        each = ", ".join(f"{array.dims[k]} 0 to {array.shape[k] - 1}" for k in view.where)
+        raise OptionError(f"at={','.join(map(str, at))}: expected {each or 'no index'}")
+    factor = max(1, *(-(-n // most) for n in view.sizes)) if view.sizes else 1
+    samples = 1 if view.colour is None else array.shape[view.colour]
+    frame = math.prod(view.sizes) * samples * array.dtype.itemsize
+    if frame > MOST:
+        return _sampled(view, at, most)
+    lines = view.sizes[0] if view.sizes else 1
+    if not frame:
+        return sendable(np.zeros([*view.sizes, *([samples] * (view.colour is not None))], np.uint8)), 1
+    step = max(1, BAND // (frame // lines) // factor) * factor if factor > 1 else lines
+    bands = [
+        _binned(_read(view, at, range(first, min(first + step, lines)), part), factor, len(view.shown))
+        for first in range(0, lines, step)
+    ]
+    return sendable(bands[0] if len(bands) == 1 else np.concatenate(bands)), factor
+
+
+def _read(view: FrameView, at: Sequence[int], rows: range, part: str) -> np.ndarray:
+    """Read rows of a picture, with its axes in their order."""
+    array = view.array
+    read = array.read(Region.of(_box(view, at, rows), array.shape))
+    kept = [*view.shown, *(() if view.colour is None else (view.colour,))]
+    values = read.transpose([*view.where, *kept])[(0,) * len(view.where)]
+    return PARTS[part](values) if values.dtype.kind == "c" else values
+
+
+def _box(view: FrameView, at: Sequence[int], rows: range) -> list[slice]:
+    box = [slice(0, n) for n in view.array.shape]
+    for axis, k in zip(view.where, at, strict=True):
+        box[axis] = slice(k, k + 1)
+    if view.shown:
+        box[view.shown[0]] = slice(rows.start, rows.stop)
+    return box
+
+
+def _binned(values: np.ndarray, factor: int, axes: int) -> np.ndarray:
+    """Average squares of pixels along the first axes. Those that are not finite do not count."""
+    if factor == 1:
+        return values
+    if values.dtype.kind in "mM":
+        values = sendable(values)
+    good = np.isfinite(values)
+    sums: np.ndarray = np.where(good, values, 0).astype(np.float64)
+    counts = good.astype(np.float64)
+    for axis in range(axes):
+        edges = np.arange(0, values.shape[axis], factor)
+        sums, counts = (np.add.reduceat(part, edges, axis=axis) for part in (sums, counts))
+    with np.errstate(all="ignore"):
+        return np.where(counts > 0, sums / counts, np.nan).astype(np.float32)
+
+
+def _sampled(view: FrameView, at: Sequence[int], most: int) -> tuple[np.ndarray, int]:
+    """Look at a frame that is too large to be read: at rows of it at even distances."""
+    if len(view.shown) != 2:
+        raise OptionError(f"{view.array.dataset.path}: a line of {view.sizes[0]:,} numbers is too long to be shown")
+    found = look(view, at, most, most)
+    return sendable(found.picture.astype(np.float32)), max(1, round(view.sizes[0] / max(1, len(found.picture))))

@@ -1,0 +1,119 @@
+"""Makes kernels of functions: compiled once, kept on disk, loaded without the compiler.
+
+Numba keeps compiled kernels beside the package or, if it may not write there, in the user's home.
+If it may write to neither (the package was installed by root and is run by a service), they go to a
+folder in the folder for temporary files. That folder must be the user's alone, because code that
+lies there is run.
+
+A fork takes numba's lock first, as it takes that of `vfs.kernels`, and both processes release it: a
+child that is forked while another thread compiles a kernel, or loads a compiled one, would wait for
+that thread for ever. Who imports kernels by `vfs.kernels` never needs numba's lock for it: the two
+are taken in this order.
+"""
+
+import os
+import tempfile
+from contextlib import suppress
+from functools import partial
+
+from numba import config, njit
+from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
+from numba.core.sigutils import normalize_signature
+
+from vfs.boundary import not_ours
+from vfs.errors import DependencyError, printable
+
+inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+"""Decorates functions that only kernels call.
+
+No code is compiled to call them from elsewhere, and they lie in the disk cache of their callers.
+"""
+
+
+class _Kept(FunctionCache):
+    """Numba's disk cache, but it loads what was compiled without making the compiler ready before.
+
+    That takes numba 0.35 s, most of it for imports (scipy.linalg is one of them), and machine code
+    needs none of it: only the functions that count references must be there. Where nothing is found,
+    numba compiles, and makes the compiler ready by itself.
+    """
+
+    def load_overload(self, sig, target_context):
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
+
+
+def kernel(function=None, **options):
+    """Decorate a function at module level: compiled for the types of its arguments when it is first called.
+
+    Args:
+        options: of `numba.njit`.
+    """
+    if function is None:
+        return partial(kernel, **options)
+    made = njit(nogil=True, **options)(function)
+    made._cache = _Kept(function)
+    return made
+
+
+def callback(signature, **options):
+    """Decorate a function that C code calls by its address: compiled, or loaded, at once.
+
+    Args:
+        signature: types of its result and its arguments, as `numba.cfunc` takes them.
+        options: of `numba.cfunc`.
+    """
+
+    def decorate(function):
+        made = CFunc(function, normalize_signature(signature), {}, options)
+        made._cache = _Kept(function)
+        made.compile()
+        return made
+
+    return decorate
+
+
+def _nothing() -> None:
+    pass
+
+
+def _keep_compiled() -> None:
+    """Make sure that compiled kernels can be kept on disk: without that, numba refuses to define them.
+
+    Raises:
+        DependencyError: there is no place for them.
+    """
+    # If the home is unknown, numba would make a folder "~" in the current one
+    if os.path.isabs(os.path.expanduser("~")):
+        with suppress(RuntimeError):  # "no locator available"
+            njit(cache=True)(_nothing)
+            return
+    folder = ""
+    try:
+        folder = os.path.join(tempfile.gettempdir(), f"vfs-{os.geteuid()}")
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        fault = not_ours(folder)
+    except OSError as error:
+        fault = str(error.strerror)
+    if fault:
+        raise DependencyError(
+            f"no folder for compiled kernels: {printable(folder)}: {fault}; set NUMBA_CACHE_DIR to a folder of yours"
+        )
+    # Also for processes that we start
+    os.environ["NUMBA_CACHE_DIR"] = config.CACHE_DIR = os.path.join(folder, "kernels")
+
+
+if config.DISABLE_JIT:
+    raise DependencyError(
+        "NUMBA_DISABLE_JIT is set: numba would not compile, and most of vfs works only compiled; unset it"
+    )
+_keep_compiled()
+os.register_at_fork(
+    before=global_compiler_lock.acquire,
+    after_in_parent=global_compiler_lock.release,
+    after_in_child=global_compiler_lock.release,
+)

@@ -1,0 +1,52 @@
+"""A reduction for quick looks: every frame, binned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfs.errors import OptionError
+from vfs.kernels.reduce import binned as kernels
+from vfs.model.region import Region
+from vfs.reduce.masks import frame_of_two
+from vfs.reduce.reduction import Buffers, FrameType, Reduction, Spec, real_pixels, taken_as
+
+
+@dataclass(frozen=True)
+class Binned(Reduction):
+    """Every frame, its pixels added up in squares of one size, in float64.
+
+    It is no part of `derive=`: it is what the page previews detectors with.
+
+    Args:
+        most: rows and columns that a binned frame may have. Squares have the smallest side, in
+            whole pixels, with which it has no more.
+    """
+
+    most: int
+
+    dims = ("y", "x")
+
+    def bound(self, frames: FrameType) -> Reduction:
+        frame_of_two("Binned", frames.shape)
+        real_pixels("Binned", frames)
+        if not 1 <= self.most <= 256:
+            raise OptionError(f"binned({self.most}): expected 1 to 256 rows and columns")
+        return self
+
+    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
+        factor = self.factor(frames.shape)
+        return {"binned": ("nav", np.float64, tuple(-(-n // factor) for n in frames.shape))}
+
+    def factor(self, shape: tuple[int, ...]) -> int:
+        """Return the side of the squares for frames of a shape."""
+        return max(1, *(-(-n // self.most) for n in shape))
+
+    def process(self, tile: np.ndarray, region: Region, buffers: Buffers) -> None:
+        kind = taken_as(tile.dtype)
+        pixels = tile.view(kind) if kind.itemsize == tile.dtype.itemsize else tile.astype(kind)
+        short = kind.itemsize <= 2 and tile.shape[1] <= 1 << 15  # so many add up to what four bytes hold
+        line = np.empty(tile.shape[2], f"{kind.kind}4" if short else np.float64)
+        kernels.add_bins(pixels, self.factor(tile.shape[1:]), line, buffers["binned"])

@@ -1,0 +1,135 @@
+"""Starts a server in another process, and ends it: for `vfs.mount`, `vfs.serve` and `--background`.
+
+The process runs `vfs.serving.child.run`, which describes what is written and answered.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from vfs.errors import ServeError, printable
+
+PATIENCE = 10  # seconds that a server has to finish its requests when it is told to end
+FREE = b"."  # tells a background server to go on without the process that started it
+
+
+class Plan(NamedTuple):
+    """What a server is to do. It is pickled and sent to its process.
+
+    Attributes:
+        make: makes the contents that are served, in the process of the server.
+        background: the server outlives the process that starts it, and logs into a file of its own.
+        log_level: "error", "warning", "info" or "debug".
+        how: more arguments of the function that serves.
+    """
+
+    make: Callable[[], Any]
+    background: bool
+    log_level: str
+    how: dict[str, Any]
+
+
+def start(
+    module: str, plan: Plan, name: str, error: type[ServeError] = ServeError
+) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+    """Start a server and wait until it answers.
+
+    Args:
+        module: the module whose `main` the process runs.
+        name: the mount point or address, for messages.
+        error: class of the errors.
+
+    Returns: (the process of the server, its answer).
+
+    Raises:
+        ServeError: it cannot start; the message says why.
+    """
+    modules = os.pathsep.join(
+        os.path.abspath(name) for name in sys.path if name
+    )  # the server imports from the same places as this process, and not from the current folder
+    shown = printable(name)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from {module} import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": modules},
+            start_new_session=True,  # Ctrl-C reaches only this process, which tells the server to end
+        )
+    except OSError as failed:
+        raise error(
+            failed.errno or errno.EIO, f"{shown}: no server: {sys.executable!r} does not start: {failed.strerror}"
+        ) from None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with suppress(BrokenPipeError):  # the server died; its answer, or the lack of one, is reported below
+            process.stdin.write(pickle.dumps((os.getpid(), plan)))
+            process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise error(errno.EIO, f"{shown}: the server ended without an answer (exit status {process.wait()})")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise error(answer["code"], answer["error"])
+        return process, answer
+    except BaseException:
+        end(process)
+        raise
+
+
+def set_free(
+    process: subprocess.Popen[bytes], name: str, say: Callable[[], None], error: type[ServeError] = ServeError
+) -> None:
+    """Let a background server go on without this process.
+
+    Args:
+        name, error: see `start`.
+        say: reports that the server is ready. Signals are held back meanwhile, so that a signal
+            either comes before the report, and ends the server too, or after it.
+
+    Raises:
+        ServeError: the server has ended already.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        try:
+            with process.stdout, process.stdin:
+                process.stdin.write(FREE)
+        except BrokenPipeError:
+            raise error(
+                errno.EIO, f"{printable(name)}: the server ended as soon as it was ready; its log may say why"
+            ) from None
+        process.returncode = 0  # nobody will wait for it
+        say()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a server, and wait until it has ended. It is killed if it takes longer than `PATIENCE`."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except BaseException as error:  # it does not end, or we are interrupted
+        process.kill()
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+    finally:
+        # Not earlier: that would end the server a second time, when it handles no signals any more
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
