@@ -6,13 +6,16 @@ FACE is a folder (a zarr face of a mount, or a copy of one), a .npy face, a URL 
 one, or a pickled `vfs.zarr.store.Store` (NAME.pickle) for tools that read stores. ARRAY is the
 array's path in it ("data"). EXPECTED.npy holds what must come back, element by element and in the
 same dtype. HOW is up to the script: another way of the same tool. One line of JSON on stdout says
-what was seen; its "regions" say of each region "equal", "unreadable", "not offered" (the tool has
-no way to ask for it) or how it differs. Exit status:
+what was seen; its "regions" say of each region "equal", "unreadable", "not drawn" (a picture has a
+gap), "not offered" (the tool has no way to ask for it) or how it differs. Exit status:
 
 - 0: all that the tool offers is equal
 - 1: something came back that is not what was expected
 - 3: the tool reported that it cannot read (what a source that is broken must lead to), and nothing
   that did come back was wrong
+
+With CLIENT_WAITS in the environment, a script says "opened" once it knows the array, and reads on
+when it gets a line: what it read can break in between.
 
 Only numpy is needed here: some tools have a Python of their own.
 """
@@ -30,12 +33,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 WRONG, UNREADABLE = 1, 3
+RIGHT = ("equal", "unreadable", "not drawn", "not offered")
+"""What may be said of a region."""
 
 
 class NotOffered(Exception):  # noqa: N818 - not an error
     """The tool, in the version its message names, cannot be asked for a region such as this one, or
     does not know such a face.
     """
+
+
+class NotDrawnError(Exception):
+    """A picture has a gap where the elements should be."""
 
 
 def source(face: str) -> Any:
@@ -46,9 +55,18 @@ def source(face: str) -> Any:
         return pickle.load(file)
 
 
+def is_url(face: str) -> bool:
+    return "://" in face
+
+
 def is_v3(face: str) -> bool:
-    """True where the root of a folder has a zarr.json."""
-    return os.path.exists(f"{face}/zarr.json")
+    """True where the root of a folder has a zarr.json; of URLs, the name says it."""
+    return not face.endswith(".v2.zarr") if is_url(face) else os.path.exists(f"{face}/zarr.json")
+
+
+def expected_shape() -> tuple[int, ...]:
+    """For tools that do not say the shape themselves."""
+    return np.load(sys.argv[2], mmap_mode="r").shape
 
 
 def how() -> str:
@@ -77,7 +95,8 @@ def difference(part: np.ndarray, want: np.ndarray) -> str:
     if part.dtype != want.dtype or part.shape != want.shape:
         return f"expected {want.dtype}{list(want.shape)}, found {part.dtype}{list(part.shape)}"
     if part.tobytes() != want.tobytes():
-        return f"{np.count_nonzero(part != want):,} of {want.size:,} elements differ"
+        zeros = "" if part[part != want].any() else ": they are 0"
+        return f"{np.count_nonzero(part != want):,} of {want.size:,} elements differ{zeros}"
     return ""
 
 
@@ -100,16 +119,21 @@ def main(read: Callable[[str, str], tuple[Callable[[tuple[slice, ...]], Any], di
         traceback.print_exc()
         found = dict.fromkeys(regions(expected.shape), "unreadable")
     else:
+        if os.environ.get("CLIENT_WAITS"):
+            print("opened", flush=True)
+            sys.stdin.readline()
         for name, region in regions(expected.shape).items():
             try:
                 found[name] = difference(np.asarray(get(region)), expected[region]) or "equal"
             except NotOffered:
                 found[name] = "not offered"
+            except NotDrawnError:
+                found[name] = "not drawn"
             except Exception:
                 traceback.print_exc()
                 found[name] = "unreadable"
     print(json.dumps(seen | {"dtype": str(expected.dtype), "shape": expected.shape, "regions": found}))
-    differing = {name: text for name, text in found.items() if text not in ("equal", "unreadable", "not offered")}
+    differing = {name: text for name, text in found.items() if text not in RIGHT}
     if differing:
         wrong("; ".join(f"{name}: {text}" for name, text in differing.items()))
-    sys.exit(UNREADABLE if "unreadable" in found.values() else 0)
+    sys.exit(UNREADABLE if {"unreadable", "not drawn"} & set(found.values()) else 0)

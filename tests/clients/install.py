@@ -21,6 +21,9 @@ from pathlib import Path
 SYSTEM_PYTHON = "/usr/bin/python3"
 """Debian's modules for Python belong to Debian's Python."""
 
+NOT_FROM_GITHUB = {"ikonate": "^1.1.1"}
+"""Of neuroglancer's icons, the package in npm, which may not be the revision that it asks of GitHub."""
+
 
 def said(command: Sequence[str | Path], cwd: Path | None = None) -> str:
     """Run a command: "" where it succeeds, otherwise the last thing it said, or why it does not run."""
@@ -83,28 +86,43 @@ def from_debian(check: Sequence[str], *packages: str) -> str:
 
 def zarr2(folder: Path) -> str:
     python = folder / "zarr2" / "bin" / "python"
-    if imports(python, "zarr, fsspec"):
+    if imports(python, "zarr, fsspec, aiohttp"):
         return ""
-    return said([sys.executable, "-I", "-m", "venv", "--clear", folder / "zarr2"]) or pip(python, "zarr<3", "fsspec")
+    made = said([sys.executable, "-I", "-m", "venv", "--clear", folder / "zarr2"])
+    return made or pip(python, "zarr<3", "fsspec[http]")
 
 
-def zarrita(folder: Path) -> str:
+def from_npm(folder: Path, *packages: str) -> str:
+    """Install packages that belong together into one folder; "" or why not."""
     home = folder / "npm"
-    if (home / "node_modules" / "zarrita").is_dir():
+    if all((home / "node_modules" / package).is_dir() for package in packages):
         return ""
     home.mkdir(exist_ok=True)
+    about = home / "package.json"
+    known = json.loads(about.read_text()) if about.exists() else {}
+    about.write_text(json.dumps(known | {"overrides": NOT_FROM_GITHUB}))
     missing = from_debian(["npm", "--version"], "nodejs", "npm")
-    return missing or said(["npm", "install", "--no-fund", "--no-audit", "zarrita", "@zarrita/storage"], cwd=home)
+    return missing or said(["npm", "install", "--no-fund", "--no-audit", *packages], cwd=home)
+
+
+def chromium(folder: Path) -> str:
+    """Install what drives a browser, and Debian's browser."""
+    return from_npm(folder, "playwright-core") or from_debian(["chromium", "--version"], "chromium")
 
 
 def install(folder: Path) -> dict[str, str]:
     """Install everything; what is missing and why."""
     reasons = {
         "zarrs": from_pypi("zarrs", "zarrs"),
+        "obstore": from_pypi("obstore", "obstore"),
+        "jupyter-server-proxy": from_pypi("jupyter_server_proxy", "jupyter-server-proxy"),
         "rasterio": from_pypi("rasterio", "rasterio"),
         "netCDF4": from_pypi("netCDF4", "netCDF4"),
         "zarr2": zarr2(folder),
-        "zarrita": zarrita(folder),
+        "zarrita": (zarrita := from_npm(folder, "zarrita", "@zarrita/storage", "esbuild")),
+        "Chromium": (browser := zarrita or chromium(folder)),
+        "neuroglancer": browser or from_npm(folder, "neuroglancer"),
+        "curl": from_debian(["curl", "--version"], "curl"),
         "ncdump": from_debian(["sh", "-c", "command -v ncdump"], "netcdf-bin"),
         "GDAL": from_debian([SYSTEM_PYTHON, "-c", "import osgeo.gdal, numpy"], "gdal-bin", "python3-gdal"),
         "netCDF4 of Debian": from_debian([SYSTEM_PYTHON, "-c", "import netCDF4"], "python3-netcdf4"),

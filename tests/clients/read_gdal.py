@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from compare import how, main
+from compare import how, is_url, main
 from osgeo import gdal
 
 
 def read(face: str, array: str) -> Any:
     if how() != "no exceptions":
         gdal.UseExceptions()
-    opened = gdal.OpenEx(face, gdal.OF_MULTIDIM_RASTER)
+    opened = gdal.OpenEx(f'ZARR:"/vsicurl/{face}"' if is_url(face) else face, gdal.OF_MULTIDIM_RASTER)
     variable = opened.GetRootGroup().OpenMDArrayFromFullname(f"/{array}")
 
     def get(region: tuple[slice, ...]) -> Any:

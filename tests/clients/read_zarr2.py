@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 import zarr
-from compare import how, main
+from compare import how, is_url, main
 
 
 def read(face: str, array: str) -> Any:
@@ -18,7 +18,8 @@ def read(face: str, array: str) -> Any:
         store: Any = face
     else:
         missing = (KeyError, FileNotFoundError) if how() == "url strict" else (KeyError, PermissionError, OSError)
-        store = zarr.storage.FSStore(f"file://{os.path.abspath(face)}", mode="r", exceptions=missing)
+        url = face if is_url(face) else f"file://{os.path.abspath(face)}"
+        store = zarr.storage.FSStore(url, mode="r", exceptions=missing)
     return zarr.open_consolidated(store, mode="r")[array].__getitem__, {"version": zarr.__version__}
 
 

@@ -140,11 +140,12 @@ def test_tensorstore_over_http(folder: Path, expected: Path, zarr_format: int) -
         def log_message(self, *args: Any) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder.parent))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        check("tensorstore", seen("tensorstore", f"http://127.0.0.1:{server.server_port}", expected), zarr_format)
+        url = f"http://127.0.0.1:{server.server_port}/{folder.name}"
+        check("tensorstore", seen("tensorstore", url, expected), zarr_format)
     finally:
         server.shutdown()
         thread.join()

@@ -1,0 +1,175 @@
+"""`vfs serve` behind jupyter-server-proxy, under a prefix: links, zarr, ranges, errors, and the `Host` check."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import urljoin, urlsplit
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.http.support import Client, Reply, eventually
+
+from .clients import CHUNKS, HOME, Scan
+
+if not os.environ.get("VFS_CLIENTS"):
+    pytest.skip("foreign tools in full are opt-in: scripts/test --clients", allow_module_level=True)
+if reason := json.loads((HOME / "clients.json").read_text()).get("jupyter-server-proxy"):
+    pytest.skip(f"NOT TESTED BEHIND A PROXY: jupyter-server-proxy is not installed: {reason}", allow_module_level=True)
+
+HUB = "hub.example.org"
+"""A name that browsers may see; it is looked up nowhere."""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Scan:
+    return Scan.written(tmp_path)
+
+
+class Jupyter:
+    """A server of notebooks at a prefix, as a hub starts one for each user.
+
+    Attributes:
+        url: where it answers.
+        headers: what lets a request in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        token = secrets.token_hex()
+        self.headers = {"Authorization": f"token {token}"}
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/user/ada/"
+        environment = os.environ | {
+            **dict.fromkeys(("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "HOME"), str(folder)),
+            "JUPYTER_TOKEN": token,
+        }
+        options = {
+            "ServerApp.ip": "127.0.0.1",
+            "ServerApp.port": port,
+            "ServerApp.port_retries": 0,
+            "ServerApp.base_url": "/user/ada/",
+            "ServerApp.open_browser": False,
+            "ServerApp.root_dir": folder,
+            "ServerApp.allow_root": True,
+            "ServerApp.allow_remote_access": True,  # else it refuses foreign names itself
+        }
+        command = [sys.executable, "-m", "jupyter_server", *(f"--{name}={value}" for name, value in options.items())]
+        with (folder / "log").open("w") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None, "it has ended"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(f"{self.url}api", headers=self.headers)):
+                return True
+        except URLError:
+            return False
+
+    def of(self, url: str) -> str:
+        """Where it shows another server of this machine."""
+        parts = urlsplit(url)
+        return f"{self.url}proxy/{parts.port}{parts.path}"
+
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
+    folder = tmp_path_factory.mktemp("jupyter")
+    found = Jupyter(folder)
+    try:
+        assert eventually(found.answers), (folder / "log").read_text()
+        yield found
+    finally:
+        found.process.terminate()
+        found.process.wait(30)
+
+
+def test_links_lead_to_every_file(jupyter: Jupyter, scan: Scan) -> None:
+    with vfs.serve(scan.path, port=0, chunks=CHUNKS) as server:
+        base = jupyter.of(server.url)
+        with Client(base) as client:
+            to_see, seen = [base], {}
+            while to_see:
+                url = to_see.pop()
+                reply = client.raw(urlsplit(url).path, **jupyter.headers)
+                assert reply.status == 200 or reply.body.endswith(b"is a folder that is not listed\n"), url
+                seen[url] = reply
+                if reply.headers["content-type"].startswith("text/html"):
+                    links = [part.partition('"')[0] for part in reply.body.decode().split('href="')[1:]]
+                    to_see += {urljoin(url, link) for link in links} - seen.keys()
+        assert all(url.startswith(base) for url in seen)
+        with Client(server.url) as direct:
+            for url, reply in seen.items():
+                assert reply.body == direct.ask(url.removeprefix(base)).body
+        assert {f"{base}scan.npy", f"{base}scan.zarr/zarr.json", f"{base}scan.v2.zarr/.zmetadata"} <= seen.keys()
+
+
+@pytest.mark.parametrize("face", ["scan.zarr", "scan.v2.zarr"])
+def test_zarr(jupyter: Jupyter, scan: Scan, face: str) -> None:
+    import zarr
+
+    with vfs.serve(scan.path, port=0, chunks=CHUNKS) as server:
+        group = zarr.open_group(
+            jupyter.of(server.url) + face, mode="r", storage_options={"client_kwargs": {"headers": jupyter.headers}}
+        )
+        assert sorted(group) == ["data", "exposure", "timestamp"]
+        assert np.array_equal(group["data"][:], np.load(scan.expected))
+
+
+def test_ranges_and_statuses(jupyter: Jupyter, scan: Scan) -> None:
+    with vfs.serve(scan.path, port=0, chunks=CHUNKS) as server:
+        with Client(server.url) as direct, Client(jupyter.of(server.url)) as client:
+
+            def ask(key: str, **headers: str) -> Reply:
+                """The answer by way of the proxy, which is that without it."""
+                there, here = (one.ask(key, **jupyter.headers, **headers) for one in (direct, client))
+                assert (here.status, here.body) == (there.status, there.body)
+                for name in ("content-range", "content-length", "etag"):
+                    assert here.headers.get(name) == there.headers.get(name)
+                return here
+
+            whole = ask("scan.npy").body
+            for asked, part in (("bytes=130-140", whole[130:141]), ("bytes=-7", whole[-7:]), ("bytes=9-", whole[9:])):
+                reply = ask("scan.npy", range=asked)
+                assert (reply.status, reply.body) == (206, part)
+            assert ask("scan.npy", range=f"bytes={len(whole)}-").status == 416
+            assert ask("scan.npy", if_none_match=ask("scan.npy").headers["etag"]).status == 304
+            assert ask("absent").status == 404
+            assert ask("scan.zarr/data/c/9/0/0/0").status == 404
+            head = client.ask("scan.npy", "HEAD", **jupyter.headers)
+            assert head.headers["content-length"] == "0"  # the proxy's mistake, see serve.md
+            os.truncate(scan.second, 1000)
+            assert ask("scan.zarr/data/c/2/0/0/0").status == 422
+        with Client(jupyter.of(server.url.replace(server.token, "0" * 22))) as wrong:
+            assert wrong.ask("scan.npy", **jupyter.headers).status == 401
+
+
+def test_another_name_needs_to_be_allowed(jupyter: Jupyter, scan: Scan) -> None:
+    for allowed, status in (((), 400), ((HUB,), 200)):
+        with vfs.serve(scan.path, port=0, allow_host=allowed) as server:
+            request = urllib.request.Request(
+                jupyter.of(server.url) + "scan.zarr/zarr.json", headers=jupyter.headers | {"Host": HUB}
+            )
+            if status == 200:
+                with urllib.request.urlopen(request) as answer:
+                    assert answer.status == status
+            else:
+                with pytest.raises(HTTPError, match=f" {status}") as refused:
+                    urllib.request.urlopen(request)
+                with refused.value as answer:
+                    assert HUB in answer.read().decode()
