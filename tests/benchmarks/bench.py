@@ -23,7 +23,16 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks import distributed_bench, formats_bench, hdf5_bench, reduce_bench, start_bench, zarr_bench
+from tests.benchmarks import (
+    distributed_bench,
+    formats_bench,
+    hdf5_bench,
+    page_bench,
+    reduce_bench,
+    serve_bench,
+    start_bench,
+    zarr_bench,
+)
 from tests.benchmarks.mount_bench import through_mount
 from tests.benchmarks.rows import FITS, FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
 from vfs.hierarchy.chunk_access import Chunks
@@ -231,6 +240,8 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "zarr": zarr_bench.rows,
     "start": start_bench.rows,
     "mount": through_mount,
+    "serve": serve_bench.rows,
+    "page": page_bench.rows,
     "formats": formats_bench.rows,
     "hdf5": hdf5_bench.rows,
     "reduce": reduce_bench.rows,

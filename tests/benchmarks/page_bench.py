@@ -1,0 +1,191 @@
+"""The page in a headless Chromium: `scripts/bench page`.
+
+The browser is started before; what is measured begins where a person would press Enter. What is on
+the canvas is asked of the page itself (`window.vfs`) each time the browser draws.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vfs
+from tests.benchmarks.rows import Row, Size
+from vfs.testing import writers
+
+LATENCY = 50  # ms, added each way
+SWITCHES = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+WATCH = """
+window.seen = [];
+(function look() {
+  const scan = window.vfs && window.vfs.scan;
+  const status = scan && scan.data ? scan.status : "";
+  const last = window.seen.length ? window.seen[window.seen.length - 1] : null;
+  if (status && (!last || last.status !== status)) window.seen.push({ status, at: performance.now() });
+  requestAnimationFrame(look);
+})();
+"""
+"""Notes when the state of the scan image changed, in ms since the page was asked for."""
+CLICK = """
+([y, x]) => new Promise((done) => {
+  const before = window.vfs.frame.data;
+  const [top, left] = window.vfs.scan.onPage(y, x);
+  const canvas = document.getElementById("scan");
+  const how = { bubbles: true, clientX: left, clientY: top, pointerId: 1, isPrimary: true, button: 0, buttons: 1 };
+  const began = performance.now();
+  canvas.dispatchEvent(new PointerEvent("pointerdown", how));
+  canvas.dispatchEvent(new PointerEvent("pointerup", { ...how, buttons: 0 }));
+  (function look() {
+    if (window.vfs.frame.data !== before) requestAnimationFrame(() => done(performance.now() - began));
+    else requestAnimationFrame(look);
+  })();
+})
+"""
+"""Clicks at a position of the scan, and returns the ms until its frame was drawn."""
+DRAG = """
+(most) => new Promise((done) => {
+  const { cy, cx, r1 } = window.vfs.state.detector;
+  const [top, edge] = window.vfs.frame.onPage(cy, cx + r1);
+  const middle = window.vfs.frame.onPage(cy, cx)[1];
+  const canvas = document.getElementById("frame");
+  const send = (type, share) =>
+    canvas.dispatchEvent(new PointerEvent(type, { bubbles: true, clientX: middle + (edge - middle) * share,
+      clientY: top, pointerId: 1, isPrimary: true, button: 0, buttons: type === "pointerup" ? 0 : 1 }));
+  const began = performance.now();
+  let moves = 0;
+  send("pointerdown", 1);
+  requestAnimationFrame(function move() {
+    const took = performance.now() - began;
+    if (took > most) {
+      send("pointerup", 1);
+      done([took, moves]);
+      return;
+    }
+    moves += 1;
+    send("pointermove", 0.75 + 0.25 * Math.cos(moves / 20));
+    requestAnimationFrame(move);
+  });
+})
+"""
+"""Drags the edge of a ring for so many ms; returns the ms that it took, and the moves."""
+COUNT = """
+window.previews = 0;
+window.last = null;
+(function look() {
+  const { data, status } = window.vfs.scan;
+  if (status === "preview" && data !== window.last) { window.last = data; window.previews += 1; }
+  requestAnimationFrame(look);
+})();
+"""
+
+
+def rows(folder: Path, size: Size) -> Iterator[Row]:
+    """See the module."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        print("bench: no playwright, so no page: scripts/test installs it", file=sys.stderr)
+        return
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("bench: no Chromium, so no page: apt install chromium", file=sys.stderr)
+        return
+    side = 128 if size.seconds else 12
+    source = _scan(folder, side, 256 if size.seconds else 64)
+    yield from _peers(source)
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=SWITCHES)
+        for late in (False, True):
+            said = f", {LATENCY} ms each way" if late else ""
+            with vfs.serve(source, port=0) as server:
+                page = browser.new_page(viewport={"width": 1280, "height": 720})
+                if late:
+                    _slow(page)
+                page.add_init_script(WATCH)
+                page.goto(server.url)
+                yield from _looked(page, source, side, size, said)
+                page.close()
+        browser.close()
+
+
+def _scan(folder: Path, side: int, pixels: int) -> Path:
+    """Write a MIB scan: a disk that wanders, and noise."""
+    y, x = np.ogrid[:pixels, :pixels]
+    rng, kinds = np.random.default_rng(0), []
+    for k in range(64):
+        far = np.hypot(y - pixels / 2 - 3 * np.sin(k), x - pixels / 2 - 3 * np.cos(k)) / pixels
+        kinds.append((2000 * (far < 0.16) + rng.poisson(20, far.shape)).astype("u2"))
+    places = np.indices((side, side)).reshape(2, -1) // 8
+    (folder / "page").mkdir()
+    frames = np.stack(kinds)[(places[0] * 5 + places[1] * 3) % 64]
+    return writers.write_mib(folder / "page", frames, frames_per_file=1024, scan=(side, side))
+
+
+def _peers(source: Path) -> Iterator[Row]:
+    """Read all of it once, as the server would: what the exact image is compared with."""
+    for _ in range(2):
+        array = vfs.open(source, backend="buffered")
+        began = time.perf_counter()
+        for _tile in array.tiles():
+            pass
+        _once[source] = time.perf_counter() - began
+    yield Row("page: reading all of it once", _once[source], "s")
+
+
+_once: dict[Path, float] = {}
+
+
+def _slow(page: Any) -> None:
+    """Have answers come later, as from far away."""
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    how = {"offline": False, "latency": 2 * LATENCY, "downloadThroughput": -1, "uploadThroughput": -1}
+    session.send("Network.emulateNetworkConditions", how)
+
+
+def _looked(page: Any, source: Path, side: int, size: Size, said: str) -> Iterator[Row]:
+    """Look at the page as a person does, and take the times."""
+    _until(page, "window.seen.some((one) => one.status === 'exact')")
+    seen = page.evaluate("window.seen")
+    yield Row(f"page: a first scan image{said}", seen[0]["at"] / 1000, "s", "" if said else "≤ 1 s")
+    exact = next(one["at"] for one in seen if one["status"] == "exact") / 1000
+    yield Row(f"page: the exact image{said}", exact / _once[source], "of reading all of it once", "≤ 1.3")
+    chance = np.random.default_rng(1)
+    times = [page.evaluate(CLICK, chance.integers(1, side - 1, 2).tolist()) for _ in range(30 if size.seconds else 2)]
+    yield Row(f"page: click to frame, median{said}", statistics.median(times), "ms", "" if said else "≤ 50 ms")
+    _until(page, "window.vfs.state.summary")
+    page.evaluate(COUNT)
+    seconds, moves = _drag(page, 3.0 if size.seconds else 0.2)
+    previews = page.evaluate("window.previews")
+    yield Row(f"page: previews while a ring is dragged{said}", previews / seconds, "a second", "≥ 20")
+    yield Row(f"page: moves of the pointer{said}", moves / seconds, "a second")
+
+
+def _until(page: Any, true: str) -> None:
+    """Wait until an expression is true. The page's policy forbids the way in which Playwright itself waits."""
+    end = time.monotonic() + 600
+    while not page.evaluate(true):
+        if time.monotonic() > end:
+            raise RuntimeError(f"the page never came to {true}")
+        time.sleep(0.05)
+
+
+def _drag(page: Any, seconds: float) -> tuple[float, int]:
+    """Drag the outer radius of a ring to and fro, a bit each time that the browser draws.
+
+    Returns: the seconds that it took, and the moves.
+    """
+    page.keyboard.press("3")
+    _until(page, "window.vfs.scan.status === 'exact'")
+    took, moves = page.evaluate(DRAG, 1000 * seconds)
+    return took / 1000, moves
