@@ -246,7 +246,7 @@ def test_what_readers_of_a_tree_get_is_exact_or_an_error(
         assert set(got["errors"]) == {errno.EIO}
         assert got["exact"] > 100
         assert (point / "part0.npy").read_bytes()[128:] == scan.twin.tobytes()
-    assert str(bad) in capfd.readouterr().err
+    assert bad.name in capfd.readouterr().err  # of a link the description may be named, and by it the file
 
 
 @pytest.mark.skipif(
