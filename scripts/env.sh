@@ -87,7 +87,7 @@ environment() {
             "$python" -I -m venv "$env" >"$env/install.log" 2>&1 || broken
             printf '%s\n' "$root" >"$env/.root"
         fi
-        (cd "$root" && "$env/bin/python" -I -m pip install -q --no-input --disable-pip-version-check -e ".[$extras]") >"$env/install.log" 2>&1 || broken
+        (cd "$root" && "$env/bin/python" -I -m pip install -q --no-compile --no-input --disable-pip-version-check -e ".[$extras]") >"$env/install.log" 2>&1 || broken
         printf '%s\n' "$stamp" >"$env/.stamp"
     fi
     exec 9>&-

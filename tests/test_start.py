@@ -113,11 +113,15 @@ print(json.dumps([made, [name for name in ("numba.np.arraymath", "numba.np.array
     assert ran(code, str(path)) == [[9, 9, 9], []]
 
 
-_HEAVY = "print(json.dumps([name for name in ('numba', 'llvmlite', 'zarr', 'fuse', 'mfusepy') if name in sys.modules]))"
+_HEAVY = (
+    "print(json.dumps([name for name in ('numpy', 'numba', 'llvmlite', 'zarr', 'fuse', 'mfusepy')"
+    " if name in sys.modules]))"
+)
 
 
-def test_listing_and_ending_mounts_needs_no_compiler() -> None:
+def test_listing_and_ending_mounts_needs_no_arrays_and_no_compiler() -> None:
     assert ran(f"import json, sys; from vfs.fuse import Mount, mounts, start_in_background, unmount; {_HEAVY}") == []
+    assert ran(f"import json, sys; from vfs.cli import console; {_HEAVY}") == []
 
 
 def test_who_starts_a_server_loads_no_callbacks_for_it(tmp_path: Path) -> None:

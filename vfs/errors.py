@@ -33,6 +33,16 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
 
 
+def size(nbytes: int) -> str:
+    """Write a number of bytes with the unit that fits: 17 B, 4.2 MiB."""
+    value = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1024 or unit == "PiB":
+            break
+        value /= 1024
+    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
 class VfsError(Exception):
     """Base class of all errors that vfs raises on purpose.
 

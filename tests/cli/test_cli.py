@@ -25,7 +25,7 @@ import vfs.formats as registry
 from tests.cli.support import mount_status, process, refused, run, said_at_the_end
 from vfs.cli import app, report
 from vfs.cli.writing import stopping
-from vfs.engine.chunking import size
+from vfs.errors import size
 from vfs.formats import formats
 from vfs.hierarchy.documents import plain_json
 from vfs.model.options import from_text, kinds

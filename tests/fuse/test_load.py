@@ -1,4 +1,4 @@
-"""A mount under load: `scripts/load`, for as long as `VFS_LOAD` says (.ci/run: 15 seconds on the
+"""A mount under load: `scripts/load`, for as long as `VFS_LOAD` says (.ci/run: 5 seconds on the
 first Python), else for moments.
 """
 

@@ -17,8 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from vfs.cli.tables import table
-from vfs.engine.chunking import size
-from vfs.errors import printable
+from vfs.errors import printable, size
 from vfs.fuse.mounts import Found
 from vfs.http import FoundServer
 from vfs.serving.logs import Line

@@ -12,8 +12,7 @@ from typing import Any
 from vfs.backends import choice
 from vfs.cli.tables import GLUE, cut, table, wrapped
 from vfs.engine.array import ArrayReader
-from vfs.engine.chunking import size
-from vfs.errors import VfsError, printable
+from vfs.errors import VfsError, printable, size
 from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet

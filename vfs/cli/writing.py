@@ -33,7 +33,7 @@ def export(
     behind.
     """
     from vfs.cli.report import count
-    from vfs.engine.chunking import size
+    from vfs.errors import size
     from vfs.zarr.export import check_target
     from vfs.zarr.export import export as write
 
@@ -80,7 +80,7 @@ def reduce(
     histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete.
     """
     from vfs.cli.reduce import check_out, cluster, lines, reduced
-    from vfs.engine.chunking import size
+    from vfs.errors import size
     from vfs.reduce.partitions import pass_by
     from vfs.reduce.spelling import read_all
 

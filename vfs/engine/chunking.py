@@ -340,16 +340,6 @@ def as_bytes(spec: int | str, name: str) -> int:
     return size
 
 
-def size(nbytes: int) -> str:
-    """Write a number of bytes with the unit that fits: 17 B, 4.2 MiB."""
-    value = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if value < 1024 or unit == "PiB":
-            break
-        value /= 1024
-    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-
-
 def _integer(value: object) -> int | None:
     try:
         return None if isinstance(value, bool) else index(cast(SupportsIndex, value))

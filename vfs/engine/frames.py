@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.chunking import size
-from vfs.errors import OptionError
+from vfs.errors import OptionError, size
 from vfs.model.region import Region
 
 BAND = 1 << 20  # bytes read at once

@@ -16,8 +16,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-import numpy as np
-
 from vfs.errors import printable
 from vfs.serving.entry import READERS
 
@@ -43,6 +41,8 @@ class Readers:
 
     def __init__(self, folder: str | None = None) -> None:
         # Imported here since it loads the compiler, which a process that only lists readers does not need
+        import numpy as np
+
         from vfs.kernels.fuse.tables import THREADS
 
         self.table = np.zeros(THREADS, np.int64)

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.chunking import negotiate, size
+from vfs.engine.chunking import negotiate
 from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast, png, shaded
-from vfs.errors import VfsError, printable
+from vfs.errors import VfsError, printable, size
 
 THUMBNAIL = 2 << 20  # most bytes that are read for a thumbnail
 _SIDE = 128  # pixels of the longest side of a thumbnail or a drawing

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
-from vfs.engine.chunking import size
+from vfs.errors import size
 
 log = logging.getLogger("vfs.serving")
 
