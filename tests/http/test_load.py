@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -122,6 +123,7 @@ def test_under_load_every_byte_is_right_and_nothing_grows(scan: Path, vanishing:
     with vfs.serve(scan, port=0, nav_shape=FRAMES, chunks=(PER, SIDE, SIDE), cache_size=CACHE) as server:
         pid = next(one.pid for one in servers() if one.address == server.address)
         most = 0
+        urlopen(f"{server.url}scan.zarr/data/c/0/0/0").read()  # compiles, where nobody has yet
         load = Load(server.url, may_break=vanishing)
         before = own(pid)
         idle = memory_of(pid)

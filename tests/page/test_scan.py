@@ -240,6 +240,23 @@ def test_value_under_the_pointer(page: Browsed) -> None:
     assert readout.inner_text().split(" · ")[-1] == str(FRAMES[6, 8, 7, 11])
 
 
+def test_a_frame_on_the_way_is_named_as_what_it_is(page: Browsed) -> None:
+    held: list[Any] = []
+    page.page.route("**/api/frame/**", lambda route: held.append(route))  # playwright marks it
+    page.press("ArrowDown", "ArrowRight")
+    page.wait("vfs.state.at.join() === '7,9'")
+    while len(held) < 2:
+        page.page.wait_for_timeout(10)
+    first, second = held
+    first.continue_()
+    page.wait("vfs.frame.caption !== '6, 8'")
+    assert page.page.evaluate("() => vfs.frame.caption") == "7, 8"
+    assert np.array_equal(page.numbers("frame"), FRAMES[7, 8])
+    second.continue_()
+    page.wait("vfs.frame.caption === '7, 9'")
+    assert np.array_equal(page.numbers("frame"), FRAMES[7, 9])
+
+
 def test_keys(page: Browsed, header: Path) -> None:
     page.press("ArrowDown", "ArrowRight", "ArrowRight")
     page.wait("vfs.frame.caption === '7, 10'")

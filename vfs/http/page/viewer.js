@@ -304,12 +304,10 @@ export class Viewer {
 
   _showFrame(frame) {
     if (!this.frames) return;
-    const { selection, how, at } = this.view;
-    const caption = selection
-      ? `${{ mean: "mean", sum: "sum", max: "maximum" }[how]} of ${toText(selection)}`
-      : at.length
-        ? at.join(", ")
-        : "";
+    const { selection, how } = this.view;
+    const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
+      ? frame.at.join(", ")
+      : `${{ mean: "mean", sum: "sum", max: "maximum" }[how]} of ${toText(selection)}`;
     const flat = this.line ? { shape: [frame.data.length], size: [1, Math.max(...frame.size)] } : {};
     this.frame.show({ ...frame, ...flat, caption });
     this.profiles.frame.update();
