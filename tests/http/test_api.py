@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -169,6 +170,39 @@ def test_thousands_of_arrays_come_in_pages(tmp_path: Path) -> None:
     first, second = (told(application, f"/api/set/many.zarr?first={k}") for k in (0, 1000))
     assert (first["count"], len(first["arrays"]), len(second["arrays"])) == (1500, 1000, 500)
     assert len({one["path"] for one in first["arrays"] + second["arrays"]}) == 1500
+
+
+def first_of(application: Application) -> dict[str, Any]:
+    """What comes with the page, so that it need not be asked for."""
+    page = ask(application, "/").body.decode()
+    found = re.fullmatch(r'.*<script type="application/json" id="first">(.*?)</script>.*', page, re.DOTALL)
+    assert found
+    first: dict[str, Any] = json.loads(found[1])
+    return first
+
+
+def test_the_page_has_the_first_answers(tmp_path: Path, shown: Application) -> None:
+    assert first_of(shown) == {
+        "listing": told(shown, "/api/list/"),
+        "set": told(shown, "/api/set/scan.zarr?first=0&count=200"),
+    }
+    hostile = hdf5(tmp_path / "x.h5", {"</script><script>alert(1)<": np.full((3, 4), np.nan)})
+    page = application_of(contents_of(hostile))
+    assert first_of(page)["set"] == told(page, "/api/set/x.zarr?first=0&count=200")
+    assert b"<script>" not in ask(page, "/").body
+    other = hdf5(tmp_path / "y.h5", {"a": np.zeros((2, 2))})
+    both = folder([set_of(vfs.open_group(path, backend="buffered")) for path in (hostile, other)], ChunkCache())
+    two = application_of(both)
+    assert first_of(two) == {"listing": told(two, "/api/list/")}  # nobody knows which will be looked at
+    assert first_of(application_of(folder_tree(tmp_path))) == {}
+
+
+def test_the_page_comes_though_its_set_is_broken(scan: Path) -> None:
+    shown = application_of(contents_of(scan))
+    scan.with_suffix(".hdr").unlink(missing_ok=True)
+    for path in scan.parent.iterdir():
+        path.unlink()
+    assert first_of(shown)["listing"]["entries"]
 
 
 # pictures

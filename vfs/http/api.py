@@ -40,6 +40,8 @@ LONGEST = 64 << 10
 """Most bytes of the body of a request."""
 MOST = 1000
 """Most entries of a list that are sent at once."""
+ARRAYS = 200
+"""Arrays of a set that come with the page."""
 AT_ONCE = {"compute": 8, "thumbnails": 8, "frame": 64}
 """Requests of a kind that a client may have under way."""
 COMPUTING = 2
@@ -148,6 +150,20 @@ class Api:
         first, count = _page(request)
         listed = await self._work(request, partial(self._listed, path, first, count))
         await _json(answer, request, listed)
+
+    def first(self) -> dict[str, Any]:
+        """Answer what the page asks first: what is there and, where that is one set, what is in it.
+
+        Of folders that may hold many sets, nothing is looked at before somebody asks.
+        """
+        if not self.contents.faces:
+            return {}
+        known = {"listing": self._listed("", 0, MOST)}
+        entries = known["listing"]["entries"]
+        if len(entries) == 1:
+            with suppress(VfsError):  # said when the page asks
+                known["set"] = self._described(entries[0]["key"], 0, ARRAYS)
+        return known
 
     def _listed(self, path: str, first: int, count: int) -> dict[str, Any]:
         contents = self.contents

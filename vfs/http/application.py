@@ -286,7 +286,7 @@ class Application:
                 node = None
             if node is not None:
                 entries.append((name, node.folder))
-        return index(key, entries) if key else page(links(entries))
+        return index(key, entries) if key else page(links(entries), self.api.first())
 
     async def _bytes(self, key: str, version: bytes, start: int, stop: int, receive: Receive) -> memoryview:
         """Return bytes of a file, in one state of its sources.

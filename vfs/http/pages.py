@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self';"
@@ -19,6 +21,8 @@ MODULES = b"<!-- modules -->"
 
 Else a browser finds one after another, and from far away each takes a round trip.
 """
+FIRST = b"<!-- first -->"
+"""What stands there for the answers to what the page asks first, which else are two more round trips."""
 _KINDS = {
     "html": b"text/html; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",
@@ -51,13 +55,18 @@ def assets() -> dict[str, Asset]:
     return found
 
 
-def page(links: bytes) -> bytes:
-    """Return the page, with links to what is served in it."""
+def page(links: bytes, first: Mapping[str, Any]) -> bytes:
+    """Return the page.
+
+    Args:
+        links: to what is served; first: answers of the api that the page need not ask for.
+    """
     found = assets()
     needed = b"\n".join(
         b'<link rel="modulepreload" href="assets/%s">' % name.encode() for name in sorted(found) if name.endswith(".js")
     )
-    return found["index.html"].body.replace(MODULES, needed).replace(LINKS, links)
+    known = json.dumps(first).replace("<", "\\u003c").encode()  # no text in it can end the element that it stands in
+    return found["index.html"].body.replace(MODULES, needed).replace(FIRST, known).replace(LINKS, links)
 
 
 def etag_of(body: bytes) -> bytes:

@@ -79,14 +79,26 @@ async function json(path, signal) {
   return (await ask(path, { signal })).json();
 }
 
-/** @returns {Promise<Object>} folders and sets in a folder. */
-export function listing(path, first, count, signal) {
-  return json(`api/list/${encoded(path)}?first=${first}&count=${count}`, signal);
+/** What came with the page: it is true once, later the server is asked. */
+const first = JSON.parse(document.getElementById("first")?.textContent || "{}");
+
+function taken(name, fits) {
+  const known = first[name];
+  if (!known || !fits(known)) return undefined;
+  delete first[name];
+  return known;
 }
 
-/** @returns {Promise<Object>} a set and `count` of its arrays. */
-export function dataset(key, first, count, signal) {
-  return json(`api/set/${encoded(key)}?first=${first}&count=${count}`, signal);
+/** @returns {Promise<Object>} folders and sets in a folder. */
+export async function listing(path, from, count, signal) {
+  const known = path || from ? undefined : taken("listing", () => true);
+  return known || json(`api/list/${encoded(path)}?first=${from}&count=${count}`, signal);
+}
+
+/** @returns {Promise<Object>} a set and `count` of its arrays, or some more of them. */
+export async function dataset(key, from, count, signal) {
+  const known = from ? undefined : taken("set", (set) => set.key === key);
+  return known || json(`api/set/${encoded(key)}?first=${from}&count=${count}`, signal);
 }
 
 /** @returns {Promise<Object>} an array, with its metadata. */
