@@ -89,3 +89,39 @@ def test_a_callback_is_kept_too(tmp_path: Path) -> None:
     print("numba.np.arraymath" in sys.modules)
     """
     assert [ran(code, tmp_path).stdout for _ in range(2)] == ["True\n", "False\n"]
+
+
+_MADE = """
+    import sys
+    from vfs.kernels.compiled import kernel
+
+    @kernel
+    def total(a):
+        made = 0
+        for x in a:
+            made += x
+        return made
+"""
+
+
+def test_of_many_processes_one_compiles(tmp_path: Path) -> None:
+    """The others wait and load it, also where one was killed in the middle."""
+    (tmp_path / "made.py").write_text(textwrap.dedent(_MADE))
+    code = """
+        import sys; sys.path.insert(0, sys.argv[1])
+        import made, numpy as np
+        if len(sys.argv) > 2:
+            import os
+            made.total._compiler.compile = lambda *_: os._exit(3)
+        assert made.total(np.arange(4)) == 6
+        assert made.total(np.arange(4.0)) == 6
+        print(sum(made.total.stats.cache_misses.values()))
+    """
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    assert subprocess.run([*command, "killed"], env=env, timeout=60).returncode == 3
+    started = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE) for _ in range(4)]
+    answers = [process.communicate(timeout=100)[0] for process in started]
+    assert [process.returncode for process in started] == [0] * 4
+    assert sum(map(int, answers)) == 2
+    assert len(list(tmp_path.glob("kernels/*/*.nbc"))) == 2

@@ -13,7 +13,9 @@ are taken in this order.
 
 import os
 import tempfile
+import time
 from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 
 from numba import config, njit
@@ -25,6 +27,9 @@ from numba.core.sigutils import normalize_signature
 
 from vfs.boundary import not_ours
 from vfs.errors import DependencyError, printable
+
+PATIENCE = 30.0
+"""Seconds that a process waits for another one to compile a kernel. None of ours takes that long."""
 
 inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 """Decorates functions that only kernels call.
@@ -39,11 +44,51 @@ class _Kept(FunctionCache):
     That takes numba 0.35 s, most of it for imports (scipy.linalg is one of them), and machine code
     needs none of it: only the functions that count references must be there. Where nothing is found,
     numba compiles, and makes the compiler ready by itself.
+
+    One process at a time compiles a kernel, and those that wait for it load what it has made. Else
+    all workers of a cluster would compile the same, and processes that write to one index at once
+    would lose entries of each other.
     """
+
+    _turn = -1  # descriptor of the locked file
 
     def load_overload(self, sig, target_context):
         rtsys.initialize(target_context)
-        return self._load_overload(sig, target_context)
+        found = self._load_overload(sig, target_context)
+        if found is None:
+            self._take_turn()
+            found = self._load_overload(sig, target_context)
+            if found is not None:
+                self._end_turn()
+        return found
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._end_turn()
+
+    def _take_turn(self):
+        """Wait until no other process compiles this kernel, and let others wait until it is saved.
+
+        Not for ever: a process whose compiling was interrupted may live on.
+        """
+        self._end_turn()
+        path = os.path.join(self._cache_path, f"{self._impl.filename_base}.lock")
+        until = time.monotonic() + PATIENCE
+        with suppress(OSError):  # every process for itself where there are no locks
+            self._impl.locator.ensure_cache_path()
+            self._turn = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            while time.monotonic() < until:
+                with suppress(BlockingIOError):
+                    flock(self._turn, LOCK_EX | LOCK_NB)
+                    return
+                time.sleep(0.02)
+
+    def _end_turn(self):
+        if self._turn >= 0:
+            os.close(self._turn)
+            self._turn = -1
 
 
 def kernel(function=None, **options):
