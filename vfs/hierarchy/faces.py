@@ -22,7 +22,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, count, islice
 from typing import Any, NamedTuple, Protocol
 
@@ -69,6 +69,9 @@ LONGEST = 248
 
 A name in a folder may have 255, but `-2` and so on must fit behind it.
 """
+
+WORTH_A_THREAD = 1 << 19
+"""Bytes of a chunk. Making a larger chunk takes longer than the way to a thread and back."""
 
 
 class ZarrFace:
@@ -214,6 +217,11 @@ class ZarrFace:
         found = self.chunk(key)
         return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
 
+    @cached_property
+    def slow(self) -> tuple[str, ...]:
+        """The beginnings of the keys of chunks for which `get` takes longer than the way to a thread and back."""
+        return tuple(f"{path}/" for path, array in self.arrays.items() if _is_slow(array))
+
     def total(self, key: str = "") -> int:
         """Return the bytes of all files in a folder and below it; 0 if there is no such folder.
 
@@ -256,6 +264,20 @@ def _below(root: str, counts: Sequence[int], prefix: str) -> Iterator[str]:
             return
     for n in range(counts[0]):
         yield from _below(f"{root}/{n}", counts[1:], prefix)
+
+
+def _is_slow(array: ArrayReader) -> bool:
+    """Return True if making a chunk takes longer than the way to a thread and back.
+
+    A view of a mapped file is made at once, whatever its size.
+    """
+    if array.decodes_whole or array.groups.chunks != array.chunks:
+        return True
+    return (
+        array.size > 0
+        and array.chunk_bytes > WORTH_A_THREAD
+        and array.straight(array.grid.region((0,) * array.ndim)) is None
+    )
 
 
 @lru_cache(1 << 12)

@@ -37,8 +37,9 @@ from zarr.storage import StorePath
 from vfs.engine.array import ArrayReader
 from vfs.errors import RegionError
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.hierarchy.faces import WORTH_A_THREAD
 from vfs.model.region import Region, Selection, select
-from vfs.zarr.store import WORTH_A_THREAD, Store
+from vfs.zarr.store import Store
 
 SHARE = 4 << 20
 """Bytes. A larger read is shared among threads."""

@@ -35,13 +35,9 @@ import zarr.abc.store
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, cpu, default_buffer_prototype
 
-from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.hierarchy.chunk_access import ChunkView
 from vfs.hierarchy.faces import ZarrFace
-
-WORTH_A_THREAD = 1 << 19
-"""Bytes of a chunk. Making a larger chunk takes longer than the way to a thread and back."""
 
 
 class Store(zarr.abc.store.Store):
@@ -108,8 +104,7 @@ class Store(zarr.abc.store.Store):
     @cached_property
     def _slow(self) -> tuple[str, ...]:
         """The beginnings of the keys of chunks that are made in a thread."""
-        ways = ((f"{path}/", array) for path, array in self.face.arrays.items())
-        return tuple(way for way, array in ways if way not in self._viewed and _is_slow(array))
+        return tuple(way for way in self.face.slow if way not in self._viewed)
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """Return an equal store that is not open yet.
@@ -259,20 +254,6 @@ class Store(zarr.abc.store.Store):
         """
         self._check_writable()
         await super().clear()
-
-
-def _is_slow(array: ArrayReader) -> bool:
-    """Return True if making a chunk takes longer than the way to a thread and back.
-
-    A view of a mapped file is made at once, whatever its size.
-    """
-    if array.decodes_whole or array.groups.chunks != array.chunks:
-        return True
-    return (
-        array.size > 0
-        and array.chunk_bytes > WORTH_A_THREAD
-        and array.straight(array.grid.region((0,) * array.ndim)) is None
-    )
 
 
 def _frozen(value: Any) -> Hashable:
