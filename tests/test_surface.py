@@ -34,9 +34,9 @@ def test_only_public_names_are_shown(tmp_path: Path) -> None:
 
 ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read", "tiles", "reduce", "store", "zarr"}
 """Names of an array in section 1 of the design."""
-BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group"}
+BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group", "xarray"}
 """Names of an array that pages in vfs/docs promise besides."""
-GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs"}
+GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs", "xarray"}
 """Names of a group: those of a Mapping, and those that the design or a page promises."""
 
 

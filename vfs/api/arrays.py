@@ -16,6 +16,7 @@ from vfs.hierarchy.opening import OpenedSet, Opening, first_names
 from vfs.model.region import Region
 
 if TYPE_CHECKING:
+    import xarray
     import zarr
 
     from vfs.reduce.passes import Progress
@@ -217,6 +218,20 @@ class VirtualArray:
 
         return direct(self.store(), self._again[1])
 
+    def xarray(self) -> xarray.DataArray:
+        """Show this array as an `xarray.DataArray`, which reads elements when they are used.
+
+        It has the coordinates that the calibration gives, and time stamps of its frames as datetime64. The page
+        `xarray` says more.
+
+        Raises:
+            DependencyError: xarray is not installed.
+            SourceError: the positions along an uneven axis cannot be read.
+        """
+        from vfs.integrations.xarray import data_array
+
+        return data_array(self)
+
     def __repr__(self) -> str:
         try:
             reader = object.__getattribute__(self, "_reader")
@@ -367,6 +382,19 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         import zarr
 
         return zarr.open_group(self.store(), mode="r")
+
+    def xarray(self) -> xarray.DataTree:
+        """Show all arrays as an `xarray.DataTree`, which reads elements when they are used.
+
+        Arrays of a folder whose axes agree are one Dataset. The page `xarray` says more.
+
+        Raises:
+            DependencyError: xarray is not installed.
+            SourceError: the positions along an uneven axis cannot be read.
+        """
+        from vfs.integrations.xarray import data_tree
+
+        return data_tree(self)
 
     def _repr_html_(self) -> str:
         from vfs.hierarchy.display import group_html

@@ -15,6 +15,7 @@ from vfs.errors import FormatError
 
 _DOCUMENTS = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
 MOST_BYTES = 255  # of a name in a folder
+DERIVED = "derived"  # the folder of derived arrays in the hierarchy of a set
 
 
 @lru_cache(1 << 10)

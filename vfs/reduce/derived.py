@@ -25,6 +25,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.model.layout import BlockLayout
+from vfs.model.naming import DERIVED
 from vfs.model.options import shown
 from vfs.model.stored import Files, StoredArray
 from vfs.reduce import spelling
@@ -33,8 +34,6 @@ from vfs.reduce.passes import Pass, reduce
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 
-FOLDER = "derived"
-"""Where derived arrays stand in the hierarchy of a set."""
 FRAMES = 64 << 20
 """Bytes of frames that a block of a result for each position is of, but for rows that are longer."""
 
@@ -83,8 +82,8 @@ def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dic
         OptionError: a reduction does not fit the frames, or its name is taken.
     """
     for name in wanted:
-        if f"{FOLDER}/{name}" in taken:
-            raise OptionError(f"derive: the set has an array {FOLDER}/{name}; give {name} another name")
+        if f"{DERIVED}/{name}" in taken:
+            raise OptionError(f"derive: the set has an array {DERIVED}/{name}; give {name} another name")
     if not wanted:
         return {}
     nav = array.shape[: array.dataset.nav_ndim]
@@ -94,7 +93,7 @@ def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dic
     except OptionError as error:
         raise OptionError(f"derive: {error}") from None
     source = _Source(array, tried.bound, made)
-    return {f"{FOLDER}/{name}": source.reader(name, wanted[name]) for name in wanted}
+    return {f"{DERIVED}/{name}": source.reader(name, wanted[name]) for name in wanted}
 
 
 def lasting(given: Reductions, absolute: Callable[[str], str]) -> dict[str, Reduction]:
@@ -139,7 +138,7 @@ class _Source:
         known = {dim: self.array.calibration[dim] for dim in dims if dim in self.array.calibration}
         attrs = spelling.attributes(reduction, one.kind, source.path, known | dict(one.calibration))
         dataset = StoredArray(
-            f"{FOLDER}/{name}",
+            f"{DERIVED}/{name}",
             source.files,
             layout,
             _Reduced(self, name, one.dtype),

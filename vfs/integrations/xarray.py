@@ -1,0 +1,448 @@
+"""The engine `vfs` of xarray, and what `a.xarray()` and `g.xarray()` give.
+
+`xarray.open_dataset("scan.hdr", engine="vfs")` finds it by its entry point, without importing vfs. An
+`xarray.Dataset` has the main array of a set, and beside it companions (time stamps, derived arrays)
+and others of the same folder whose axes agree with it. A container makes a tree of such data sets.
+Elements are read when they are used.
+
+- Calibrated axes have coordinates, with `units` and `long_name`.
+- Companions that count from a date are coordinates of type datetime64. Where no frame is stored,
+  they are NaT. Other elements stay as they are stored: nothing is masked.
+- Attributes that are neither text nor number become JSON text, since netCDF takes no other. The
+  metadata of the format are in the attribute `vfs`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.api.arrays import VirtualArray, VirtualGroup
+from vfs.api.opening import open, open_group
+from vfs.engine.chunking import negotiate
+from vfs.errors import DependencyError, RegionError, VfsError
+from vfs.formats import detect
+from vfs.hierarchy.documents import plain_json
+from vfs.model.naming import DERIVED
+
+try:
+    import xarray
+    from xarray.backends import BackendArray, BackendEntrypoint
+    from xarray.core import indexing
+except ImportError as error:
+    raise DependencyError(f"this needs xarray: pip install 'vfs[xarray]' ({error})") from None
+
+BLOCK = "128MiB"
+"""Size of the chunks that `chunks={}` makes: dask spends some 0.2 ms on each, more on a cluster."""
+TAKEN = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".cdf", ".tif", ".tiff", ".npy", ".zarr")
+"""Endings of files that other tools open, or that say nothing of a detector: they need `engine="vfs"`."""
+DECODERS = ("mask_and_scale", "decode_timedelta", "concat_characters", "use_cftime", "decode_coords")
+"""Options of xarray for decoding that change nothing here: there is nothing to decode."""
+
+
+class VfsBackend(BackendEntrypoint):
+    """Opens data sets of vfs for xarray. Options of `vfs.open` are keyword arguments; `chunks` is xarray's own."""
+
+    description = "Open detector files (Merlin MIB, DM, MRC, SEQ, …) without converting them"
+    url = (Path(__file__).parents[1] / "docs" / "xarray.md").as_uri()
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "decode_times")
+    supports_groups = True
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Return True for a file that a format of vfs recognises, and that no other tool claims by its ending."""
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        name = os.fspath(filename_or_obj)
+        if name.lower().endswith(TAKEN) or not os.path.isfile(name):
+            return False
+        try:
+            detect(name)
+        except VfsError:
+            return False
+        return True
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        decode_times: Any = True,
+        **options: Any,
+    ) -> xarray.Dataset:
+        """Open the main array of a set, and what stands beside it. Reads headers, and uneven axes.
+
+        Args:
+            filename_or_obj: what `vfs.open` takes as `paths`.
+            drop_variables: names of variables that are left out.
+            decode_times: False leaves time stamps as the numbers that are stored.
+            options: those of `vfs.open`.
+
+        Raises: what `vfs.open` raises.
+        """
+        group = open(filename_or_obj, **_without_decoders(options)).group
+        made = _dataset(group, _beside(group, group.main), decode_times, drop_variables)
+        made.attrs = _attributes(group.attrs)
+        return made
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        decode_times: Any = True,
+        **options: Any,
+    ) -> dict[str, xarray.Dataset]:
+        """Open all arrays of a set, each once: path of a node -> Dataset. Arguments and errors as of `open_dataset`."""
+        group = open_group(filename_or_obj, **_without_decoders(options))
+        return _datasets(group, decode_times, drop_variables)
+
+    def open_datatree(self, filename_or_obj: Any, **options: Any) -> xarray.DataTree:
+        """Open all arrays of a set as a tree. Arguments and errors as of `open_dataset`."""
+        return xarray.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
+
+
+def data_array(array: VirtualArray) -> xarray.DataArray:
+    """Make what `VirtualArray.xarray` returns."""
+    members = _beside(array.group, array)
+    return _dataset(array.group, members)[next(iter(members))]
+
+
+def data_tree(group: VirtualGroup) -> xarray.DataTree:
+    """Make what `VirtualGroup.xarray` returns."""
+    return xarray.DataTree.from_dict(_datasets(group), name=group.name)
+
+
+def _without_decoders(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in DECODERS}
+
+
+# which arrays stand together
+
+Members = Mapping[str, VirtualArray]
+"""Arrays that make one Dataset, by their names in it."""
+
+
+def _path(array: VirtualArray) -> str:
+    return array._reader.dataset.path
+
+
+def _folder(array: VirtualArray, main: VirtualArray) -> str:
+    """Return the folder of an array; derived arrays stand beside the main array, of which they are made."""
+    return _path(main if array._reader.dataset.computed else array).rpartition("/")[0]
+
+
+def _beside(group: VirtualGroup, first: VirtualArray, among: Iterable[VirtualArray] | None = None) -> Members:
+    """Return an array and those whose axes agree with it: of the same lengths, with no other calibration.
+
+    Args:
+        among: the others; None: all in the folder of `first`.
+    """
+    if among is None:
+        main = group.main
+        folder = _folder(first, main)
+        among = [group[path] for path in group if path.rpartition("/")[0] in (folder, DERIVED)]
+        among = [array for array in among if _folder(array, main) == folder]
+    sizes, scales = dict(zip(first.dims, first.shape, strict=True)), dict(first.calibration)
+    found = [first]
+    for array in among:
+        own = dict(zip(array.dims, array.shape, strict=True))
+        if array is not first and _agree(sizes, own) and _agree(scales, array.calibration):
+            found.append(array)
+            sizes, scales = own | sizes, array.calibration | scales
+    names: dict[str, VirtualArray] = {}
+    for array in found:
+        name = _path(array).rpartition("/")[2]
+        if name in sizes and array.dims != (name,):
+            name = f"{name}_data"  # a variable with the name of an axis would be the coordinates of this axis
+        names[name if name not in names else _path(array).replace("/", "_")] = array
+    return names
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one[name] == other[name] for name in one.keys() & other.keys())
+
+
+def _datasets(
+    group: VirtualGroup, decode_times: Any = True, drop: str | Iterable[str] | None = None
+) -> dict[str, xarray.Dataset]:
+    """Make a Dataset of each folder: path of its node -> Dataset.
+
+    In a tree, axes of a node must agree with those of the nodes above. So a Dataset stands at its
+    folder only where nothing is below; else it stands at the path of its first array. Arrays that
+    do not agree with the others of their folder make data sets of their own.
+    """
+    main = group.main
+    folders: dict[str, list[VirtualArray]] = {}
+    for array in sorted(group.values(), key=lambda array: (array is not main, array._reader.dataset.companion)):
+        folders.setdefault(_folder(array, main), []).append(array)
+    nodes: list[tuple[str, Members]] = []
+    for folder, left in folders.items():
+        while left:
+            members = _beside(group, left[0], left)
+            left = [array for array in left if not any(array is one for one in members.values())]
+            nodes.append((folder, members))
+    made = {}
+    for n, (folder, members) in enumerate(nodes):
+        above = f"{folder}/".lstrip("/")
+        alone = all(k == n or not f"{other}/".lstrip("/").startswith(above) for k, (other, _) in enumerate(nodes))
+        place = folder if alone else _path(next(iter(members.values())))
+        made[f"/{place}"] = _dataset(group, members, decode_times, drop)
+    root = made.setdefault("/", xarray.Dataset())
+    root.attrs = _attributes(group.attrs)
+    return made
+
+
+# from arrays to variables
+
+
+def _dataset(
+    group: VirtualGroup, members: Members, decode_times: Any = True, drop: str | Iterable[str] | None = None
+) -> xarray.Dataset:
+    left_out = {drop} if isinstance(drop, str) else set(drop or ())
+    times = _times(members) if decode_times else {}
+    parts = {part for time in times.values() for part in time.parts}
+    variables = {
+        name: _variable(array) for name, array in members.items() if name not in parts and name not in left_out
+    }
+    coordinates = _coordinates(group, members) | {name: time.variable() for name, time in times.items()}
+    return xarray.Dataset(
+        variables, {name: found for name, found in coordinates.items() if name not in left_out | variables.keys()}
+    )
+
+
+def _variable(array: VirtualArray) -> xarray.Variable:
+    reader = array._reader
+    shape = reader.chunks if reader.dataset.computed else negotiate(BLOCK, reader.source).shape
+    # Of axes that are not cut, xarray need not know: it warns of chunks that cut them
+    chunks = {dim: c for dim, c, n in zip(reader.dims, shape, reader.shape, strict=True) if c < n}
+    attrs = _attributes({**reader.dataset.conventions, **({"vfs": reader.attrs} if reader.attrs else {})})
+    return xarray.Variable(
+        reader.dims, indexing.LazilyIndexedArray(LazyArray(array)), attrs, {"preferred_chunks": chunks}
+    )
+
+
+def _attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as netCDF can hold them: text, numbers and lists of numbers; others as JSON text."""
+    plain = plain_json(attrs)
+    return {name: value if _is_plain(value) else json.dumps(value, ensure_ascii=False) for name, value in plain.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) > 0 and all(type(one) in (int, float) for one in value)
+    return type(value) in (str, int, float)
+
+
+def _coordinates(group: VirtualGroup, members: Members) -> dict[str, xarray.Variable]:
+    """Return the positions along each calibrated axis.
+
+    Raises:
+        SourceError: those of an uneven axis cannot be read.
+    """
+    found: dict[str, xarray.Variable] = {}
+    for array in members.values():
+        for dim, axis in array.calibration.items():
+            n = array.shape[array.dims.index(dim)]
+            positions = _positions(group, axis, n)
+            if dim not in found and positions is not None:
+                unit = {"units": axis["unit"]} if axis["unit"] else {}
+                found[dim] = xarray.Variable((dim,), positions, {"long_name": dim.replace("_", " "), **unit})
+    return found
+
+
+def _positions(group: VirtualGroup, axis: Mapping[str, Any], n: int) -> np.ndarray | None:
+    if axis["scale"] is not None:
+        made: np.ndarray = (axis["offset"] or 0.0) + axis["scale"] * np.arange(n)
+        return made
+    values = group.get(axis.get("values", ""))
+    if values is None or values.ndim != 1 or len(values) not in (n, n + 1) or values.dtype.kind not in "iuf":
+        return None
+    read = np.array(values[...])
+    return read if len(read) == n else (read[:-1] + read[1:]) / 2  # edges between the elements
+
+
+class LazyArray(BackendArray):
+    """Reads an array when xarray needs elements; what it gives belongs to the caller.
+
+    Lists of scan positions are read position by position, without those between. Along other axes,
+    what lies between is read too: it is in the same frames.
+    """
+
+    def __init__(self, array: VirtualArray) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
+
+    def read(self, key: tuple[Any, ...]) -> np.ndarray:
+        """Read elements.
+
+        Args:
+            key: for each axis an integer, a slice, or int[n] positions, all of which are combined.
+
+        Raises:
+            RegionError: a position is outside of the array.
+            SourceError: the source cannot be read.
+        """
+        if not any(isinstance(part, np.ndarray) for part in key):
+            got = np.asarray(self.array[key])
+            return got if got.flags.writeable else got.copy()  # a view would change with the file
+        nav = self.array._reader.dataset.nav_ndim
+        cuts = [_cuts(part, n, apart=axis < nav) for axis, (part, n) in enumerate(zip(key, self.shape, strict=True))]
+        out = np.empty([sum(cut.length for cut in axis) for axis in cuts], self.dtype)
+        for box in product(*cuts):
+            read = self.array[tuple(cut.read for cut in box)]
+            for axis, cut in enumerate(box):
+                read = read if cut.pick is None else read.take(cut.pick, axis)
+            out[tuple(cut.to for cut in box)] = read
+        return out[tuple(0 if isinstance(part, int | np.integer) else slice(None) for part in key)]
+
+
+class _Cut(NamedTuple):
+    """A part of an axis that is read at once.
+
+    Attributes:
+        read: the elements of the array.
+        pick: which of these are wanted, int[length]; None: all, in their order.
+        to: where they go in the output.
+        length: how many they are.
+    """
+
+    read: slice
+    pick: np.ndarray | None
+    to: slice
+    length: int
+
+
+def _cuts(part: Any, n: int, apart: bool) -> list[_Cut]:
+    """Divide what is wanted of an axis into parts that are read at once.
+
+    Args:
+        n: length of the axis.
+        apart: elements that do not follow each other are read one by one.
+    """
+    try:
+        wanted = np.atleast_1d(np.arange(n)[part])
+    except IndexError as error:
+        raise RegionError(str(error)) from None
+    if isinstance(part, slice) and part.indices(n)[2] > 0:
+        return [_Cut(part, None, slice(None), len(wanted))]
+    edges = np.flatnonzero(np.diff(wanted) != 1) + 1 if apart else np.empty(0, np.int64)
+    cuts = []
+    for first, last in pairwise([0, *edges.tolist(), len(wanted)]):
+        some = wanted[first:last]
+        low, high = (int(some.min()), int(some.max()) + 1) if len(some) else (0, 0)
+        pick = None if np.array_equal(some, np.arange(low, high)) else some - low
+        cuts.append(_Cut(slice(low, high), pick, slice(first, last), len(some)))
+    return cuts
+
+
+# time stamps
+
+
+class _Time(NamedTuple):
+    """Companions that together say when each frame was taken.
+
+    Attributes:
+        parts: name -> (array, nanoseconds of its unit).
+        epoch: what the first one counts from.
+    """
+
+    parts: Mapping[str, tuple[VirtualArray, int]]
+    epoch: np.datetime64
+
+    def variable(self) -> xarray.Variable:
+        """Return the variable of type datetime64[ns]."""
+        array = next(iter(self.parts.values()))[0]
+        attrs = _attributes({"vfs": array.attrs} if array.attrs else {})
+        return xarray.Variable(array.dims, indexing.LazilyIndexedArray(LazyTimes(self)), {"long_name": "time", **attrs})
+
+
+class LazyTimes(BackendArray):
+    """Reads time stamps when xarray needs them: datetime64[ns], NaT where no frame is stored."""
+
+    def __init__(self, time: _Time) -> None:
+        self.time = time
+        self.parts = [(LazyArray(array), factor) for array, factor in time.parts.values()]
+        self.shape = self.parts[0][0].shape
+        self.dtype = np.dtype("M8[ns]")
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
+
+    @cached_property
+    def _valid(self) -> np.ndarray | None:
+        dataset = self.parts[0][0].array._reader.dataset
+        return dataset.valid if dataset.blanks else None
+
+    def read(self, key: tuple[Any, ...]) -> np.ndarray:
+        """Read time stamps. Arguments and errors are those of `LazyArray.read`."""
+        made = np.full((), self.time.epoch)
+        for array, factor in self.parts:
+            made = made + _nanoseconds(array.read(key), factor)
+        made = np.asarray(made)
+        if self._valid is not None:
+            valid = self._valid
+            for axis, part in reversed([*enumerate(key)]):
+                valid = valid[(slice(None),) * axis + (part,)]
+            made[~valid] = np.datetime64("NaT", "ns")
+        return made
+
+
+def _nanoseconds(values: np.ndarray, factor: int) -> np.ndarray:
+    """Convert numbers to timedelta64[ns]; what is no number or too large becomes NaT.
+
+    Args:
+        factor: nanoseconds of their unit.
+    """
+    most = _MOST // factor
+    fits = (values > -most) & (values < most)  # False for NaN
+    whole, rest = values, np.zeros(())
+    if values.dtype.kind == "f":
+        whole = np.floor(np.where(fits, values, 0))
+        rest = np.rint((np.where(fits, values, 0) - whole) * factor)
+    made = np.where(fits, whole, 0).astype(np.int64) * factor + rest.astype(np.int64)
+    return np.where(fits, made.astype("m8[ns]"), np.timedelta64("NaT", "ns"))
+
+
+_MOST = 1 << 62  # nanoseconds
+_UNITS = {
+    **dict.fromkeys(("ns", "nanoseconds"), 1),
+    **dict.fromkeys(("us", "µs", "μs", "microseconds"), 1000),
+    **dict.fromkeys(("ms", "milliseconds"), 10**6),
+    **dict.fromkeys(("s", "seconds"), 10**9),
+    **dict.fromkeys(("d", "days"), 86400 * 10**9),
+}
+_SINCE = re.compile(r"(\S+) since (\d{4}-\d\d-\d\d)")
+
+
+def _times(members: Members) -> dict[str, _Time]:
+    """Find companions that count from a date. Those that hold the rest of a second are added to the seconds."""
+    found = {}
+    for name, array in members.items():
+        since = _SINCE.fullmatch(_unit(array))
+        if since is None or since[1] not in _UNITS or array.dtype.kind not in "iuf":
+            continue
+        parts = {name: (array, _UNITS[since[1]])}
+        stem = name.removesuffix("_seconds")
+        for rest in ("milliseconds", "microseconds") if stem != name else ():
+            more = members.get(f"{stem}_{rest}")
+            if more is not None and more.dims == array.dims and _unit(more) in _UNITS:
+                parts[f"{stem}_{rest}"] = more, _UNITS[_unit(more)]
+        found[name if stem in members else stem] = _Time(parts, np.datetime64(since[2], "ns"))
+    return found
+
+
+def _unit(array: VirtualArray) -> str:
+    dataset = array._reader.dataset
+    return str(dataset.conventions.get("units") or dataset.attrs.get("unit") or "")
