@@ -49,12 +49,12 @@ def test_binned(tmp_path: Path, binning: int) -> None:
     path = write_frms6(tmp_path, frames, binning=binning, frames_per_file=2, dark=dark)
     check_boxes(path, frames[None])
     assert vfs.open(path).attrs["binning"] == binning
-    assert vfs.open(path).attrs["calibration"]["y"]["scale"] == binning
+    assert vfs.open(path).calibration == {"y": {"scale": binning, "offset": 0.0, "unit": "px"}}
     wide = np.repeat(frames, binning, axis=1)[None]
     check_boxes(path, wide, repeat_rows=True)
     arranged(path, wide[0], repeat_rows=True)
     same(vfs.open_group(path, repeat_rows=True)["dark"][...], np.repeat(dark, binning, axis=1))
-    assert vfs.open(path, repeat_rows=True).attrs["calibration"]["y"]["scale"] == 1
+    assert vfs.open(path, repeat_rows=True).calibration == {}
 
 
 def test_dark_frames(tmp_path: Path) -> None:

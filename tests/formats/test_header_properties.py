@@ -102,6 +102,11 @@ def patched(draw: Draw, path: Path, order: str, places: Mapping[str, tuple[int, 
     return said
 
 
+def possible(step: float) -> bool:
+    """Say whether a step is of a size that can be meant: see `vfs.model.calibration`."""
+    return 1e-30 <= abs(step) <= 1e30
+
+
 def raw(draw: Draw, folder: Path) -> Case:
     twin = pixels([draw(size()), draw(size()), draw(size())], draw(dtype(["u1", "u2", "i4", "f4", "f8", "c8", "u8"])))
     room = {name: draw(st.integers(0, 40)) for name in ("file_header", "frame_header", "frame_footer")}
@@ -209,8 +214,9 @@ def blo(draw: Draw, folder: Path) -> Case:
     attrs = {
         "header": said,
         "stored_frames": stored,
-        "calibration": {name: {"scale": step} for name, step in scale.items()},
     }
+    if steps := {name: {"scale": step} for name, step in scale.items() if possible(step) and step > 0}:
+        attrs["calibration"] = steps
     numbers = np.where(np.arange(count) < stored, np.arange(count), 0).astype("u4").reshape(twin.shape[:2])
     return Case(path, twin, attrs=attrs, others={"virtual_bright_field": preview, "frame_number": numbers}, head=300)
 
@@ -231,6 +237,7 @@ def dm(draw: Draw, folder: Path) -> Case:
     tags = draw(st.dictionaries(name, st.one_of(leaf, st.dictionaries(name, leaf, min_size=1, max_size=3)), max_size=4))
     unit = st.sampled_from(["nm", "1/nm", "µm", "mrad", ""])
     units = [draw(unit) for _ in shape]
+    spelled = {"µm": "um"}
     twin = pixels(shape, kind)
     version, order = draw(st.sampled_from([3, 4])), draw(st.sampled_from("<>"))
     path = write_dm(folder, twin, version=version, order=order, tags=tags, units=units, thumbnail=draw(st.booleans()))
@@ -249,7 +256,8 @@ def dm(draw: Draw, folder: Path) -> Case:
 
     dims = (*{1: (), 2: (), 3: ("frame",)}[len(shape)], *(("y", "x") if len(shape) > 1 else ("x",)))
     calibration = {
-        dim: {"scale": 0.5 * (n + 1), "offset": -(n + 1.0), "unit": units[n]} for n, dim in enumerate(dims[::-1])
+        dim: {"scale": 0.5 * (n + 1), "offset": -(n + 1.0), "unit": spelled.get(units[n], units[n])}
+        for n, dim in enumerate(dims[::-1])
     }
     attrs = {"version": version, "tags": shown(tags), "calibration": calibration}
     return Case(path, twin, attrs=attrs, head=2500)
@@ -390,7 +398,7 @@ def mrc(draw: Draw, folder: Path) -> Case:
         **said,
         "mode": mode,
         "byte_order": "big" if order == ">" else "little",
-        "calibration": {dim: {"scale": n, "unit": "Å"} for dim, n in scale.items()},
+        "calibration": {dim: {"scale": n, "unit": "angstrom"} for dim, n in scale.items()},
     }
     tilts = 0.1 * np.arange(len(sections)) if twin is sections else np.array(0.0)
     return Case(
@@ -428,7 +436,8 @@ def seq(draw: Draw, folder: Path) -> Case:
     }
     said = patched(draw, path, "<", places)
     rate = said["frame_rate"]
-    calibration = {"calibration": {"frame": {"scale": 1 / rate, "unit": "s"}}} if 0 < rate < 1e12 else {}
+    steps = {"frame": {"scale": 1 / rate, "unit": "s"}} if 0 < rate < 1e12 and possible(1 / rate) else {}
+    calibration = {"calibration": steps} if steps else {}
     return Case(
         path,
         twin,
@@ -454,7 +463,7 @@ def ser(draw: Draw, folder: Path) -> Case:
     if len(nav) == 1:
         twin = flat[:valid] if valid > 1 else flat[0]
     dims = {1: ("frame",), 2: ("scan_y", "scan_x")}[len(nav)] if len(nav) > 1 or valid > 1 else ()
-    attrs["calibration"] = {dim: {"scale": 0.5, "offset": 9.0, "unit": "meters"} for dim in dims}
+    attrs["calibration"] = {dim: {"scale": 0.5, "offset": 9.0, "unit": "m"} for dim in dims}
     if draw(st.booleans()):
         path = write_emi(folder)
         attrs["emi"] = {"object_1": {"High tension": "200 kV"}}

@@ -32,8 +32,8 @@ def test_modes(tmp_path: Path, mode: int, order: str) -> None:
     assert array.dims == ("frame", "y", "x")
     assert array.attrs["labels"] == ["a label"]
     assert array.attrs["calibration"] == {
-        "x": {"scale": 2.0, "offset": 0.0, "unit": "Å"},
-        "y": {"scale": 3.0, "offset": 0.0, "unit": "Å"},
+        "x": {"scale": 2.0, "offset": 0.0, "unit": "angstrom"},
+        "y": {"scale": 3.0, "offset": 0.0, "unit": "angstrom"},
     }
 
 

@@ -203,7 +203,7 @@ def test_attributes(tmp_path: Path) -> None:
     group = vfs.open_group(write_ome_tiff(tmp_path, frames_of((2, 3, 4, 9, 7), "u2")))
     attrs = group.main.attrs
     assert attrs["name"] == "cells"
-    steps = {"x": (0.5, "µm"), "y": (0.25, "nm"), "z": (2.0, "µm"), "t": (3.0, "ms")}
+    steps = {"x": (0.5, "um"), "y": (0.25, "nm"), "z": (2.0, "um"), "t": (3.0, "ms")}
     assert attrs["calibration"] == {
         axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in steps.items()
     }

@@ -25,8 +25,9 @@ def test_images(tmp_path: Path, version: int, dtype: str) -> None:
     array = vfs.open(path)
     assert array.dims == ("scan_y", "scan_x", "y", "x")
     assert array.attrs["rows_flipped"] is True
-    assert array.attrs["calibration"]["scan_x"] == {"name": "Position", "scale": 0.5, "offset": 9.0, "unit": "meters"}
-    assert array.attrs["calibration"]["y"] == {"scale": 0.25, "offset": 1.0, "unit": ""}
+    assert array.attrs["scan_axes"][1] == {"name": "Position", "scale": 0.5, "offset": 9.0, "unit": "meters"}
+    assert array.calibration["scan_x"] == {"scale": 0.5, "offset": 9.0, "unit": "m"}
+    assert array.calibration["y"] == {"scale": 0.25, "offset": 1.0, "unit": ""}
 
 
 def test_complex_images(tmp_path: Path) -> None:

@@ -374,8 +374,8 @@ def test_imagej(tmp_path: Path, order: str) -> None:
     assert (array.dims, reader_of(array).dataset.nav_ndim) == (("t", "z", "c", "y", "x"), 3)
     assert array.attrs["metadata_of"] == "imagej"
     assert array.attrs["calibration"] == {
-        "x": {"scale": 0.25, "offset": 0.0, "unit": "µm"},
-        "y": {"scale": 0.5, "offset": 0.0, "unit": "µm"},
+        "x": {"scale": 0.25, "offset": 0.0, "unit": "um"},
+        "y": {"scale": 0.5, "offset": 0.0, "unit": "um"},
     }
     assert "unit=um" in array.attrs["description"]
     check_boxes(path, twin, count=10)

@@ -21,6 +21,11 @@ SERIES = {"frame": {"scale": 2.0, "offset": 10.0, "unit": "s"}, "x": PIXEL}
 UNEVEN = {"frame": {"values": "energy", "unit": "eV"}}
 
 
+def alone(**entries: Any) -> dict[str, Any]:
+    """The calibration of one axis."""
+    return {"x": {"scale": None, "offset": None, "unit": "", **entries}}
+
+
 @pytest.mark.parametrize(
     ("said", "found"),
     [
@@ -30,20 +35,31 @@ UNEVEN = {"frame": {"values": "energy", "unit": "eV"}}
         ({"x": "0.5 nm", "y": {}, "gone": STEP}, {}),
         ({"x": STEP}, {"x": STEP}),
         ({"x": {**STEP, "name": "Number"}}, {"x": STEP}),
-        ({"x": {"scale": np.float32(0.5), "unit": None}}, {"x": {"scale": 0.5, "offset": 0.0, "unit": ""}}),
-        ({"x": {"unit": "eV"}}, {"x": {"scale": None, "offset": None, "unit": "eV"}}),
-        ({"x": {"scale": 0, "offset": 3, "unit": "s"}}, {"x": {"scale": None, "offset": None, "unit": "s"}}),
-        ({"x": {"scale": float("nan"), "unit": 5}}, {"x": {"scale": None, "offset": None, "unit": "5"}}),
-        ({"x": {"scale": "wide"}}, {"x": {"scale": None, "offset": None, "unit": ""}}),
-        ({"x": {"scale": 10**400}}, {"x": {"scale": None, "offset": None, "unit": ""}}),
-        (
-            {"x": {"values": "energy", "unit": "eV"}},
-            {"x": {"scale": None, "offset": None, "unit": "eV", "values": "energy"}},
-        ),
+        ({"x": {**STEP, "unit": "nanometers"}}, {"x": STEP}),
+        ({"x": {"scale": np.float32(0.5), "unit": None}}, alone(scale=0.5, offset=0.0)),
+        ({"x": {"scale": "0.5", "offset": " -2 ", "unit": "s"}}, alone(scale=0.5, offset=-2.0, unit="s")),
+        ({"x": {"scale": -0.5, "unit": "nm"}}, alone(scale=-0.5, offset=0.0, unit="nm")),
+        ({"x": {**STEP, "offset": float("inf")}}, {"x": {**STEP, "offset": 0.0}}),
+        ({"x": {**STEP, "offset": "left"}}, {"x": {**STEP, "offset": 0.0}}),
+        ({"x": {"unit": "eV"}}, alone(unit="eV")),
+        ({"x": {"scale": 0, "offset": 3, "unit": "s"}}, alone(unit="s")),
+        ({"x": {"scale": float("nan"), "unit": 5}}, {}),
+        ({"x": {"scale": "wide"}}, {}),
+        ({"x": {"scale": 10**400}}, {}),
+        ({"x": {"scale": 1.4e-45, "unit": "nm"}}, alone(unit="nm")),
+        ({"x": {"scale": -1e300, "unit": "?"}}, {}),
+        ({"x": {"scale": 1, "offset": 0, "unit": "pixels"}}, {}),
+        ({"x": {"scale": 1, "offset": -0.0, "unit": "<undefined>"}}, {}),
+        ({"x": {"scale": 1, "offset": 0.5, "unit": "px"}}, alone(scale=1.0, offset=0.5, unit="px")),
+        ({"x": {"scale": 1, "unit": "nm"}}, alone(scale=1.0, offset=0.0, unit="nm")),
+        ({"x": {"scale": 4, "unit": "pixel"}}, alone(scale=4.0, offset=0.0, unit="px")),
+        ({"x": {"values": "energy", "unit": "ev"}}, alone(unit="eV", values="energy")),
+        ({"x": {"values": "energy"}}, alone(values="energy")),
     ],
 )
 def test_every_axis_has_the_same_entries(said: Any, found: dict[str, Any]) -> None:
     assert of_axes(said, ("y", "x")) == found
+    assert of_axes(found, ("y", "x")) == found
 
 
 @pytest.mark.parametrize(
@@ -84,9 +100,7 @@ def test_arrays_and_their_attributes_say_the_same(tmp_path: Path) -> None:
     for array in (scan, chosen):
         assert array.calibration == {axis: whole.calibration[axis] for axis in ("y", "x")}
     for array in (whole, later, scan, chosen):
+        assert array.attrs["calibration"] == array.calibration
         for document in (array.store().get_sync("data/zarr.json"), array.store().get_sync("zarr.json")):
-            assert (
-                of_axes(json.loads(document.to_bytes())["attributes"]["vfs"]["calibration"], array.dims)
-                == array.calibration
-            )
+            assert json.loads(document.to_bytes())["attributes"]["vfs"]["calibration"] == array.calibration
     assert vfs.open(write_npy(tmp_path, np.zeros((4, 5)))).calibration == {}

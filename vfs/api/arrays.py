@@ -110,10 +110,10 @@ class VirtualArray:
     def calibration(self) -> dict[str, dict[str, Any]]:
         """Positions of the elements along each axis: axis name -> {"scale": …, "offset": …, "unit": …}.
 
-        Element k is at `offset + k * scale`, in `unit` ("" where the file names none). Of an axis with uneven steps
-        scale and offset are None, and "values" is the path of the array of the set that holds the positions. Axes that
-        the file says nothing of are not there, nor are those of a scan that `nav_shape` or `roi` arranged so that the
-        steps in the file do not hold any more.
+        Element k is at `offset + k * scale`, in `unit` ("" where the file names none; `vfs docs formats` lists the
+        units). Of an axis with uneven steps scale and offset are None, and "values" is the path of the array of the
+        set that holds the positions. Axes that the file says nothing of are not there, nor are those of a scan that
+        `nav_shape` or `roi` arranged so that the steps in the file do not hold any more.
         """
         return self._reader.calibration
 

@@ -330,6 +330,9 @@ def _axes(value: Any) -> str:
         if "values" in axis:
             parts.append(f"{name} in {axis.get('unit') or 'no unit'} as in {_short(axis['values'])}")
             continue
+        if axis.get("scale", axis.get("value")) is None:
+            parts.append(f"{name} in {axis.get('unit') or 'no unit'}")
+            continue
         start = f" from {_number(axis['offset'])}" if axis.get("offset") else ""
         parts.append(
             f"{name} {_number(axis.get('scale', axis.get('value')))} {axis.get('unit') or ''}".rstrip() + start

@@ -148,7 +148,8 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     attrs["camera_length_m"] = int(header["camera_length"]) / 10_000
     attrs["scan_rotation_degrees"] = int(header["scan_rotation"]) / 100
     attrs["acquired"] = _iso_time(float(header["acquisition_time"]))
-    scale = {"scan_y": (float(header["sy"]), "nm"), "scan_x": (float(header["sx"]), "nm")}
+    steps = {"scan_y": float(header["sy"]), "scan_x": float(header["sx"])}
+    scale = {axis: (step, "nm") for axis, step in steps.items() if step > 0}
     if header["sdp"]:
         scale |= dict.fromkeys(("y", "x"), (100 / int(header["sdp"]), "cm"))
     attrs["calibration"] = {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in scale.items()}

@@ -13,6 +13,11 @@ of valid ones. All known programs flip the rows, and so does this one (`rows_fli
 attributes). If a scan was stopped (valid < total), elements that were never written read as 0; a
 series becomes shorter. Both give a warning. Time stamps are the companion `timestamp`.
 
+A scan axis names its unit ("meters"); a step of exactly 1 m is written where nobody calibrated it.
+Axes of an element have no unit in the file: TIA counts energies in eV, and pixels in m, of a
+diffraction pattern in 1/m. One is far below 1, the other far above. Along y positions count
+downwards from the first row that is shown, as in other programs.
+
 An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts, and
 names the set. Each .ser file is a signal of its own: a missing one between them gives a warning.
 """
@@ -54,6 +59,7 @@ DTYPES = {1: "<u1", 2: "<u2", 3: "<u4", 4: "<i1", 5: "<i2", 6: "<i4", 7: "<f4", 
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
 _MOST = 1 << 28  # most elements; a header with more is garbled
+_LARGEST_PIXEL = 1e-3  # m; and one over it is the smallest one of a diffraction pattern, 1/m
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -135,14 +141,21 @@ def _scan(path: str, at: int, ndim: int) -> tuple[tuple[int, ...], list[dict[str
         if not 1 <= size <= _MOST:
             raise FormatError(f"{path}: the header says that a scan axis has {size:,} elements")
         sizes.append(size)
-        axes.append({"name": texts[0], **_calibrated(calibration, texts[1])})
+        axes.append({"name": texts[0], "unit": texts[1], **_calibrated(calibration)})
     return tuple(sizes[::-1]), axes[::-1]
 
 
-def _calibrated(calibration: np.void, units: str) -> dict[str, Any]:
-    """Return scale, offset of element 0 and unit of an axis."""
+def _calibrated(calibration: np.void) -> dict[str, Any]:
+    """Return scale and offset of element 0 of an axis."""
     scale = float(calibration["delta"])
-    return {"scale": scale, "offset": float(calibration["offset"]) - scale * int(calibration["element"]), "unit": units}
+    return {"scale": scale, "offset": float(calibration["offset"]) - scale * int(calibration["element"])}
+
+
+def _unit_of_elements(sig_ndim: int, scale: float) -> str:
+    """Return the unit of an axis of the elements, which follows from the size of its steps."""
+    if sig_ndim == 1:
+        return "eV"
+    return "m" if 0 < abs(scale) < _LARGEST_PIXEL else "1/m" if abs(scale) > 1 / _LARGEST_PIXEL else ""
 
 
 def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
@@ -182,12 +195,8 @@ def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple
                     f"{path}: element {n} at byte {at:,} has another dtype or shape than element 0; they cannot be one"
                     " array"
                 )
-    return (
-        dtype,
-        shape,
-        [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0], "") for k in range(axes)][::-1],
-        before,
-    )
+    steps = [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0]) for k in range(axes)]
+    return dtype, shape, [{**one, "unit": _unit_of_elements(axes, one["scale"])} for one in steps[::-1]], before
 
 
 def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray]:
@@ -202,16 +211,21 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
         layout = replace(layout, pieces=mirrored(whole_frame(sig), 0))
     nav = series.nav
     dims = ("y", "x") if len(sig) == 2 else ("energy",)
+    known = dict(zip(dims, calibrations, strict=True))
+    if len(series.axes) == len(nav):
+        metres = ("m", "meters")
+        known |= {
+            dim: axis
+            for dim, axis in zip(nav_dims(len(nav)), series.axes, strict=True)
+            if axis["scale"] != 1 or axis["unit"] not in metres
+        }
     attrs = {
         **fields(series.header),
         "rows_flipped": len(sig) == 2,
-        "calibration": dict(
-            zip(nav_dims(len(nav)) + dims, [*(series.axes[-len(nav) :] if nav else []), *calibrations], strict=False)
-        ),
+        "scan_axes": series.axes,
+        "calibration": known,
         **extra,
     }
-    if nav and len(series.axes) != len(nav):
-        attrs["calibration"] = dict(zip(dims, calibrations, strict=True))
     main = StoredArray(
         f"{prefix}data",
         files,

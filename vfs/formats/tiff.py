@@ -40,6 +40,7 @@ from vfs.formats.tiff_structure.headers import (
 )
 from vfs.formats.tiff_structure.pages import PageTable, Structure
 from vfs.formats.tiff_structure.planes import Planes, arrange, complaint_of
+from vfs.formats.tiff_structure.scales import calibration, dots
 from vfs.model.layout import altered
 from vfs.model.stored import Files, StoredArray
 
@@ -50,7 +51,6 @@ _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOF
 _TRIES = 16  # after so many files in a row that differ from the first one, the rest is not compared with it
 _LONGEST = 1 << 16  # most characters of a text that is shown as an attribute
 _HINT = "plain=True (-o plain=true) shows the bare pages"
-_UNITS = {"micron": "µm", "um": "µm", "\\u00B5m": "µm"}  # as ImageJ writes them
 # tifffile's letters for pages and for unknown axes; other letters are used as names unchanged
 _AXES = {"I": "frame", "Q": "frame"}
 
@@ -319,13 +319,10 @@ def _attrs(found: Structure, series: _PageSeries, without: Sequence[str]) -> dic
         text = found.text(tag, _LONGEST).strip()
         if text:
             attrs[name] = text
-    each = {axis: found.ratio(tag) for axis, tag in (("x", 282), ("y", 283))}  # pixels per unit
-    if all(each.values()):
-        told = re.search(r"^unit=(.+)$", found.text(DESCRIPTION, _LONGEST), re.M)  # ImageJ writes this
-        unit = told[1].strip() if told else {2: "inch", 3: "cm"}.get(found.number(296), "")
-        attrs["calibration"] = {
-            axis: {"scale": 1 / n, "offset": 0.0, "unit": _UNITS.get(unit, unit)} for axis, n in each.items()
-        }
+    if said := dots(found):
+        attrs["dots"] = said
+    if known := calibration(found):
+        attrs["calibration"] = known
     if without:
         attrs["left_out"] = list(without)
     return attrs

@@ -315,7 +315,7 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundar
     Raises:
         UnknownArrayError: there is no array of that name.
     """
-    datasets = _bounded(found, boundary)
+    datasets = [dataset.calibrated() for dataset in _bounded(found, boundary)]
     if wanted is not None:
         paths = [dataset.path for dataset in datasets]
         if wanted not in paths:

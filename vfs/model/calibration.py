@@ -1,8 +1,10 @@
 """Calibrates axes: says at which positions the elements along an axis lie. No files, only values.
 
 Formats put the calibration that a file gives into the attribute `calibration` of an array: axis
-name -> some of `scale`, `offset` (of element 0) and `unit`. An axis with uneven steps has `values`
-instead: the array of the set that holds a position for each element.
+name -> some of `scale`, `offset` (of element 0) and `unit`, as the file writes them. An axis with
+uneven steps has `values` instead: the array of the set that holds a position for each element.
+When a set is opened, `calibrated` puts what `of_axes` makes of it in its place: units get one
+spelling, and what says nothing is left out. So `a.calibration` and the attribute are the same.
 """
 
 from __future__ import annotations
@@ -11,30 +13,48 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vfs.model.units import spelled
+
 Calibration = Mapping[str, Mapping[str, Any]]
+
+_LEAST, _MOST = 1e-30, 1e30
+"""Sizes of a step that can be meant. Bytes that are no numbers often read as far smaller or larger ones."""
 
 
 def of_axes(said: object, dims: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the calibration of all calibrated axes, in the order of the axes.
 
+    A step that is zero, infinite, no number, or of no possible size is left out, and so is an axis
+    of which nothing is left. Steps of 1 from 0 without a unit, or in pixels, are what programs
+    write of axes that nobody calibrated: they are left out, too.
+
     Args:
         said: the attribute `calibration` of an array; anything else counts as no calibration.
 
     Returns: axis name -> {"scale": float or None, "offset": float or None, "unit": str}, and
-        "values" where the axis is uneven. Numbers that no position can be computed with (zero or
-        infinite steps) are None; `unit` is "" where the file names none.
+        "values" where the axis is uneven. Scale and offset are None where there is no step; `unit` is
+        "" where the file names none, else spelled as `vfs.model.units` does.
     """
     known = said if isinstance(said, Mapping) else {}
-    return {dim: _axis(known[dim]) for dim in dims if isinstance(known.get(dim), Mapping) and known[dim]}
+    found = {dim: _axis(known[dim]) for dim in dims if isinstance(known.get(dim), Mapping)}
+    return {dim: axis for dim, axis in found.items() if not _says_nothing(axis)}
 
 
 def _axis(said: Mapping[str, Any]) -> dict[str, Any]:
     scale = _number(said.get("scale"))
-    if scale == 0:
+    if scale is not None and not _LEAST <= abs(scale) <= _MOST:
         scale = None
-    offset = None if scale is None else _number(said.get("offset", 0.0))
+    offset = None if scale is None else (_number(said.get("offset")) or 0.0)
     uneven = {"values": said["values"]} if "values" in said else {}
-    return {"scale": scale, "offset": offset, "unit": str(said.get("unit") or ""), **uneven}
+    return {"scale": scale, "offset": offset, "unit": spelled(said.get("unit")), **uneven}
+
+
+def _says_nothing(axis: Mapping[str, Any]) -> bool:
+    if "values" in axis:
+        return False
+    if axis["scale"] is None:
+        return axis["unit"] in ("", "px")
+    return bool(axis["scale"] == 1 and axis["offset"] == 0 and axis["unit"] in ("", "px"))
 
 
 def _number(value: object) -> float | None:

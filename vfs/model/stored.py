@@ -323,7 +323,7 @@ class StoredArray:
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
         dims, absent = names + self.dims[self.nav_ndim :], self.absent
-        attrs = self._calibrated(None if chosen is not None else nav, sync_offset)
+        attrs = self._still_calibrated(None if chosen is not None else nav, sync_offset)
         if nav_shape is not None:
             unequal = self._unequal(nav, sync_offset)
             said_by_it = {"frames_left_out"} | (set(unequal.counts) if unequal else set())
@@ -333,10 +333,24 @@ class StoredArray:
         more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 
-    def _calibrated(self, nav: tuple[int, ...] | None, sync_offset: int) -> Mapping[str, Any]:
+    def calibrated(self) -> StoredArray:
+        """Return the array with an attribute `calibration` in which every axis has the same entries.
+
+        See `vfs.model.calibration.of_axes`. Without a calibrated axis there is no such attribute.
+        """
+        said = self.attrs.get("calibration")
+        if not isinstance(said, Mapping):  # none, or metadata of a file that happens to have this name
+            return self
+        known = calibration.of_axes(said, self.dims)
+        attrs = {name: known if name == "calibration" else value for name, value in self.attrs.items()}
+        if not known:
+            del attrs["calibration"]
+        return altered(self, attrs=attrs)
+
+    def _still_calibrated(self, nav: tuple[int, ...] | None, sync_offset: int) -> Mapping[str, Any]:
         """Return the attributes with only the calibration that still holds for another scan shape or offset."""
         said = self.attrs.get("calibration")
-        if not said:
+        if not isinstance(said, Mapping):
             return self.attrs
         n = self.nav_ndim
         return {

@@ -24,6 +24,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader, threads_asked
 from vfs.errors import OptionError
 from vfs.model import coverage
+from vfs.model.calibration import of_axes
 from vfs.model.stored import TRIES, nav_dims
 from vfs.reduce.blocks import Source, chosen_positions, source_of, stored_positions
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
@@ -262,8 +263,7 @@ class Pass:
         ndim = made.ndim + (len(scan) - 1 if reduction.kind == "nav" else 0)
         more = ndim - len(before)
         dims = (*before, *(extra if len(extra) == more else (f"axis_{k}" for k in range(more))))
-        known = array.calibration | reduction.calibration()
-        calibration = {dim: dict(known[dim]) for dim in dims if dim in known}
+        calibration = of_axes(array.calibration | reduction.calibration(), dims)
         units = self.frames.units if reduction.units is None else reduction.units
         filled = done if reduction.kind == "nav" else np.asarray(bool(done.any()))
         return Result(name, reduction.kind, made, dims, units, calibration, scan, positions, filled)

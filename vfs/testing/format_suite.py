@@ -27,6 +27,7 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.documents import plain_json
 from vfs.kernels.columns import FILE
 from vfs.model.region import Region
+from vfs.model.units import spelled
 from vfs.testing.arranged import check_arranged, same
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
@@ -95,10 +96,11 @@ class FormatTests(CountedTests):
             text = json.dumps(plain_json(array.attrs), allow_nan=False)
             assert " at 0x" not in text, "an attribute that is shown as the object it is"
             assert array[...].shape == array.shape
-            assert set(array.attrs.get("calibration", {})) == set(array.calibration)  # of axes that there are
+            assert array.attrs.get("calibration", {}) == array.calibration
             for known in array.calibration.values():
                 assert math.isfinite(known["scale"])
                 assert math.isfinite(known["offset"])
+                assert known["unit"] == spelled(known["unit"])
         assert set(group.main.calibration) == set(found.row.calibrated)
         assert {path for path, array in group.items() if reader_of(array).dataset.companion} == set(
             found.row.companions

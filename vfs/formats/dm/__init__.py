@@ -99,6 +99,7 @@ def _dataset(
     said = {
         "name": image.tags.get("Name", ""),
         "tags": plain(find(image.tags, "ImageTags", {})),
+        "image_data": {"Calibrations": plain(find(image.tags, "ImageData/Calibrations", {}))},
         "calibration": calibration,
         **attrs,
     }

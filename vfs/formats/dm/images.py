@@ -11,6 +11,7 @@ import numpy as np
 
 from vfs.errors import FormatError
 from vfs.formats.gatan_tags import StoredTag, Tags, find
+from vfs.model.units import spelled
 
 _DTYPES = {
     1: "i2",
@@ -65,7 +66,7 @@ class DmImage:
     @property
     def energy(self) -> int | None:
         """The axis of energies, found by its unit or else by the format in the tags; None if there is none."""
-        units = [c["unit"] for c in self.calibrations]
+        units = [spelled(c["unit"]) for c in self.calibrations]
         found = [k for k, unit in enumerate(units) if unit in _ENERGY]
         says = str(find(self.tags, "ImageTags/Meta Data/Format", "")).lower()
         if len(found) == 1:

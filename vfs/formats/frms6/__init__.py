@@ -186,8 +186,8 @@ def open(
     attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
     if binning > 1:
         attrs["calibration"] = {
-            "y": {"scale": binning // repeat, "offset": 0, "unit": "pixel"},
-            "x": {"scale": 1, "offset": 0, "unit": "pixel"},
+            "y": {"scale": binning // repeat, "offset": 0, "unit": "px"},
+            "x": {"scale": 1, "offset": 0, "unit": "px"},
         }
     main = StoredArray(
         "data",

@@ -4,9 +4,11 @@
                navigate
     EMD        (NCEM, Prismatic, py4DSTEM) a group with emd_group_type: vectors `dim1`, `dim2`, … or
                `dim0`, `dim1`, … beside the data, with attributes name and units
-    Velox      JSON in `Metadata` beside `Data` (y, x, frame): size and unit of a pixel
+    Velox      JSON in `Metadata` beside `Data`: size and unit of a pixel of images (y, x, frame) and
+               the time of a frame; dispersion and offset of spectra (energy, spectrum), eV
     NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside
                it, with attribute units
+    NXmx       (Dectris) size of a pixel (m) and time of a frame (s) in instrument/detector
 
 An axis has a scale and an offset (of element 0) if its vector is even; of an uneven one the
 calibration names the array, `values`.
@@ -15,8 +17,10 @@ calibration names the array, `values`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, cast
@@ -35,7 +39,7 @@ from vfs.model.region import Region
 
 _MOST = 1 << 20  # most elements of a vector that is read
 _EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place
-_NO_UNIT = {"", "none", "_none_", "undefined", "t.undefined", "<undefined>", "unitless", "[]"}
+_NO_NAME = {"none", "_none_", "undefined", "t.undefined", "<undefined>", "[]"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
         found: the arrays of the file.
     """
     group, _, own = name.rpartition("/")
-    for convention in (_hyperspy, _emd, _velox, _nexus):
+    for convention in (_hyperspy, _emd, _velox, _nexus, _nxmx):
         axes = convention(group, own, shape, survey, found)
         if axes is not None:
             return axes
@@ -129,7 +133,7 @@ def _hyperspy(
         return None
     axes = []
     for axis in cast(list[Mapping[str, Any]], said):
-        known: dict[str, Any] = {"unit": _unit(axis.get("units"))}
+        known: dict[str, Any] = {"unit": axis.get("units")}
         if all(isinstance(axis.get(word), int | float) for word in ("scale", "offset")):
             known = {"scale": float(axis["scale"]), "offset": float(axis["offset"]), **known}
         axes.append(Axis(_word(axis.get("name")), known))
@@ -152,27 +156,51 @@ def _emd(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Ma
 def _velox(
     group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
 ) -> Axes | None:
-    if (
-        own != "Data"
-        or len(shape) != 3
-        or not re.fullmatch(r"Data/Image/[^/]+", group)
-        or f"{group}/Metadata" not in found
-    ):
+    kind = re.fullmatch(r"Data/(Image|Spectrum)/[^/]+", group)
+    if own != "Data" or not kind or f"{group}/Metadata" not in found:
+        return None
+    names, calibrated = _VELOX[kind[1]]
+    if len(shape) != len(names):
         return None
     text = _values(found[f"{group}/Metadata"], lambda whole: (whole[0], 1))
-    axes = [Axis("y"), Axis("x"), Axis("frame")]
     try:
-        said = json.loads(bytes(text.astype(np.uint8)).split(b"\0")[0])["BinaryResult"] if text is not None else {}
-        for k, (size, word) in enumerate((("height", "y"), ("width", "x"))):
-            known = {
-                "scale": float(said["PixelSize"][size]),
-                "offset": float(said["Offset"][word]),
-                "unit": _unit(said[f"PixelUnit{word.upper()}"]),
-            }
-            axes[k] = Axis(word, known)
-    except (ValueError, KeyError, TypeError):
-        pass
-    return Axes(tuple(axes))
+        said = json.loads(bytes(text.astype(np.uint8)).split(b"\0")[0]) if text is not None else {}
+    except ValueError:
+        said = {}
+    known: dict[str, dict[str, Any]] = {}
+    for axis in names:
+        with suppress(ValueError, KeyError, TypeError):
+            known |= calibrated(axis, said)
+    return Axes(tuple(Axis(axis, known.get(axis)) for axis in names))
+
+
+def _velox_image(axis: str, said: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the calibration of an axis of an image."""
+    if axis == "frame":
+        return {axis: {"scale": float(said["Scan"]["FrameTime"]), "offset": 0.0, "unit": "s"}}
+    made = said["BinaryResult"]
+    return {
+        axis: {
+            "scale": float(made["PixelSize"]["height" if axis == "y" else "width"]),
+            "offset": float(made["Offset"][axis]),
+            "unit": made[f"PixelUnit{axis.upper()}"],
+        }
+    }
+
+
+def _velox_spectrum(axis: str, said: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the calibration of the energies of a spectrum."""
+    if axis != "energy":
+        return {}
+    detector = said["Detectors"][f"Detector-{said['BinaryResult']['DetectorIndex']}"]
+    step = {"scale": float(detector["Dispersion"]), "offset": float(detector["OffsetEnergy"]), "unit": "eV"}
+    return {axis: step}
+
+
+_VELOX: Mapping[str, tuple[tuple[str, ...], Callable[[str, Mapping[str, Any]], dict[str, dict[str, Any]]]]] = {
+    "Image": (("y", "x", "frame"), _velox_image),
+    "Spectrum": (("energy", "spectrum"), _velox_spectrum),
+}
 
 
 def _nexus(
@@ -198,6 +226,21 @@ def _nexus(
     return Axes(tuple(axes), None if nav is None or nav > len(shape) else len(shape) - nav)
 
 
+def _nxmx(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
+    if not re.fullmatch(r"data(_\d{6})?", own, re.ASCII) or len(shape) != 3:
+        return None
+    detector = f"{group.rpartition('/')[0]}/instrument/detector".lstrip("/")
+    axes = []
+    for name in ("frame_time", "y_pixel_size", "x_pixel_size"):
+        path = f"{detector}/{name}"
+        value = _values(found[path]) if path in found and math.prod(found[path].shape) == 1 else None
+        known = None
+        if value is not None and float(value[0]) > 0:
+            known = {"scale": float(value[0]), "offset": 0.0, "unit": survey.data[path].attrs.get("units")}
+        axes.append(Axis("", known))
+    return Axes(tuple(axes)) if any(axis.calibration for axis in axes) else None
+
+
 def _list(value: Any) -> list[str]:
     """Return the names in a list, or in a text with commas, colons or spaces between them."""
     if isinstance(value, str):
@@ -207,16 +250,7 @@ def _list(value: Any) -> list[str]:
 
 def _word(value: Any) -> str:
     text = str(value).strip() if isinstance(value, str) else ""
-    return "" if text.lower() in _NO_UNIT or not text.isprintable() else text
-
-
-def _unit(value: Any) -> str:
-    """Clean a unit. EMD writes [n_m] for nm and [1/n_m] for 1/nm."""
-    text = value.strip() if isinstance(value, str) else ""
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1]
-    text = re.sub(r"(?<![A-Za-z])([a-zA-Zµμ])_(?=[a-zA-Z])", r"\1", text)
-    return "" if text.lower() in _NO_UNIT else text
+    return "" if text.lower() in _NO_NAME or not text.isprintable() else text
 
 
 def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredData], short: bool = False) -> Axis:
@@ -226,7 +260,7 @@ def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredDa
         short: True if a vector of two elements is allowed, which determine all others.
     """
     attrs = survey.data[path].attrs
-    known: dict[str, Any] = {"unit": _unit(attrs.get("units"))}
+    known: dict[str, Any] = {"unit": attrs.get("units")}
     if path in found and len(found[path].shape) == 1:
         values = _values(found[path])
         line = None if values is None else _line(np.asarray(values, "f8"), length, short)

@@ -30,7 +30,7 @@ from vfs import kernels
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
-from vfs.formats.mrc.direct_electron import coordinates, info_of, scan_shape
+from vfs.formats.mrc.direct_electron import calibration, coordinates, info_of, scan_shape
 from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
@@ -251,7 +251,11 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     attrs = {**fields(header), "byte_order": "big" if order == ">" else "little", "labels": [x for x in labels if x]}
     if opener is not None:
         attrs["note"] = "packed: the first read of anything unpacks the whole file; unpack it once if you read it often"
-    attrs["calibration"] = {axis: known for axis, known in _scales(header).items() if axis in dims}
+    attrs["calibration"] = (
+        _fei_scales(header, files, order, opener)
+        | _scales(header)
+        | calibration(info, scanned=bool(nav) and names == nav_dims(2))
+    )
     if info:
         attrs["info"] = info
     main = StoredArray("data", files, layout, decoder, layout.shape, dims, len(nav), attrs=attrs)
@@ -271,19 +275,34 @@ def _scales(header: np.void) -> dict[str, dict[str, Any]]:
         k = axis - 1 if 1 <= axis <= 3 else ("x", "y", "z").index(dim)
         length, samples = float(header["cell"][k]), int(header["m"][k])
         if samples > 0 and 0 < length < math.inf:
-            found[dim] = {"scale": length / samples, "offset": 0.0, "unit": "Å"}
+            found[dim] = {"scale": length / samples, "offset": 0.0, "unit": "angstrom"}
     return found
+
+
+def _fei_record(header: np.void, files: Files, order: str, opener: Any) -> int:
+    """Return the bytes of a record of an extended header FEI1 or FEI2; 0 if there is none."""
+    nz, room = int(header["nz"]), int(header["nsymbt"])
+    if bytes(header["exttyp"]) not in (b"FEI1", b"FEI2") or opener is not None or room < nz * _FEI.itemsize:
+        return 0
+    size = int.from_bytes(read_at(files.paths[0], 4, 1024), "little" if order == "<" else "big")
+    return size if _FEI.itemsize <= size <= room // nz else 0
+
+
+def _fei_scales(header: np.void, files: Files, order: str, opener: Any) -> dict[str, dict[str, Any]]:
+    """Return the scales of x and y that the record of the first section holds."""
+    if not _fei_record(header, files, order, opener):
+        return {}
+    first = np.frombuffer(read_at(files.paths[0], _FEI.itemsize, 1024), _FEI.newbyteorder(order))[0]  # type: ignore[arg-type]
+    steps = {axis: float(first[f"pixel_size_{axis}"]) for axis in "yx"}
+    return {axis: {"scale": step, "offset": 0.0, "unit": "m"} for axis, step in steps.items() if step > 0}
 
 
 def _extended(
     header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any
 ) -> list[StoredArray]:
     """Make companions from the records of an extended header FEI1 or FEI2."""
-    nz, room = int(header["nz"]), int(header["nsymbt"])
-    if bytes(header["exttyp"]) not in (b"FEI1", b"FEI2") or opener is not None or room < nz * _FEI.itemsize:
-        return []
-    size = int.from_bytes(read_at(files.paths[0], 4, 1024), "little" if order == "<" else "big")
-    if not _FEI.itemsize <= size <= room // nz:
+    nz, size = int(header["nz"]), _fei_record(header, files, order, opener)
+    if not size:
         return []
     found = []
     for name in _FEI.names or ():

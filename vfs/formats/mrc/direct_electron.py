@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +45,32 @@ def scan_shape(info: dict[str, str]) -> tuple[int, ...]:
         if all(re.fullmatch(r"\d{1,9}", text) and int(text) > 0 for text in found):
             return int(found[0]), int(found[1])
     return (0,)
+
+
+def calibration(info: Mapping[str, str], scanned: bool) -> dict[str, dict[str, Any]]:
+    """Return the calibration of the axes of a movie; a size of -1 is one that the server does not know.
+
+    Args:
+        scanned: True if the frames are a scan: then they are diffraction patterns.
+    """
+    specimen = {axis: _positive(info, f"Specimen Pixel Size {axis.upper()} (nanometers)") for axis in "yx"}
+    diffraction = {axis: _positive(info, f"Diffraction Pixel Size {axis.upper()}") for axis in "yx"}
+    diffracted = scanned or _positive(info, "Instrument Project Camera Length (centimeters)") > 0
+    frames, unit = (diffraction, "1/nm") if diffracted else (specimen, "nm")
+    found = {axis: {"scale": step, "unit": unit} for axis, step in frames.items() if step}
+    if scanned:
+        return found | {f"scan_{axis}": {"scale": step, "unit": "nm"} for axis, step in specimen.items() if step}
+    if rate := _positive(info, "Frames Per Second"):
+        found["frame"] = {"scale": (_positive(info, "Autosave Movie Sum Count") or 1) / rate, "unit": "s"}
+    return found
+
+
+def _positive(info: Mapping[str, str], key: str) -> float:
+    """Return a number; 0 if there is none, or one that is not positive."""
+    try:
+        return max(0.0, float(info.get(key, "")))
+    except ValueError:
+        return 0.0
 
 
 @dataclass(frozen=True)

@@ -34,20 +34,25 @@ from vfs.formats.tiff_structure.planes import arrange
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray
+from vfs.model.units import spelled
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BLANKS = 1_000_000  # most blank planes if few are stored; with more, the document is garbled
-_UNITS = {
-    "µm": "micrometer",
+_UNITS = {  # of NGFF, which writes names
     "um": "micrometer",
     "nm": "nanometer",
     "mm": "millimeter",
     "cm": "centimeter",
     "m": "meter",
     "pm": "picometer",
-    "Å": "angstrom",
+    "angstrom": "angstrom",
+    "s": "second",
+    "ms": "millisecond",
+    "us": "microsecond",
+    "ns": "nanosecond",
+    "min": "minute",
+    "h": "hour",
 }
-_UNITS |= {"s": "second", "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "min": "minute", "h": "hour"}
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -357,7 +362,7 @@ def _multiscales(image: Image, arrays: Sequence[StoredArray]) -> dict[str, Any]:
     scale: list[float] = []
     for name, kind in zip(_DIMS, ("time", "channel", "space", "space", "space"), strict=True):
         step = steps.get(name, {"scale": 1.0, "unit": ""})
-        unit = _UNITS.get(step["unit"])
+        unit = _UNITS.get(spelled(step["unit"]))
         axes.append({"name": name, "type": kind, **({"unit": unit} if unit else {})})
         scale.append(step["scale"])
     base = arrays[0].shape

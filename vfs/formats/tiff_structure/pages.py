@@ -22,6 +22,7 @@ import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,12 @@ class Structure:
         found = self._values(tag, {5: ("I", 2)})
         return found[0] / found[1] if found and found[1] else 0.0
 
-    def _values(self, tag: int, forms: dict[int, tuple[str, int]]) -> tuple[int, ...]:
+    def real(self, tag: int) -> float:
+        """Return a floating-point number of the first directory; 0 if there is none."""
+        found = self._values(tag, {11: ("f", 1), 12: ("d", 1)})
+        return float(found[0]) if found else 0.0
+
+    def _values(self, tag: int, forms: dict[int, tuple[str, int]]) -> tuple[Any, ...]:
         field = self.tags.get(tag)
         if field is None or field.type not in forms or field.length != 1:
             return ()

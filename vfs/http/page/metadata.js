@@ -3,6 +3,7 @@
  */
 
 import { bytes, el, short } from "./dom.js";
+import { symbol } from "./units.js";
 
 const MOST = 500; // entries of one level that are shown
 
@@ -24,8 +25,8 @@ export function show(side, set, array) {
     ...Object.entries(array.calibration || {}).map(([name, { scale, offset, unit }]) => [
       `Along ${name}`,
       scale === null
-        ? `uneven steps, ${unit}`
-        : `${short(scale)} ${unit || ""} a step${offset ? `, from ${short(offset)}` : ""}`,
+        ? `uneven steps, ${symbol(unit)}`
+        : `${short(scale)} ${symbol(unit)} a step${offset ? `, from ${short(offset)}` : ""}`,
     ]),
     ...set.sources.map((source, i) => [i ? "" : "From", source]),
   ].filter(([, value]) => value !== null);

@@ -1,0 +1,120 @@
+"""Spells units: whatever a file writes for nanometres, reciprocal ångström or seconds gets one spelling.
+
+The known units are `m`, `s`, `eV` and `rad` with a prefix (`pm`, `um`, `mrad`, `keV`), and
+`angstrom`, `inch`, `deg`, `min`, `h` and `px`; and one over each of them (`1/nm`). All are ASCII:
+documents of zarr are ASCII too, and pint (xarray, HyperSpy) and UDUNITS understand them. `A` would
+be ampere there, so ångström is written out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_PREFIXES = {
+    "f": "femto",
+    "p": "pico",
+    "n": "nano",
+    "u": "micro",
+    "m": "milli",
+    "c": "centi",
+    "": "",
+    "k": "kilo",
+    "M": "mega",
+    "G": "giga",
+}
+_BASES = {
+    "m": ("meter", "metre"),
+    "s": ("second", "sec"),
+    "eV": ("electronvolt", "electron volt", "electron-volt"),
+    "rad": ("radian",),
+}
+_OTHERS = {
+    "angstrom": ("å", "ang", "angström", "ångström", "ångstrom"),
+    "inch": ("in", "inches"),
+    "deg": ("degree", "°"),
+    "min": ("minute",),
+    "h": ("hour", "hr"),
+    "px": ("pixel", "pix"),
+    "um": ("micron",),
+}
+_NOTHING = {
+    *("", "?", "-", "none", "null", "nan", "n/a", "unknown", "undefined", "uncalibrated", "unitless"),
+    *("dimensionless", "no unit", "no units", "reference frame"),
+    *("_none_", "t.undefined", "traits.undefined"),  # HyperSpy
+}
+_LONGEST = 32  # most characters of a unit that is not known; more are a text of another kind
+
+_SYMBOLS = {prefix + base: prefix + base for prefix in _PREFIXES for base in _BASES} | {"A": "angstrom"}
+_WORDS = {unit: unit for unit in _OTHERS} | {word: unit for unit, words in _OTHERS.items() for word in words}
+for _prefix, _name in _PREFIXES.items():
+    for _base, _words in _BASES.items():
+        starts = (_name, _prefix) if _prefix.islower() else (_name,)
+        _WORDS |= {start + word: _prefix + _base for word in _words for start in starts}
+_WORDS |= {"ev": "eV", "kev": "keV", "gev": "GeV"}  # "mev" may be meV or MeV
+
+KNOWN = frozenset(sign + unit for unit in {*_SYMBOLS.values(), *_WORDS.values()} for sign in ("", "1/"))
+"""All units that have a spelling of their own."""
+
+_BRACKETS = re.compile(r"\[([^][]*)\]|\(([^()]*)\)|<([^<>]*)>|\{([^{}]*)\}")
+_STEP = re.compile(r"(.+)(?:/| per )\s*(?:px|pix|pixel|channel|ch|step)", re.IGNORECASE)  # nm/pixel
+_OVER = re.compile(r"(?:1?\s*/|per |reciprocal |inverse )\s*(.+)", re.IGNORECASE)
+_POWER = re.compile(r"(.+?)\s*(?:\^|\*\*)?\s*[-\u2212]\s*1")
+
+
+def spelled(unit: object) -> str:
+    """Return the one spelling of a unit.
+
+    Args:
+        unit: as a file writes it: "nm^-1", "micrometer", "[n_m]", "µm" with either code point.
+
+    Returns: a unit of `KNOWN`; "" for what is no text or says nothing ("?", "unknown", "<undefined>");
+        a unit that is not known ("K", "counts") as it is written, without blanks and brackets around it.
+    """
+    text = _bare(unit) if isinstance(unit, str) else ""
+    plain = _plain(text)
+    known = _known(plain)
+    if known is None and (step := _STEP.fullmatch(plain)):
+        known = _known(_bare(step[1]))
+    if known is None:
+        return text if len(text) <= _LONGEST and text.isprintable() else ""
+    return known
+
+
+def _known(text: str) -> str | None:
+    """Return the spelling of a unit, or "" if it says nothing; None if it is not known."""
+    whole = _alone(text)
+    if whole is not None:
+        return whole
+    found = _OVER.fullmatch(text) or _POWER.fullmatch(re.sub(r"[(){}]", "", text))
+    below = _alone(_bare(found[1])) if found else None
+    return f"1/{below}" if below else below
+
+
+def _bare(text: str) -> str:
+    """Remove blanks, NULs and brackets around a text."""
+    while True:
+        text = text.strip("\0 \t\r\n")
+        inside = _BRACKETS.fullmatch(text)
+        if inside is None:
+            return text
+        text = next(part for part in inside.groups() if part is not None)
+
+
+def _plain(text: str) -> str:
+    """Undo what programs make of special characters; letters that look alike become one.
+
+    ImageJ writes \\u00B5 for µ, UTF-8 that was read as Latin-1 has an Â before it, and EMD puts an
+    underscore behind a prefix.
+    """
+    text = re.sub(r"\\u00b5", "\u03bc", text, flags=re.IGNORECASE)
+    text = unicodedata.normalize("NFKC", text).replace("\u00c2", "").replace("\u03bc", "u")
+    return " ".join(re.sub(r"(?<![A-Za-z])([A-Za-z])_(?=[A-Za-z])", r"\1", text).split())
+
+
+def _alone(text: str) -> str | None:
+    """Return what `_known` returns, of a unit that is not one over another."""
+    if text in _SYMBOLS:
+        return _SYMBOLS[text]
+    word = text.casefold().rstrip(".")
+    return "" if word in _NOTHING else _WORDS.get(word) or _WORDS.get(word.removesuffix("s"))
