@@ -32,7 +32,9 @@ def test_only_public_names_are_shown(tmp_path: Path) -> None:
     assert all(hasattr(vfs, name) for name in dir(vfs))
 
 
-ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read", "tiles", "reduce", "store", "zarr"}
+ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read", "tiles", "reduce", "store", "zarr"} | {
+    "dask"
+}
 """Names of an array in section 1 of the design."""
 BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group", "xarray"}
 """Names of an array that pages in vfs/docs promise besides."""

@@ -82,9 +82,9 @@ def test_tiles_of_frames_that_a_file_selects(tmp_path: Path, frames: np.ndarray)
         ({"workers": "2"}, "workers='2'"),
         ({"workers": float("nan")}, "workers=nan"),  # no thread was ever started, and the first tile waited for
         ({"workers": 1.5}, "workers=1.5"),
-        ({"shape": float("nan")}, "chunks=nan"),
-        ({"shape": 2.5}, "chunks=2.5"),
-        ({"shape": object()}, "chunks=<object"),
+        ({"shape": float("nan")}, "shape=nan"),
+        ({"shape": 2.5}, "shape=2.5"),
+        ({"shape": object()}, "shape=<object"),
         ({"access": 3}, "access=3"),
         ({"access": "auto"}, "access='auto'"),
         ({"access": float("nan")}, "access=nan"),

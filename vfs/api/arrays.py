@@ -11,11 +11,13 @@ import numpy as np
 
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
+from vfs.engine.open_sets import OPEN
 from vfs.errors import UnknownArrayError
 from vfs.hierarchy.opening import OpenedSet, Opening, first_names
 from vfs.model.region import Region
 
 if TYPE_CHECKING:
+    import dask.array
     import xarray
     import zarr
 
@@ -56,7 +58,7 @@ class VirtualArray:
             if name not in ("_group", "_reader"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             opening, path = self._again
-            group = VirtualGroup(opening.open())
+            group = _group_again(opening)
             VirtualArray.__init__(self, self._again, group)
             group._in_use[path] = self
             return getattr(self, name)
@@ -232,6 +234,28 @@ class VirtualArray:
 
         return data_array(self)
 
+    def dask(self, block: chunking.ChunkSpec = "128MiB") -> dask.array.Array:
+        """Show this array as a dask array, which reads a block when it is computed.
+
+        Its tasks hold neither data nor this array, but how the set was opened. A process that works on them opens
+        the set once. Where a part of a block is taken by a slice, only that part is read.
+
+        Args:
+            block: elements per axis (-1: the whole axis), or bytes, of which blocks have about as many: whole frames,
+                or whole blocks of the file where it has some.
+
+        Raises:
+            DependencyError: dask is not installed.
+            OptionError: `block` does not fit.
+        """
+        from vfs.integrations.dask import in_blocks
+
+        return in_blocks(self._reader, self._again[0], block)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        opening, path = self._again
+        return "vfs.VirtualArray", opening.identity, path
+
     def __repr__(self) -> str:
         try:
             reader = object.__getattribute__(self, "_reader")
@@ -401,15 +425,26 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
         return group_html(self.name, self._opened.opening.format, self._opened.arrays, self._opened.tree.main)
 
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return "vfs.VirtualGroup", self._opened.opening.identity
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _group_again, (self._opened.opening,)
 
 
+def _opened_again(opening: Opening) -> OpenedSet:
+    """Open a set again, once for all pickles of it; each time where its headers may change meanwhile."""
+    again: OpenedSet = opening.open() if opening.options.accept_changes else OPEN.opened(opening.packed())
+    return again
+
+
 def _group_again(opening: Opening) -> VirtualGroup:
-    return VirtualGroup(opening.open())
+    return VirtualGroup(_opened_again(opening))
 
 
 def _store_again(opening: Opening, zarr_format: int) -> Store:
     from vfs.zarr.store import Store
 
-    return Store(lambda: opening.open().tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name)
+    return Store(
+        lambda: _opened_again(opening).tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name
+    )

@@ -162,7 +162,7 @@ class ArrayReader(RegionReader):
         threads = threads_asked(workers)
         of = self if roi is None else self._selected(roi)
         spec = access if shape is None else shape
-        cut = of.chunking if spec is None else chunking.negotiate(spec, of.source)
+        cut = of.chunking if spec is None else chunking.negotiate(spec, of.source, "shape")
         grid = ChunkGrid(of.shape, cut.shape)
         group = of._group(cut)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))

@@ -107,7 +107,7 @@ class Chunking:
         )
 
 
-def negotiate(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
+def negotiate(spec: ChunkSpec, source: ChunkingInput, name: str = "chunks") -> Chunking:
     """Decide on a chunk shape.
 
     Args:
@@ -116,12 +116,16 @@ def negotiate(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
             "balanced" (an equal share of scan and detector), a number of bytes (also as "4MiB":
             whole frames or blocks of about that size), or elements per axis (also as "1,16,-1,-1";
             -1 is the whole axis). Elements per axis are taken as they are given.
+        name: name of the option that says it, for errors.
 
     Raises:
         OptionError: `spec` is an unknown word, has elements for another number of axes, or numbers
             below 1 other than -1.
     """
-    return _decided_by_text(spec, source) if isinstance(spec, str) else _decided(spec, source)
+    try:
+        return _decided_by_text(spec, source) if isinstance(spec, str) else _decided(spec, source)
+    except OptionError as error:
+        raise OptionError(name + str(error).removeprefix("chunks")) from None
 
 
 @lru_cache(maxsize=256)

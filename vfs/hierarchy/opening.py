@@ -14,6 +14,7 @@ Only headers and correction images are read.
 from __future__ import annotations
 
 import difflib
+import io
 import math
 import os
 import pickle
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -87,7 +89,17 @@ class Opening:
         """Digest of the files, their sizes and times, and of all options; empty if the files may change meanwhile."""
         if self.options.accept_changes:
             return b""
-        return digest((self.paths, self.options, dict(self.format_options), self.sources, self.name))
+        own = dict(sorted(self.format_options.items()))
+        return digest((self.paths, self.options, own, self.sources, self.name))
+
+    @property
+    def identity(self) -> str:
+        """Text that is the same, in every process, for equal files and options; never twice where files may change."""
+        return self.version.hex() or uuid4().hex
+
+    def packed(self) -> bytes:
+        """Pickle this record: equal records give the same bytes, wherever they have been."""
+        return _packed(self)
 
     def open(self, cache: ChunkCache | None = None) -> OpenedSet:
         """Open the data set again.
@@ -485,8 +497,20 @@ def _lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
 
 
 def digest(value: Any) -> bytes:
-    """Digest a value that can be pickled."""
-    return blake2b(pickle.dumps(value), digest_size=16).digest()
+    """Digest a value that can be pickled. Equal values have the same digest in every process."""
+    return blake2b(_packed(value), digest_size=16).digest()
+
+
+def _packed(value: Any) -> bytes:
+    """Pickle a value without references to what came before.
+
+    With them, the bytes depend on which equal texts are one object, and that changes on the way to another process.
+    """
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file)
+    pickler.fast = True
+    pickler.dump(value)
+    return file.getvalue()
 
 
 def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet]) -> bytes:

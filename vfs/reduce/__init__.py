@@ -3,5 +3,5 @@
 - `reduction`: what a reduction is; `over_frames`, `in_frames`: those that everybody wants.
 - `masks`: shapes on a detector; `sums`: what is made under them, and under masks of any kind.
 - `blocks`: brings frames into reach; `passes`: runs reductions; `result`: what they give.
-- `partitions`: lets the workers of an executor share a pass, by `executors`, `open_sets` and `stop_file`.
+- `partitions`: lets the workers of an executor share a pass, by `executors` and `stop_file`.
 """

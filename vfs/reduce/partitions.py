@@ -10,7 +10,6 @@ in their last digits from those of threads in one process, which merge fewer, lo
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -22,9 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.open_sets import OPEN
 from vfs.model.stored import TRIES
 from vfs.reduce.executors import checked, in_order
-from vfs.reduce.open_sets import OPEN
 from vfs.reduce.passes import Pass, Progress, Results
 from vfs.reduce.reduction import Buffers
 from vfs.reduce.stop_file import StopFile, Stopped
@@ -41,10 +40,10 @@ RETURNED = 16
 
 
 class Reopens(Protocol):
-    """Opens a set again, and can be pickled: `vfs.hierarchy.opening.Opening`."""
+    """Says how a set was opened: `vfs.hierarchy.opening.Opening`."""
 
-    def open(self) -> Any:
-        """Open the set again."""
+    def packed(self) -> bytes:
+        """Return what `OpenSets` takes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Partition:
     """Describes the part of a pass that one worker makes.
 
     Attributes:
-        opening, path: see `OpenSets.array`.
+        opening, path: see `OpenSets.array` of `vfs.engine.open_sets`.
         reductions: by name, as the user gave them.
         roi: packed positions of the array's scan, see `_packed`; None: all.
         first, last: the units (half-open) of the pass.
@@ -139,7 +138,7 @@ class SharedPass(Pass):
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
         chosen = None if self.chosen is None else _packed(self.chosen)
-        self.task = partial(Partition, pickle.dumps(opening), array.dataset.path, dict(reductions), chosen)
+        self.task = partial(Partition, opening.packed(), array.dataset.path, dict(reductions), chosen)
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.

@@ -1,8 +1,9 @@
 """Keeps data sets open between the tasks of a worker.
 
-A worker gets a scan in many partitions, as tasks that know nothing of each other. Each says how the
-set was opened, and the first one opens it: 0.1 s with its headers for some formats, for others more
-than a partition takes. The last few sets are kept, and closed when nobody has asked for a while.
+A worker gets a scan in many parts, as tasks that know nothing of each other: partitions of a
+reduction, blocks of a dask array, arrays that were pickled. Each says how the set was opened, and
+the first one opens it: 0.1 s with its headers for some formats, for others more than a part takes.
+The last few sets are kept, and closed when nobody has asked for a while.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 
-MOST = 4  # sets that are kept
+MOST = 16  # sets that are kept
 IDLE = 60.0  # seconds after which they are closed
 DECODED = 64 << 20
-"""Bytes of decoded blocks that a set keeps. A pass decodes each once, so it only needs those that two
-tiles share; and a worker's memory is counted.
+"""Bytes of decoded blocks that all sets keep together. A pass decodes each once, so it only needs those
+that two tiles share; and a worker's memory is counted.
 """
 
 
@@ -29,6 +30,7 @@ class OpenSets:
 
     def __init__(self) -> None:
         self._sets: OrderedDict[bytes, Any] = OrderedDict()
+        self._cache = ChunkCache(DECODED)
         self._lock, self._timer = threading.Lock(), _no_timer()
         os.register_at_fork(after_in_child=self._after_fork)
 
@@ -36,27 +38,38 @@ class OpenSets:
         """Return an array of a set.
 
         Args:
-            opening: a pickled `vfs.hierarchy.opening.Opening`.
+            opening: see `opened`.
             path: of the array in the set.
+
+        Raises: what `Opening.open` raises.
+        """
+        array: ArrayReader = self.opened(opening).arrays[path]
+        return array
+
+    def opened(self, opening: bytes) -> Any:
+        """Return a set, as `Opening.open` does.
+
+        Args:
+            opening: what `Opening.packed` of `vfs.hierarchy.opening` returned.
 
         Raises: what `Opening.open` raises.
         """
         with self._lock:
             found = self._sets.pop(opening, None)
             if found is None:
-                found = pickle.loads(opening).open(ChunkCache(DECODED))
+                found = pickle.loads(opening).open(self._cache)
             self._sets[opening] = found
             while len(self._sets) > MOST:
                 self._sets.popitem(last=False)
             self._close_later()
-        array: ArrayReader = found.arrays[path]
-        return array
+        return found
 
     def close(self) -> None:
         """Let go of all sets. Their files are closed when the last task that uses them ends."""
         with self._lock:
             self._timer.cancel()
             self._sets.clear()
+            self._cache.clear()
 
     def _close_later(self) -> None:
         self._timer.cancel()

@@ -1,10 +1,9 @@
-"""Sets that a worker keeps open between its tasks, and the file that tells it to stop."""
+"""Sets that a worker keeps open between its tasks."""
 
 from __future__ import annotations
 
 import gc
 import os
-import pickle
 import time
 import weakref
 from pathlib import Path
@@ -12,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vfs.engine import open_sets
+from vfs.engine.open_sets import MOST, OpenSets
 from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
-from vfs.reduce import open_sets
-from vfs.reduce.open_sets import MOST, OpenSets
-from vfs.reduce.stop_file import StopFile, Stopped
 from vfs.testing.writers import write_npy
 
 PATIENCE = 30  # seconds
@@ -29,7 +27,7 @@ def openings(tmp_path: Path) -> list[bytes]:
     for k in range(MOST + 2):
         (tmp_path / str(k)).mkdir()
         path = write_npy(tmp_path / str(k), np.full((3, 4, 5), k, "u2"))
-        made.append(pickle.dumps(open_set(path, OpenOptions(), {}).opening))
+        made.append(open_set(path, OpenOptions(), {}).opening.packed())
     return made
 
 
@@ -73,22 +71,3 @@ def test_a_fork_while_a_set_is_opened(openings: list[bytes]) -> None:
                 os._exit(status)
     sets.close()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-
-
-def test_who_looks_at_a_stop_file() -> None:
-    with StopFile() as stop, Stopped(stop.path) as early:
-        assert not early.is_set()
-        stop.stop()
-        assert early.is_set()
-        with Stopped(stop.path) as late:
-            assert late.is_set()
-    assert not Path(stop.path).exists()
-
-
-def test_a_stop_file_that_is_gone_says_stop() -> None:
-    with StopFile() as stop:
-        watching = Stopped(stop.path)
-    with watching:
-        assert watching.is_set()
-    with Stopped(stop.path) as elsewhere:  # as on another machine
-        assert not elsewhere.is_set()
