@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.api import arrays
 from vfs.engine import open_sets
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.opening import Opening
@@ -33,6 +35,13 @@ def frames() -> np.ndarray:
 @pytest.fixture
 def path(tmp_path: Path, frames: np.ndarray) -> Path:
     return write_mib(tmp_path, frames, frames_per_file=10, scan=SCAN)
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Leave no set open, and no thread that would close it."""
+    yield
+    open_sets.OPEN.close()
 
 
 @pytest.fixture
@@ -206,7 +215,8 @@ def test_who_passes_a_graph_on_opens_nothing(path: Path, frames: np.ndarray, mon
     assert opened == ["scan"]
 
 
-def test_pickled_arrays_open_their_set_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_worker_pickled_arrays_open_their_set_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "in_dask_worker", lambda: True)
     array = vfs.open(path)
     packed = [pickle.dumps(thing) for thing in (array, array.group, array.store())]
     expected = array[3, 4]

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from vfs.backends import in_dask_worker
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
@@ -433,8 +434,10 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
 
 def _opened_again(opening: Opening) -> OpenedSet:
-    """Open a set again, once for all pickles of it; each time where its headers may change meanwhile."""
-    again: OpenedSet = opening.open() if opening.options.accept_changes else OPEN.opened(opening.packed())
+    """Open a set again; in a dask worker once for all tasks, whose pickles come and go, unless headers may change."""
+    if opening.options.accept_changes or not in_dask_worker():
+        return opening.open()
+    again: OpenedSet = OPEN.opened(opening.packed())
     return again
 
 

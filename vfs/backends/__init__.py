@@ -103,16 +103,16 @@ def choice(name: str, serves: bool = False) -> tuple[str, str]:
     """
     if name not in ("auto", *_WHY):
         raise OptionError(f"backend {name!r}: expected one of auto, {', '.join(_WHY)}")
-    chosen = name if name != "auto" else "buffered" if serves or _is_weighed() else "mmap"
+    chosen = name if name != "auto" else "buffered" if serves or in_dask_worker() else "mmap"
     return chosen, _WHY[chosen]
 
 
-def _is_weighed() -> bool:
+def in_dask_worker() -> bool:
     """Return True in a task of a dask worker, which pauses and kills by the memory of its process.
 
-    Pages of mapped files count as that: with 400 MiB a worker, a pass over 1 GiB ended in pauses. The
-    kernel takes them back when it needs them, as it does with those that are read, so that memory
-    limits of the system (cgroups, containers) are no reason not to map.
+    Pages of mapped files count as that: with 400 MiB a worker, a pass over 1 GiB ended in pauses, so they are
+    not mapped there. The kernel takes them back when it needs them, as it does with those that are read, so
+    that memory limits of the system (cgroups, containers) are no reason not to map.
     """
     asked = getattr(sys.modules.get("distributed"), "get_worker", None)
     with suppress(ValueError):  # says that this is no worker
