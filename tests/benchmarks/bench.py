@@ -25,6 +25,7 @@ import numpy as np
 import vfs
 from tests.benchmarks import (
     distributed_bench,
+    doors_bench,
     formats_bench,
     hdf5_bench,
     page_bench,
@@ -246,6 +247,7 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "hdf5": hdf5_bench.rows,
     "reduce": reduce_bench.rows,
     "distributed": distributed_bench.rows,
+    "doors": doors_bench.rows,
 }
 
 
