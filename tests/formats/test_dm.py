@@ -52,7 +52,7 @@ def test_colours_are_the_last_axis(tmp_path: Path, kind: int, order: str) -> Non
     path = write_dm(tmp_path, np.ascontiguousarray(stored).view(f"{order}u4")[..., 0], colour=kind, order=order)
     check_boxes(path, twin)
     arranged(path, twin)
-    assert vfs.open(path).dims == ("frame", "y", "x", "channel")
+    assert vfs.open(path).dims == ("frame", "y", "x", "s")
 
 
 def test_attributes(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ software stores it in this order and sets `Data Order Swapped` = 1. Older files 
 scan for each detector pixel, and reading one frame takes a pixel from each map, so chunks hold whole
 maps.
 
-Colours are stored as B, G, R, alpha and shown as a last axis `channel` of R, G, B, alpha. Of the
+Colours are stored as B, G, R, alpha and shown as a last axis `s` of R, G, B, alpha. Of the
 Fourier transform of a real image (y, x) only the columns 0 to x / 2 are stored, backwards, since
 the others follow from them. These columns are shown in ascending order, and the attribute `half_of`
 has the whole shape. RosettaSciIO reads types 27 and 28 in this way; no such file was at hand. An
@@ -130,7 +130,7 @@ def _dataset(
     nav, sig = image.shape[: nd - sig_ndim], image.shape[nd - sig_ndim :]
     pieces = _coloured_pieces(sig, order) if image.coloured else None
     if image.coloured:
-        sig, names = (*sig, 4), (*names, "channel")
+        sig, names = (*sig, 4), (*names, "s")
     if image.half_of:
         pieces = mirrored(whole_frame(sig), 1)
         said["half_of"] = list(image.half_of)
