@@ -1,0 +1,56 @@
+"""What napari knows of vfs before it imports it. What it then gets is in tests/doors/test_napari.py."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import entry_points
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import vfs
+from vfs.formats import formats
+from vfs.integrations import napari
+from vfs.testing.writers import write_mib
+
+LEFT_OUT = {
+    **dict.fromkeys((".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk", ".npy"), "napari opens them itself"),
+    **dict.fromkeys((".raw", ".bin", ".dat", ".img"), "nothing recognises them"),
+    ".ome": "the ending of a companion is .companion.ome",
+}
+
+
+def test_the_manifest_has_every_ending_but_those_left_to_napari() -> None:
+    (entry,) = entry_points(group="napari.manifest", name="vfs")
+    package, _, name = entry.value.partition(":")
+    text = (files(package) / name).read_text()
+    patterns = re.findall(r'- "\*(\.[\w.]+)"', text)
+    ours = {*chain.from_iterable(one.extensions for name, one in formats().items())}
+    assert len(patterns) == len(set(patterns)) == text.count('- "')
+    assert set(patterns) == ours - set(LEFT_OUT)
+    assert f"python_name: {napari.__name__}:{napari.get_reader.__name__}\n" in text
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.HDF5", "a.hdr", "a.xml", "a.seq", "a.map"])
+def test_files_of_other_programs_are_left_to_others(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"something else" * 999)
+    assert napari.get_reader(str(tmp_path / name)) is None
+
+
+def test_files_with_an_ending_of_ours_are_opened_even_if_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "a.mib").write_bytes(b"something else" * 999)
+    reader = napari.get_reader([str(tmp_path / "a.mib")])
+    assert reader is not None
+    with pytest.raises(vfs.UnknownFormatError, match=r"a\.mib: no format recognises it"):
+        reader(str(tmp_path / "a.mib"))
+
+
+def test_files_that_are_recognised_are_opened(tmp_path: Path) -> None:
+    import numpy as np
+
+    path = write_mib(tmp_path, np.zeros((2, 4, 4), "u2"))
+    assert path.suffix == ".hdr"
+    assert napari.get_reader(str(path)) is napari.read
+    assert napari.get_reader([str(path)]) is napari.read
