@@ -38,7 +38,7 @@ for line in sys.stdin:
     print(json.dumps(shown), flush=True)
 """
 WITH_SESSIONS = [name for name, page in PAGES.items() if SESSION.search(page.read_text())]
-IN_DOORS = ("napari",)  # pages whose sessions need a tool that only tests/doors has
+IN_DOORS = ("hyperspy", "napari")  # pages whose sessions need a tool that only tests/doors has
 
 
 def parse(kind: str, text: str) -> Iterator[tuple[str, str]]:

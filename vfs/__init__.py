@@ -29,6 +29,7 @@ from vfs.errors import (
 
 if TYPE_CHECKING:
     from vfs.api import VirtualArray, VirtualGroup, mount, open, open_group, serve
+    from vfs.integrations import rsciio
     from vfs.model.region import Region
     from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Histogram, Masks, Point, RadialSum, Rectangle, Ring
     from vfs.reduce.over_frames import Max, Mean, Min, Std, Sum, Variance
@@ -78,6 +79,7 @@ __all__ = [
     "mount",
     "open",
     "open_group",
+    "rsciio",
     "serve",
 ]
 
@@ -90,12 +92,17 @@ _HOMES = (
         "vfs.reduce.in_frames",
     )
 )
+_MODULES = {"rsciio": "vfs.integrations.rsciio"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
         raise AttributeError(f"module 'vfs' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
     return value
 
 

@@ -1,0 +1,189 @@
+"""What `vfs.rsciio.file_reader` gives, which HyperSpy and others make signals of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.formats.hdf5_sets import dectris
+from vfs.engine.array import ArrayReader
+from vfs.testing.frame_writers import write_blo
+from vfs.testing.stack_writers import write_emi, write_ser
+from vfs.testing.tiff_writers import write_ome_tiff
+from vfs.testing.writers import write_mib
+
+pytest.importorskip("dask.array")
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    frames = np.random.default_rng(1).integers(0, 1000, (48, 16, 16)).astype("u2")
+    return write_mib(tmp_path, frames, scan=(6, 8), frames_per_file=10), frames.reshape(6, 8, 16, 16)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of what is read from now on."""
+    noted: list[tuple[int, ...]] = []
+    really = ArrayReader.read
+
+    def noting(self: ArrayReader, region: Any = None, out: Any = None) -> Any:
+        got = really(self, region, out)
+        noted.append(got.shape)
+        return got
+
+    monkeypatch.setattr(ArrayReader, "read", noting)
+    return noted
+
+
+def axes_of(signal: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(axis[name] for name in names) for axis in signal["axes"]]
+
+
+def test_the_name_is_imported_when_it_is_used() -> None:
+    from vfs import rsciio
+
+    assert rsciio is vfs.rsciio
+    assert rsciio.__name__ == "vfs.integrations.rsciio"
+
+
+def test_a_lazy_scan_reads_nothing_but_what_is_computed(
+    scan: tuple[Path, np.ndarray], read: list[tuple[int, ...]]
+) -> None:
+    path, frames = scan
+    (signal,) = vfs.rsciio.file_reader(path, lazy=True, block="8KiB")
+    assert read == []
+    assert signal["data"].shape == (6, 8, 16, 16)
+    assert signal["data"].numblocks == (3, 1, 1, 1)
+    assert (signal["data"][3, 4].compute() == frames[3, 4]).all()
+    assert read == [(1, 1, 16, 16)]
+    assert axes_of(signal, "name", "size", "navigate", "index_in_array") == [
+        ("scan_y", 6, True, 0),
+        ("scan_x", 8, True, 1),
+        ("y", 16, False, 2),
+        ("x", 16, False, 3),
+    ]
+    assert signal["metadata"]["General"] == {"title": "scan", "original_filename": "scan.hdr"}
+    assert signal["original_metadata"] == vfs.open(path).attrs
+    json.dumps(signal["original_metadata"])
+
+
+def test_what_is_not_lazy_belongs_to_the_caller(tmp_path: Path) -> None:
+    frames = np.arange(120.0).reshape(5, 4, 6)
+    np.save(tmp_path / "a.npy", frames)
+    assert not vfs.open(tmp_path / "a.npy")[...].flags.writeable  # a view of the file
+    (signal,) = vfs.rsciio.file_reader(tmp_path / "a.npy")
+    assert type(signal["data"]) is np.ndarray
+    signal["data"][:] += 1
+    assert (signal["data"] == frames + 1).all()
+    assert (np.load(tmp_path / "a.npy") == frames).all()
+
+
+def test_options_of_opening_go_through(scan: tuple[Path, np.ndarray]) -> None:
+    path, frames = scan
+    (signal,) = vfs.rsciio.file_reader(path, nav_shape=(12, 4), flip_y=True, dtype="f4")
+    assert (signal["data"] == frames.reshape(12, 4, 16, 16)[:, :, ::-1]).all()
+    assert signal["data"].dtype == "f4"
+    with pytest.raises(vfs.OptionError, match="no option 'scan_size'"):
+        vfs.rsciio.file_reader(path, scan_size=5)
+
+
+def test_axes_are_calibrated(tmp_path: Path) -> None:
+    path = write_blo(tmp_path, np.ones((3, 4, 8, 8), "u1"))
+    (signal,) = vfs.rsciio.file_reader(path)  # and no signal of frame numbers or the virtual bright-field image
+    known = vfs.open(path).calibration
+    assert {
+        name: {"scale": s, "offset": o, "unit": u}
+        for name, s, o, u in axes_of(signal, "name", "scale", "offset", "units")
+    } == known
+    assert {axis["_type"] for axis in signal["axes"]} == {"UniformDataAxis"}
+    (image,) = vfs.rsciio.file_reader(path, array="virtual_bright_field", lazy=True)
+    assert axes_of(image, "name", "navigate") == [
+        ("scan_y", False),
+        ("scan_x", False),
+    ]  # an image, not a scan of numbers
+    assert image["metadata"]["General"]["title"] == "scan virtual_bright_field"
+
+
+def test_an_uneven_axis_has_its_positions(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.nxs", "w") as file:
+        group = file.create_group("entry/data")
+        group.attrs.update({"NX_class": "NXdata", "signal": "data", "axes": ["temperature", "y", "x"]})
+        group["data"] = np.ones((4, 5, 6), "f4")
+        group["temperature"] = np.array([1.0, 2, 4, 8])
+        group["temperature"].attrs["units"] = "K"
+    (signal,) = vfs.rsciio.file_reader(tmp_path / "a.nxs", lazy=True)
+    first = signal["axes"][0]
+    assert (first["_type"], first["name"], first["units"], first["navigate"]) == ("DataAxis", "temperature", "K", True)
+    assert first["axis"].tolist() == [1, 2, 4, 8]
+
+
+def test_single_positions_are_no_axes(tmp_path: Path) -> None:
+    image = np.random.default_rng(2).integers(0, 99, (1, 1, 3, 4, 1)).astype("u2")
+    path = write_ome_tiff(tmp_path, image)
+    for lazy in (False, True):
+        (signal,) = vfs.rsciio.file_reader(path, lazy=lazy)
+        assert (np.asarray(signal["data"]) == image[0, 0]).all()
+        assert axes_of(signal, "name", "size", "index_in_array") == [("z", 3, 0), ("y", 4, 1), ("x", 1, 2)]
+
+
+@pytest.mark.parametrize(("samples", "kind"), [(3, "u1"), (4, "u1"), (3, "u2")])
+def test_colours(tmp_path: Path, samples: int, kind: str) -> None:
+    image = np.random.default_rng(3).integers(0, 255, (2, 1, 1, 5, 7, samples)).astype(kind)
+    path = write_ome_tiff(tmp_path, image)
+    for lazy in (False, True):
+        (signal,) = vfs.rsciio.file_reader(path, lazy=lazy)
+        data = np.asarray(signal["data"])
+        assert signal["data"].shape == (2, 5, 7)
+        assert data.dtype.names == tuple("RGBA"[:samples])
+        for k, name in enumerate(data.dtype.names):
+            assert (data[name] == image[:, 0, 0, ..., k]).all()
+        assert axes_of(signal, "name") == [("t",), ("y",), ("x",)]
+
+
+def test_each_array_of_a_set_is_a_signal(tmp_path: Path) -> None:
+    images = np.random.default_rng(4).integers(0, 99, (2, 6, 7)).astype("u2")
+    for k, image in enumerate(images, 1):
+        write_ser(tmp_path, image, name=f"set_{k}")
+    write_ser(tmp_path, np.ones(9, "f4"), sig_ndim=1, name="set_3")
+    signals = vfs.rsciio.file_reader(write_emi(tmp_path), lazy=True)
+    assert sorted(signal["data"].shape for signal in signals) == [(6, 7), (6, 7), (9,)]
+    assert {signal["metadata"]["General"]["title"] for signal in signals} == {"set", "set 2", "set 3"}
+    (one,) = vfs.rsciio.file_reader(tmp_path / "set.emi", array="2/data")
+    assert (one["data"] == images[1]).all()
+
+
+def test_a_pyramid_is_one_signal(tmp_path: Path) -> None:
+    image = np.zeros((1, 1, 1, 64, 64), "u2")
+    path = write_ome_tiff(tmp_path, image, smaller=[[image[0, 0, 0, ::2, ::2]]])
+    assert "level_1/data" in vfs.open_group(path)
+    assert len(vfs.rsciio.file_reader(path, lazy=True)) == 1
+
+
+def test_a_dectris_master_is_lazy(tmp_path: Path, read: list[tuple[int, ...]]) -> None:
+    """Its mask and settings are no signals."""
+    h5py = pytest.importorskip("h5py")
+    frames = np.random.default_rng(5).integers(0, 9, (12, 16, 16)).astype("u4")
+    path = dectris(tmp_path, frames, 5, chunks=(1, 16, 16))
+    with h5py.File(path, "a") as master:
+        master["entry/instrument/detector/pixel_mask"] = np.zeros((16, 16), "u4")
+        master["entry/instrument/detector/frequencies"] = np.arange(7.0)
+    (signal,) = vfs.rsciio.file_reader(path, lazy=True, nav_shape=(3, 4))
+    assert read == []
+    assert (signal["data"][2, 1].compute() == frames[9]).all()
+    assert read == [(1, 1, 16, 16)]
+    (mask,) = vfs.rsciio.file_reader(path, array="entry/instrument/detector/pixel_mask")
+    assert (mask["data"] == 0).all()
+    assert mask["metadata"]["General"]["title"] == "scan_master entry/instrument/detector/pixel_mask"
+
+
+def test_a_file_that_cannot_be_opened_is_told_as_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "a.mib").write_bytes(b"something else" * 99)
+    with pytest.raises(vfs.UnknownFormatError, match=r"a\.mib: no format recognises it"):
+        vfs.rsciio.file_reader(tmp_path / "a.mib", lazy=True)
