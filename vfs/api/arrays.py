@@ -14,7 +14,8 @@ from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
 from vfs.errors import UnknownArrayError
-from vfs.hierarchy.opening import OpenedSet, Opening, first_names
+from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.model.naming import first_names
 from vfs.model.region import Region
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from vfs.formats import by_name
 from vfs.formats.headers import dtype_option, file_name
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.opening import OpenedSet, Opening, digest, open_set
+from vfs.hierarchy.opening import OpenedSet, Opening, open_set
 from vfs.model.open_options import OpenOptions, known
+from vfs.model.pickles import digest
 
 
 @dataclass(frozen=True)

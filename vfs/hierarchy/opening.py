@@ -13,11 +13,8 @@ Only headers and correction images are read.
 
 from __future__ import annotations
 
-import difflib
-import io
 import math
 import os
-import pickle
 import sys
 import warnings
 from collections import Counter
@@ -49,7 +46,9 @@ from vfs.hierarchy.faces import Hierarchy
 from vfs.hierarchy.set_readers import readers
 from vfs.model.coverage import positions
 from vfs.model.layout import altered
+from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
+from vfs.model.pickles import digest, packed
 from vfs.model.signatures import Paths
 from vfs.model.stored import Absence, Saved, StoredArray
 
@@ -99,7 +98,7 @@ class Opening:
 
     def packed(self) -> bytes:
         """Pickle this record: equal records give the same bytes, wherever they have been."""
-        return _packed(self)
+        return packed(self)
 
     def open(self, cache: ChunkCache | None = None) -> OpenedSet:
         """Open the data set again.
@@ -331,7 +330,7 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundar
     if wanted is not None:
         paths = [dataset.path for dataset in datasets]
         if wanted not in paths:
-            raise UnknownArrayError(f"{file}: no array {wanted!r}; there are: {first_names(_nearest(wanted, paths))}")
+            raise UnknownArrayError(f"{file}: no array {wanted!r}; there are: {first_names(nearest(wanted, paths))}")
         datasets = [dataset for dataset in datasets if dataset.path == wanted or dataset.companion]
     main, *others = [dataset for dataset in datasets if dataset.path == wanted or not dataset.companion]
     if others:
@@ -345,21 +344,6 @@ def _bounded(datasets: Sequence[StoredArray], boundary: Boundary) -> list[Stored
         return list(datasets)
     files = {id(dataset.files): replace(dataset.files, boundary=boundary) for dataset in datasets}
     return [altered(dataset, files=files[id(dataset.files)]) for dataset in datasets]
-
-
-def first_names(names: Sequence[str]) -> str:
-    """List the first names of many, for a message."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
-
-
-def _nearest(name: object, known: Sequence[str]) -> list[str]:
-    """Return all names; the ones that are most like `name` come first."""
-    near = difflib.get_close_matches(name, known[:_COMPARED], _NAMED, cutoff=0.5) if isinstance(name, str) else []
-    return [*near, *(path for path in known if path not in near)]
-
-
-_NAMED = 8
-_COMPARED = 1000  # most names that are compared: more take seconds
 
 
 def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, StoredArray]:
@@ -494,23 +478,6 @@ def _lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
     if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
         return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
-
-
-def digest(value: Any) -> bytes:
-    """Digest a value that can be pickled. Equal values have the same digest in every process."""
-    return blake2b(_packed(value), digest_size=16).digest()
-
-
-def _packed(value: Any) -> bytes:
-    """Pickle a value without references to what came before.
-
-    With them, the bytes depend on which equal texts are one object, and that changes on the way to another process.
-    """
-    file = io.BytesIO()
-    pickler = pickle.Pickler(file)
-    pickler.fast = True
-    pickler.dump(value)
-    return file.getvalue()
 
 
 def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet]) -> bytes:

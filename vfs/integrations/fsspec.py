@@ -26,9 +26,10 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
 from vfs.hierarchy.faces import Node, ZarrFace
-from vfs.hierarchy.opening import OpenedSet, Opening, digest, open_set, warned
+from vfs.hierarchy.opening import OpenedSet, Opening, open_set, warned
 from vfs.model.open_options import OpenOptions, known, split
 from vfs.model.options import from_text, named
+from vfs.model.pickles import digest
 
 MOST = 16
 """Sets that one file system keeps open."""

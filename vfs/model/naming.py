@@ -1,4 +1,4 @@
-"""Checks the names of arrays and groups.
+"""Checks the names of arrays and groups, and lists them in messages.
 
 A name must be a single name in zarr, in a folder and in a key. A file may give its arrays any name.
 An array whose name is not usable is left out and reported; it is never renamed. Names that begin
@@ -8,13 +8,16 @@ EMD files have `__unnamed__`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import difflib
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from vfs.errors import FormatError
 
 _DOCUMENTS = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
 MOST_BYTES = 255  # of a name in a folder
+_NAMED = 8  # names that a message lists
+_COMPARED = 1000  # most names that are compared: more take seconds
 DERIVED = "derived"  # the folder of derived arrays in the hierarchy of a set
 
 
@@ -50,3 +53,14 @@ def check_paths(paths: Collection[str]) -> None:
                 raise FormatError(
                     f"the array {path!r} cannot be shown: {'/'.join(names[:k])!r} is an array, not a group"
                 )
+
+
+def first_names(names: Sequence[str]) -> str:
+    """List the first names of many, for a message."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+
+
+def nearest(name: object, known: Sequence[str]) -> list[str]:
+    """Return all names; the ones that are most like `name` come first."""
+    near = difflib.get_close_matches(name, known[:_COMPARED], _NAMED, cutoff=0.5) if isinstance(name, str) else []
+    return [*near, *(path for path in known if path not in near)]
