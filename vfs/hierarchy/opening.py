@@ -326,7 +326,8 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundar
     Raises:
         UnknownArrayError: there is no array of that name.
     """
-    datasets = [dataset.calibrated() for dataset in _bounded(found, boundary)]
+    bounded = _bounded(found, boundary)
+    datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in bounded]
     if wanted is not None:
         paths = [dataset.path for dataset in datasets]
         if wanted not in paths:
