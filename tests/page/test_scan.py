@@ -434,6 +434,26 @@ def test_the_zarr_address_is_that_of_the_array(page: Browsed) -> None:
     assert np.array_equal(zarr.open_array(address, mode="r")[1, 2], FRAMES[1, 2])
 
 
+def test_python_serves_the_image_as_zarr(page: Browsed) -> None:
+    import zarr
+
+    addresses: list[str] = []
+    images: list[np.ndarray] = []
+
+    def look(_: str) -> None:
+        images.append(zarr.open_array(addresses[-1], mode="r")[:])
+
+    for preset, what in (("3", "data"), ("6", "pairs")):
+        page.press(preset)
+        page.settled()
+        exec(text_of(page, "Scan", "Python that serves it as zarr"), {"print": addresses.append, "input": look})
+        assert np.array_equal(images[-1], page.numbers("scan", what))
+    menu = page.page.locator('[role=group][aria-label="Frame: take away"]')
+    assert "zarr array" in (menu.text_content() or "")
+    assert "serves" not in (menu.text_content() or "")
+    assert "false" not in (menu.text_content() or "")
+
+
 def test_metadata_is_searched(page: Browsed) -> None:
     page.named("button", "Metadata").click()
     page.wait("document.querySelectorAll('.tree .leaf').length > 5")

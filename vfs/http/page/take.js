@@ -59,12 +59,35 @@ export function png(view) {
  * @returns {string}
  */
 export function snippet(set, array, what) {
-  const paths = set.sources.length === 1 ? text(set.sources[0]) : `[${set.sources.map(text).join(", ")}]`;
   const options = Object.entries(set.options || {}).map(([name, value]) => `, ${name}=${value}`);
-  const opened = [`data = vfs.open_group(${paths}${options.join("")})[${text(array.path)}]`];
+  const opened = [`data = vfs.open_group(${pathsOf(set)}${options.join("")})[${text(array.path)}]`];
   const lines = what.kind === "scan" ? scanLines(array, what) : frameLines(array, what);
   const numpy = lines.some((line) => line.includes("np."));
   return [...(numpy ? ["import numpy as np"] : []), "import vfs", "", ...opened, ...lines, ""].join("\n");
+}
+
+/**
+ * Write Python that serves the image of a detector as an array, for any client of zarr.
+ *
+ * @param {Object} set @param {Object} array as the API describes them. @param {Object} detector
+ * @returns {string}
+ */
+export function serving(set, array, detector) {
+  const own = Object.entries({ ...set.options, ...(array.main ? {} : { array: text(array.path) }) });
+  const options = own.filter(([name]) => name !== "derive").map(([name, value]) => `${name}=${value}, `);
+  const name = set.key.split("/").pop();
+  return [
+    "import vfs",
+    "",
+    `with vfs.serve(${pathsOf(set)}, ${options.join("")}derive={"image": ${toPython(detector)}}) as server:`,
+    `    print(server.url + ${text(`${encodeURIComponent(name)}/derived/image`)})`,
+    '    input("It is served until you press Enter.")',
+    "",
+  ].join("\n");
+}
+
+function pathsOf(set) {
+  return set.sources.length === 1 ? text(set.sources[0]) : `[${set.sources.map(text).join(", ")}]`;
 }
 
 function scanLines(array, { detector, within }) {

@@ -59,3 +59,9 @@ export function takeSnippet(viewer, panel) {
 export function takeAddress(viewer) {
   take.showText("Address of the zarr array", address(`${encoded(viewer.set.key)}/${encoded(viewer.array.path)}`));
 }
+
+/** Show the Python that serves the scan's image as an array of zarr. */
+export function takeServing(viewer) {
+  const { shape } = viewer.detecting;
+  if (shape) take.showText("Python that serves the image as zarr", take.serving(viewer.set, viewer.array, shape));
+}

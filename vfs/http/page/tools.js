@@ -4,7 +4,7 @@
 
 import { fromText, toText } from "./detectors.js";
 import { button, el, select, sheet } from "./dom.js";
-import { takeAddress, takeNumbers, takePicture, takeSnippet } from "./taking.js";
+import { takeAddress, takeNumbers, takePicture, takeServing, takeSnippet } from "./taking.js";
 import { SIDES } from "./wheel.js";
 
 const DETECTORS = {
@@ -163,6 +163,7 @@ function common(viewer, panel) {
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
     item("Python that makes it", () => takeSnippet(viewer, panel)),
     item("Address of the zarr array", () => takeAddress(viewer)),
+    panel.id === "scan" ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
   );
   return el("div.common", {}, profile, panel.sheet, menu);
 }
