@@ -84,6 +84,23 @@ def runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def shapes_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of what is read of arrays from now on."""
+    from vfs.engine.array import ArrayReader
+
+    noted: list[tuple[int, ...]] = []
+    really = ArrayReader.read
+
+    def noting(self: ArrayReader, region: Any = None, out: Any = None) -> Any:
+        got = really(self, region, out)
+        noted.append(got.shape)
+        return got
+
+    monkeypatch.setattr(ArrayReader, "read", noting)
+    return noted
+
+
 @pytest.fixture(scope="session")
 def oracle() -> dict[str, Any]:
     """What independent readers say of the real files: data set name -> entry."""

@@ -7,11 +7,8 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from vfs.engine.array import ArrayReader
 
 HERE = Path(__file__).parent
 
@@ -43,18 +40,3 @@ def display() -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(timeout=30)
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shapes of what is read from now on."""
-    noted: list[tuple[int, ...]] = []
-    really = ArrayReader.read
-
-    def noting(self: ArrayReader, region: Any = None, out: Any = None) -> Any:
-        got = really(self, region, out)
-        noted.append(got.shape)
-        return got
-
-    monkeypatch.setattr(ArrayReader, "read", noting)
-    return noted

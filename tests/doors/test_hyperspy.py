@@ -26,15 +26,15 @@ def scan(tmp_path: Path) -> tuple[Path, np.ndarray]:
     return write_mib(tmp_path, frames, scan=(6, 8), frames_per_file=10), frames.reshape(6, 8, 16, 16)
 
 
-def test_a_scan_is_a_lazy_signal(hs: Any, scan: tuple[Path, np.ndarray], read: list[tuple[int, ...]]) -> None:
+def test_a_scan_is_a_lazy_signal(hs: Any, scan: tuple[Path, np.ndarray], shapes_read: list[tuple[int, ...]]) -> None:
     path, frames = scan
     s = hs.load(str(path), file_format=vfs.rsciio, lazy=True)
     assert repr(s) == "<LazySignal2D, title: scan, dimensions: (8, 6|16, 16)>"
-    assert read == []
+    assert shapes_read == []
     frame = s.inav[3, 5]  # HyperSpy counts x first
     frame.compute(show_progressbar=False)
     assert (frame.data == frames[5, 3]).all()
-    assert read == [(1, 1, 16, 16)]
+    assert shapes_read == [(1, 1, 16, 16)]
     assert [axis.name for axis in s.axes_manager._axes] == ["scan_y", "scan_x", "y", "x"]
     assert s.metadata.General.original_filename == "scan.hdr"
     assert s.original_metadata.as_dictionary() == vfs.open(path).attrs
@@ -58,11 +58,11 @@ def test_the_older_name_of_the_argument(hs: Any, scan: tuple[Path, np.ndarray]) 
     assert (vfs.open(path)[...] == frames).all()
 
 
-def test_an_open_array(hs: Any, scan: tuple[Path, np.ndarray], read: list[tuple[int, ...]]) -> None:
+def test_an_open_array(hs: Any, scan: tuple[Path, np.ndarray], shapes_read: list[tuple[int, ...]]) -> None:
     path, frames = scan
     s = hs.signals.Signal2D(vfs.open(path).dask()).as_lazy()
     assert s._lazy
-    assert read == []
+    assert shapes_read == []
     assert (s.inav[3, 5].data.compute() == frames[5, 3]).all()
 
 
@@ -98,13 +98,13 @@ def test_a_set_of_several_arrays_is_a_list(hs: Any, tmp_path: Path) -> None:
     assert sorted(type(s).__name__ for s in signals) == ["LazySignal1D", "LazySignal2D", "LazySignal2D"]
 
 
-def test_a_dectris_arina_is_lazy(hs: Any, read: list[tuple[int, ...]]) -> None:
+def test_a_dectris_arina_is_lazy(hs: Any, shapes_read: list[tuple[int, ...]]) -> None:
     path = SHARED / "hdf5/dectris_arina_test_00/test_00_master.h5"
     if not path.exists():
         pytest.skip("no real files here")
     s = hs.load(str(path), file_format=vfs.rsciio, lazy=True, nav_shape=(4, 4))
     assert repr(s) == "<LazySignal2D, title: test_00_master, dimensions: (4, 4|192, 192)>"
-    assert read == []
+    assert shapes_read == []
     assert (s.inav[1, 3].data.compute() == vfs.open(path)[13]).all()
 
 

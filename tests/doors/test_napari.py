@@ -48,7 +48,7 @@ def shown(layer: Any) -> np.ndarray:
 
 
 def test_a_scan_is_a_layer_of_which_one_frame_is_read(
-    viewer: Any, scan: tuple[Path, np.ndarray], read: list[tuple[int, ...]]
+    viewer: Any, scan: tuple[Path, np.ndarray], shapes_read: list[tuple[int, ...]]
 ) -> None:
     path, frames = scan
     (layer,) = viewer.open(path, plugin="vfs")
@@ -56,22 +56,24 @@ def test_a_scan_is_a_layer_of_which_one_frame_is_read(
     assert viewer.dims.axis_labels == ("scan_y", "scan_x", "y", "x")
     assert isinstance(layer.data, vfs.VirtualArray)
     assert layer.metadata["vfs"] == layer.data.attrs
-    assert set(read) == {(1, 1, 16, 16)}
-    assert len(read) <= 7  # five to choose the contrast; napari shows the first frame, then that in the middle
+    assert set(shapes_read) == {(1, 1, 16, 16)}
+    assert len(shapes_read) <= 7  # five to choose the contrast; napari shows the first frame, then that in the middle
     for step in ((0, 0), (5, 7), (2, 3)):
-        read.clear()
+        shapes_read.clear()
         viewer.dims.set_current_step((0, 1), step)
         assert (shown(layer) == frames[step]).all()
-        assert set(read) <= {(1, 1, 16, 16)}
-        assert len(read) <= 2
+        assert set(shapes_read) <= {(1, 1, 16, 16)}
+        assert len(shapes_read) <= 2
 
 
-def test_an_array_is_added_as_it_is(viewer: Any, scan: tuple[Path, np.ndarray], read: list[tuple[int, ...]]) -> None:
+def test_an_array_is_added_as_it_is(
+    viewer: Any, scan: tuple[Path, np.ndarray], shapes_read: list[tuple[int, ...]]
+) -> None:
     path, frames = scan
     layer = viewer.add_image(vfs.open(path, nav_shape=(4, 12), chunks="frames"))
     viewer.dims.set_current_step((0, 1), (3, 11))
     assert (shown(layer) == frames[5, 7]).all()
-    assert set(read) == {(1, 1, 16, 16)}
+    assert set(shapes_read) == {(1, 1, 16, 16)}
 
 
 def test_steps_offsets_and_units(viewer: Any, tmp_path: Path) -> None:
@@ -149,17 +151,17 @@ def test_colours_of_digital_micrograph(viewer: Any, tmp_path: Path) -> None:
     assert (layer.rgb, layer.axis_labels, layer.data.shape) == (True, ("y", "x"), (30, 40, 4))
 
 
-def test_a_pyramid_is_one_layer(viewer: Any, tmp_path: Path, read: list[tuple[int, ...]]) -> None:
+def test_a_pyramid_is_one_layer(viewer: Any, tmp_path: Path, shapes_read: list[tuple[int, ...]]) -> None:
     image = np.random.default_rng(5).integers(0, 99, (2, 1, 1, 64, 96)).astype("u2")
     smaller = [[plane[::2, ::2], plane[::4, ::4]] for plane in image[:, 0, 0]]
     (layer,) = viewer.open(write_ome_tiff(tmp_path, image, smaller=smaller), plugin="vfs")
     assert layer.multiscale
     assert [level.shape[-2:] for level in layer.data] == [(64, 96), (32, 48), (16, 24)]
-    assert {shape[0] for shape in read} == {1}
-    read.clear()
+    assert {shape[0] for shape in shapes_read} == {1}
+    shapes_read.clear()
     viewer.dims.set_current_step(0, 1)
     assert (shown(layer) == smaller[1][1]).all()
-    assert {shape[0] for shape in read} == {1}
+    assert {shape[0] for shape in shapes_read} == {1}
 
 
 def test_a_pyramid_in_colours(viewer: Any, tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_a_pyramid_in_colours(viewer: Any, tmp_path: Path) -> None:
 
 
 def test_other_images_of_the_set_are_hidden_and_cost_nothing(
-    viewer: Any, tmp_path: Path, read: list[tuple[int, ...]]
+    viewer: Any, tmp_path: Path, shapes_read: list[tuple[int, ...]]
 ) -> None:
     images = np.random.default_rng(6).integers(1, 99, (2, 16, 16)).astype("u2")
     for k, image in enumerate(images, 1):
@@ -185,8 +187,8 @@ def test_other_images_of_the_set_are_hidden_and_cost_nothing(
         [("set", True), ("set 2", False)],
         [("set", True), ("set 1", False)],
     )
-    assert len(read) <= 4
-    read.clear()
+    assert len(shapes_read) <= 4
+    shapes_read.clear()
     second.visible = True
     assert (shown(second) == second.data[...]).all()
     assert second.contrast_limits == [second.data[...].min(), second.data[...].max()]  # napari chooses

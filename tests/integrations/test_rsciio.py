@@ -11,7 +11,6 @@ import pytest
 
 import vfs
 from tests.formats.hdf5_sets import dectris
-from vfs.engine.array import ArrayReader
 from vfs.testing.frame_writers import write_blo
 from vfs.testing.stack_writers import write_emi, write_ser
 from vfs.testing.tiff_writers import write_ome_tiff
@@ -26,21 +25,6 @@ def scan(tmp_path: Path) -> tuple[Path, np.ndarray]:
     return write_mib(tmp_path, frames, scan=(6, 8), frames_per_file=10), frames.reshape(6, 8, 16, 16)
 
 
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shapes of what is read from now on."""
-    noted: list[tuple[int, ...]] = []
-    really = ArrayReader.read
-
-    def noting(self: ArrayReader, region: Any = None, out: Any = None) -> Any:
-        got = really(self, region, out)
-        noted.append(got.shape)
-        return got
-
-    monkeypatch.setattr(ArrayReader, "read", noting)
-    return noted
-
-
 def axes_of(signal: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(axis[name] for name in names) for axis in signal["axes"]]
 
@@ -53,15 +37,15 @@ def test_the_name_is_imported_when_it_is_used() -> None:
 
 
 def test_a_lazy_scan_reads_nothing_but_what_is_computed(
-    scan: tuple[Path, np.ndarray], read: list[tuple[int, ...]]
+    scan: tuple[Path, np.ndarray], shapes_read: list[tuple[int, ...]]
 ) -> None:
     path, frames = scan
     (signal,) = vfs.rsciio.file_reader(path, lazy=True, block="8KiB")
-    assert read == []
+    assert shapes_read == []
     assert signal["data"].shape == (6, 8, 16, 16)
     assert signal["data"].numblocks == (3, 1, 1, 1)
     assert (signal["data"][3, 4].compute() == frames[3, 4]).all()
-    assert read == [(1, 1, 16, 16)]
+    assert shapes_read == [(1, 1, 16, 16)]
     assert axes_of(signal, "name", "size", "navigate", "index_in_array") == [
         ("scan_y", 6, True, 0),
         ("scan_x", 8, True, 1),
@@ -166,7 +150,7 @@ def test_a_pyramid_is_one_signal(tmp_path: Path) -> None:
     assert len(vfs.rsciio.file_reader(path, lazy=True)) == 1
 
 
-def test_a_dectris_master_is_lazy(tmp_path: Path, read: list[tuple[int, ...]]) -> None:
+def test_a_dectris_master_is_lazy(tmp_path: Path, shapes_read: list[tuple[int, ...]]) -> None:
     """Its mask and settings are no signals."""
     h5py = pytest.importorskip("h5py")
     frames = np.random.default_rng(5).integers(0, 9, (12, 16, 16)).astype("u4")
@@ -175,9 +159,9 @@ def test_a_dectris_master_is_lazy(tmp_path: Path, read: list[tuple[int, ...]]) -
         master["entry/instrument/detector/pixel_mask"] = np.zeros((16, 16), "u4")
         master["entry/instrument/detector/frequencies"] = np.arange(7.0)
     (signal,) = vfs.rsciio.file_reader(path, lazy=True, nav_shape=(3, 4))
-    assert read == []
+    assert shapes_read == []
     assert (signal["data"][2, 1].compute() == frames[9]).all()
-    assert read == [(1, 1, 16, 16)]
+    assert shapes_read == [(1, 1, 16, 16)]
     (mask,) = vfs.rsciio.file_reader(path, array="entry/instrument/detector/pixel_mask")
     assert (mask["data"] == 0).all()
     assert mask["metadata"]["General"]["title"] == "scan_master entry/instrument/detector/pixel_mask"
