@@ -6,6 +6,7 @@ import io
 import json
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -509,3 +510,18 @@ def test_times_are_those_of_the_newest_source(tmp_path: Path) -> None:
     folder = FaceFolder(trees)
     assert folder.time("0.zarr/data/zarr.json") == folder.time("0.npy") == 10**18 + 1
     assert folder.time("2.npy") == folder.time("") == 10**18 + 2
+
+
+def test_showing_a_set_goes_through_its_arrays_a_few_times() -> None:
+    """Not once for each: a container of 10,000 arrays took two minutes to be served."""
+    some_arrays = {f"a{k}": array_of(np.zeros((2, 3)), f"a{k}") for k in range(100)}
+    gone_through = []
+
+    class Arrays(dict[str, ArrayReader]):
+        def values(self) -> Any:
+            gone_through.append(1)
+            return super().values()
+
+    folder = FaceFolder([Hierarchy("many", Arrays(some_arrays), {})])
+    assert len(folder.faces) == 102
+    assert len(gone_through) < 10

@@ -369,9 +369,9 @@ class Hierarchy:
         """Paths of the files of its arrays; some of them may come several times."""
         return chain.from_iterable(array.dataset.files.paths for array in self.arrays.values())
 
-    @property
+    @cached_property
     def time(self) -> int:
-        """Modification time of the newest source, nanoseconds since 1970."""
+        """Modification time of the newest source when the set was opened, nanoseconds since 1970."""
         return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
 
     def zarr(self, zarr_format: int = 3) -> ZarrFace:
