@@ -5,8 +5,10 @@ many short turns counts. The client has one thread and copies bodies into one bu
 client must; on two cores it has one of them. So nginx runs with one worker, and with as many as
 there are cores, and the faster one counts. It sends ready files from the page cache with sendfile,
 which does not copy. `http_server.c` does what is left if bytes have to pass through the server's
-memory: pread and send. `zarr-http-server` serves the store of the same array, in an environment of
-its own (it needs Python 3.12). What is missing is said on stderr, and its rows are left out.
+memory: pread and send, in a thread for each connection. `LEAST` does the same in one thread of
+Python's event loop, and nothing else, not even parse a request: it bounds what a server in Python
+can do. `zarr-http-server` serves the store of the same array, in an environment of its own (it
+needs Python 3.12). What is missing is said on stderr, and its rows are left out.
 """
 
 from __future__ import annotations
@@ -41,6 +43,28 @@ import uvicorn, vfs, zarr_http_server
 path, options, port = json.loads(sys.argv[1])
 app = zarr_http_server.store_app(vfs.open(path, **options).store())
 uvicorn.run(app, port=port, log_level="error", access_log=False)
+"""
+LEAST = """
+import asyncio, os, sys
+source = os.open(sys.argv[1], os.O_RDONLY)
+class Connection(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.socket = transport.get_extra_info("socket").fileno()
+        self.transport = transport
+    def data_received(self, data):  # GET /LENGTH/N HTTP/1.1
+        _, length, n = data[:data.index(b" HTTP")].split(b"/")
+        body = memory[:int(length)]
+        os.preadv(source, [body], int(n) * len(body))
+        head = b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body)
+        try:
+            sent = os.writev(self.socket, [head, body])
+        except BlockingIOError:
+            sent = 0
+        self.transport.write((head + body)[sent:] if sent < len(head) else body[sent - len(head):])
+memory = memoryview(bytearray(8 << 20))
+async def main():
+    await (await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", int(sys.argv[2]))).serve_forever()
+asyncio.run(main())
 """
 NGINX = """
 worker_processes {workers}; daemon off; {user} pid {folder}/pid; error_log stderr error;
@@ -141,6 +165,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     with ExitStack() as stack:
         nginx = [url for n in ("1", "auto") if (url := stack.enter_context(_nginx(folder, ready, n)))]
         in_c = stack.enter_context(_in_c(programs["http_server"], raw))
+        least = stack.enter_context(_least(raw))
         if not PEER_PYTHON.exists():
             print("bench: no zarr-http-server to compare with: scripts/bench serve installs it", file=sys.stderr)
         for chunk in sorted({min(n, count) for n in (1, 8, 128)}):
@@ -148,7 +173,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
                 (ready / f"{chunk}-{n}").write_bytes(frames[n * chunk : (n + 1) * chunk].tobytes())
             settle(*ready.iterdir(), raw, *(folder / "mib").iterdir())
             for kind, path in (("raw", raw), ("MIB U16", mib)):
-                yield from _chunks(client, kind, path, chunk, count, nginx, in_c, size)
+                yield from _chunks(client, kind, path, chunk, count, nginx, in_c, least, size)
         yield from _small(client, folder, raw, count, ready, nginx, size)
 
 
@@ -158,7 +183,15 @@ def _options(kind: str, path: Path, chunk: int, count: int) -> dict[str, object]
 
 
 def _chunks(
-    client: Client, kind: str, path: Path, chunk: int, frames: int, nginx: Sequence[str], in_c: str, size: Size
+    client: Client,
+    kind: str,
+    path: Path,
+    chunk: int,
+    frames: int,
+    nginx: Sequence[str],
+    in_c: str,
+    least: str,
+    size: Size,
 ) -> Iterator[Row]:
     """Chunks of one size, of which no server has more than a few in a cache of its own."""
     length, names = chunk * FRAME, [f"c/{n}/0/0" for n in range(frames // chunk)]
@@ -168,7 +201,8 @@ def _chunks(
         candidates = {"ours": Asked(f"{server.url}{path.stem}.zarr/data/", names, length)}
         for n, url in enumerate(nginx):
             candidates[f"nginx {n}"] = Asked(f"{url}{chunk}-", [name.split("/")[1] for name in names], length)
-        candidates["C"] = Asked(f"{in_c}{length}/", [name.split("/")[1] for name in names], length)
+        for name, url in (("C", in_c), ("least", least)):
+            candidates[name] = Asked(f"{url}{length}/", [each.split("/")[1] for each in names], length)
         peer = stack.enter_context(_peer(path, options))
         if peer:
             candidates["peer"] = Asked(f"{peer}data/", names, length)
@@ -183,6 +217,7 @@ def _chunks(
                 aim = "" if chunk == 1 else "≥ 0.6" if kind == "raw" else "≥ 0.5"
                 yield Row(said, theirs / mine, "of nginx", aim)
             yield Row(said, best["C"][0] / mine, "of pread and send in C")
+            yield Row(said, best["least"][0] / mine, "of pread and send in asyncio")
             if peer:
                 aim = "≥ 3" if length == 512 << 10 else "≥ 1"
                 yield Row(said, best["peer"][0] / mine, "of zarr-http-server", aim)
@@ -306,6 +341,14 @@ def _in_c(program: Path, source: Path) -> Iterator[str]:
     finally:
         process.kill()
         process.communicate()
+
+
+@contextmanager
+def _least(source: Path) -> Iterator[str]:
+    """The URL of the server that does the least that one in Python can do."""
+    port = _free_port()
+    with _running([sys.executable, "-c", LEAST, str(source), str(port)], port):
+        yield f"http://127.0.0.1:{port}/"
 
 
 @contextmanager

@@ -81,6 +81,12 @@ class Backend(Protocol):
                 could not be read, the caller asks `span` for it.
         """
 
+    def at_hand(self, file: int, start: int, stop: int) -> bool:
+        """Return True if the bytes `start` to `stop` of a file can be read without waiting for a disk or a network.
+
+        It looks at some of them, without waiting itself. False where nobody knows.
+        """
+
 
 _WHY = {
     "mmap": "maps files: views of them without a copy, for one's own process",

@@ -125,6 +125,10 @@ class DirectBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend nothing: these files can only be read in aligned blocks."""
 
+    def at_hand(self, file: int, start: int, stop: int) -> bool:
+        """Return False: every read goes to the disk."""
+        return False
+
     @staticmethod
     def _fill(opened: _Direct, start: int, stop: int, memory: np.ndarray, first: int) -> None:
         """Read bytes of a file to their places in memory, with the whole blocks that they begin and end in.

@@ -160,6 +160,12 @@ class Handles(Generic[T]):
             return found
         raise self.wrong(found, file, start, stop, now)
 
+    def kept(self, file: int, part: int = 0) -> T | None:
+        """Return a handle of a file that is open, unchecked; None if it has to be opened."""
+        with _lock:
+            found: T | None = _kept.get((self.number, file, part))
+            return found
+
     def _another(self, file: int, now: os.stat_result) -> bool:
         """Return True if a file that was touched was also replaced, by one that looks the same."""
         if now.st_ctime_ns == self._ctime(file):

@@ -39,6 +39,13 @@ MOST = 4096
 """Most read ranges of a plan that is kept: a longer plan takes much less time to make than to read."""
 
 
+WORTH_A_THREAD = 1 << 19
+"""Bytes. Making more of them takes longer than the way to a thread and back."""
+
+
+FEW = 64  # read ranges that are looked at one by one
+
+
 class Chunks:
     """Makes the chunks of an array. Beyond the array's edge they hold the fill value.
 
@@ -61,6 +68,16 @@ class Chunks:
     def kept(self, position: tuple[int, ...]) -> bool:
         """Return True if a chunk is in the cache."""
         return self.array.cache.peek((self.array.token, self.array.moved(0), position)) is not None
+
+    def prompt(self, position: tuple[int, ...]) -> bool:
+        """Return True if `get` takes less time than the way to a thread and back, and waits for no disk."""
+        if self.kept(position):
+            return True
+        array, plan = self.array, self._plan
+        if plan is None or array.chunk_bytes > WORTH_A_THREAD:
+            return False
+        place = plan.place(position)
+        return place is not None and array.backend.at_hand(place[0], place[1] + plan.first, place[1] + plan.last)
 
     def get(self, position: tuple[int, ...]) -> np.ndarray:
         """Return the bytes of a chunk, for readers who take it whole: uint8[bytes of a chunk].
@@ -88,7 +105,8 @@ class Chunks:
         made = array.cache.peek(key)
         if made is None:
             made = self.make(position, lender.lend(array.chunk_bytes))
-            array.cache.passing(key, made)
+            if plan is None or not plan.run:
+                array.cache.passing(key, made)
         return made.reshape(-1).view(np.uint8)
 
     def cached(self, position: tuple[int, ...]) -> np.ndarray:
@@ -113,6 +131,7 @@ class Chunks:
         array, plan = self.array, self._plan
         out = np.empty(array.chunks, array.dtype) if memory is None else memory.view(array.dtype).reshape(array.chunks)
         place = None if plan is None else plan.place(position)
+        run = plan is not None and plan.run and array.backend.in_place
         region, inside, rows, covered = None, out, NO_ROWS, -1
         if place is None:
             region = array.grid.region(position)
@@ -126,7 +145,10 @@ class Chunks:
         try:
             for _ in TRIES:  # until all of it was read in one state of the files
                 before = array.moved(0)
-                if plan is not None and place is not None:
+                if plan is not None and place is not None and run:
+                    data = out.reshape(-1).view(np.uint8)
+                    array.backend.span(place[0], place[1] + plan.first, place[1] + plan.last, data)
+                elif plan is not None and place is not None:
                     rows, covered = plan.rows(*place), out.size
                 elif region is not None and self._straight and inside.flags.c_contiguous:
                     rows, covered = array.plan(region, inside.reshape(-1))
@@ -139,6 +161,21 @@ class Chunks:
             raise array.dataset.files.restless()
         except SourceError as error:
             raise array.unread(error, region or array.grid.region(position)) from None
+
+    def prompt_run(self, start: int, stop: int) -> bool:
+        """Return True if `run` takes less time than the way to a thread and back, and waits for no disk.
+
+        Args:
+            start, stop: bytes of the array.
+        """
+        array, width = self.array, self.array.dtype.itemsize
+        if stop - start > WORTH_A_THREAD or array.decodes_whole:
+            return False
+        for box in flat_boxes(array.shape, start // width, -(-stop // width)):
+            rows, covered = array.dataset.layout.read_ranges(box, FEW)
+            if covered < 0 or not all(array.backend.at_hand(*row) for row in rows[:, FILE : STOP + 1].tolist()):
+                return False
+        return True
 
     def run(self, start: int, stop: int, position: tuple[int, ...] | None = None) -> np.ndarray:
         """Read the bytes `start` to `stop` (half-open) of the array in C order, and no others.
@@ -214,7 +251,8 @@ class _Plan:
         count: number of frames in a chunk.
         ranges: read ranges of the whole chunk, from byte `first` to byte `last`.
         frame: read ranges of its first frame.
-        straight: True if the chunk is one range of native bytes, which needs no decoding.
+        run: True if the chunk is one range of native bytes, which needs no decoding.
+        straight: True if such a chunk lies in a mapped file.
     """
 
     def __init__(
@@ -233,13 +271,15 @@ class _Plan:
             for k, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True))
         ]
         self.first, self.last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
-        self.straight = (
-            array.views
+        self.run = (
+            array.as_stored
+            and array.plain
             and len(ranges) == 1
             and ranges[0, STEP] == 1
             and ranges[0, LINES] <= 1
             and self.last - self.first == array.chunk_bytes
         )
+        self.straight = self.run and array.views
 
     def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
         """Return (file, byte at which the record of a chunk's first frame begins).

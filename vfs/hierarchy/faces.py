@@ -31,7 +31,7 @@ from numpy.lib import format as npy
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
-from vfs.hierarchy.chunk_access import Chunks, ChunkView
+from vfs.hierarchy.chunk_access import WORTH_A_THREAD, Chunks, ChunkView
 from vfs.hierarchy.documents import v2, v3
 from vfs.model.naming import check_paths
 
@@ -61,6 +61,10 @@ class Face(Protocol):
         """Return True if the bytes of a key are in memory, so that `get` neither reads nor decodes."""
         ...
 
+    def prompt(self, key: str, start: int, stop: int) -> bool:
+        """Return True if `get` takes less time than the way to a thread and back, and waits for no disk."""
+        ...
+
 
 FOLDER = Node(True, 0)
 GROUP = Node(True, 0, True)
@@ -69,9 +73,6 @@ LONGEST = 248
 
 A name in a folder may have 255, but `-2` and so on must fit behind it.
 """
-
-WORTH_A_THREAD = 1 << 19
-"""Bytes of a chunk. Making a larger chunk takes longer than the way to a thread and back."""
 
 
 class ZarrFace:
@@ -102,6 +103,7 @@ class ZarrFace:
         self.main = main
         # Longest key of a chunk, whose coordinates have at most 18 digits: longer keys are refused at once
         self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
+        self._last: tuple[str, tuple[ArrayReader, tuple[int, ...], bool] | None] = "\0", None
         groups = {""}
         for path in self.arrays:
             parts = path.split("/")
@@ -120,6 +122,14 @@ class ZarrFace:
         Returns: (array, chunk coordinates, True for a chunk and False for a folder of chunks); None
             if the key names neither.
         """
+        last, found = self._last  # one request asks several times
+        if key == last:
+            return found
+        found = self._chunk(key)
+        self._last = key, found
+        return found
+
+    def _chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
         if len(key) > self._longest:
             return None
         path = key.rpartition("/c/")[0] if self.zarr_format == 3 else key
@@ -216,6 +226,12 @@ class ZarrFace:
             return True
         found = self.chunk(key)
         return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
+
+    def prompt(self, key: str, start: int, stop: int) -> bool:
+        if key in self.documents:
+            return True
+        found = self.chunk(key)
+        return found is not None and found[2] and self.chunks[found[0]].prompt(found[1])
 
     @cached_property
     def slow(self) -> tuple[str, ...]:
@@ -315,6 +331,10 @@ class NpyFace:
 
     def kept(self, key: str) -> bool:
         return False
+
+    def prompt(self, key: str, start: int, stop: int) -> bool:
+        head = len(self.header)
+        return not key and (stop <= head or self._chunks.prompt_run(max(0, start - head), stop - head))
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         if key:

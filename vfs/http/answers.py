@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from vfs.http.guard import RefusedError
 
 Headers = list[tuple[bytes, bytes]]
+Usual = tuple[tuple[bytes, bytes], ...]
 
 STEP = 1 << 20
 """Bytes that are handed to the socket at once. What the socket does not take may be copied."""
 METHODS = "GET, HEAD, OPTIONS"
-USUAL: Headers = [
+USUAL: Usual = (
     (
         b"access-control-expose-headers",
         b"Content-Range, Content-Length, Content-Encoding, ETag, Accept-Ranges, X-Vfs-Shape, X-Vfs-Dtype, X-Vfs-Bin",
@@ -22,8 +23,24 @@ USUAL: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"private, no-cache"),
     (b"accept-ranges", b"bytes"),
-]
+)
 """Headers of every response, beside those of CORS that depend on the request."""
+
+
+class Reply(NamedTuple):
+    """A response that is known as a whole.
+
+    Attributes:
+        status: its status.
+        usual: headers that many responses have.
+        about: its other headers.
+        body: its body. This memory must not be used again: it may leave later.
+    """
+
+    status: int
+    usual: Usual
+    about: Headers
+    body: memoryview
 
 
 class Answer:
@@ -38,7 +55,7 @@ class Answer:
         status: its status, once it was begun; 0 before.
     """
 
-    def __init__(self, method: str, usual: Headers, send: Callable[[Any], Awaitable[None]]) -> None:
+    def __init__(self, method: str, usual: Usual, send: Callable[[Any], Awaitable[None]]) -> None:
         self.method = method
         self.status = 0
         self._usual = usual

@@ -18,7 +18,7 @@ from vfs.errors import SourceChangedError, SourceError, VfsError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Node
 from vfs.http import conditions
-from vfs.http.answers import METHODS, USUAL, Answer, Headers
+from vfs.http.answers import METHODS, STEP, USUAL, Answer, Headers, Reply, Usual
 from vfs.http.api import Api, Request, query_of
 from vfs.http.guard import Guard, Place, RefusedError
 from vfs.http.index import index, links
@@ -58,6 +58,14 @@ class Looked(NamedTuple):
     etag: bytes
 
 
+class _Wanted(NamedTuple):
+    """How a request for a file is to be answered: status, headers, the bytes of the body (None: it has none)."""
+
+    status: int
+    about: Headers
+    span: conditions.Span | None
+
+
 class _StaleError(Exception):
     """The sources are in another state than when the request was looked at."""
 
@@ -89,6 +97,47 @@ class Application:
         self._debug = debug
         self._gate = Gate()
         self.api = Api(contents, self._read, self._failed)
+
+    def at_once(self, method: str, path: bytes, headers: Mapping[bytes, bytes]) -> Reply | None:
+        """Answer a request for a file that is at hand. ASGI's messages take as long as a short read; this has none.
+
+        Args:
+            path: path of the URL, with its %-escapes.
+            headers: names in lower case.
+
+        Returns: None if `__call__` must answer: what is asked for is no file, or is refused, or takes a thread.
+        """
+        if method not in ("GET", "HEAD"):
+            return None
+        try:
+            self.guard.check_host(headers.get(b"host"))
+            key, slash = self.guard.place(path)
+            found = self.contents.resolve(key) if self.contents.at_hand(key) else None
+            if slash or found is None or key.startswith(_OWN):
+                return None
+            looked = self._look(key)
+            if looked is None or looked.node.folder:
+                return None
+            status, about, span = _wanted(method, key, looked, headers)
+            body = memoryview(b"")
+            if span is not None:
+                start, stop = span
+                if stop - start > STEP or not found.face.prompt(found.key, start, stop):
+                    return None
+                body = self._take(key, looked.version, start, stop)
+                self.tally.reads += 1
+                self.tally.bytes += body.nbytes
+        except Exception:  # `__call__` meets it again, and says what it is
+            return None
+        self.tally.requests += 1
+        if self._debug:
+            log.debug("%s", printable(f"{method} {key} {status}"))
+        return Reply(status, self._usual(headers.get(b"origin")), about, body)
+
+    def _prompt(self, key: str, start: int, stop: int) -> bool:
+        """Return True if bytes of a file can be had in the thread of the event loop."""
+        found = self.contents.resolve(key) if self.contents.at_hand(key) else None
+        return found is not None and found.face.prompt(found.key, start, stop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI says."""
@@ -138,14 +187,12 @@ class Application:
         self.failures.add(printable(what), printable(f"{key}: {what}"), trace=self._debug)
         return what
 
-    def _usual(self, origin: bytes | None) -> Headers:
+    def _usual(self, origin: bytes | None) -> Usual:
         """Return the headers of every response."""
-        allowed = b"*" if not self._origins else origin if origin in self._origins else None
-        return [
-            *([(b"access-control-allow-origin", allowed)] if allowed else []),
-            *([(b"vary", b"origin")] if self._origins else []),
-            *USUAL,
-        ]
+        if not self._origins:
+            return _FOR_ALL
+        allowed = ((b"access-control-allow-origin", origin),) if origin and origin in self._origins else ()
+        return (*allowed, (b"vary", b"origin"), *USUAL)
 
     async def _get(self, place: Place, headers: Mapping[bytes, bytes], receive: Receive, answer: Answer) -> None:
         for _ in TRIES:
@@ -184,27 +231,11 @@ class Application:
                 about = [(b"etag", etag), (b"content-security-policy", POLICY)]
                 await answer.whole(200, listed, b"text/html; charset=utf-8", about)
             return
-        size, etag = looked.node.size, looked.etag
-        about = [(b"etag", etag), (b"content-type", _kind(key))]
-        if _matched(headers, etag):
-            await answer.headers(304, about)
-            return
-        if_range = headers.get(b"if-range")
-        asked = headers.get(b"range") if if_range is None or if_range.strip() == etag else None
-        if answer.method == "HEAD":
-            asked = None
-        try:
-            span = conditions.wanted(asked, size)
-        except ValueError:
-            raise RefusedError(416, f"the file has {size:,} bytes", size) from None
-        start, stop = span or (0, size)
-        if span is not None:
-            about.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
-        about.append((b"content-length", b"%d" % (stop - start)))
-        status = 206 if span is not None else 200
-        if answer.method == "HEAD":
+        status, about, span = _wanted(answer.method, key, looked, headers)
+        if span is None:
             await answer.headers(status, about)
             return
+        start, stop = span
         self.tally.reads += 1
         if stop - start <= WHOLE:
             body = await self._bytes(key, looked.version, start, stop, receive)
@@ -297,10 +328,8 @@ class Application:
         """
         if start == stop:
             return memoryview(b"")
-        if self.contents.at_hand(key):
-            found = self.contents.resolve(key)
-            if found is not None and found.face.kept(found.key):
-                return self._take(key, version, start, stop)
+        if self._prompt(key, start, stop):
+            return self._take(key, version, start, stop)
         work = partial(self._in_thread, key, version, start, stop)
         data: memoryview = await self._read((key, version, start, stop), work, receive)
         return data
@@ -363,8 +392,35 @@ class Application:
         return "".join(lines).encode()
 
 
+_FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *USUAL)
 _METRICS = Place("metrics", False)
+_OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
 _DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+
+
+def _wanted(method: str, key: str, looked: Looked, headers: Mapping[bytes, bytes]) -> _Wanted:
+    """Return how a request for a file is to be answered.
+
+    Raises:
+        RefusedError: it wants bytes that are not there, or of another state.
+    """
+    size, etag = looked.node.size, looked.etag
+    about = [(b"etag", etag), (b"content-type", _kind(key))]
+    if _matched(headers, etag):
+        return _Wanted(304, about, None)
+    if_range = headers.get(b"if-range")
+    asked = headers.get(b"range") if if_range is None or if_range.strip() == etag else None
+    if method == "HEAD":
+        asked = None
+    try:
+        part = conditions.wanted(asked, size)
+    except ValueError:
+        raise RefusedError(416, f"the file has {size:,} bytes", size) from None
+    span = part or conditions.Span(0, size)
+    if part is not None:
+        about.append((b"content-range", b"bytes %d-%d/%d" % (part.start, part.stop - 1, size)))
+    about.append((b"content-length", b"%d" % (span.stop - span.start)))
+    return _Wanted(200 if part is None else 206, about, None if method == "HEAD" else span)
 
 
 def _kind(key: str) -> bytes:

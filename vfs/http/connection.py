@@ -1,17 +1,33 @@
-"""Limits what a connection may cost: the length of a request's head, and the time it takes to come."""
+"""One connection of a client.
+
+It limits what the connection may cost: the length of a request's head, and the time it takes to come.
+It sends what is at hand at once. All else goes the way of ASGI, through uvicorn.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from vfs.http.answers import Reply
 
 MOST = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
 SECONDS = 20.0
 """Time that a request line and headers may take from their first byte on; then the connection is closed."""
 KEPT = 75  # seconds that a connection without requests is kept
+
+JOINED = 1 << 14
+"""Bytes of a body that is copied to the end of its head. Longer ones are handed to the socket beside it."""
+
+AtOnce = Callable[[str, bytes, Mapping[bytes, bytes]], Reply | None]
+"""See `vfs.http.application.Application.at_once`."""
 
 _LONG_LINE = b"HTTP/1.1 414 URI Too Long\r\n"
 _LONG_HEAD = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -23,22 +39,36 @@ class _TooLongError(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """A connection of uvicorn with limits, which it does not have itself when it parses with httptools."""
+    """A connection of uvicorn with limits, which it does not have itself when it parses with httptools.
 
-    def __init__(self, *args: Any, **how: Any) -> None:
+    Args:
+        at_once: answers a request that needs no ASGI.
+        args, how: what uvicorn gives to its connections.
+    """
+
+    def __init__(self, *args: Any, at_once: AtOnce, **how: Any) -> None:
         super().__init__(*args, **how)
+        self._reply_at_once = at_once
+        self._replied = False  # to the request that is being parsed
+        self._socket = -1  # descriptor that may be written to while the transport holds nothing back; -1 with TLS
         self._in_head = False  # a head has begun and not ended
         self._head = 0  # bytes of that head, about
         self._requests = 0  # heads that have ended
         self._status = _BAD
         self._late: asyncio.TimerHandle | None = None
+        self._resting: asyncio.TimerHandle | None = None
+        self._rests_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if transport.get_extra_info("sslcontext") is None:
+            self._socket = transport.get_extra_info("socket").fileno()
         self._late = self.loop.call_later(SECONDS, self._close_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_time()
+        if self._resting is not None:
+            self._resting.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -76,7 +106,82 @@ class Connection(HttpToolsProtocol):
         self._on_time()
         self._in_head, self._head = False, 0
         self._requests += 1
-        super().on_headers_complete()
+        reply = self._reply()
+        if reply is None:
+            super().on_headers_complete()
+        else:
+            self._replied = True
+            self._send(reply)
+
+    def on_message_complete(self) -> None:
+        if self._replied:
+            self._replied = False
+        else:
+            super().on_message_complete()
+
+    def _reply(self) -> Reply | None:
+        """Answer a request at once, if it can be: it has no body and waits for no other."""
+        parser = self.parser
+        if (
+            self.flow.write_paused  # the client does not take what it asked for before
+            or (self.cycle is not None and not self.cycle.response_complete)
+            or self.transport.is_closing()
+            or parser.get_http_version() != "1.1"
+            or parser.should_upgrade()
+            or not parser.should_keep_alive()
+        ):
+            return None
+        headers = dict(self.headers)
+        if not _UNUSUAL.isdisjoint(headers) or b"?" in self.url:
+            return None
+        return self._reply_at_once(parser.get_method().decode("ascii"), self.url, headers)
+
+    def _send(self, reply: Reply) -> None:
+        lines = [_STATUS[reply.status], _lines(reply.usual)]
+        for name, value in (*self.server_state.default_headers, *reply.about):
+            lines += name, b": ", value, b"\r\n"
+        head, body = b"".join([*lines, b"\r\n"]), reply.body
+        if body.nbytes <= JOINED:
+            self.transport.write(head + body)
+        else:
+            sent = self._sent(head, body)
+            if sent < len(head):
+                self.transport.write(head[sent:])
+            self.transport.write(body[max(0, sent - len(head)) :])
+        self._rest()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._unset_keepalive_if_required()  # uvicorn's timer, which it makes and cancels for every request
+        self._rest()
+
+    def _rest(self) -> None:
+        """Begin to wait for the next request."""
+        self._rests_since = self.loop.time()
+        if self._resting is None:
+            self._resting = self.loop.call_later(KEPT, self._close_resting)
+
+    def _close_resting(self) -> None:
+        """Close the connection if it has had no request for `KEPT` seconds."""
+        busy = self._in_head or (self.cycle is not None and not self.cycle.response_complete)
+        left = KEPT if busy else self._rests_since + KEPT - self.loop.time()
+        self._resting = None
+        if left > 0:
+            self._resting = self.loop.call_later(left, self._close_resting)
+        else:
+            self.transport.close()
+
+    def _sent(self, head: bytes, body: memoryview) -> int:
+        """Hand head and body to the socket together, so that the client does not wake for the head alone.
+
+        Returns: number of bytes that it took; 0 if it must be tried by the transport, also after an error.
+        """
+        if self._socket < 0 or self.transport.get_write_buffer_size():
+            return 0
+        try:
+            return os.writev(self._socket, [head, body])
+        except OSError:
+            return 0
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that cannot be parsed, and close the connection."""
@@ -97,3 +202,13 @@ class Connection(HttpToolsProtocol):
             self._late = self.loop.call_later(SECONDS, self._close_late)
         else:
             self.transport.abort()
+
+
+@lru_cache(64)
+def _lines(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """Write headers that come again and again."""
+    return b"".join(b"%s: %s\r\n" % header for header in headers)
+
+
+_STATUS: dict[int, bytes] = {status: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_UNUSUAL = frozenset((b"content-length", b"transfer-encoding", b"expect"))

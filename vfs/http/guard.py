@@ -16,6 +16,8 @@ from vfs.errors import OptionError, printable
 
 LEAST = 16
 """Fewest characters of a token that a user chooses."""
+KNOWN = 100
+"""Most `Host` headers that are kept as checked."""
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -66,6 +68,7 @@ class Guard:
         own = socket.gethostname().lower()
         self._names = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
         self._addresses = not is_loopback(host)
+        self._known: set[bytes | None] = set()  # headers that were let in
 
     def check_host(self, host: bytes | None) -> None:
         """Refuse a `Host` that is not a name of this server.
@@ -76,8 +79,12 @@ class Guard:
         Raises:
             RefusedError: it is not.
         """
+        if host in self._known:
+            return
         name = _without_port(host.decode("latin-1").lower()) if host is not None else ""
         if name in self._names or (self._addresses and _is_address(name)):
+            if len(self._known) < KNOWN:
+                self._known.add(host)
             return
         raise RefusedError(
             400,

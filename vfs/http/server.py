@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from vfs.errors import DependencyError, OptionError, ServeError, printable
@@ -207,7 +208,7 @@ class _Run:
         application = Application(self.contents, self.guard, reads, origins=origins, debug=debug)
         config = web.Config(
             application,
-            http=Connection,
+            http=partial(Connection, at_once=application.at_once),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -215,6 +215,9 @@ class _NoBytes:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
         return None
 
+    def at_hand(self, file: int, start: int, stop: int) -> bool:
+        return False
+
 
 def _rows(nav: tuple[int, ...], frame: int) -> tuple[int, ...]:
     """Return the positions of a block along each axis of the scan: whole rows, of about `FRAMES` bytes.

@@ -74,6 +74,9 @@ class MemoryBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend no descriptor, since there is no file."""
 
+    def at_hand(self, file: int, start: int, stop: int) -> bool:
+        return True
+
 
 class _WrappingBackend:
     """Wraps a backend, and forwards every call to it."""
@@ -93,6 +96,9 @@ class _WrappingBackend:
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
         return self.inner.lend(file, start, stop, read)
+
+    def at_hand(self, file: int, start: int, stop: int) -> bool:
+        return self.inner.at_hand(file, start, stop)
 
 
 @dataclass(frozen=True)
@@ -193,3 +199,7 @@ class SlowBackend(_WrappingBackend):
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
         time.sleep(self.seconds)
         return self.inner.lend(file, start, stop, read)
+
+    def at_hand(self, file: int, start: int, stop: int) -> bool:
+        """Return False: every read waits."""
+        return False

@@ -1,0 +1,240 @@
+"""What is at hand is answered in the connection, without ASGI: with the same answers, in the same order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+import vfs
+from tests.http.support import Asgi, application_of
+from vfs.engine.cache import ChunkCache
+from vfs.folder_tree.plans import folder
+from vfs.hierarchy.contents import Contents
+from vfs.http import connection
+from vfs.http.application import Application
+from vfs.http.connection import Connection
+from vfs.testing.inside import set_of
+from vfs.testing.writers import write_mib
+
+VALUES = np.arange(24 * 16 * 32, dtype="u2").reshape(24, 16, 32)
+CHUNK = "scan.zarr/data/c/1/0/0/0"
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory: pytest.TempPathFactory) -> Application:
+    """Serves a scan of four files, of which all were read once."""
+    path = write_mib(tmp_path_factory.mktemp("scan"), VALUES, frames_per_file=6, scan=(4, 6))
+    shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
+    assert shown.get("scan.npy") is not None
+    made = application_of(shown)
+    look(shown)
+    return made
+
+
+def look(shown: Contents) -> None:
+    """Look at the files, as the first request does in a thread."""
+    assert shown.version(CHUNK)
+    assert shown.at_hand(CHUNK)
+
+
+KEYS = [
+    CHUNK,
+    "scan.zarr/zarr.json",
+    "scan.zarr/data/zarr.json",
+    "scan.v2.zarr/data/3.0.0.0",
+    "scan.v2.zarr/data/3/0/0/0",
+    "scan.npy",
+    "scan.zarr/data/c/4/0/0/0",
+    "scan.zarr/data",
+    "scan.zarr/",
+    "",
+    "api/set",
+    "metrics",
+    "assets/main.js",
+    "nothing",
+]
+RANGES = [None, "bytes=0-9", "bytes=-5", "bytes=100-", "bytes=5000000-", "bytes=0-1,4-5", "lines=1-2"]
+
+
+@given(
+    key=st.sampled_from(KEYS),
+    method=st.sampled_from(["GET", "HEAD", "POST", "OPTIONS"]),
+    span=st.sampled_from(RANGES),
+    condition=st.sampled_from(["", "if_none_match", "if_match", "if_range"]),
+    right=st.booleans(),
+    host=st.sampled_from(["localhost", "127.0.0.1:8000", "example.org"]),
+)
+def test_the_answers_are_those_of_asgi(
+    application: Application, key: str, method: str, span: str | None, condition: str, right: bool, host: str
+) -> None:
+    look(application.contents)
+    known = asyncio.run(Asgi(application, f"/{CHUNK}", "HEAD").run())
+    etag = dict(known.sent[0]["headers"])[b"etag"].decode() if right else '"other"'
+    headers = {"host": host} | ({"range": span} if span else {}) | ({condition: etag} if condition else {})
+    given_ = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    reply = application.at_once(method, f"/{key}".encode(), given_)
+    if reply is not None:
+        expected = asyncio.run(Asgi(application, f"/{key}", method, **headers).run())
+        assert reply.status == expected.status
+        assert [*reply.usual, *reply.about] == expected.sent[0]["headers"]
+        assert bytes(reply.body) == expected.body
+    files = key in KEYS[:6] and "data/3.0" not in key
+    refused = host == "example.org" or (condition == "if_match" and (not right or key != CHUNK))
+    late = method == "GET" and span == "bytes=5000000-" and condition != "if_range"  # 416, unless it is a 304
+    if files and method in ("GET", "HEAD") and not refused and not late:
+        assert reply is not None
+    if not files:
+        assert reply is None
+
+
+def test_what_the_page_cache_does_not_have_takes_a_thread(tmp_path: Path) -> None:
+    path = write_mib(tmp_path, VALUES, scan=(4, 6))
+    shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
+    application, headers = application_of(shown), {b"host": b"localhost"}
+    look(shown)
+    ask = f"/{CHUNK}".encode()
+    assert application.at_once("GET", ask, headers) is None  # no file is open yet
+    assert shown.get("scan.zarr/data/c/0/0/0/0") is not None
+    assert application.at_once("GET", ask, headers) is not None
+    data = tmp_path / "scan.mib"
+    with data.open("rb+") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    assert application.at_once("GET", ask, headers) is not None  # this chunk is still kept
+    assert application.at_once("GET", ask.replace(b"/1/", b"/2/"), headers) is None
+    assert application.at_once("GET", b"/scan.npy", headers | {b"range": b"bytes=3000-3009"}) is None
+    assert application.at_once("GET", b"/scan.npy", headers | {b"range": b"bytes=0-9"}) is not None  # its header
+
+
+def test_a_source_that_broke_is_left_to_asgi(tmp_path: Path) -> None:
+    path = write_mib(tmp_path, VALUES, scan=(4, 6))
+    shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
+    application, headers = application_of(shown), {b"host": b"localhost"}
+    assert shown.get(CHUNK) is not None
+    look(shown)
+    data = tmp_path / "scan.mib"
+    os.truncate(data, data.stat().st_size - 1)
+    other = f"/{CHUNK}".replace("/1/", "/3/")  # of the first one the bytes are still kept
+    assert application.at_once("GET", other.encode(), headers) is None
+    assert asyncio.run(Asgi(application, other).run()).status == 422
+    assert application.tally.errors == 1
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
+
+
+def talk(application: Application, to: Talk, encryption: ssl.SSLContext | None = None) -> Any:
+    """Talk to a connection of the application over a socket."""
+
+    async def run() -> Any:
+        config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None, access_log=False)
+        config.load()
+        state, loop = ServerState(), asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Connection(config=config, server_state=state, app_state={}, at_once=application.at_once),
+            "127.0.0.1",
+            0,
+        )
+        try:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            made = await asyncio.wait_for(to(reader, writer), 60)
+            writer.close()
+            await writer.wait_closed()
+            while state.connections:
+                await asyncio.sleep(0.01)
+            return made
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    return asyncio.run(run())
+
+
+async def answer(reader: asyncio.StreamReader, body: bool = True) -> tuple[int, bytes]:
+    """Read one response."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.partition(b"content-length: ")[2].split()[0]) if b"content-length" in head else 0
+    return int(head.split()[1]), await reader.readexactly(length if body else 0)
+
+
+def request(key: str, method: str = "GET", more: str = "") -> bytes:
+    return f"{method} /{key} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()
+
+
+def test_requests_in_one_go_are_answered_in_order(application: Application) -> None:
+    """Those that need ASGI stand between those that do not."""
+    one = VALUES.reshape(4, 6, 16, 32)[1].tobytes()
+    asked = [
+        (request(CHUNK), (200, one)),
+        (request("nothing"), (404, b"nothing is called nothing\n")),
+        (request(CHUNK, more="Range: bytes=4-7\r\n"), (206, one[4:8])),
+        (request("metrics", "HEAD"), (200, b"")),
+        (request(CHUNK, "HEAD"), (200, b"")),
+        (request(CHUNK, more="Content-Length: 3\r\n") + b"abc", (200, one)),
+        (request(CHUNK), (200, one)),
+    ] * 30
+
+    async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[tuple[int, bytes]]:
+        writer.write(b"".join(each for each, _ in asked))
+        return [await answer(reader, body=not each.startswith(b"HEAD")) for each, _ in asked]
+
+    look(application.contents)
+    assert talk(application, to) == [expected for _, expected in asked]
+
+
+def test_a_client_that_does_not_read_is_not_answered_at_once(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it asked for waits in memory, which a client could fill."""
+    replies = 0
+    real = application.at_once
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal replies
+        replies += 1
+        return real(*arguments)
+
+    monkeypatch.setattr(application, "at_once", counted)
+    many, one = 20_000, VALUES.reshape(4, 6, 16, 32)[1].tobytes()
+
+    async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(request(CHUNK) * many)
+        before = -1
+        while before != replies:
+            before = replies
+            await asyncio.sleep(0.3)
+        assert 0 < replies < many // 2
+        for _ in range(many):
+            assert await answer(reader) == (200, one)
+
+    look(application.contents)
+    talk(application, to)
+
+
+def test_a_connection_that_rests_is_closed(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "KEPT", 1.0)
+
+    async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[float, bytes]:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for key in (CHUNK, CHUNK, "metrics", CHUNK, "metrics"):
+            await asyncio.sleep(0.4)
+            writer.write(request(key))
+            assert (await answer(reader))[0] == 200
+        rest = await reader.read()
+        return loop.time() - began, rest
+
+    took, rest = talk(application, to)
+    assert rest == b""
+    assert took > 5 * 0.4 + 0.9  # requests came in time, the last one counts
