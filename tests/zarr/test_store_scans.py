@@ -119,7 +119,8 @@ def test_what_takes_long_goes_to_a_thread(
     expected = frames[:3].astype("f4") - 1 if "dark" in options else frames[:3]
     np.testing.assert_array_equal(through(small)[:3], expected)
     assert not spy, "cheap chunks are answered at once"
-    monkeypatch.setattr("vfs.hierarchy.faces.WORTH_A_THREAD", 4096)
+    for module in ("faces", "chunk_access"):
+        monkeypatch.setattr(f"vfs.hierarchy.{module}.WORTH_A_THREAD", 4096)
     reader_of(small).cache.clear()
     np.testing.assert_array_equal(through(small)[:3], expected)
     assert bool(spy) == threaded

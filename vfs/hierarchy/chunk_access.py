@@ -105,7 +105,9 @@ class Chunks:
         made = array.cache.peek(key)
         if made is None:
             made = self.make(position, lender.lend(array.chunk_bytes))
-            if plan is None or not plan.run:
+            if plan is not None and plan.run and array.chunk_bytes <= WORTH_A_THREAD:
+                made.flags.writeable = False  # to read it again costs no more than to keep it
+            else:
                 array.cache.passing(key, made)
         return made.reshape(-1).view(np.uint8)
 
