@@ -2,6 +2,9 @@
 #
 # VFS_PYTHON chooses the Python: a version (3.12), a name or a path.
 
+# What is imported is compiled once and kept: without that, each process that imports numba or zarr compiles them anew (0.7 s).
+unset PYTHONDONTWRITEBYTECODE
+
 say() { printf 'vfs: %s\n' "$*" >&2; }
 
 fail() {
