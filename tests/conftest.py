@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -31,6 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             fixtures = [made.func for found in item._fixtureinfo.name2fixturedefs.values() for made in found]
             if _is_of_zarr(item.module) or any(map(_asks_zarr, (item.function, *fixtures))):
                 item.add_marker("zarr")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector off what was imported and collected: a million objects that nobody drops."""
+    gc.collect()
+    gc.freeze()
 
 
 @cache

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TOP = Path(__file__).parents[1]
-FILES = {
-    str(path.relative_to(TOP)): ast.parse(path.read_text())
-    for folder in ("tests", "vfs/testing")
-    for path in sorted((TOP / folder).rglob("*.py"))
-}
 LONGEST = 70  # characters of the name of a test
 INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+@cache  # not when the tests are collected: every worker collects all of them
+def files() -> dict[str, ast.Module]:
+    return {
+        str(path.relative_to(TOP)): ast.parse(path.read_text())
+        for folder in ("tests", "vfs/testing")
+        for path in sorted((TOP / folder).rglob("*.py"))
+    }
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -49,7 +54,7 @@ def is_check(node: ast.AST) -> bool:
 def checking() -> set[str]:
     """Names of functions that check something, themselves or in a function that they call."""
     inside = {}
-    for tree in FILES.values():
+    for tree in files().values():
         for function in functions(tree):
             inside.setdefault(function.name, []).extend(ast.walk(function))
     found = {name for name, nodes in inside.items() if any(map(is_check, nodes))}
@@ -62,7 +67,7 @@ def checking() -> set[str]:
 
 def test_no_test_returns_early() -> None:
     """Whether a test applies is decided when the tests are collected: then the list of tests says what is tested."""
-    found = ((path, test) for path, tree in FILES.items() for test in of_pytest(tree))
+    found = ((path, test) for path, tree in files().items() for test in of_pytest(tree))
     assert not [
         f"{path}:{node.lineno} {test.name}"
         for path, test in found
@@ -75,7 +80,7 @@ def test_every_test_checks_something_whatever_it_finds() -> None:
     """What stands only in an `if` may never be asked."""
     known = checking()
     idle = []
-    for path, tree in FILES.items():
+    for path, tree in files().items():
         for test in of_pytest(tree):
             nodes = list(own(test, (ast.If,)))
             for node in own(test):
@@ -90,7 +95,7 @@ def test_no_test_module_imports_another() -> None:
     """What several need is in modules without tests: a test that moves or goes breaks no other."""
     imported = {
         f"{path}: {node.module}.{name.name}"
-        for path, tree in FILES.items()
+        for path, tree in files().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in node.names
@@ -101,5 +106,5 @@ def test_no_test_module_imports_another() -> None:
 
 def test_names_of_tests_are_short() -> None:
     assert not [
-        f"{path}: {test.name}" for path, tree in FILES.items() for test in of_pytest(tree) if len(test.name) > LONGEST
+        f"{path}: {test.name}" for path, tree in files().items() for test in of_pytest(tree) if len(test.name) > LONGEST
     ]
