@@ -191,6 +191,7 @@ def test_a_broken_source_is_an_error(client: str, broken: Path, expected: Path) 
     assert found.returncode == UNREADABLE, found.stderr
 
 
+@pytest.mark.parametrize("zarr_format", [3], ids=["v3"], indirect=True)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_clients_notice_a_difference(client: str, folder: Path, expected: Path, tmp_path: Path) -> None:
     """The scripts can fail: another element, another dtype."""

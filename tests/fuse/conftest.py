@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from ctypes.util import find_library
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from tests.fuse.support import LIBRARIES, Scan, free
+from tests.fuse.support import LIBRARIES, Scan, free, use
 from vfs.fuse.points import DEVICE
 from vfs.fuse.view import library
 from vfs.hierarchy.contents import Contents
@@ -73,16 +72,7 @@ def direct() -> Iterator[Callable[[Contents], Direct]]:
 def lib(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Servers started by the test use this library."""
     name: str = request.param
-    if not find_library("fuse3" if name == "libfuse3" else "fuse"):
-        pytest.skip(f"no {name} here")
-    if name == "fusepy":
-        hidden = tmp_path / "hidden"
-        hidden.mkdir()
-        (hidden / "mfusepy.py").write_text("raise ImportError('hidden by a test')")
-        monkeypatch.syspath_prepend(hidden)
-        monkeypatch.setenv("PYTHONPATH", str(hidden), prepend=os.pathsep)
-    else:
-        monkeypatch.setenv("FUSE_LIBRARY_NAME", "fuse3" if name == "libfuse3" else "fuse")
+    use(name, tmp_path, monkeypatch)
     return name
 
 

@@ -9,10 +9,12 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import vfs
 from vfs.engine.cache import ChunkCache
@@ -29,6 +31,20 @@ MOUNTING = """
     mount = vfs.mount(sys.argv[1], sys.argv[2])
     print("mounted", os.listdir(mount) != [], flush=True)
 """
+
+
+def use(name: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Have servers that are started from now on use a library. `folder` is for what hides mfusepy from them."""
+    if not find_library("fuse3" if name == "libfuse3" else "fuse"):
+        pytest.skip(f"no {name} here")
+    if name == "fusepy":
+        hidden = folder / "hidden"
+        hidden.mkdir()
+        (hidden / "mfusepy.py").write_text("raise ImportError('hidden by a test')")
+        patch.syspath_prepend(hidden)
+        patch.setenv("PYTHONPATH", str(hidden), prepend=os.pathsep)
+    else:
+        patch.setenv("FUSE_LIBRARY_NAME", "fuse3" if name == "libfuse3" else "fuse")
 
 
 def free(path: Path) -> None:

@@ -321,8 +321,19 @@ def test_a_touched_source_is_read_on(scan: Scan, opened: Any, touch: Callable[[P
     assert direct.slow == 0
 
 
-@pytest.mark.parametrize("cache", [{}, {"cache_size": 1000}], ids=["", "no room"])
-@pytest.mark.parametrize("options", [{}, {"dark": np.zeros((64, 48))}], ids=["in the files", "decoded"])
+@pytest.mark.parametrize(
+    ("lib", "options", "cache"),  # each pair of them
+    [
+        ("libfuse3", {}, {}),
+        ("libfuse3", {"dark": np.zeros((64, 48))}, {"cache_size": 1000}),
+        ("libfuse2", {}, {"cache_size": 1000}),
+        ("libfuse2", {"dark": np.zeros((64, 48))}, {}),
+        ("fusepy", {}, {}),
+        ("fusepy", {"dark": np.zeros((64, 48))}, {"cache_size": 1000}),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "-".join(given) or "plain",
+    indirect=["lib"],
+)
 def test_overwritten_with_the_time_that_it_had(
     scan: Scan, point: Path, lib: str, options: dict[str, Any], cache: dict[str, int]
 ) -> None:
@@ -386,7 +397,11 @@ def test_after_a_read_libfuse_is_not_asked_for_it_any_more(scan: Scan, opened: A
     assert asked.gone is None
 
 
-@pytest.mark.parametrize("kind", ["U16", "R64"])
+@pytest.mark.parametrize(
+    ("lib", "kind"),  # a library does not see whether bytes were decoded
+    [("libfuse3", "U16"), ("libfuse3", "R64"), ("libfuse2", "R64"), ("fusepy", "U16")],
+    indirect=["lib"],
+)
 def test_through_a_mount_by_many(tmp_path: Path, point: Path, lib: str, kind: str) -> None:
     folder = tmp_path / "mib"
     folder.mkdir()

@@ -35,7 +35,15 @@ def read_error(path: Path, offset: int = 0, size: int = 4096) -> int:
     return 0
 
 
-@pytest.mark.parametrize("fault", ["truncated", "emptied", "removed", "a folder", "replaced"])
+@pytest.mark.parametrize(
+    ("lib", "fault"),  # a library does not see what happened to a source
+    [
+        *(("libfuse3", fault) for fault in ("truncated", "emptied", "removed", "a folder", "replaced")),
+        ("libfuse2", "truncated"),
+        ("fusepy", "removed"),
+    ],
+    indirect=["lib"],
+)
 def test_a_source_that_fails_is_eio_at_read_and_only_there(
     scan: Scan, point: Path, capfd: pytest.CaptureFixture[str], fault: str, lib: str
 ) -> None:
