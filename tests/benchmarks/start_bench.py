@@ -64,7 +64,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     empty = []
     for _ in range(1 + size.rounds // 4):
         with tempfile.TemporaryDirectory() as kernels:
-            empty.append(_took(_RAW + _IMAGE, raw, NUMBA_CACHE_DIR=kernels))
+            empty.append(_took(_RAW + (_FRAME if size == TINY else _IMAGE), raw, NUMBA_CACHE_DIR=kernels))
     yield Row("a first bright-field image with no kernel compiled yet", min(empty), "s")
     yield Row("vfs --help", _best(_HELP, raw, size), "s", "≤ 0.25 s")
     done = subprocess.run(
@@ -85,7 +85,7 @@ def _gibibyte(folder: Path, size: Size) -> tuple[Path, Path]:
 
 def _best(code: str, path: Path, size: Size) -> float:
     """Least seconds of a process, of a few: the first one brings files and kernels into memory."""
-    return min(_took(code, path) for _ in range(2 + size.rounds // 2))
+    return min(_took(code, path) for _ in range(1 if size == TINY else 5))
 
 
 def _took(code: str, path: Path, **environment: str) -> float:

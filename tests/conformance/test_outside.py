@@ -45,6 +45,7 @@ def test_a_package_with_its_own_entry_point_passes_the_suite(tmp_path: Path) -> 
         "--no-deps",
         "--no-index",
         "--no-build-isolation",
+        "--no-compile",
         "--disable-pip-version-check",
         "--target",
         site,
