@@ -45,7 +45,7 @@ def fails(shown: FolderTree, path: str) -> bool:
 
 
 def eventually(true: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not true() and time.monotonic() < end:
         time.sleep(0.02)
     return true()

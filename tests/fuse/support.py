@@ -64,7 +64,7 @@ def python(code: str, *args: object, timeout: float = 60) -> str:
     return done.stdout
 
 
-def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:

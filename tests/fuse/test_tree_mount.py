@@ -303,7 +303,7 @@ def test_readers_and_a_writer_at_once(source: Path, point: Path) -> None:
         import numpy as np
         end = time.monotonic() + 4
         done = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or done <= 20:  # where the machine does much else, it takes longer
             names = os.listdir(sys.argv[1])
             assert len(names) == len(set(names)), sorted(names)
             for k in range(20):
@@ -316,7 +316,7 @@ def test_readers_and_a_writer_at_once(source: Path, point: Path) -> None:
                 values = np.frombuffer(data[128:], "<u2")
                 assert values.size == 200 and len(set(values.tolist())) == 1, values
                 done += 1
-        print(done > 20)
+        print(True)
     """
     with vfs.mount(source, point, tree=True):
         thread.start()

@@ -75,7 +75,7 @@ def everything(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def eventually(true: Callable[[], bool], seconds: float = 40) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:

@@ -101,8 +101,12 @@ class Browsed:
         return self.page.get_by_role(role, name=name, exact=exact)
 
     def colour(self, which: str, y: float, x: float) -> tuple[int, ...]:
-        """Return the colour of the canvas at a place of a picture: red, green, blue, opacity."""
-        script = """([which, y, x]) => {
+        """Return the colour of the canvas at a place of a picture: red, green, blue, opacity.
+
+        What was asked of the page is drawn with the browser's next frame: what is asked for here comes after it.
+        """
+        script = """async ([which, y, x]) => {
+            await new Promise((then) => requestAnimationFrame(then));
             const canvas = document.getElementById(which);
             const box = canvas.getBoundingClientRect();
             const [top, left] = vfs[which].onPage(y, x);
