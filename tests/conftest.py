@@ -25,12 +25,16 @@ SHARED = Path(os.environ.get("VFS_TEST_DATA", Path(__file__).parents[2] / "share
 """Real files from instruments with `oracle.json`: beside the checkout, never in it."""
 
 
+COMMANDS = {"export", "reduce", "demo"}
+"""Those of the command line that write or read with zarr: tests that name one themselves depend on it."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that depend on the zarr that is installed: `scripts/test -m zarr` runs these only."""
     for item in items:
         if isinstance(item, pytest.Function):
             fixtures = [made.func for found in item._fixtureinfo.name2fixturedefs.values() for made in found]
-            if _is_of_zarr(item.module) or any(map(_asks_zarr, (item.function, *fixtures))):
+            if any(map(_asks_zarr, (item.function, *fixtures))):
                 item.add_marker("zarr")
 
 
@@ -40,13 +44,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@cache
-def _is_of_zarr(module: ModuleType) -> bool:
-    """Say whether a module of tests imports zarr at its top."""
-    return any(
-        (getattr(found, "__module__", None) or getattr(found, "__name__", "")).partition(".")[0] == "zarr"
-        for found in vars(module).values()
-    )
+def _is_of_zarr(value: object) -> bool:
+    """Say whether a value that a module of tests holds is zarr's or our adapter's, or a program that imports zarr."""
+    if isinstance(value, str):
+        return value == "zarr" or "import zarr" in value or "from zarr" in value
+    module = str(getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", ""))
+    return f"{module}.".startswith(("zarr.", "vfs.zarr."))
 
 
 def _asks_zarr(function: Callable[..., Any]) -> bool:
@@ -57,7 +60,11 @@ def _asks_zarr(function: Callable[..., Any]) -> bool:
 
 @cache
 def _reaches_zarr(function: FunctionType, above: frozenset[FunctionType]) -> bool:
-    """Say whether a function of the tests names zarr, or a store, or calls a function of the tests that does."""
+    """Say whether a function of the tests names zarr, or a store, or calls a function of the tests that does; or
+    whether it is zarr's own.
+    """
+    if _is_of_zarr(function):
+        return True
     names: set[str] = set()
     codes = [function.__code__]
     while codes:
@@ -66,14 +73,17 @@ def _reaches_zarr(function: FunctionType, above: frozenset[FunctionType]) -> boo
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 codes.append(constant)
-            elif isinstance(constant, str) and ("import zarr" in constant or "from zarr" in constant):
+            elif isinstance(constant, str) and (_is_of_zarr(constant) or (not above and constant in COMMANDS)):
                 return True
     if names & {"zarr", "store"}:
         return True
     known = [function.__globals__[name] for name in names if name in function.__globals__]
+    if any(map(_is_of_zarr, known)):
+        return True
     below = [
         found
-        for found in known
+        for value in known
+        for found in (vars(value).values() if isinstance(value, type) else [value])
         if isinstance(found, FunctionType) and found.__module__.startswith(("tests.", "vfs.testing"))
     ]
     return any(
