@@ -261,7 +261,10 @@ def test_what_readers_of_a_tree_get_is_exact_or_an_error(
         assert set(got["errors"]) == {errno.EIO}
         assert got["exact"] > 100
         assert (point / "part0.npy").read_bytes()[128:] == scan.twin.tobytes()
-    assert bad.name in capfd.readouterr().err  # of a link the description may be named, and by it the file
+    said = capfd.readouterr().err
+    changed_since = "its files came, went or changed after it was opened" in said  # where there is another state
+    # Of a link the description may be named, and by it the file
+    assert bad.name in said or (len(states) == 2 and changed_since)
 
 
 @pytest.mark.skipif(
@@ -542,7 +545,7 @@ def test_where_memory_ends_requests_are_served_one_by_one(tmp_path: Path, point:
 @pytest.mark.timeout(1800 if os.environ.get("VFS_LONG") else 120)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_at_any_moment_of_starting_up(small: Path, point: Path, number: signal.Signals) -> None:
-    """`VFS_LONG=1` tries 200 moments of each signal instead of 2."""
+    """`VFS_LONG=1` tries 200 moments of each signal instead of 5."""
     # We are in the background of a shell: what we start would ignore it, too
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -550,14 +553,15 @@ def test_a_signal_at_any_moment_of_starting_up(small: Path, point: Path, number:
     command = [sys.executable, "-P", "-m", "vfs", "mount", str(small), str(point)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     usual = 0.0
-    for k in range(200 if os.environ.get("VFS_LONG") else 2):
+    times = 200 if os.environ.get("VFS_LONG") else 5
+    for k in range(times):  # each in another part of the time that starting takes
         if k % 20 == 0:  # it depends on what else the machine does
             started = time.monotonic()
             with cli_mount(point, small) as server:
                 usual = time.monotonic() - started
                 server.send_signal(number)
                 assert server.wait(30) == 0
-        delay = float(rng.uniform(0, 1.2 * usual))
+        delay = 1.2 * usual * float((k % 5 + rng.uniform()) / 5)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         time.sleep(delay)
         process.send_signal(number)
