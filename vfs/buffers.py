@@ -7,6 +7,7 @@ array, view, or view of a view refers to it any more.
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,9 +16,21 @@ from typing import cast
 
 import numpy as np
 
+LINE = 64  # bytes: of a processor's cache line, and of its widest vectors
 KEPT = 64 << 20  # bytes: longer buffers are rare (a huge compressed block) and not worth keeping
 TOTAL = 128 << 20  # bytes kept between uses: sixteen threads that convert tiles need half of it
 SHORT = 1 << 16  # bytes: shorter memory comes from malloc, which has it at hand
+
+
+def aligned(shape: int | tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an array with any content that begins with a cache line.
+
+    Vectors that lie across two lines take twice as long, and numpy's large arrays begin 16 bytes behind a line.
+    """
+    size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * dtype.itemsize
+    memory = np.empty(size + LINE, np.uint8)
+    first = -memory.ctypes.data % LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 class MemoryPool:

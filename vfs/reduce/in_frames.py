@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from vfs.buffers import aligned
 from vfs.errors import OptionError
 from vfs.kernels.reduce import in_frames as kernels
 from vfs.model import coverage
@@ -294,7 +295,6 @@ class _Centre(Kernel):
         short = pixels.kind in "iu" and pixels.itemsize <= 2 and max(frames.shape) <= 1 << (31 - 8 * pixels.itemsize)
         exact = pixels.kind in "iu" and pixels.itemsize <= 4
         self.part = np.dtype(f"{pixels.kind}{4 if short else 8}" if exact else np.float64)
-        self.total = np.empty(0, f"{pixels.kind}8" if exact else np.float64)
 
     def rows(self, frames: FrameType) -> tuple[int, int]:
         return self.seen
@@ -303,9 +303,9 @@ class _Centre(Kernel):
         return {"centre": ("nav", np.float64, (2,))}
 
     def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
-        part = np.empty(int(self.box[3] - self.box[2]), self.part)
+        part = aligned(int(self.box[3] - self.box[2]), self.part)
         from_ = self.cy, self.cx
-        how = self.box, self.width, self.words, part, self.total
+        how = self.box, self.width, self.words, part
         kernels.centres(block.places, block.like, block.order, *how, *from_, block.at, shared["centre"])
 
 

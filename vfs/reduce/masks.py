@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.buffers import aligned
 from vfs.errors import OptionError
+from vfs.reduce.reduction import SHORT
 
-IN_ALL = 1 << 6
-"""Pixels: a mask is looked at in runs of so many, or of several times as many, since short loops
-cost more than what they leave out.
+GAP = 1 << 9
+"""Pixels: runs of a mask that lie no further apart are taken as one. To go on through them takes less
+than to begin anew, and the processor fetches ahead what it expects.
 """
 
 
@@ -62,28 +64,26 @@ def inside(name: str, shape: tuple[int, ...], mask: np.ndarray) -> np.ndarray:
 
 
 def runs_of(mask: np.ndarray) -> np.ndarray:
-    """Find runs of pixels that hold all of a mask bool[pixels]: pieces of `IN_ALL` pixels, joined.
+    """Find runs of pixels that hold all of a mask bool[pixels], of at most `SHORT` pixels.
 
     They reach from the first pixel of the mask to its last one, and not beyond: rows that hold none
     of it need not be in memory.
 
     Returns: int64[r, 2], first and last pixel (half-open).
     """
-    pieces = -(-mask.size // IN_ALL)
-    held = np.zeros(pieces * IN_ALL, bool)
-    held[: mask.size] = mask
-    some = np.concatenate([[False], held.reshape(pieces, IN_ALL).any(axis=1), [False]]).astype(np.int8)
-    edges = np.flatnonzero(np.diff(some)) * IN_ALL
     inside = np.flatnonzero(mask)
-    if len(inside):
-        edges = np.clip(edges, inside[0], inside[-1] + 1)
-    return np.ascontiguousarray(edges.reshape(-1, 2), np.int64)
+    far = np.flatnonzero(np.diff(inside) > GAP) + 1
+    held = [(int(one[0]), int(one[-1]) + 1) for one in np.split(inside, far) if len(one)]
+    runs = [(at, min(at + SHORT, last)) for first, last in held for at in range(first, last, SHORT)]
+    return np.array(runs, np.int64).reshape(-1, 2)
 
 
 def words_of(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return a mask bool[pixels] as words that pixels of a dtype are ANDed with."""
     word = np.dtype(f"u{dtype.itemsize}")
-    return np.asarray(np.where(mask, word.type(np.iinfo(word).max), word.type(0)))
+    words = aligned(mask.shape, word)
+    words[...] = np.where(mask, word.type(np.iinfo(word).max), word.type(0))
+    return words
 
 
 def rows_of(mask: np.ndarray) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.buffers import aligned
 from vfs.kernels.reduce import over_frames as kernels
 from vfs.reduce.reduction import (
     Buffers,
@@ -25,6 +26,7 @@ from vfs.reduce.reduction import (
     fits,
     float_of,
     real_pixels,
+    short_of,
     taken_as,
     total_of,
 )
@@ -32,8 +34,7 @@ from vfs.reduce.reduction import (
 
 def _part(dtype: np.dtype, total: np.dtype) -> np.ndarray:
     """Make working memory for a strip of pixels."""
-    short = {1: "4", 2: "4"}.get(dtype.itemsize) if dtype.kind in "iu" else None
-    return np.empty(kernels.STRIP, total if short is None else dtype.kind + short)
+    return aligned(kernels.STRIP, short_of(dtype, total))
 
 
 def _cast(values: np.ndarray, asked: Any) -> np.ndarray:
@@ -50,7 +51,6 @@ class _OfPixels(Kernel):
 
     kind = "sig"
     units = None
-    tile_bytes = 8 << 20  # see `vfs.kernels.reduce.over_frames`
     tile_frames = 8
 
     def bound(self, frames: FrameType) -> Reduction:
@@ -205,8 +205,8 @@ class Max(_OfPixels):
         found = buffers["found"]
         if not buffers["count"][0]:
             found[...] = _worst(found.dtype, self._largest)
-        kernel = kernels.highest if self._largest else kernels.lowest
-        kernel(places, block.like, block.order, 0, found)
+        part, lowest = aligned(kernels.STRIP, found.dtype), None if self._largest else True
+        kernels.extremes(places, block.like, block.order, 0, part, found, lowest)
 
     @property
     def _largest(self) -> bool:

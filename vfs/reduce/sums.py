@@ -13,7 +13,18 @@ import numpy as np
 
 from vfs.kernels.reduce import in_frames as kernels
 from vfs.reduce import masks
-from vfs.reduce.reduction import Buffers, FrameBlock, FrameType, Kernel, Spec, fits, real_pixels, taken_as, total_of
+from vfs.reduce.reduction import (
+    Buffers,
+    FrameBlock,
+    FrameType,
+    Kernel,
+    Spec,
+    fits,
+    real_pixels,
+    short_of,
+    taken_as,
+    total_of,
+)
 
 SPARSE = 16
 """A mask of weights with fewer than one pixel in so many that is not 0 is taken as a list of these."""
@@ -38,6 +49,7 @@ class MaskedSums(Kernel):
         pixels = taken_as(frames.dtype)
         flat = chosen.reshape(len(chosen), -1)
         self.masks = [(masks.runs_of(mask), masks.words_of(mask, pixels)) for mask in flat]
+        self.part = np.empty(0, short_of(pixels, self.total))
         self.seen = masks.rows_of(np.asarray(chosen.any(axis=0)))
         self.dims = () if alone else ("mask",)
 
@@ -50,7 +62,8 @@ class MaskedSums(Kernel):
     def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
         sums, overflow = shared["sums"], np.zeros(1, np.uint8)
         for column, (runs, words) in enumerate(self.masks):
-            kernels.masked_sums(block.places, block.like, block.order, runs, words, block.at, sums, column, overflow)
+            how = runs, words, block.at, sums, column, self.part, overflow
+            kernels.masked_sums(block.places, block.like, block.order, *how)
         fits(overflow, self.name, self.total)
 
     def finish(self, buffers: Buffers) -> np.ndarray:
@@ -67,8 +80,6 @@ class WeightedSums(Kernel):
         inner: this dtype; made: that of the result.
         alone: there is one mask, and no axis of masks.
     """
-
-    tile_bytes = 8 << 20
 
     def __init__(
         self, masks: Iterable[np.ndarray], inner: np.dtype, made: np.dtype, frames: FrameType, alone: bool
