@@ -32,9 +32,9 @@ from vfs.reduce.reduction import (
 )
 
 
-def _part(dtype: np.dtype, total: np.dtype) -> np.ndarray:
+def _strip(dtype: np.dtype) -> np.ndarray:
     """Make working memory for a strip of pixels."""
-    return aligned(kernels.STRIP, short_of(dtype, total))
+    return aligned(kernels.STRIP // dtype.itemsize, dtype)
 
 
 def _cast(values: np.ndarray, asked: Any) -> np.ndarray:
@@ -86,7 +86,9 @@ class Sum(_OfPixels):
 
     def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
         total, overflow = buffers["total"], np.zeros(1, np.uint8)
-        kernels.add_frames(places, block.like, block.order, 0, _part(block.like.dtype, total.dtype), total, overflow)
+        kernels.add_frames(
+            places, block.like, block.order, 0, _strip(short_of(block.like.dtype, total.dtype)), total, overflow
+        )
         fits(overflow, type(self).__name__, total.dtype)
 
     def merge(self, into: Buffers, other: Buffers) -> None:
@@ -139,7 +141,9 @@ class Variance(_OfPixels):
     def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
         first, second = buffers["first"], buffers["second"]
         if self._exact:
-            kernels.add_squares(places, block.like, block.order, 0, _part(block.like.dtype, first.dtype), first, second)
+            kernels.add_squares(
+                places, block.like, block.order, 0, _strip(short_of(block.like.dtype, first.dtype)), first, second
+            )
         else:
             kernels.spread(places, block.like, block.order, 0, int(buffers["count"][0]), first, second)
 
@@ -205,7 +209,7 @@ class Max(_OfPixels):
         found = buffers["found"]
         if not buffers["count"][0]:
             found[...] = _worst(found.dtype, self._largest)
-        part, lowest = aligned(kernels.STRIP, found.dtype), None if self._largest else True
+        part, lowest = _strip(found.dtype), None if self._largest else True
         kernels.extremes(places, block.like, block.order, 0, part, found, lowest)
 
     @property
