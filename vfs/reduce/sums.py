@@ -100,6 +100,8 @@ class WeightedSums(Kernel):
                 full.append(one)
                 held.append(count)
         self.count = len(ends)
+        if len(full) % kernels.GROUP > 1:  # four masks take half as long as three, one by one
+            full += [np.zeros(frames.size, inner)] * (-len(full) % kernels.GROUP)
         self.weights = np.stack(full) if full else np.empty((0, frames.size), inner)
         self.span = _around([ends[column] for column in self.full])
         self.holed = [k for k, count in enumerate(held) if count < self.span[1] - self.span[0]]
@@ -119,7 +121,7 @@ class WeightedSums(Kernel):
             kernels.listed_sums(places, like, order, where, weights, block.at, sums, column)
         if not self.full:
             return
-        made = np.empty((len(block), len(self.full)), sums.dtype)
+        made = np.empty((len(block), len(self.weights)), sums.dtype)
         kernels.weighted_sums(places, like, order, *self.span, self.weights, np.arange(len(block)), made, 0)
         if like.dtype.kind == "f":
             for k in self.holed:  # 0 times NaN: these frames again, without the pixels that do not count
@@ -127,7 +129,7 @@ class WeightedSums(Kernel):
                 if len(odd):
                     where = np.flatnonzero(self.weights[k])
                     kernels.listed_sums(places[odd], like, order, where, self.weights[k, where], odd, made, k)
-        sums[block.at[:, None], self.full] = made
+        sums[block.at[:, None], self.full] = made[:, : len(self.full)]
 
     def finish(self, buffers: Buffers) -> np.ndarray:
         sums = buffers["sums"].astype(self.made, copy=False)
