@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import vfs
 from vfs.reduce import masks
+from vfs.reduce.passes import Pass
 from vfs.reduce.reduction import FrameType
 from vfs.reduce.sums import MaskedSums, WeightedSums
-from vfs.testing.writers import write_npy
+from vfs.testing.inside import reader_of
+from vfs.testing.writers import write_mib, write_npy
 
 
 @given(size=st.integers(1, 400), data=st.data())
@@ -53,6 +55,51 @@ def _looked_at(sums: WeightedSums) -> tuple[int, int]:
     """First and last pixel (half-open) that the kernels look at."""
     looked = [np.arange(*sums.span)] * bool(sums.full) + [where for where, _ in sums.lists.values()]
     return int(np.concatenate(looked).min()), int(np.concatenate(looked).max()) + 1
+
+
+@given(places=st.lists(st.integers(0, 8 * 9000 - 1), min_size=1, max_size=9), by=st.sampled_from([4, 8]))
+@settings(deadline=None)
+def test_masks_of_frames_that_come_backwards(places: list[int], by: int) -> None:
+    """Each pixel counts once, and no row is looked at that was not before."""
+    mask = np.zeros(8 * 9000, bool)
+    mask[places] = True
+    mask[places[0] : places[0] + 40_000] = True  # longer than a run may be
+    runs, words = masks.turned(masks.runs_of(mask), masks.words_of(mask, np.dtype("u2")), by)
+    looked = np.zeros(mask.size, int)
+    for first, last in runs.tolist():
+        looked[first:last] += 1
+    stored = np.arange(mask.size).reshape(-1, by)[:, ::-1].reshape(-1)  # the pixel that lies at each place
+    assert (looked[mask[stored]] == 1).all()
+    assert looked.max() == 1
+    assert (words != 0).tolist() == mask[stored].tolist()
+    inside = np.flatnonzero(mask)
+    assert (runs.min(), runs.max()) == (inside[0] // by * by, -(-(inside[-1] + 1) // by) * by)
+
+
+@pytest.mark.parametrize(("depth", "by"), [(6, 8), (12, 4)])
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+def test_frames_that_come_backwards(tmp_path: Path, depth: int, by: int, backend: str) -> None:
+    frames = np.random.default_rng(depth).integers(0, 1 << depth, (7, 24, 32)).astype("u2")
+    array = vfs.open(write_mib(tmp_path, frames, kind="R64", depth=depth), backend=backend)
+    work: dict[str, vfs.Reduction] = {
+        "disk": vfs.Disk(11, 13.5, 6.2),
+        "near": vfs.CenterOfMass(10.5, 17.2, 5.3),
+        "all": vfs.CenterOfMass(),
+    }
+    source = Pass(reader_of(array), work).source
+    assert [(block.turned, block.elements) for block in source.blocks(0, 7)] == [(by, None)]
+    there = array.reduce(**work)
+    decoded = array.reduce(**work, total=vfs.Sum())
+    y, x = np.mgrid[:24, :32]
+    disk, near = (y - 11) ** 2 + (x - 13.5) ** 2 < 6.2**2, (y - 10.5) ** 2 + (x - 17.2) ** 2 < 5.3**2
+    for got in (there, decoded):
+        assert (got["disk"].data == frames[:, disk].sum(1)).all()
+        for name, mask, cy, cx in (("near", near, 10.5, 17.2), ("all", y >= 0, 0, 0)):
+            weight = frames * mask
+            total = weight.sum((1, 2))
+            wanted = np.stack([(weight * (a - c)).sum((1, 2)) / total for a, c in ((y, cy), (x, cx))], axis=1)
+            np.testing.assert_allclose(got[name].data, wanted, rtol=1e-12, atol=1e-12)
+    assert (decoded["total"].data == frames.sum(0)).all()
 
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])

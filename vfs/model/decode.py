@@ -133,6 +133,11 @@ class PlainDecoder:
         return self.stored.newbyteorder("=")
 
     @property
+    def lies_as(self) -> tuple[np.dtype, int]:
+        """Say how elements lie in a file: their dtype there, and how many come backwards at a time (1: none)."""
+        return self.stored, 1
+
+    @property
     def word_bytes(self) -> int:
         return self.stored.itemsize
 

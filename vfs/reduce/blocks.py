@@ -1,7 +1,8 @@
 """Brings frames into reach of reductions, in the cheapest way that a set allows.
 
 Where the bytes in a file are pixels as the processor knows them, perhaps swapped, frames are taken
-where they are: in the mapped file, or in what was read of it. All others are decoded, corrected and
+where they are: in the mapped file, or in what was read of it. So are those whose pixels come
+backwards, some at a time (R64), by reductions that turn their masks instead. All others are decoded, corrected and
 converted in tiles that stay in the processor's cache, and the memory of one tile is that of the
 next. Of frames of which only some rows are looked at only these are read and decoded. Frames that
 are not stored are left out.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from itertools import pairwise
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from vfs.engine.stored_reader import scratch_none
 from vfs.errors import OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, frame_places, groups
 from vfs.model import coverage
-from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.stored import flat_positions
@@ -77,6 +77,7 @@ def source_of(
     stored: np.ndarray,
     rows: tuple[int, int],
     in_place: bool,
+    turned: bool,
     tile_bytes: int,
     tile_frames: int,
 ) -> Source:
@@ -87,6 +88,7 @@ def source_of(
         stored: bool[m], of those selected.
         rows: first and last (half-open) step along the slowest axis of a frame that are wanted.
         in_place: kernels only: frames may be given by their addresses.
+        turned: of these also those whose pixels come backwards, some at a time.
         tile_bytes, tile_frames: bytes of frames that are best taken at once, and how many frames at least.
     """
     dataset = array.dataset
@@ -98,7 +100,7 @@ def source_of(
     elif dataset.nav_ndim > 1:
         flat = altered(dataset.arranged(nav_shape=(len(stored),)), path=f"frames of {dataset.path}")
     reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
-    return _Frames(reader, stored, rows, in_place, tile_bytes, tile_frames)
+    return _Frames(reader, stored, rows, in_place, turned, tile_bytes, tile_frames)
 
 
 def _runs(stored: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -123,12 +125,13 @@ class _Frames:
     """Gives frames of a scan of one axis, in a layout of frames. A unit is a frame.
 
     Args:
-        stored: bool[frames]; rows, in_place, tile_bytes, tile_frames: see `source_of`.
+        stored: bool[frames]; rows, in_place, turned, tile_bytes, tile_frames: see `source_of`.
 
     Attributes:
         least: bytes of frames that are taken at once where frames are large.
         wanted: shape of what is wanted of a frame; size: its pixels; skipped: pixels of a frame before it.
-        in_place: frames can be taken where they lie in the file; order: see `vfs.kernels.reduce`.
+        in_place: frames can be taken where they lie in the file; order: see `vfs.kernels.reduce`;
+            turned: see `FrameBlock`.
     """
 
     def __init__(
@@ -137,6 +140,7 @@ class _Frames:
         stored: np.ndarray,
         rows: tuple[int, int],
         in_place: bool,
+        turned: bool,
         tile_bytes: int,
         tile_frames: int,
     ) -> None:
@@ -149,11 +153,14 @@ class _Frames:
         nbytes = max(1, self.size * reader.dtype.itemsize)
         self.least = max(nbytes, min(tile_frames, LARGE // nbytes) * nbytes)
         self.skipped = rows[0] * math.prod(sig[1:]) if sig else 0
-        decoder = reader.dataset.decoder
-        kinds = "biuf" if in_place else ""
-        plain = isinstance(decoder, PlainDecoder) and decoder.dtype.kind in kinds and decoder.dtype != np.float16
-        self.order = None if not plain or cast(PlainDecoder, decoder).stored.isnative else True
-        self.in_place = plain and reader.as_stored
+        lies = getattr(reader.dataset.decoder, "lies_as", None) if in_place else None
+        stored_as, turns = lies if lies is not None else (np.dtype(object), 1)
+        self.turned: int = turns
+        fitting = self.turned == 1 or (turned and bool(sig) and sig[-1] % self.turned == 0)
+        self.in_place = (
+            fitting and stored_as.kind in "biuf" and stored_as.newbyteorder("=") != np.float16 and reader.as_stored
+        )
+        self.order = None if stored_as.isnative else True
 
     def _region(self, first: int, last: int) -> Region:
         """Return the wanted rows of some frames."""
@@ -201,7 +208,8 @@ class _Frames:
                 places = table[a:b, P_START] + (data.ctypes.data - lo - self.skipped * width)
                 where = table[a:b, P_FRAME] + at
                 for k in range(0, b - a, frames):
-                    yield FrameBlock(places[k : k + frames], like, self.order, where[k : k + frames], None, data)
+                    here = places[k : k + frames], like, self.order, where[k : k + frames]
+                    yield FrameBlock(*here, None, data, self.turned)
 
     def _decoded(self, region: Region) -> Iterator[FrameBlock]:
         """Give frames that are decoded, corrected and converted in tiles."""

@@ -283,6 +283,7 @@ class _Centre(Kernel):
 
     dims = ("axis",)
     units = "px"
+    takes_turned = True
 
     def __init__(self, frames: FrameType, cy: float, cx: float, near: np.ndarray | None) -> None:
         self.cy, self.cx, self.width = cy, cx, frames.shape[1]
@@ -303,9 +304,13 @@ class _Centre(Kernel):
         return {"centre": ("nav", np.float64, (2,))}
 
     def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
-        part = aligned(int(self.box[3] - self.box[2]), self.part)
+        box, words, by = self.box, self.words, block.turned
+        if by > 1 and words is not None:
+            box = np.array([*box[:2], box[2] // by * by, -(-box[3] // by) * by])
+            words = np.ascontiguousarray(words.reshape(-1, by)[:, ::-1]).reshape(-1)
+        part = aligned(int(box[3] - box[2]), self.part)
         from_ = self.cy, self.cx
-        how = self.box, self.width, self.words, part
+        how = box, self.width, words, by - 1, part
         kernels.centres(block.places, block.like, block.order, *how, *from_, block.at, shared["centre"])
 
 

@@ -86,6 +86,14 @@ def words_of(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return words
 
 
+def turned(runs: np.ndarray, words: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
+    """Turn what `runs_of` and `words_of` made, for frames whose pixels come backwards, `by` at a time."""
+    made = aligned(words.shape, words.dtype)
+    made.reshape(-1, by)[...] = words.reshape(-1, by)[:, ::-1]
+    first, last = runs[:, 0] // by * by, -(-runs[:, 1] // by) * by
+    return np.stack([np.maximum(first, np.r_[:1, last[:-1]][: len(first)]), last], axis=1), made
+
+
 def rows_of(mask: np.ndarray) -> tuple[int, int]:
     """Find the first and last (half-open) step along the slowest axis that has something of a mask.
 

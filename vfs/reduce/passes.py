@@ -154,7 +154,8 @@ class Pass:
         size = max(1, sizes[0] if len(sizes) == 1 else min(SHARED, *sizes))
         rows = min(first for first, _ in seen), max(last for _, last in seen)
         least = max(one.tile_frames for one in self.bound.values())
-        return source_of(self.array, chosen, self.stored, rows, only, size, least)
+        turned = all(one.takes_turned for one in kernels)
+        return source_of(self.array, chosen, self.stored, rows, only, turned, size, least)
 
     def _zeros(self, name: str, nav: bool) -> dict[str, np.ndarray]:
         """Make the buffers of a reduction that all threads share (`nav`), or those of one thread."""

@@ -65,6 +65,7 @@ class FrameBlock:
         at: int64[n], the places in the selection that the frames have.
         elements: [n, rows, …] in native byte order; None where frames can be had by `places` only.
         memory: what the addresses lead to.
+        turned: so many pixels come backwards at a time, along the last axis, which is a multiple of it; 1: none do.
     """
 
     places: np.ndarray
@@ -73,6 +74,7 @@ class FrameBlock:
     at: np.ndarray
     elements: np.ndarray | None
     memory: Any
+    turned: int = 1
 
     def __len__(self) -> int:
         return len(self.at)
@@ -169,8 +171,13 @@ class Reduction:
 
 
 class Kernel(Reduction):
-    """Takes frames by their addresses, wherever they are: has `take`, and perhaps `rows`, instead of `process`."""
+    """Takes frames by their addresses, wherever they are: has `take`, and perhaps `rows`, instead of `process`.
 
+    Attributes:
+        takes_turned: also frames whose pixels come backwards, some at a time.
+    """
+
+    takes_turned = False
     tile_bytes = 16 << 20  # a block costs 10 µs, and in frames that are taken where they lie nothing stays in cache
 
     def rows(self, frames: FrameType) -> tuple[int, int]:

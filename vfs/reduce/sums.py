@@ -38,9 +38,14 @@ class MaskedSums(Kernel):
         chosen: bool[m, *frame].
         dtype: of the result, None: as it is added up.
         alone: there is one mask, and no axis of masks.
+
+    Attributes:
+        masks: runs and words of each (`vfs.reduce.masks`), for frames whose pixels come in order;
+            turned: the same for those whose pixels come backwards, so many at a time.
     """
 
     units = None
+    takes_turned = True
 
     def __init__(self, name: str, chosen: np.ndarray, frames: FrameType, dtype: Any, alone: bool = True) -> None:
         real_pixels(name, frames)
@@ -49,6 +54,7 @@ class MaskedSums(Kernel):
         pixels = taken_as(frames.dtype)
         flat = chosen.reshape(len(chosen), -1)
         self.masks = [(masks.runs_of(mask), masks.words_of(mask, pixels)) for mask in flat]
+        self.turned = {1: self.masks}
         self.part = np.empty(0, short_of(pixels, self.total))
         self.seen = masks.rows_of(np.asarray(chosen.any(axis=0)))
         self.dims = () if alone else ("mask",)
@@ -61,7 +67,9 @@ class MaskedSums(Kernel):
 
     def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
         sums, overflow = shared["sums"], np.zeros(1, np.uint8)
-        for column, (runs, words) in enumerate(self.masks):
+        if block.turned not in self.turned:  # two threads that do it at once make the same
+            self.turned[block.turned] = [masks.turned(*one, block.turned) for one in self.masks]
+        for column, (runs, words) in enumerate(self.turned[block.turned]):
             how = runs, words, block.at, sums, column, self.part, overflow
             kernels.masked_sums(block.places, block.like, block.order, *how)
         fits(overflow, self.name, self.total)

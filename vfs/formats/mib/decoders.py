@@ -35,6 +35,11 @@ class RawDecoder:
     def word_pixels(self) -> int:
         return _RAW[self.depth][1]
 
+    @property
+    def lies_as(self) -> tuple[np.dtype, int] | None:
+        """Say how pixels lie in a file: their dtype there, and how many come backwards at a time; None if in pieces."""
+        return (self.dtype.newbyteorder(">"), self.word_pixels) if self.depth in (6, 12) else None
+
     def converts(self, dtype: np.dtype) -> bool:
         return False
 

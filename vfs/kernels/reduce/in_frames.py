@@ -170,7 +170,7 @@ def _seen(address, index, like, order, words, mask):
 
 
 @kernel(fastmath=_ANY_ORDER)
-def centres(places, like, order, box, width, words, part, cy, cx, at, out):
+def centres(places, like, order, box, width, words, flip, part, cy, cx, at, out):
     """Find centres of mass: out[at[k]] = y, x of frame k, from (cy, cx).
 
     Sums of rows and of columns are taken in one go, exactly where pixels are integers, and weighted
@@ -181,6 +181,7 @@ def centres(places, like, order, box, width, words, part, cy, cx, at, out):
         box: int64[4], first row, last row, first column, last column (half-open) of what is looked
             at; width: of a frame, in pixels.
         words: None, or as of `masked_sums`.
+        flip: 0, or 1 less than how many pixels come backwards at a time.
         part: [columns of the box], working memory of a dtype that holds the sum of a row, or of a column.
     """
     top, bottom, left, columns = box[0], box[1], box[2], box[3] - box[2]
@@ -211,7 +212,7 @@ def centres(places, like, order, box, width, words, part, cy, cx, at, out):
                 four = kind(_seen(a, lo + 3 * width + x, like, order, words, mask))
                 part[x] += kind((one + two) + (three + four))
         for x in range(columns):
-            right += (left + x - cx) * np.float64(part[x])
+            right += (left + (x ^ flip) - cx) * np.float64(part[x])
         if all_rows == 0:
             out[at[k], 0] = out[at[k], 1] = np.nan
         else:

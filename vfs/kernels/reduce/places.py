@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, PITCH, START, STEP
+from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, PITCH, SKIP, START, STEP
 from vfs.kernels.compiled import kernel
 
 P_FILE, P_START, P_STOP, P_FRAME = range(4)
@@ -28,6 +28,7 @@ def frame_places(ranges, size, width, table):
             or to % size != 0
             or (lines > 1 and by % size != 0)
             or (ranges[r, STEP] != 1 and count > 1)
+            or ranges[r, SKIP] != 0
         ):
             return -1
         for line in range(lines):
