@@ -25,7 +25,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.http import api, computing, views
 from vfs.http.application import Application
 from vfs.testing.inside import set_of
-from vfs.testing.writers import write_mib
+from vfs.testing.writers import write_mib, write_raw
 
 SCAN, FRAME = (6, 9), (12, 20)
 VALUES = np.random.default_rng(3).integers(0, 1 << 12, (*SCAN, *FRAME)).astype("u2")
@@ -128,9 +128,6 @@ def test_sets_and_their_arrays(shown: Application, scan: Path) -> None:
         "tree": False,
     }
     one = told(shown, "/api/set/scan.zarr")
-    assert one["options"] == {}
-    arranged = application_of(contents_of(scan, nav_shape=(9, 6), dtype="f4"))
-    assert told(arranged, "/api/set/scan.zarr")["options"] == {"nav_shape": "(9, 6)", "dtype": "'f4'"}
     assert (one["name"], one["npy"], one["count"], one["sources"]) == ("scan", "scan.npy", 3, [str(scan)])
     assert [(each["path"], each["main"], each["nav"], each["shown"]) for each in one["arrays"]] == [
         ("data", True, 2, 2),
@@ -142,6 +139,24 @@ def test_sets_and_their_arrays(shown: Application, scan: Path) -> None:
     assert data["attrs"]
     assert data["files"] > 1
     assert [each["path"] for each in told(shown, "/api/set/scan.zarr?first=1&count=1")["arrays"]] == ["timestamp"]
+
+
+def test_how_a_set_was_opened(scan: Path, tmp_path: Path) -> None:
+    found = told(application_of(contents_of(scan)), "/api/python/scan.zarr")
+    assert found == {"name": "scan", "paths": [f'"{scan}"'], "options": {}, "imports": [], "absent": []}
+    too_much = np.random.default_rng(0).random((FRAME[0], FRAME[1]))
+    arranged = contents_of(scan, nav_shape=(9, 6), dtype="f4", chunks="scan", dark=too_much, roi=np.arange(54))
+    found = told(application_of(arranged), "/api/python/scan.zarr/data")
+    assert found["imports"] == ["import base64", "import numpy as np", "import zlib"]
+    options = found["options"]
+    assert (options["nav_shape"], options["dtype"]) == ("(9, 6)", '"f4"')
+    names: dict[str, Any] = {}
+    exec("\n".join([*found["imports"], f"dark = {options['dark']}", f"roi = {options['roi']}"]), names)
+    assert np.array_equal(names["dark"], too_much)
+    assert np.array_equal(names["roi"], np.arange(54))
+    assert set(options) == {"nav_shape", "dtype", "dark", "roi"}
+    status, _ = refused(application_of(contents_of(scan)), "/api/python/nothing.zarr")
+    assert status == 404
 
 
 def test_folders_of_a_tree(tmp_path: Path) -> None:
@@ -326,6 +341,21 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computing, "FEW", 3)
     monkeypatch.setattr(computing, "FIRST", 5 * 12 * 20 * 2)
     monkeypatch.setattr(computing, "STEP", 10 * 12 * 20 * 2)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_sums_of_floats_name_the_order_in_which_they_were_made(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(100, *FRAME)) * 10.0 ** rng.integers(-9, 9, (100, *FRAME))
+    (file,) = write_raw(tmp_path, values)
+    how = {"format": "raw", "dtype": "f8", "sig_shape": FRAME}
+    found = compute(application_of(contents_of(file, **how)), "part0.zarr/data", results={"m": "mean()"})
+    head, numbers = found[-2]
+    assert head["exact"]
+    assert head["parts"] > 2
+    order = {"parts": head["parts"], "workers": head["workers"]}
+    *_, last = vfs.open(file, **how).reduce_partial(m=vfs.Mean(), **order)
+    assert numbers["m"].tobytes() == last["m"].data.tobytes()
 
 
 @pytest.mark.usefixtures("small_steps")

@@ -116,6 +116,15 @@ class Browsed:
         }"""
         return tuple(self.page.evaluate(script, [which, int(y), int(x)]))
 
+    def text_of(self, panel: str, what: str) -> str:
+        """Return the text that an entry of a panel's menu "take away" shows."""
+        self.page.locator(f"summary[aria-label='{panel}: take away']").click()
+        self.page.get_by_role("group", name=f"{panel}: take away").get_by_role("button", name=what).click()
+        area = self.page.locator("dialog textarea")
+        text: str = area.input_value()
+        self.press("Escape")
+        return text
+
     def close(self) -> None:
         """Close the page, before its server ends."""
         self.page.close()

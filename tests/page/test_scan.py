@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -390,15 +389,6 @@ def download(page: Browsed, panel: str, what: str) -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
-def text_of(page: Browsed, panel: str, what: str) -> str:
-    page.page.locator(f"summary[aria-label='{panel}: take away']").click()
-    page.page.get_by_role("group", name=f"{panel}: take away").get_by_role("button", name=what).click()
-    text: str = page.page.locator("dialog textarea").input_value()
-    page.screenshot(f"{panel.lower()}-{what.split()[0].lower()}")
-    page.press("Escape")
-    return text
-
-
 def test_numbers_and_pictures_are_taken_away(page: Browsed) -> None:
     frame = np.load(io.BytesIO(download(page, "Frame", "Numbers (.npy)")))
     assert frame.dtype == np.uint16
@@ -407,51 +397,6 @@ def test_numbers_and_pictures_are_taken_away(page: Browsed) -> None:
     picture = np.asarray(Image.open(io.BytesIO(download(page, "Frame", "Picture (PNG)"))))
     assert picture.shape == (32, 32, 4)
     assert tuple(picture[15, 16]) == page.colour("frame", 15, 16)
-
-
-def test_python_makes_the_same_numbers(page: Browsed) -> None:
-    for preset, selection in itertools.zip_longest("36", ["point(3, 4)", "rectangle(1, 2, 5, 7)", "disk(5, 6, 3.5)"]):
-        if preset:
-            page.press(preset)
-        field = page.named("textbox", "Selection")
-        field.fill(selection)
-        field.press("Enter")
-        field.evaluate("field => field.blur()")
-        shown = selection.removeprefix("point(").rstrip(")") if "point" in selection else selection
-        page.wait(f"vfs.frame.caption.includes('{shown}')")
-        page.settled()
-        for panel, name in (("Scan", "image"), ("Frame", "frame")):
-            names: dict[str, Any] = {}
-            exec(text_of(page, panel, "Python that makes it"), names)
-            numbers = page.numbers("scan", "pairs") if names[name].ndim == 3 else page.numbers(panel.lower())
-            assert np.array_equal(names[name], numbers), (panel, selection)
-
-
-def test_the_zarr_address_is_that_of_the_array(page: Browsed) -> None:
-    import zarr  # here: the other tests do not depend on which zarr there is
-
-    address = text_of(page, "Frame", "Address of the zarr array")
-    assert np.array_equal(zarr.open_array(address, mode="r")[1, 2], FRAMES[1, 2])
-
-
-def test_python_serves_the_image_as_zarr(page: Browsed) -> None:
-    import zarr
-
-    addresses: list[str] = []
-    images: list[np.ndarray] = []
-
-    def look(_: str) -> None:
-        images.append(zarr.open_array(addresses[-1], mode="r")[:])
-
-    for preset, what in (("3", "data"), ("6", "pairs")):
-        page.press(preset)
-        page.settled()
-        exec(text_of(page, "Scan", "Python that serves it as zarr"), {"print": addresses.append, "input": look})
-        assert np.array_equal(images[-1], page.numbers("scan", what))
-    menu = page.page.locator('[role=group][aria-label="Frame: take away"]')
-    assert "zarr array" in (menu.text_content() or "")
-    assert "serves" not in (menu.text_content() or "")
-    assert "false" not in (menu.text_content() or "")
 
 
 def test_metadata_is_searched(page: Browsed) -> None:

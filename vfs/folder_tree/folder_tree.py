@@ -27,6 +27,7 @@ from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
 from vfs.hierarchy.contents import ResolvedPath
 from vfs.hierarchy.faces import GROUP, Face, Node
+from vfs.hierarchy.recipe import Recipe
 from vfs.model.stored import Files
 
 KEEP = 1.0  # seconds for which a kernel may remember names
@@ -113,7 +114,7 @@ class FolderTree:
         follow_outside: links and names in files may lead out of the tree, and links to folders are
             followed.
         opened_with: digest of the options with which `open` opens sets; None: with `accept_changes`.
-        options: these options, as `Contents.options` returns them.
+        recipe: makes the value that `recipe` returns, of the files by which a set is opened.
 
     Attributes:
         faces: empty, because nothing is known from the start.
@@ -134,9 +135,9 @@ class FolderTree:
         show_files: bool = False,
         follow_outside: bool = False,
         opened_with: bytes | None = b"",
-        options: Mapping[str, str] | None = None,
+        recipe: Callable[[Sequence[str]], Recipe] | None = None,
     ) -> None:
-        self._options = options or {}
+        self._recipe = recipe
         self._opened_with = opened_with
         self.root = os.path.abspath(root)
         if not os.path.isdir(self.root):
@@ -269,8 +270,11 @@ class FolderTree:
         live, face, key = found
         return ResolvedPath(face, key, live)
 
-    def options(self, path: str) -> Mapping[str, str]:
-        return self._options
+    def recipe(self, path: str) -> Recipe | None:
+        place = self._place(path)
+        if place is None or place.ending is None or self._recipe is None:
+            return None
+        return self._recipe([place.listing.folder.join(place.name)])
 
     def place(self, path: str) -> tuple[str, str]:
         listing, gone, rest = self._top, "", path

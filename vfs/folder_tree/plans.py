@@ -23,6 +23,7 @@ from vfs.formats.headers import dtype_option, file_name
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.opening import OpenedSet, Opening, open_set
+from vfs.hierarchy.recipe import Recipe
 from vfs.model.open_options import OpenOptions, known
 from vfs.model.pickles import digest
 
@@ -104,7 +105,7 @@ def folder(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None
         cache,
         [one.opening.paths for one in sets],
         [one.opening.version for one in sets],
-        [_spelled(one.opening.options, one.opening.format_options) for one in sets],
+        [partial(_recipe, one.opening) for one in sets],
     )
     if zarr_format is not None:
         faces = shown.faces.items()
@@ -151,31 +152,14 @@ def folder_tree(
         show_files=show_files,
         follow_outside=options.follow_outside,
         opened_with=None if options.accept_changes else digest((options, own)),
-        options=_spelled(options, own),
+        recipe=partial(Recipe.of, options=options, format_options=own),
     )
     shown.warnings = told
     return shown
 
 
-def _spelled(options: OpenOptions, format_options: Mapping[str, Any]) -> dict[str, str]:
-    """Write options that are not the usual ones as Python does, for people who open the set themselves.
-
-    Those that only say how a set is served are left out, and arrays, which have no short form. The format is
-    named where it has options: else vfs finds it.
-    """
-    said = {name: value for name, value in options.said().items() if name not in _SERVING}
-    if not format_options:
-        said.pop("format", None)
-    return {name: repr(value) for name, value in (said | dict(format_options)).items() if _plain(value)}
-
-
-_SERVING = ("backend", "chunks", "accept_changes", "derive")
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, tuple | list):
-        return all(map(_plain, value))
-    return value is None or isinstance(value, bool | int | float | str)
+def _recipe(opening: Opening) -> Recipe:
+    return Recipe.of(opening.paths, opening.options, opening.format_options)
 
 
 def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:

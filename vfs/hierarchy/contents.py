@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.faces import Face, Node
+from vfs.hierarchy.recipe import Recipe
 
 KEEP = 3600.0
 """Seconds for which kernels may remember names and attributes of a `FaceFolder`: these never change."""
@@ -109,9 +110,11 @@ class Contents(Protocol):
         """Return True if `node` and `version` of a path need no file: sources were looked at a moment ago."""
         ...
 
-    def options(self, path: str) -> Mapping[str, str]:
-        """Return the options with which the set behind a path was opened, but for the usual ones, as Python writes
-        them.
+    def recipe(self, path: str) -> Recipe | None:
+        """Say in Python how the set behind a path was opened. None if there is no set, or it was opened elsewhere.
+
+        Raises:
+            SourceError: its first file cannot be read.
         """
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 
@@ -12,6 +12,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
 from vfs.hierarchy.contents import KEEP, ResolvedPath
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node, first_free
+from vfs.hierarchy.recipe import Recipe
 
 LOOK = 1.0  # seconds for which the files of a set are not looked at again
 SHARE = 20  # looking at them takes at most one part in so many of the time
@@ -64,7 +65,7 @@ class FaceFolder:
         cache: cache in which the arrays keep decoded pieces; the server reports its hits and misses.
         named: for each data set, the files by which it was opened.
         versions: for each data set, the digest that `version` returns.
-        options: for each data set, what `options` returns.
+        recipes: for each data set, what makes the value that `recipe` returns.
 
     Raises:
         OptionError: there is no data set.
@@ -76,7 +77,7 @@ class FaceFolder:
         cache: ChunkCache | None = None,
         named: Sequence[Sequence[str]] = (),
         versions: Sequence[bytes] = (),
-        options: Sequence[Mapping[str, str]] = (),
+        recipes: Sequence[Callable[[], Recipe]] = (),
     ) -> None:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
@@ -86,7 +87,7 @@ class FaceFolder:
         self._sources: dict[str, Sequence[str]] = {}
         self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
         self._watched: dict[str, _Watched] = {}
-        self._options: dict[str, Mapping[str, str]] = {}
+        self._recipes: dict[str, Callable[[], Recipe]] = {}
         self.warnings: Collection[str] = ()
         self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
@@ -102,7 +103,8 @@ class FaceFolder:
                 self.times[name + ending] = tree.time
                 self._sets[name + ending] = tree, named[n] if named else ()
                 self._watched[name + ending] = watched
-                self._options[name + ending] = options[n] if options else {}
+                if recipes:
+                    self._recipes[name + ending] = recipes[n]
 
     def _taken(self, endings: Iterable[str], name: str) -> bool:
         return any(name + ending in self.faces for ending in endings)
@@ -147,8 +149,9 @@ class FaceFolder:
             self._sources[name] = tuple(dict.fromkeys(chain(named, tree.files)))
         return self._sources.get(name, ())
 
-    def options(self, path: str) -> Mapping[str, str]:
-        return self._options.get(path.partition("/")[0], {})
+    def recipe(self, path: str) -> Recipe | None:
+        make = self._recipes.get(path.partition("/")[0])
+        return make() if make else None
 
     def stamp(self, path: str) -> int:
         """Return 0: data sets that are open are shown until the mount ends."""

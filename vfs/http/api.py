@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
@@ -104,6 +105,7 @@ class Api:
             "list": self._list,
             "set": self._set,
             "array": self._array,
+            "python": self._python,
             "frame": self._frame,
             "thumbnails": self._thumbnails,
             "compute": self._compute,
@@ -210,7 +212,6 @@ class Api:
             "key": key,
             "name": printable(stem.rpartition("/")[2]),
             "sources": [printable(path) for path in islice(self.contents.sources(key, False), 1)],
-            "options": dict(self.contents.options(key)),
             "warnings": [printable(text) for text in islice(self.contents.warnings, 100)],
             "npy": npy if self.contents.node(npy) is not None else None,
             "count": len(face.arrays),
@@ -229,6 +230,16 @@ class Api:
             "attrs": plain_json(dict(array.attrs)),
             "files": len(array.files),
         }
+
+    async def _python(self, key: str, request: Request, answer: Answer) -> None:
+        await _json(answer, request, await self._work(request, partial(self._opened, key)))
+
+    def _opened(self, key: str) -> dict[str, Any]:
+        """Say how the set behind a key was opened, for people who open it themselves."""
+        recipe = self.contents.recipe(key)
+        if recipe is None:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        return asdict(recipe)
 
     def _face(self, key: str) -> ZarrFace:
         """Return the zarr face that a key is the path of.

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from vfs.engine.abandon import check
-from vfs.engine.array import ArrayReader
+from vfs.engine.array import ArrayReader, threads_asked
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.http.records import described, record, sendable
@@ -213,7 +213,7 @@ class Computation:
         parts = max(1, min(PARTS, total * self.frame // (2 * STEP)))
         whole = reduce_partial(self.array, self.reductions, parts=parts, roi=self._all(), progress=check)
         for k in range(parts):
-            yield Step(("once", next(_numbers)), partial(self._more, whole, (k + 1) / parts, total, final))
+            yield Step(("once", next(_numbers)), partial(self._more, whole, k + 1, parts, total, final))
 
     def _all(self) -> np.ndarray | None:
         """Return the flat positions in the scan that are taken; None: all, however many these are."""
@@ -230,20 +230,22 @@ class Computation:
         return _packed("sig", head, {name: one.selected.astype(np.float32) for name, one in results.items()})
 
     def _more(
-        self, whole: Iterator[Mapping[str, Result]], share: float, total: int, final: tuple[Hashable, ...]
+        self, whole: Iterator[Mapping[str, Result]], k: int, parts: int, total: int, final: tuple[Hashable, ...]
     ) -> np.ndarray:
-        """Go on with all frames, and make the record of those so far."""
+        """Go on with all frames, and make the record of those so far: k of `parts`."""
         self._same()
         results = next(whole)
-        last = share == 1.0
+        share, last = k / parts, k == parts
         head = {"done": round(total * share), "of": total, "exact": last}
+        if last:  # with equal numbers of both, sums of floats have equal bits
+            head |= {"parts": parts, "workers": threads_asked(None)}
         kind = np.float64 if last else np.float32
-        parts = {}
+        sums = {}
         for name, one in results.items():
-            parts[name] = one.selected.astype(kind)
+            sums[name] = one.selected.astype(kind)
             if not one.filled:
-                parts[name][...] = np.nan
-        made = _packed("sig", head, parts)
+                sums[name][...] = np.nan
+        made = _packed("sig", head, sums)
         return self.cache.get(final, lambda: made) if last else made
 
 

@@ -106,6 +106,11 @@ export function array(key, path, signal) {
   return json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
 }
 
+/** @returns {Promise<Object>} how a set was opened, as Python writes it: name, paths, options, imports, absent. */
+export function recipe(key, signal) {
+  return json(`api/python/${encoded(key)}`, signal);
+}
+
 /**
  * Fetch one picture (or line, or number).
  *

@@ -101,7 +101,8 @@ export class Frames {
       for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
         const part = head.of ? head.done / head.of : 1;
         const status = head.exact ? "exact" : `${Math.floor(100 * part)} %`;
-        this.shown({ ...values.frame, size: this.size, bin: 1, status, part: head.exact ? 1 : part });
+        const order = head.exact ? { parts: head.parts, workers: head.workers } : null;
+        this.shown({ ...values.frame, size: this.size, bin: 1, status, part: head.exact ? 1 : part, order });
       }
     }, SETTLED);
   }

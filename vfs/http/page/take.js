@@ -1,9 +1,8 @@
 /**
- * Things to take away: pictures, numbers, a snippet of Python.
+ * Things to take away: pictures, numbers, texts.
  */
 
 import { el, button } from "./dom.js";
-import { toPython } from "./detectors.js";
 
 const DESCRIPTIONS = {
   Uint8Array: "|u1",
@@ -47,91 +46,6 @@ export function save(blob, name) {
 export function png(view) {
   const canvas = view._image?.width ? view._image : view.canvas;
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-/**
- * Write Python that makes the same numbers.
- *
- * @param {Object} set as the API describes it: sources, and options as Python writes them.
- * @param {Object} array as the API describes it.
- * @param {Object} what {kind, detector, selection, how, at, within, part}: see state.js; kind "scan": the image of
- *   `detector`; "frame": that of `selection`, or at `at`.
- * @returns {string}
- */
-export function snippet(set, array, what) {
-  const options = Object.entries(set.options || {}).map(([name, value]) => `, ${name}=${value}`);
-  const opened = [`data = vfs.open_group(${pathsOf(set)}${options.join("")})[${text(array.path)}]`];
-  const lines = what.kind === "scan" ? scanLines(array, what) : frameLines(array, what);
-  const numpy = lines.some((line) => line.includes("np."));
-  return [...(numpy ? ["import numpy as np"] : []), "import vfs", "", ...opened, ...lines, ""].join("\n");
-}
-
-/**
- * Write Python that serves the image of a detector as an array, for any client of zarr.
- *
- * @param {Object} set @param {Object} array as the API describes them. @param {Object} detector
- * @returns {string}
- */
-export function serving(set, array, detector) {
-  const own = Object.entries({ ...set.options, ...(array.main ? {} : { array: text(array.path) }) });
-  const options = own.filter(([name]) => name !== "derive").map(([name, value]) => `${name}=${value}, `);
-  const name = set.key.split("/").pop();
-  return [
-    "import vfs",
-    "",
-    `with vfs.serve(${pathsOf(set)}, ${options.join("")}derive={"image": ${toPython(detector)}}) as server:`,
-    `    print(server.url + ${text(`${encodeURIComponent(name)}/derived/image`)})`,
-    '    input("It is served until you press Enter.")',
-    "",
-  ].join("\n");
-}
-
-function pathsOf(set) {
-  return set.sources.length === 1 ? text(set.sources[0]) : `[${set.sources.map(text).join(", ")}]`;
-}
-
-function scanLines(array, { detector, within }) {
-  const made = toPython(detector);
-  if (!within.length) return [`image = data.reduce(image=${made})["image"].data`];
-  const index = `[${within.join(", ")}]`;
-  return [...roi(array, `roi${index} = True`), `image = data.reduce(image=${made}, roi=roi)["image"].data${index}`];
-}
-
-function frameLines(array, { selection, how, at, within, part }) {
-  if (!selection) {
-    const index = at.length ? `[${at.join(", ")}]` : "[...]";
-    const whole = `data${index}`;
-    const parts = {
-      abs: `np.abs(${whole})`,
-      phase: `np.angle(${whole})`,
-      real: `${whole}.real`,
-      imag: `${whole}.imag`,
-    };
-    return [`frame = ${part ? parts[part] : whole}`];
-  }
-  const before = within.map((index) => `${index}, `).join("");
-  const made = `vfs.${how[0].toUpperCase()}${how.slice(1)}()`;
-  const rest = [`frame = data.reduce(frame=${made}, roi=roi)["frame"].data`];
-  if (selection.kind === "rectangle") {
-    const { y0, y1, x0, x1 } = selection;
-    const part = array.nav === 1 ? `${x0}:${x1}` : `${before}${y0}:${y1}, ${x0}:${x1}`;
-    return [...roi(array, `roi[${part}] = True`), ...rest];
-  }
-  const { cy, cx, r } = selection;
-  const [height, width] = array.shape.slice(array.nav - 2, array.nav);
-  const where = within.length ? `roi[${within.join(", ")}]` : "roi[...]";
-  return [
-    ...roi(array, `y, x = np.ogrid[:${height}, :${width}]`, `${where} = (y - ${cy}) ** 2 + (x - ${cx}) ** 2 < ${r}**2`),
-    ...rest,
-  ];
-}
-
-function roi(array, ...lines) {
-  return [`roi = np.zeros(data.shape[:${array.nav}], bool)`, ...lines];
-}
-
-function text(value) {
-  return JSON.stringify(value); // also how Python writes it, but for letters that are not there in paths
 }
 
 /**

@@ -2,8 +2,9 @@
  * Takes away what a viewer shows: as a picture, numbers, Python, an address.
  */
 
-import { address, encoded } from "./api.js";
+import { address, encoded, recipe } from "./api.js";
 import { toText } from "./detectors.js";
+import { serving, snippet } from "./python.js";
 import * as take from "./take.js";
 
 function nameOf(viewer, panel) {
@@ -38,21 +39,19 @@ export async function takeNumbers(viewer, panel) {
 }
 
 /** Show the Python that makes the numbers of a panel. */
-export function takeSnippet(viewer, panel) {
+export async function takeSnippet(viewer, panel) {
+  const { set, array } = viewer;
   const { selection, how, at } = viewer.view;
-  const what = {
-    kind: panel.id,
-    detector: viewer.detecting.shape,
-    selection,
-    how,
-    at,
-    within: viewer.within(),
-    part: partOf(viewer),
-  };
-  take.showText(
-    `Python that makes the ${panel.heading.textContent.toLowerCase()}`,
-    take.snippet(viewer.set, viewer.array, what),
-  );
+  const { bin, order, data } = panel.shown;
+  const detector = viewer.detecting.shape;
+  const where = { selection, how, at, within: viewer.within(), part: partOf(viewer) };
+  const what = { kind: panel.id, detector, ...where, bin, order, blank: data?.some(Number.isNaN) };
+  const title = `Python that makes the ${panel.heading.textContent.toLowerCase()}`;
+  try {
+    take.showText(title, snippet(await recipe(set.key), array, what));
+  } catch (error) {
+    viewer.failed(error);
+  }
 }
 
 /** Show the address of the array for clients of zarr. */
@@ -61,7 +60,13 @@ export function takeAddress(viewer) {
 }
 
 /** Show the Python that serves the scan's image as an array of zarr. */
-export function takeServing(viewer) {
+export async function takeServing(viewer) {
+  const { set, array } = viewer;
   const { shape } = viewer.detecting;
-  if (shape) take.showText("Python that serves the image as zarr", take.serving(viewer.set, viewer.array, shape));
+  if (!shape) return;
+  try {
+    take.showText("Python that serves the image as zarr", serving(await recipe(set.key), array, shape));
+  } catch (error) {
+    viewer.failed(error);
+  }
 }

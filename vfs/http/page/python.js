@@ -1,0 +1,171 @@
+/**
+ * Python that makes what is on the screen, to the bit, or serves it.
+ */
+
+import { toPython } from "./detectors.js";
+
+const WIDE = 100; // letters of a line, where it can be cut
+
+/**
+ * Write Python that makes the same numbers.
+ *
+ * @param {Object} recipe how the set was opened, as the API says it. @param {Object} array as the API describes it.
+ * @param {Object} what {kind, detector, selection, how, at, within, part, bin, order, blank}: see state.js; of kind
+ *   "scan" the image of `detector`; of kind "frame" that of `selection`, or at `at`; bin: pixels along the squares that are shown;
+ *   order: {parts, workers} in which sums were made; blank: there may be places where no frame is stored.
+ * @returns {string}
+ */
+export function snippet(recipe, array, what) {
+  const { options, absent } = used(recipe, array);
+  const opened = call("vfs.open_group", pathsOf(recipe.paths), Object.entries(options));
+  const lines = what.kind === "scan" ? scanLines(array, what, "roi" in options) : frameLines(array, what);
+  return written(recipe, absent, [`data = ${opened}[${text(array.path)}]`, ...lines]);
+}
+
+/**
+ * Write Python that serves the image of a detector as an array, for any client of zarr.
+ *
+ * @param {Object} recipe @param {Object} array see `snippet`. @param {Object} detector
+ * @returns {string}
+ */
+export function serving(recipe, array, detector) {
+  const { options, absent } = used(recipe, array);
+  const own = { ...options, derive: `{"image": ${toPython(detector)}}` };
+  if (!array.main) own.array = text(array.path);
+  const paths = pathsOf(recipe.paths);
+  return written(recipe, absent, [
+    `with ${call("vfs.serve", recipe.paths.length > 1 ? list([paths]) : paths, Object.entries(own))} as server:`,
+    `    print(server.url + ${text(`${encodeURIComponent(`${recipe.name}.zarr`)}/derived/image`)})`,
+    '    input("It is served until you press Enter.")',
+  ]);
+}
+
+/** @returns {{options: Object<string, string>, absent: string[]}} what decides the numbers of an array. */
+function used({ options, absent }, array) {
+  const counts = (name) => name !== "derive" || array.path.startsWith("derived/");
+  const given = absent.filter(counts);
+  const said = Object.entries(options).filter(([name]) => counts(name));
+  return { options: Object.fromEntries([...said, ...given.map((name) => [name, name])]), absent: given };
+}
+
+/** Put the imports that lines need in front of them, and say what is not in them. */
+function written({ imports }, absent, lines) {
+  const body = lines.join("\n");
+  const used = imports.filter((line) => body.includes(`${line.split(" ").pop()}.`));
+  const needed = new Set([...used, ...(body.includes("np.") ? ["import numpy as np"] : [])]);
+  const own = (line) => !line.includes("numpy");
+  const said = absent.map((name) => `# ${name} = what was given when this was served: it has no short text`);
+  const standard = [...needed].filter(own);
+  return [
+    ...standard,
+    ...(standard.length ? [""] : []),
+    ...[...needed].filter((line) => !own(line)),
+    "import vfs",
+    "",
+    ...said,
+    body,
+    "",
+  ].join("\n");
+}
+
+function call(name, paths, options) {
+  const given = [paths, ...options.map(([key, value]) => `${key}=${value}`)];
+  const line = `${name}(${given.join(", ")})`;
+  return line.length <= WIDE && !line.includes("\n") ? line : `${name}(\n${given.map(indented).join("")})`;
+}
+
+function list(items) {
+  const line = `[${items.join(", ")}]`;
+  return line.length <= WIDE && !line.includes("\n") ? line : `[\n${items.map(indented).join("")}]`;
+}
+
+function indented(item) {
+  return `${item.replace(/^/gm, "    ")},\n`;
+}
+
+function pathsOf(paths) {
+  return paths.length === 1 ? paths[0] : list(paths);
+}
+
+function scanLines(array, { detector, within, blank }, selected) {
+  const made = `image=${toPython(detector)}`;
+  if (selected) {
+    const image = blank ? "np.where(result.filled, result.selected.T, np.nan).T" : "result.selected";
+    return [`result = data.reduce(${made})["image"]`, `image = ${image}`];
+  }
+  if (!within.length) return [`image = data.reduce(${made})["image"]${numbers(blank)}`];
+  const index = `[${within.join(", ")}]`;
+  const image = `data.reduce(${made}, roi=roi)["image"]${numbers(blank, index)}`;
+  return [...roi(array, `roi${index} = True`), `image = ${image}`];
+}
+
+/** @returns {string} what turns a result into its numbers, with NaN where no frame is stored. */
+function numbers(blank, index = "") {
+  return blank ? `.masked${index}.astype(float).filled(np.nan)` : `.data${index}`;
+}
+
+function frameLines(array, what) {
+  if (what.selection) return selectedLines(array, what);
+  return [...binned(what.bin), `frame = ${partOf(whole(array, what.at), what.part)}`];
+}
+
+function binned(bin) {
+  return bin > 1 ? [`# The page shows means of ${bin} × ${bin} of these pixels`] : [];
+}
+
+function partOf(values, part) {
+  if (!part) return values;
+  return part === "abs" || part === "phase" ? `np.${part === "abs" ? "abs" : "angle"}(${values})` : `${values}.${part}`;
+}
+
+/** @returns {string} the frame at indices of the axes that are not shown, with its axes in their order. */
+function whole({ shape, where, picture, colour }, at) {
+  const index = shape.map((_, axis) => (where.includes(axis) ? at[where.indexOf(axis)] : ":"));
+  while (index[index.length - 1] === ":") index.pop();
+  const values = `data[${index.join(", ") || "..."}]`;
+  const last = picture[picture.length - 1];
+  if (colour === null || colour > last) return values;
+  return `np.moveaxis(${values}, ${picture.filter((axis) => axis < colour).length}, -1)`;
+}
+
+function selectedLines(array, { selection, how, within, order, blank }) {
+  const reduction = `frame=vfs.${how[0].toUpperCase()}${how.slice(1)}(), roi=roi`;
+  const lines = [...chosen(array, selection, within)];
+  if (how === "max" || !array.dtype.startsWith("float") || !order?.parts)
+    return [...lines, `frame = data.reduce(${reduction})["frame"]${numbers(blank)}`];
+  return [
+    ...lines,
+    "# Sums of floats depend on their order: these are the parts and threads of the page",
+    `*_, last = data.reduce_partial(${reduction}, parts=${order.parts}, workers=${order.workers})`,
+    `frame = last["frame"]${numbers(blank)}`,
+  ];
+}
+
+/** @returns {string[]} lines that make the mask of a selection. */
+function chosen(array, selection, within) {
+  if (selection.kind === "rectangle") {
+    const [y0, y1, x0, x1] = ["y0", "y1", "x0", "x1"].map((name) => Math.max(0, Math.ceil(selection[name])));
+    const before = within.map((index) => `${index}, `).join("");
+    return roi(array, `roi[${array.nav === 1 ? "" : `${before}${y0}:${y1}, `}${x0}:${x1}] = True`);
+  }
+  const { cy, cx, r } = selection;
+  const [height, width] = array.shape.slice(array.nav - 2, array.nav);
+  const where = within.length ? `roi[${within.join(", ")}]` : "roi[...]";
+  return roi(
+    array,
+    `y, x = np.ogrid[:${height}, :${width}]`,
+    `${where} = (y - ${bracketed(cy)}) ** 2 + (x - ${bracketed(cx)}) ** 2 < ${bracketed(r)} ** 2`,
+  );
+}
+
+function bracketed(number) {
+  return number < 0 ? `(${number})` : `${number}`;
+}
+
+function roi(array, ...lines) {
+  return [`roi = np.zeros(data.shape[:${array.nav}], bool)`, ...lines];
+}
+
+function text(value) {
+  return JSON.stringify(value); // also how Python writes it
+}
