@@ -27,15 +27,16 @@ from vfs.errors import OptionError, SourceChangedError, VfsError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.faces import ZarrFace
+from vfs.http.ahead import Ahead
 from vfs.http.answers import Answer
+from vfs.http.centre import centre
 from vfs.http.computing import Asked, Computation
+from vfs.http.first_look import FirstLook
 from vfs.http.guard import RefusedError
 from vfs.http.reads import GoneError, Reads
 from vfs.http.records import described as numbers_described
 from vfs.http.records import record
 from vfs.http.views import LARGEST, LINE, PARTS, described, picture
-from vfs.reduce.in_frames import Disk
-from vfs.reduce.passes import reduce
 
 LONGEST = 64 << 10
 """Most bytes of the body of a request."""
@@ -91,7 +92,8 @@ class Api:
         self._threads = threads
         self._under_way: Counter[tuple[str, str]] = Counter()
         self.computing = Reads(COMPUTING)
-        self._warmed = False
+        self.ahead = Ahead(self.computing)
+        self.look = FirstLook(self._all, self._face, contents.cache)
 
     async def answer(self, request: Request, answer: Answer) -> None:
         """Answer a request.
@@ -108,6 +110,7 @@ class Api:
             "python": self._python,
             "frame": self._frame,
             "thumbnails": self._thumbnails,
+            "centre": self._centre,
             "compute": self._compute,
         }
         if what not in known:
@@ -160,12 +163,18 @@ class Api:
         """
         if not self.contents.faces:
             return {}
-        known = {"listing": self._listed("", 0, MOST)}
+        known: dict[str, Any] = {"listing": self._listed("", 0, MOST)}
         entries = known["listing"]["entries"]
         if len(entries) == 1:
             with suppress(VfsError):  # said when the page asks
                 known["set"] = self._described(entries[0]["key"], 0, ARRAYS)
+                known |= self.look.disk()
         return known
+
+    def _all(self) -> list[dict[str, str]]:
+        """Return the first two entries of what is served, unless folders are."""
+        entries: list[dict[str, str]] = self._listed("", 0, 2)["entries"] if self.contents.faces else []
+        return entries
 
     def _listed(self, path: str, first: int, count: int) -> dict[str, Any]:
         contents = self.contents
@@ -324,20 +333,23 @@ class Api:
 
     # Computations
 
-    def warm(self) -> None:
-        """Load what the page will need next, while a browser loads the page: kernels take a third of a second."""
-        if not self._warmed:
-            self._warmed = True
-            self.computing.start("warm", self._first_look).add_done_callback(lambda done: done.exception())
+    def load(self) -> None:
+        """Load what a page will need, before one is asked for: kernels take a third of a second."""
+        self.computing.start("load", self.look.load).add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )
 
-    def _first_look(self) -> None:
-        """Look at the first set as the page will. What is wrong with it is said when the page asks."""
-        face = next((face for face in self.contents.faces.values() if isinstance(face, ZarrFace)), None)
-        if face is not None:
-            with suppress(Exception):
-                array = face.arrays[face.main]
-                picture(array, FrameView.of(array).middle, SIDE)
-                reduce(array, {"image": Disk(0, 0, 1)}, roi=[0])
+    def warm(self) -> None:
+        """Begin with what the page will ask for first, while a browser loads the page."""
+        self.ahead.begin(self.look.image)
+
+    async def _centre(self, key: str, request: Request, answer: Answer) -> None:
+        within = _indices(request, "within")
+
+        def find() -> dict[str, float]:
+            return centre(self._found(key)[2], within, self.contents.cache)._asdict()
+
+        await _json(answer, request, await self._work(request, find))
 
     async def _compute(self, key: str, request: Request, answer: Answer) -> None:
         asked = Asked.of(_read_json(await _body(request)))
@@ -348,6 +360,7 @@ class Api:
             return Computation(self._found(key)[2], asked, cache)
 
         computation = await self._threads(object(), begin, request.receive)
+        self.ahead.met(computation.key)
         coming: asyncio.Future[Any] | None = None
         try:
             for step in computation.steps():  # a step is made while the one before is sent
@@ -412,13 +425,13 @@ def _number(request: Request, name: str, usual: int, least: int, most: int) -> i
     return int(text)
 
 
-def _indices(request: Request) -> tuple[int, ...]:
-    text = request.query.get("at", "")
+def _indices(request: Request, name: str = "at") -> tuple[int, ...]:
+    text = request.query.get(name, "")
     if not text:
         return ()
     parts = text.split(",")
     if len(parts) > 64 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
-        raise RefusedError(400, f"at={printable(text[:40])}: expected indices, as in at=3,4")
+        raise RefusedError(400, f"{name}={printable(text[:40])}: expected indices, as in {name}=3,4")
     return tuple(map(int, parts))
 
 

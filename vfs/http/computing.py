@@ -39,6 +39,8 @@ SENT = 16 << 20
 """Most bytes of numbers of a step, likewise."""
 FIRST = 64 << 20
 """Bytes of frames of the first, coarse step; the next has up to 16 times as many."""
+WORTH = 16
+"""Least times that an exact result takes what a coarse one does: else the exact one is there soon enough."""
 FEW = 16
 """Least frames of a coarse step, however large they are."""
 PARTS = 32
@@ -121,7 +123,7 @@ class Computation:
         if not nav or not math.prod(array.shape):
             raise OptionError(f"{array.dataset.path} has shape {list(array.shape)}: there are no frames to reduce")
         self.shape = nav[-2:]
-        self.first = _within(nav, asked.within) * math.prod(self.shape)
+        self.first = picture_of(nav, asked.within) * math.prod(self.shape)
         tried = Pass(array, self.reductions, [0], 0).results()
         kinds = {one.kind for one in tried.values()}
         if len(kinds) > 1 or not kinds <= {"nav", "sig"}:
@@ -134,8 +136,7 @@ class Computation:
         if self.kind == "nav" and asked.region is not None:
             raise OptionError("region: goes with results of kind sig")
         self.coarse = asked.coarse
-        self.moves = int(array.dataset.files.moves.item(0))
-        token = _tokens.setdefault(array, next(_numbers))
+        token, self.moves = state_of(array)
         said = tuple(asked.results.items()), repr(asked.region), asked.within
         self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *said)
 
@@ -147,7 +148,7 @@ class Computation:
         budget, before = FIRST, 0
         while self.coarse and before != 1 and budget <= FIRST * 16:
             step = self._coarse(budget)
-            if step > 1 and step != before:
+            if step ** len(self.shape) >= WORTH and step != before:
                 yield self._kept((step,), partial(self._every, step))
             before, budget = step, budget * 16
         row = self.shape[-1] if len(self.shape) == 2 else 1
@@ -275,8 +276,17 @@ def _reduction(text: str) -> Reduction:
     return made
 
 
-def _within(nav: tuple[int, ...], within: tuple[int, ...]) -> int:
-    """Return the number of the picture of the scan that indices along its other axes choose."""
+def state_of(array: ArrayReader) -> tuple[int, int]:
+    """Return a number of the array, and how often its files were touched: what is kept of it belongs to both."""
+    return _tokens.setdefault(array, next(_numbers)), int(array.dataset.files.moves.item(0))
+
+
+def picture_of(nav: tuple[int, ...], within: tuple[int, ...]) -> int:
+    """Return the number of the picture of the scan that indices along its other axes choose.
+
+    Raises:
+        OptionError: there is no such picture.
+    """
     others = nav[:-2]
     if len(within) != len(others) or not all(0 <= k < n for k, n in zip(within, others, strict=True)):
         raise OptionError(f"within: expected an index for each of {list(others)}, found {list(within)}")

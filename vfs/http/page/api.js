@@ -106,6 +106,15 @@ export function array(key, path, signal) {
   return json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
 }
 
+/** @returns {Promise<{cy: number, cx: number, r: number}>} the bright-field disk of a part of a scan, pixels. */
+export async function centre(key, path, within, signal) {
+  const same = ({ of, within: there }) => of === `${key}/${path}` && String(there) === String(within);
+  const known = taken("centre", same);
+  if (known) return known;
+  const query = within.length ? `?within=${within.join(",")}` : "";
+  return json(`api/centre/${encoded(key)}/${encoded(path)}${query}`, signal);
+}
+
 /** @returns {Promise<Object>} how a set was opened, as Python writes it: name, paths, options, imports, absent. */
 export function recipe(key, signal) {
   return json(`api/python/${encoded(key)}`, signal);

@@ -3,13 +3,11 @@
  */
 
 import * as api from "./api.js";
-import { findDisk } from "./centre.js";
 import { toText } from "./detectors.js";
 import { Kept, Latest } from "./latest.js";
 import { Summary, plan } from "./preview.js";
 
 const KEPT = [24, 64 << 20]; // images, bytes
-const LOOKED = 256; // pixels along y and x of the patterns in which the centre is looked for
 const OFTEN = 80; // ms between two pictures while rows come: drawing takes time from what computes
 const SETTLED = 150; // ms without a change before an image is computed exactly
 
@@ -45,34 +43,8 @@ export class ScanImages {
    * @returns {Promise<{cy: number, cx: number, r: number}>} pixels.
    */
   async findCentre(signal) {
-    const { set, path, dtype } = this.array;
-    const part = dtype.startsWith("complex") ? "abs" : "";
-    const places = this.places().map((at) => api.frame(set, path, [...this.within, ...at], LOOKED, part, signal));
-    const frames = (await Promise.allSettled(places))
-      .filter((one) => one.status === "fulfilled")
-      .map((one) => one.value);
-    if (!frames.length) return findDisk(new Float64Array(1), [1, 1], Math.max(...this.size));
-    const mean = new Float64Array(frames[0].data.length);
-    for (const { data } of frames)
-      for (let i = 0; i < mean.length; i++) mean[i] += data[i] - data[i] === 0 ? data[i] : 0;
-    this.centre = findDisk(mean, frames[0].shape, frames[0].bin);
+    this.centre = await api.centre(this.array.set, this.array.path, this.within, signal);
     return this.centre;
-  }
-
-  /** @returns {number[][]} positions that stand for the scan: its middle, and four around. */
-  places() {
-    const parts =
-      this.axes === 2
-        ? [
-            [2, 2],
-            [1, 1],
-            [1, 3],
-            [3, 1],
-            [3, 3],
-          ]
-        : [[2], [1], [3]];
-    const all = parts.map((at) => at.map((part, axis) => Math.floor(((this.shape[axis] - 1) * part) / 4)));
-    return [...new Map(all.map((at) => [String(at), at])).values()];
   }
 
   /**

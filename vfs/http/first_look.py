@@ -1,0 +1,79 @@
+"""What a page will need first, if one set is served: kernels, the bright-field disk, its image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
+from vfs.engine.frames import FrameView
+from vfs.errors import VfsError
+from vfs.hierarchy.faces import ZarrFace
+from vfs.http.centre import at_hand, centre, middle, scanned
+from vfs.http.computing import Asked, Computation
+from vfs.http.views import picture
+from vfs.reduce.in_frames import Disk
+from vfs.reduce.passes import reduce
+
+SIDE = 256
+"""Rows and columns of a picture that is read to load what reads it."""
+
+
+class FirstLook:
+    """Looks at the main array of the only set, as a page will.
+
+    Args:
+        entries: returns what is served, as `api/list/` says it; more than one is not looked at.
+        face: returns the face of a key.
+        cache: keeps what is found.
+    """
+
+    def __init__(
+        self, entries: Callable[[], Sequence[Mapping[str, str]]], face: Callable[[str], ZarrFace], cache: ChunkCache
+    ) -> None:
+        self._entries, self._face, self._cache = entries, face, cache
+
+    def _only(self) -> tuple[str, ArrayReader] | None:
+        """Return key and reader of the array; None if there are several sets, or folders."""
+        entries = self._entries()
+        if len(entries) != 1:
+            return None
+        key = entries[0]["key"]
+        face = self._face(key)
+        return f"{key}/{face.main}", face.arrays[face.main]
+
+    def load(self) -> None:
+        """Load kernels, and find the disk. What is wrong is said when the page asks."""
+        with suppress(VfsError):
+            only = self._only()
+            if only is None:
+                return
+            array = only[1]
+            picture(array, FrameView.of(array).middle, SIDE)
+            if scanned(array):
+                centre(array, middle(array), self._cache)
+                reduce(array, {"image": Disk(0, 0, 1)}, roi=[0])
+
+    def disk(self) -> dict[str, Any]:
+        """Return {"centre": the disk, the key of its array (`of`), `within`}, if it was found before; else {}."""
+        only = self._only()
+        if only is None or not scanned(only[1]):
+            return {}
+        within = middle(only[1])
+        found = at_hand(only[1], within, self._cache)
+        return {"centre": {"of": only[0], "within": list(within), **found._asdict()}} if found else {}
+
+    def image(self) -> Computation | None:
+        """Return the computation that the page asks for first; None: there is none, or it is not known.
+
+        Raises:
+            VfsError: a source cannot be read.
+        """
+        only = self._only()
+        if only is None or not scanned(only[1]):
+            return None
+        array, within = only[1], middle(only[1])
+        text = "disk({:g}, {:g}, {:g})".format(*centre(array, within, self._cache))  # as the page writes it
+        return Computation(array, Asked({"image": text}, None, within), self._cache)
