@@ -241,6 +241,7 @@ class _Run:
                 await asyncio.sleep(0.001)
             if server.started:
                 self._begin(entry, reporter)
+                application.api.load()
             await running
         finally:
             for number in ENDING:
