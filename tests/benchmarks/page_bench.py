@@ -2,6 +2,11 @@
 
 The browser is started before; what is measured begins where a person would press Enter. What is on
 the canvas is asked of the page itself (`window.vfs`) each time the browser draws.
+
+Until a page can draw anything at all, the browser takes some time. So a bare page is opened, too: one
+canvas, one script, one request for numbers that are ready. The exact image is compared with reading
+all of the data once, as a whole and without what the bare page takes; and of four times as much data,
+where reading is most of it.
 """
 
 from __future__ import annotations
@@ -9,8 +14,11 @@ from __future__ import annotations
 import shutil
 import statistics
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +44,31 @@ window.seen = [];
 })();
 """
 """Notes when the state of the scan image changed, in ms since the page was asked for."""
+BARE: Mapping[str, tuple[str, bytes]] = {
+    "/": (
+        "text/html",
+        b"<!doctype html><html><head><meta charset=utf-8><script type=module src=bare.js></script></head>"
+        b"<body><canvas id=c width=128 height=128></canvas></body></html>",
+    ),
+    "/bare.js": (
+        "text/javascript",
+        b"""const answer = await fetch("numbers");
+const data = new Float64Array(await answer.arrayBuffer());
+const canvas = document.getElementById("c");
+const image = new ImageData(128, 128);
+const out = new Uint32Array(image.data.buffer);
+for (let i = 0; i < out.length; i++) out[i] = 0xff000000 | (data[i] * 0x010101);
+canvas.getContext("2d").putImageData(image, 0, 0);
+requestAnimationFrame(() => { window.drawn = performance.now(); });
+""",
+    ),
+    "/numbers": ("application/octet-stream", (np.arange(128.0 * 128) % 256).tobytes()),
+}
+"""A page that only draws numbers: path -> type and body."""
+OPENED = 5
+"""Times that a page is opened, each by a new server; what counts is the median."""
+TIMES = 4
+"""So many times the data are the larger scan."""
 CLICK = """
 ([y, x]) => new Promise((done) => {
   const before = window.vfs.frame.data;
@@ -103,19 +136,84 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     side = 128 if size.seconds else 12
     source = _scan(folder, side, 256 if size.seconds else 64)
     yield from _peers(source)
+    rounds = OPENED if size.seconds else 1
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=SWITCHES)
+        bare = statistics.median(_bare(browser) for _ in range(rounds))
+        yield Row("page: a bare page's picture", bare, "s")
         for late in (False, True):
             said = f", {LATENCY} ms each way" if late else ""
-            with vfs.serve(source, port=0) as server:
-                page = browser.new_page(viewport={"width": 1280, "height": 720})
-                if late:
-                    _slow(page)
-                page.add_init_script(WATCH)
-                page.goto(server.url)
-                yield from _looked(page, source, side, size, said)
-                page.close()
+            opened = [_opened(browser, {"paths": source}, late) for _ in range(1 if late else rounds)]
+            first, exact = (statistics.median(times) for times in zip(*opened, strict=True))
+            yield Row(f"page: a first scan image{said}", first, "s", "" if said else "≤ 1 s")
+            yield Row(f"page: the exact image{said}", exact / _once[source], "of reading all of it once", "≤ 1.3")
+            if not late:
+                rest = (exact - bare) / _once[source]
+                yield Row("page: the exact image, after a bare page's", rest, "of reading all of it once", "≤ 1.3")
+            with vfs.serve(source, port=0) as server, _page(browser, server.url, late) as page:
+                yield from _looked(page, side, size, said)
+        yield from _larger(browser, source, side, rounds)
         browser.close()
+
+
+def _bare(browser: Any) -> float:
+    """Return the seconds until a bare page has drawn its numbers."""
+
+    class Answer(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            kind, body = BARE.get(self.path, ("text/plain", b""))
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with _page(browser, f"http://127.0.0.1:{server.server_port}/", False) as page:
+            _until(page, "window.drawn")
+            seconds = page.evaluate("window.drawn") / 1000
+        server.shutdown()
+    return float(seconds)
+
+
+@contextmanager
+def _page(browser: Any, url: str, late: bool) -> Iterator[Any]:
+    """Open a page in a window of its own."""
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    if late:
+        _slow(page)
+    page.add_init_script(WATCH)
+    page.goto(url)
+    yield page
+    page.close()
+
+
+def _opened(browser: Any, how: Mapping[str, Any], late: bool) -> tuple[float, float]:
+    """Open the page of a new server. Returns: the seconds until a first scan image was drawn, and the exact one."""
+    with vfs.serve(port=0, **how) as server, _page(browser, server.url, late) as page:
+        _until(page, "window.seen.some((one) => one.status === 'exact')")
+        seen = page.evaluate("window.seen")
+    return seen[0]["at"] / 1000, next(one["at"] for one in seen if one["status"] == "exact") / 1000
+
+
+def _larger(browser: Any, source: Path, side: int, rounds: int) -> Iterator[Row]:
+    """Look at a scan of the same files, each several times: it takes no more of the page cache."""
+    files = sorted(str(file) for file in source.parent.glob("*.mib"))
+    array = vfs.open(source)
+    sig, header = array.shape[2:], int(Path(files[0]).read_bytes()[:16].split(b",")[2])
+    how = {"format": "raw", "stored_dtype": ">u2", "sig_shape": sig, "frame_header": header}
+    nav, named = (2 * side, TIMES * side // 2), [[file for _ in range(TIMES) for file in files]]
+    once = _read(named[0], nav_shape=nav, **how)
+    yield Row("page: reading four times as much once", once, "s")
+    times = [_opened(browser, {"paths": named, "nav_shape": nav, **how}, False)[1] for _ in range(rounds)]
+    exact = statistics.median(times) / once
+    yield Row("page: the exact image of four times as much", exact, "of reading all of it once", "≤ 1.3")
 
 
 def _scan(folder: Path, side: int, pixels: int) -> Path:
@@ -133,13 +231,20 @@ def _scan(folder: Path, side: int, pixels: int) -> Path:
 
 def _peers(source: Path) -> Iterator[Row]:
     """Read all of it once, as the server would: what the exact image is compared with."""
-    for _ in range(2):
-        array = vfs.open(source, backend="buffered")
+    _once[source] = _read(source)
+    yield Row("page: reading all of it once", _once[source], "s")
+
+
+def _read(paths: Any, **how: Any) -> float:
+    """Return the seconds that reading all of a set takes, when its files are in the page cache."""
+    seconds = []
+    for _ in range(3):
+        array = vfs.open(paths, backend="buffered", **how)
         began = time.perf_counter()
         for _tile in array.tiles():
             pass
-        _once[source] = time.perf_counter() - began
-    yield Row("page: reading all of it once", _once[source], "s")
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
 _once: dict[Path, float] = {}
@@ -153,13 +258,9 @@ def _slow(page: Any) -> None:
     session.send("Network.emulateNetworkConditions", how)
 
 
-def _looked(page: Any, source: Path, side: int, size: Size, said: str) -> Iterator[Row]:
+def _looked(page: Any, side: int, size: Size, said: str) -> Iterator[Row]:
     """Look at the page as a person does, and take the times."""
     _until(page, "window.seen.some((one) => one.status === 'exact')")
-    seen = page.evaluate("window.seen")
-    yield Row(f"page: a first scan image{said}", seen[0]["at"] / 1000, "s", "" if said else "≤ 1 s")
-    exact = next(one["at"] for one in seen if one["status"] == "exact") / 1000
-    yield Row(f"page: the exact image{said}", exact / _once[source], "of reading all of it once", "≤ 1.3")
     chance = np.random.default_rng(1)
     times = [page.evaluate(CLICK, chance.integers(1, side - 1, 2).tolist()) for _ in range(30 if size.seconds else 2)]
     yield Row(f"page: click to frame, median{said}", statistics.median(times), "ms", "" if said else "≤ 50 ms")
