@@ -91,6 +91,7 @@ def test_complex_numbers(browse: Browse, url: str) -> None:
         page.named("combobox", "Part of the complex numbers").select_option(part)
         page.wait(f"vfs.frame.data && (vfs.frame.data[0] !== {before or 0} || {part!r} === 'abs')")
         assert np.allclose(page.numbers("frame"), made(COMPLEX), rtol=1e-6)
+        assert page.page.evaluate("() => vfs.frame.contrast.map") == ("cyclic" if part == "phase" else "grey")
 
 
 def test_an_empty_array_says_so(browse: Browse, url: str) -> None:

@@ -25,6 +25,11 @@ export function usual(changes = {}) {
   return { ...start, lo: NaN, hi: NaN, ...changes };
 }
 
+/** @returns {string} the usual colour map of a part of complex numbers: phases go round. */
+export function mapOf(part) {
+  return part === "phase" ? "cyclic" : "grey";
+}
+
 /**
  * Take finite numbers evenly spread over an array, sorted.
  *

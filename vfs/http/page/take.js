@@ -56,7 +56,7 @@ export function png(view) {
 export function showText(title, content) {
   const area = el("textarea", {
     readonly: true,
-    rows: Math.min(18, content.split("\n").length + 1),
+    rows: Math.min(22, content.split("\n").length + 1),
     "aria-label": title,
     spellcheck: "false",
   });

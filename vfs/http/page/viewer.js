@@ -2,7 +2,7 @@
  * Looks at one array: its frame, its scan where it has one, sliders for the axes in front.
  */
 
-import { usual } from "./contrast.js";
+import { mapOf, usual } from "./contrast.js";
 import { Axes } from "./axes.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
@@ -129,7 +129,7 @@ export class Viewer {
       array.shown >= 2 && !this.line ? "picture" : array.shown ? "plot" : "number",
       this.detects ? "Arrows move the detector." : "",
     );
-    if (this.complex && view.part === "phase") view.frame ??= usual({ map: "cyclic" });
+    if (this.complex) view.frame ??= usual({ map: mapOf(view.part) });
     this.frame.clear("waiting");
     this.frame.use(view.frame || usual({ curve: this.detects && array.nav > 1 ? "sqrt" : "linear" }));
     if (scanned) this._startScan();
@@ -271,8 +271,10 @@ export class Viewer {
     this.changed();
   }
 
-  /** Show another part of complex numbers. */
+  /** Show another part of complex numbers; phases in colours that go round, unless others were chosen. */
   setPart(part) {
+    const { contrast } = this.frame;
+    if (contrast.map === mapOf(this.view.part)) this.frame.use({ ...contrast, map: mapOf(part) });
     this.view.part = part;
     this.wantFrame();
     this.changed();
