@@ -11,8 +11,9 @@ const WIDE = 100; // letters of a line, where it can be cut
  *
  * @param {Object} recipe how the set was opened, as the API says it. @param {Object} array as the API describes it.
  * @param {Object} what {kind, detector, selection, how, at, within, part, bin, order, blank}: see state.js; of kind
- *   "scan" the image of `detector`; of kind "frame" that of `selection`, or at `at`; bin: pixels along the squares that are shown;
- *   order: {parts, workers} in which sums were made; blank: there may be places where no frame is stored.
+ *   "scan" the image of `detector`; of kind "frame" that of `selection`, or at `at`; bin: pixels along squares
+ *   that are shown; order: {parts, workers} in which sums were made; blank: there may be places where no frame is
+ *   stored.
  * @returns {string}
  */
 export function snippet(recipe, array, what) {
