@@ -103,7 +103,6 @@ class ZarrFace:
         self.main = main
         # Longest key of a chunk, whose coordinates have at most 18 digits: longer keys are refused at once
         self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
-        self._last: tuple[str, tuple[ArrayReader, tuple[int, ...], bool] | None] = "\0", None
         groups = {""}
         for path in self.arrays:
             parts = path.split("/")
@@ -122,14 +121,6 @@ class ZarrFace:
         Returns: (array, chunk coordinates, True for a chunk and False for a folder of chunks); None
             if the key names neither.
         """
-        last, found = self._last  # one request asks several times
-        if key == last:
-            return found
-        found = self._chunk(key)
-        self._last = key, found
-        return found
-
-    def _chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
         if len(key) > self._longest:
             return None
         path = key.rpartition("/c/")[0] if self.zarr_format == 3 else key
