@@ -34,8 +34,12 @@ Progress = Callable[[int, int], object]
 Results = Mapping[str, Result]
 
 TOLD = 0.1  # seconds between two calls of `progress`
-SHARED = 1 << 22
-"""Bytes of frames that several reductions take one after the other: they stay in a core's own cache."""
+SHARED = 1 << 23
+"""Bytes of frames that several reductions take one after the other: they stay in the processor's cache.
+
+Disk, centre of mass and sum in one pass, 128 MiB of MIB U16: 2 MiB 15.0 ms, 4 MiB 13.0, 8 MiB 12.2,
+16 MiB 12.8; one after the other 15.4.
+"""
 
 
 def reduce(
