@@ -101,7 +101,7 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
 
 
 def settled(body: bytes) -> bytes:
-    """Return a body without what the page knows from the start, which becomes more while the server looks at its set."""
+    """Return a body without what the page knows from the start: that becomes more while a server looks at its set."""
     return re.sub(rb'(<script type="application/json" id="first">).*?</script>', rb"\1", body)
 
 
