@@ -124,7 +124,7 @@ def test_run_makes_its_environment_once_and_passes_everything_on(checkout: Check
     status, out, err = checkout.call("run", "info", "a b.mib", "-v", cwd=tmp_path)
     assert (status, out) == (0, f"vfs in {tmp_path}: info a b.mib -v\n")
     assert re.fullmatch(r"vfs: preparing .*a checkout/\.venv \(once.*\)\n", err)
-    assert checkout.did == ["venv", "install .[tiff,hdf5]"]
+    assert checkout.did == ["venv", "install .[tiff,hdf5,serve]"]
     status, out, err = checkout.call("run", "info")
     assert (status, out, err) == (0, "vfs in /: info\n", "")
     assert len(checkout.did) == 2
@@ -155,7 +155,7 @@ def test_a_changed_pyproject_is_installed_anew(checkout: Checkout) -> None:
     assert len(checkout.did) == 2, "the same text"
     (checkout.root / "pyproject.toml").write_text("[project]\nname = 'vfs'\n")
     checkout.call("run")
-    assert checkout.did[2:] == ["install .[tiff,hdf5]"]
+    assert checkout.did[2:] == ["install .[tiff,hdf5,serve]"]
 
 
 def test_compiled_kernels_older_than_any_kernel_are_forgotten(checkout: Checkout) -> None:
@@ -184,11 +184,11 @@ def test_a_moved_checkout_and_a_vanished_python_start_over(checkout: Checkout) -
     checkout.call("run")
     (checkout.root / ".venv" / "bin" / "python").unlink()
     assert checkout.call("run")[0] == 0
-    assert checkout.did[2:] == ["venv", "install .[tiff,hdf5]"]
+    assert checkout.did[2:] == ["venv", "install .[tiff,hdf5,serve]"]
     moved = checkout.root.with_name("elsewhere")
     checkout.root = checkout.root.rename(moved)
     assert checkout.call("run")[:2] == (0, "vfs in /: demo\n")
-    assert checkout.did[4:] == ["venv", "install .[tiff,hdf5]"]
+    assert checkout.did[4:] == ["venv", "install .[tiff,hdf5,serve]"]
 
 
 def test_two_at_once_install_once(checkout: Checkout) -> None:
@@ -196,7 +196,7 @@ def test_two_at_once_install_once(checkout: Checkout) -> None:
     for process in both:
         out, _ = process.communicate(timeout=60)
         assert (process.returncode, out) == (0, "vfs in /: formats\n")
-    assert checkout.did == ["venv", "install .[tiff,hdf5]"]
+    assert checkout.did == ["venv", "install .[tiff,hdf5,serve]"]
 
 
 def test_a_failed_installation_says_why_and_is_tried_again(checkout: Checkout) -> None:
