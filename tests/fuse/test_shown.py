@@ -449,10 +449,6 @@ def test_every_write_is_refused_as_read_only(shown: Shown) -> None:
         "mv part0.npy x",
         "ln part0.npy x",
         "ln -s a x",
-    ):
-        done = run("sh", "-c", command, cwd=point, env={**os.environ, "LC_ALL": "C"})
-        assert (command, done.returncode != 0, "Read-only file system" in done.stderr) == (command, True, True)
-    for command in (
         "chmod 777 part0.npy",
         "truncate -s 0 part0.npy",
         "cp /etc/passwd new",
@@ -460,6 +456,6 @@ def test_every_write_is_refused_as_read_only(shown: Shown) -> None:
         "dd if=/dev/zero of=part0.npy count=1",
     ):
         done = run("sh", "-c", command, cwd=point, env={**os.environ, "LC_ALL": "C"})
-        assert (command, done.returncode != 0, "ead-only file system" in done.stderr) == (command, True, True)
+        assert (command, done.returncode != 0, "read-only file system" in done.stderr.lower()) == (command, True, True)
     np.testing.assert_array_equal(np.load(file), scan.twin)
     assert content() == before
