@@ -1,8 +1,12 @@
-"""The tests themselves: each one checks something, whatever it is given, and none is a library of another."""
+"""The tests themselves: each one checks something, whatever it is given, and none is a library of another.
+
+And one rule of the code: a name of a class means one thing.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -108,3 +112,10 @@ def test_names_of_tests_are_short() -> None:
     assert not [
         f"{path}: {test.name}" for path, tree in files().items() for test in of_pytest(tree) if len(test.name) > LONGEST
     ]
+
+
+def test_no_class_is_named_twice() -> None:
+    trees = [ast.parse(path.read_text()) for path in sorted((TOP / "vfs").rglob("*.py"))]
+    named = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert len(named) > 100
+    assert [name for name, times in named.items() if times > 1] == []

@@ -25,8 +25,8 @@ QUARTERS: dict[int, list[tuple[int, ...]]] = {1: [(2,), (1,), (3,)], 2: [(2, 2),
 """Positions that stand for a scan of so many axes: its middle, and some around."""
 
 
-class Found(NamedTuple):
-    """A disk, in pixels of the frame, with one decimal."""
+class CentralDisk(NamedTuple):
+    """The bright-field disk of a scan: centre and radius in pixels of the frame, with one decimal."""
 
     cy: float
     cx: float
@@ -45,7 +45,7 @@ def middle(array: ArrayReader) -> tuple[int, ...]:
     return tuple(n // 2 for n in array.shape[: max(0, array.dataset.nav_ndim - 2)])
 
 
-def centre(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> Found:
+def centre(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> CentralDisk:
     """Find the disk of a scan.
 
     Args:
@@ -62,20 +62,20 @@ def centre(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> Fo
         raise OptionError(f"{array.dataset.path}: expected a scan of frames with two axes")
     picture_of(array.shape[:n], within)
     kept = cache.get(_key(array, within), lambda: np.array(_look(array, within)))
-    return Found(*map(float, kept[:3]))
+    return CentralDisk(*map(float, kept[:3]))
 
 
-def at_hand(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> Found | None:
+def at_hand(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> CentralDisk | None:
     """Return what `centre` has found, None if it must look."""
     kept = cache.peek(_key(array, within))
-    return None if kept is None else Found(*map(float, kept[:3]))
+    return None if kept is None else CentralDisk(*map(float, kept[:3]))
 
 
 def _key(array: ArrayReader, within: tuple[int, ...]) -> tuple[Hashable, ...]:
     return ("centre", *state_of(array), within)
 
 
-def _look(array: ArrayReader, within: tuple[int, ...]) -> Found:
+def _look(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
     """Find the disk in frames."""
     n = array.dataset.nav_ndim
     nav = array.shape[:n]
@@ -90,10 +90,10 @@ def _look(array: ArrayReader, within: tuple[int, ...]) -> Found:
             continue
         mean = mean + np.where(np.isfinite(numbers), numbers, 0)
     cy, cx, r = (math.floor(10 * value + 0.5) / 10 for value in find_disk(mean, side))
-    return Found(cy, cx, r)
+    return CentralDisk(cy, cx, r)
 
 
-def find_disk(pattern: np.ndarray, side: int) -> Found:
+def find_disk(pattern: np.ndarray, side: int) -> CentralDisk:
     """Find centre and radius.
 
     Args:
@@ -105,13 +105,13 @@ def find_disk(pattern: np.ndarray, side: int) -> Found:
     height, width = pattern.shape
     smooth = _smoothed(pattern)
     darkest, brightest = float(smooth.min()), float(smooth.max())
-    middle = Found(height * side / 2 - 0.5, width * side / 2 - 0.5, min(height, width) * side / 8)
+    middle = CentralDisk(height * side / 2 - 0.5, width * side / 2 - 0.5, min(height, width) * side / 8)
     if not brightest > darkest:
         return middle
     count, y, x = _brightest_spot(smooth, darkest + EDGE * (brightest - darkest))
     if count > 0.8 * smooth.size:
         return middle
-    return Found((y + 0.5) * side - 0.5, (x + 0.5) * side - 0.5, max(1.0, math.sqrt(count / math.pi) * side))
+    return CentralDisk((y + 0.5) * side - 0.5, (x + 0.5) * side - 0.5, max(1.0, math.sqrt(count / math.pi) * side))
 
 
 def _smoothed(pattern: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ class GoneError(Exception):
     """The client has gone away."""
 
 
-class _Flight:
+class _SharedRead:
     """Work that is waiting or under way, and the requests that wait for it.
 
     Attributes:
@@ -52,8 +52,8 @@ class Reads:
     """
 
     def __init__(self, workers: int) -> None:
-        self._queue: SimpleQueue[_Flight | None] = SimpleQueue()
-        self._flights: dict[Hashable, _Flight] = {}
+        self._queue: SimpleQueue[_SharedRead | None] = SimpleQueue()
+        self._flights: dict[Hashable, _SharedRead] = {}
         self._closed = False
         self._threads = [threading.Thread(target=self._run, name=f"vfs-read-{n}", daemon=True) for n in range(workers)]
         for thread in self._threads:
@@ -70,7 +70,7 @@ class Reads:
         """
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._flights[key] = _Flight(key, work, asyncio.get_running_loop())
+            flight = self._flights[key] = _SharedRead(key, work, asyncio.get_running_loop())
             self._queue.put(flight)
         waiting = flight.loop.create_future()
         flight.waiting.append(waiting)
@@ -91,7 +91,7 @@ class Reads:
             self._run_one(flight)
             del flight  # its memory must not wait for the next work
 
-    def _run_one(self, flight: _Flight) -> None:
+    def _run_one(self, flight: _SharedRead) -> None:
         if flight.left:
             return
         made, error = None, None
@@ -104,7 +104,7 @@ class Reads:
         with suppress(RuntimeError):  # the event loop has ended
             flight.loop.call_soon_threadsafe(self._end, flight, made, error)
 
-    def _end(self, flight: _Flight, made: Any, error: BaseException | None) -> None:
+    def _end(self, flight: _SharedRead, made: Any, error: BaseException | None) -> None:
         if self._flights.get(flight.key) is flight:
             del self._flights[flight.key]
         for waiting in flight.waiting:
