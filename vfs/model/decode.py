@@ -35,6 +35,9 @@ class Decoder(Protocol):
         straight: True if the bytes in the file already are the elements in native order, so that
             contiguous ranges need no decoding.
         takes_lines: True if it takes ranges of several lines; else it is given a range for each line.
+
+    A decoder may also have `lies_as`: (dtype of the elements in the file, how many of them come backwards at a
+    time; 1: none), or None. Reductions then take frames where they lie, without decoding them.
     """
 
     @property
