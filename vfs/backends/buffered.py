@@ -51,7 +51,7 @@ class BufferedBackend:
         elif wanted is None:
             fill(opened, start, out)
         else:
-            bad = kernels.fetch.read_ranges(opened.fd, wanted, out, start)
+            bad = kernels.fetch.read_ranges(opened.fd, wanted, out, start, 1, kernels.fetch.GAP)
             if bad >= 0:
                 for a, b in wanted[bad:, START : STOP + 1].tolist():
                     fill(opened, a, out[a - start : b - start])

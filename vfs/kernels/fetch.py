@@ -29,7 +29,7 @@ _MOST = 512  # most ranges of one preadv, with as many gaps; the operating syste
 
 
 @kernel
-def read_ranges(fd, ranges, out, base, step=1, gap=GAP):
+def read_ranges(fd, ranges, out, base, step, gap):
     """Read every range into `out`, whose first byte is byte `base` of the file.
 
     Ranges at most `gap` bytes apart are read together.
@@ -135,7 +135,7 @@ def decode_windows(ranges, wins, step, memory, out, fd):
         start, size = wins[w, W_START], wins[w, W_STOP] - wins[w, W_START]
         first, last = wins[w, W_FIRST], wins[w, W_LAST]
         if 2 * wins[w, W_WANTED] < size:
-            if read_ranges(fd, in_lines(ranges[first:last], 0), memory, start) >= 0:
+            if read_ranges(fd, in_lines(ranges[first:last], 0), memory, start, 1, GAP) >= 0:
                 return w
         else:
             done = 0
