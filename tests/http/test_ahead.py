@@ -109,6 +109,7 @@ def asked(application: Application, **more: Any) -> bytes:
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computing, "STEP", 2 * SCAN[1] * SIZE * SIZE * 2)
+    monkeypatch.setattr(computing, "QUICK", 0)
 
 
 @pytest.mark.usefixtures("small_steps")
@@ -150,9 +151,9 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each step take a while."""
     rows = computing.Computation._rows
 
-    def slowly(self: Any, first: int, few: int) -> np.ndarray:
+    def slowly(self: Any, first: int) -> np.ndarray:
         time.sleep(0.1)
-        return rows(self, first, few)
+        return rows(self, first)
 
     monkeypatch.setattr(computing.Computation, "_rows", slowly)
 

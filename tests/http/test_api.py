@@ -341,6 +341,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computing, "FEW", 3)
     monkeypatch.setattr(computing, "FIRST", 5 * 12 * 20 * 2)
     monkeypatch.setattr(computing, "STEP", 10 * 12 * 20 * 2)
+    monkeypatch.setattr(computing, "QUICK", 0)
+    monkeypatch.setattr(computing, "MORE", 20 * 12 * 20 * 2)
 
 
 @pytest.mark.usefixtures("small_steps")
@@ -380,6 +382,22 @@ def test_results_by_position_are_exact_and_come_coarse_first(shown: Application)
     assert len(heads) > 2
     assert [head["done"] for head in heads] == sorted(head["done"] for head in heads)
     assert heads[-1]["done"] == heads[-1]["of"] == 54
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_steps_grow_where_they_are_quick_and_are_kept_as_they_were_cut(
+    shown: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"results": {"image": "disk(5, 9, 4)"}, "coarse": False}
+    monkeypatch.setattr(computing, "QUICK", 1e9)
+    grown = compute(shown, "scan.zarr/data", **asked)
+    assert [head["count"] for head, _ in grown[:-1]] == [9, 18, 27]  # whole rows, of 9 positions
+    misses = shown.contents.cache.misses
+    monkeypatch.setattr(computing, "QUICK", 0)
+    again = compute(shown, "scan.zarr/data", **asked)
+    assert shown.contents.cache.misses == misses
+    assert [head for head, _ in again] == [head for head, _ in grown]
+    np.testing.assert_array_equal(exact(again, "image"), exact(grown, "image"))
 
 
 @pytest.mark.usefixtures("small_steps")

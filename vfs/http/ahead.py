@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import TypeVar
 
-from vfs.http.computing import Computation
+from vfs.http.computing import Computation, following
 from vfs.http.reads import Reads
 
 Made = TypeVar("Made")
@@ -66,10 +66,9 @@ class Ahead:
                 if computation is None:
                     return
                 self._key = computation.key
-                for step in computation.steps():
-                    if self._met:
-                        return
-                    await self._run(step.key, step.make)
+                steps, before = computation.steps(), None
+                while not self._met and (step := following(steps, before)) is not None:
+                    before = await self._run(step.key, step.make)
                     self.made += 1
 
     async def _run(self, key: Hashable, work: Callable[[], Made]) -> Made:

@@ -30,7 +30,7 @@ from vfs.hierarchy.faces import ZarrFace
 from vfs.http.ahead import Ahead
 from vfs.http.answers import Answer
 from vfs.http.centre import centre
-from vfs.http.computing import Asked, Computation
+from vfs.http.computing import Asked, Computation, following
 from vfs.http.first_look import FirstLook
 from vfs.http.guard import RefusedError
 from vfs.http.reads import GoneError, Reads
@@ -362,17 +362,15 @@ class Api:
         computation = await self._threads(object(), begin, request.receive)
         self.ahead.met(computation.key)
         coming: asyncio.Future[Any] | None = None
+        steps, before = computation.steps(), None
         try:
-            for step in computation.steps():  # a step is made while the one before is sent
-                before, coming = (
-                    coming,
-                    asyncio.ensure_future(self._threads(step.key, step.make, request.receive, self.computing)),
-                )
+            while (step := following(steps, before)) is not None:  # it is made while the one before is sent
+                coming = asyncio.ensure_future(self._threads(step.key, step.make, request.receive, self.computing))
                 if before is not None:
-                    await self._send(answer, before.result())
-                await coming
-            if coming is not None:
-                await self._send(answer, coming.result())
+                    await self._send(answer, before)
+                before = await coming
+            if before is not None:
+                await self._send(answer, before)
         except (VfsError, MemoryError) as error:
             if not answer.status:
                 raise

@@ -1,15 +1,17 @@
 """Computes results for the page, in steps: each is a record that is sent as soon as it is there.
 
 Results for each position of the scan come coarse at first (every step-th position), then exact, some
-rows at a time. These steps go into the cache, and those who ask for the same at the same time share
-one run. Results for each pixel come again and again while they fill.
+rows at a time: more of them as long as a step takes less time than anybody sees. These steps go into
+the cache, and those who ask for the same at the same time share one run. Results for each pixel come
+again and again while they fill.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -22,7 +24,7 @@ from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader, threads_asked
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
-from vfs.http.records import described, record, sendable
+from vfs.http.records import described, head_of, record, sendable
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.in_frames import Masks
@@ -33,10 +35,13 @@ from vfs.reduce.result import Result
 
 RESULTS = 16
 """Most results of one computation."""
-STEP = 128 << 20
-"""Bytes of frames of a step; a row of the scan may be more."""
+STEP = 32 << 20
+"""Bytes of frames of the first exact step; a row of the scan may be more. The next one has twice as many after
+a step that took less than `QUICK`: each takes a millisecond besides, and two threads that begin and end.
+"""
+QUICK = 0.05  # seconds
 SENT = 16 << 20
-"""Most bytes of numbers of a step, likewise."""
+"""Most bytes of numbers of a step; of a row of the scan, four times as many."""
 FIRST = 64 << 20
 """Bytes of frames of the first, coarse step; the next has up to 16 times as many."""
 WORTH = 16
@@ -44,7 +49,8 @@ WORTH = 16
 FEW = 16
 """Least frames of a coarse step, however large they are."""
 PARTS = 32
-"""Most times that a result for each pixel is sent."""
+"""Most times that a result for each pixel is sent, and of how many bytes of frames it is one more at least."""
+MORE = 256 << 20
 
 _BINNED = re.compile(r"\s*binned\(\s*(\d{1,4})\s*\)\s*")
 _numbers = count()
@@ -61,6 +67,21 @@ class Step(NamedTuple):
 
     key: Hashable
     make: Callable[[], np.ndarray]
+
+
+Steps = Generator[Step, np.ndarray | None, None]
+
+
+def following(steps: Steps, made: np.ndarray | None) -> Step | None:
+    """Return the next step of a computation; None: there is none.
+
+    Args:
+        made: the record of the step before; None: none was made yet.
+    """
+    try:
+        return steps.send(made)
+    except StopIteration:
+        return None
 
 
 @dataclass(frozen=True)
@@ -111,6 +132,7 @@ class Computation:
 
     Attributes:
         kind: of all its results, "nav" or "sig"; shape: of the picture of the scan.
+        step: bytes of frames of the next exact step.
 
     Raises:
         OptionError: it cannot be made.
@@ -136,26 +158,27 @@ class Computation:
         if self.kind == "nav" and asked.region is not None:
             raise OptionError("region: goes with results of kind sig")
         self.coarse = asked.coarse
+        self.step = STEP
         token, self.moves = state_of(array)
         said = tuple(asked.results.items()), repr(asked.region), asked.within
         self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *said)
 
-    def steps(self) -> Iterator[Step]:
-        """Return the steps, in their order. Each must be made before the next is asked for."""
+    def steps(self) -> Steps:
+        """Go through the steps, in their order, with `following`."""
         return self._by_position() if self.kind == "nav" else self._by_pixel()
 
-    def _by_position(self) -> Iterator[Step]:
+    def _by_position(self) -> Steps:
         budget, before = FIRST, 0
         while self.coarse and before != 1 and budget <= FIRST * 16:
             step = self._coarse(budget)
             if step ** len(self.shape) >= WORTH and step != before:
                 yield self._kept((step,), partial(self._every, step))
             before, budget = step, budget * 16
-        row = self.shape[-1] if len(self.shape) == 2 else 1
-        few = max(1, min(STEP // max(1, self.frame), SENT // max(1, self.entry)))
-        few = max(1, few // row) * row if few >= row or self.entry * row <= 4 * SENT else few
-        for first in range(0, self.count, few):
-            yield self._kept(("rows", first, few), partial(self._rows, first, min(few, self.count - first)))
+        first = 0
+        while first < self.count:
+            made = yield self._kept(("rows", first), partial(self._rows, first))
+            assert made is not None
+            first = head_of(made)["done"]  # whoever made it has chosen how far it goes
 
     def _coarse(self, budget: int) -> int:
         """Return the step with which so many bytes of frames are looked at; 1 where it is not worth it."""
@@ -176,10 +199,18 @@ class Computation:
         head = {"step": step, "done": 0, "of": self.count, "exact": False}
         return self._record(head, self._reduced(chosen), tuple(map(len, axes)))
 
-    def _rows(self, first: int, few: int) -> np.ndarray:
-        """Make the record of some positions that follow each other."""
+    def _rows(self, first: int) -> np.ndarray:
+        """Make the record of some positions that follow each other: of whole rows, where these are not too long."""
+        row = self.shape[-1] if len(self.shape) == 2 else 1
+        few = max(1, min(self.step // max(1, self.frame), SENT // max(1, self.entry)))
+        few = max(1, few // row) * row if few >= row or self.entry * row <= 4 * SENT else few
+        few = min(few, self.count - first)
+        began = time.monotonic()
+        results = self._reduced(np.arange(first, first + few))
+        if time.monotonic() - began < QUICK:
+            self.step = max(self.step, 2 * few * self.frame)
         head = {"first": first, "count": few, "done": first + few, "of": self.count, "exact": True}
-        return self._record(head, self._reduced(np.arange(first, first + few)), (few,))
+        return self._record(head, results, (few,))
 
     def _reduced(self, chosen: np.ndarray) -> Mapping[str, Result]:
         self._same()
@@ -199,7 +230,7 @@ class Computation:
             parts[name] = numbers.reshape(shape + numbers.shape[1:])
         return _packed("nav", head, parts)
 
-    def _by_pixel(self) -> Iterator[Step]:
+    def _by_pixel(self) -> Steps:
         final = (*self.key, "pixels")
         kept = self.cache.peek(final)
         if kept is not None:
@@ -211,7 +242,7 @@ class Computation:
             every = -(-total // few)
             sample = np.arange(0, total, every) if self.chosen is None else self.chosen[::every]
             yield Step(("once", next(_numbers)), partial(self._sample, sample, total))
-        parts = max(1, min(PARTS, total * self.frame // (2 * STEP)))
+        parts = max(1, min(PARTS, total * self.frame // MORE))
         whole = reduce_partial(self.array, self.reductions, parts=parts, roi=self._all(), progress=check)
         for k in range(parts):
             yield Step(("once", next(_numbers)), partial(self._more, whole, k + 1, parts, total, final))

@@ -48,6 +48,13 @@ def record(head: Mapping[str, Any], parts: Sequence[np.ndarray] = ()) -> np.ndar
     return np.concatenate(flat)
 
 
+def head_of(made: np.ndarray) -> dict[str, Any]:
+    """Read the head of a record, uint8[bytes]."""
+    size = int.from_bytes(made[:4].tobytes(), "little")
+    head: dict[str, Any] = json.loads(made[4 : 4 + size].tobytes())
+    return head
+
+
 def described(name: str, numbers: np.ndarray) -> dict[str, Any]:
     """Say what numbers of a record are: name, dtype and shape."""
     return {"name": name, "dtype": numbers.dtype.name, "shape": list(numbers.shape)}
