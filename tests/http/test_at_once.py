@@ -61,7 +61,7 @@ KEYS = [
     "",
     "api/set",
     "metrics",
-    "assets/main.js",
+    "assets/page.js",
     "nothing",
 ]
 RANGES = [None, "bytes=0-9", "bytes=-5", "bytes=100-", "bytes=5000000-", "bytes=0-1,4-5", "lines=1-2"]

@@ -1,4 +1,4 @@
-"""What a page will need first, if one set is served: kernels, the bright-field disk, its image."""
+"""What a page will need first: its files and, if one set is served, kernels, the bright-field disk, its image."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vfs.errors import VfsError
 from vfs.hierarchy.faces import ZarrFace
 from vfs.http.centre import at_hand, centre, middle, scanned
 from vfs.http.computing import Asked, Computation
+from vfs.http.pages import assets
 from vfs.http.views import picture
 from vfs.reduce.in_frames import Disk
 from vfs.reduce.passes import reduce
@@ -45,7 +46,8 @@ class FirstLook:
         return f"{key}/{face.main}", face.arrays[face.main]
 
     def load(self) -> None:
-        """Load kernels, and find the disk. What is wrong is said when the page asks."""
+        """Load files and kernels, and find the disk. What is wrong is said when the page asks."""
+        assets()
         with suppress(VfsError):
             only = self._only()
             if only is None:
