@@ -178,7 +178,8 @@ class Computation:
         while first < self.count:
             made = yield self._kept(("rows", first), partial(self._rows, first))
             assert made is not None
-            first = head_of(made)["done"]  # whoever made it has chosen how far it goes
+            head = head_of(made)  # whoever made it has chosen how far it goes
+            first, self.step = head["done"], max(self.step, head["count"] * self.frame)
 
     def _coarse(self, budget: int) -> int:
         """Return the step with which so many bytes of frames are looked at; 1 where it is not worth it."""
