@@ -1,8 +1,10 @@
-"""Begins with what a page will ask for first, while a browser still loads the page.
+"""Begins with what a page will ask for first: when the server starts, and again while a browser loads the page.
 
-That is the image of the bright-field disk: when the page asks for it, its first rows are done, and the
-request goes on with the others. Nobody may ask: what comes for the page may be `curl` or a crawler. So
-one such computation is made at once, and it ends where nobody asks for a while.
+That is the image of the bright-field disk: when the page asks for it, it is done, or its first rows
+are, and the request goes on with the others. A browser takes two cores for half a second before it can
+draw; what is done before is there at once. Nobody may ask: a server may be for clients of zarr only, and
+what comes for the page may be `curl` or a crawler. So one such computation is made at once, and it ends
+where nobody asks for a while.
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ class Ahead:
         self._task: asyncio.Task[None] | None = None
         self._key: tuple[Hashable, ...] | None = None
         self._met = False
+        self._ending: asyncio.TimerHandle | None = None
 
     def begin(self, plan: Callable[[], Computation | None]) -> None:
-        """Begin, unless one is under way.
+        """Begin. One that is under way goes on, and has all of the time again.
 
         Args:
             plan: makes the computation, in a thread; None: there is nothing to begin with.
@@ -48,6 +51,9 @@ class Ahead:
         if self._task is None or self._task.done():
             self._met, self._key = False, None
             self._task = asyncio.ensure_future(self._go(plan))
+        if self._ending is not None:
+            self._ending.cancel()
+        self._ending = asyncio.get_running_loop().call_later(PATIENCE, self._task.cancel)
 
     def met(self, key: tuple[Hashable, ...]) -> None:
         """Say that somebody asks for the computation with this key.
@@ -61,15 +67,14 @@ class Ahead:
 
     async def _go(self, plan: Callable[[], Computation | None]) -> None:
         with suppress(Exception):  # what is wrong is said when the page asks
-            async with asyncio.timeout(PATIENCE):
-                computation = await self._run("ahead", plan)
-                if computation is None:
-                    return
-                self._key = computation.key
-                steps, before = computation.steps(), None
-                while not self._met and (step := following(steps, before)) is not None:
-                    before = await self._run(step.key, step.make)
-                    self.made += 1
+            computation = await self._run("ahead", plan)
+            if computation is None:
+                return
+            self._key = computation.key
+            steps, before = computation.steps(), None
+            while not self._met and (step := following(steps, before)) is not None:
+                before = await self._run(step.key, step.make)
+                self.made += 1
 
     async def _run(self, key: Hashable, work: Callable[[], Made]) -> Made:
         waiting = self._pool.start(key, work)

@@ -224,7 +224,7 @@ class Application:
             listed = await self._read(("index", key), partial(self._index, key), receive)
             etag = etag_of(listed)
             if not key:
-                self.api.warm()
+                self.api.begin()
             if _matched(headers, etag):
                 await answer.headers(304, [(b"etag", etag)])
             else:
