@@ -6,7 +6,8 @@ the canvas is asked of the page itself (`window.vfs`) each time the browser draw
 Until a page can draw anything at all, the browser takes some time. So a bare page is opened, too: one
 canvas, one script, one request for numbers that are ready. And the page is opened again when the server
 has the image. The exact image is compared with reading all of the data once, as a whole and without
-what the bare page takes; and of four times as much data, where reading is most of it.
+what the bare page takes; and of four times as much data, where reading is most of it. These take
+turns, and medians count.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ requestAnimationFrame(() => { window.drawn = performance.now(); });
     "/numbers": ("application/octet-stream", (np.arange(128.0 * 128) % 256).tobytes()),
 }
 """A page that only draws numbers: path -> type and body."""
-OPENED = 5
-"""Times that a page is opened, each by a new server; what counts is the median."""
+OPENED = 7
+"""Times that a page is opened, each by a new server."""
 TIMES = 4
 """So many times the data are the larger scan."""
 CLICK = """
@@ -135,22 +136,27 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
         return
     side = 128 if size.seconds else 12
     source = _scan(folder, side, 256 if size.seconds else 64)
-    yield from _peers(source)
     rounds = OPENED if size.seconds else 1
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=SWITCHES)
-        bare = statistics.median(_bare(browser) for _ in range(rounds))
-        yield Row("page: a bare page's picture", bare, "s")
+        _read(source)  # into the page cache
         for late in (False, True):
             said = f", {LATENCY} ms each way" if late else ""
-            opened = [_opened(browser, {"paths": source}, late) for _ in range(1 if late else rounds)]
-            first, exact, again = (statistics.median(times) for times in zip(*opened, strict=True))
+            turns = [
+                (_read(source), _bare(browser), *_opened(browser, {"paths": source}, late))
+                for _ in range(1 if late else rounds)
+            ]
+            once, bare, first, exact, again = (statistics.median(times) for times in zip(*turns, strict=True))
             yield Row(f"page: a first scan image{said}", first, "s", "" if said else "≤ 1 s")
-            yield Row(f"page: the exact image{said}", exact / _once[source], "of reading all of it once", "≤ 1.3")
             if not late:
-                rest = (exact - bare) / _once[source]
+                yield Row("page: reading all of it once", once, "s")
+                yield Row("page: a bare page's picture", bare, "s")
+                yield Row("page: the exact image", exact / once, "of reading all of it once", "≤ 1.3")
+                rest = (exact - bare) / once
                 yield Row("page: the exact image, after a bare page's", rest, "of reading all of it once", "≤ 1.3")
-                yield Row("page: the exact image, opened again", again / _once[source], "of reading all of it once")
+                yield Row("page: the exact image, opened again", again / once, "of reading all of it once")
+            else:
+                yield Row(f"page: the exact image{said}", exact, "s")
             with vfs.serve(source, port=0) as server, _page(browser, server.url, late) as page:
                 yield from _looked(page, side, size, said)
         yield from _larger(browser, source, side, rounds)
@@ -219,11 +225,16 @@ def _larger(browser: Any, source: Path, side: int, rounds: int) -> Iterator[Row]
     sig, header = array.shape[2:], int(Path(files[0]).read_bytes()[:16].split(b",")[2])
     how = {"format": "raw", "stored_dtype": ">u2", "sig_shape": sig, "frame_header": header}
     nav, named = (2 * side, TIMES * side // 2), [[file for _ in range(TIMES) for file in files]]
-    once = _read(named[0], nav_shape=nav, **how)
+    turns = [
+        (
+            _read(named[0], nav_shape=nav, **how),
+            _opened(browser, {"paths": named, "nav_shape": nav, **how}, False)[1],
+        )
+        for _ in range(rounds)
+    ]
+    once, exact = (statistics.median(times) for times in zip(*turns, strict=True))
     yield Row("page: reading four times as much once", once, "s")
-    times = [_opened(browser, {"paths": named, "nav_shape": nav, **how}, False)[1] for _ in range(rounds)]
-    exact = statistics.median(times) / once
-    yield Row("page: the exact image of four times as much", exact, "of reading all of it once", "≤ 1.3")
+    yield Row("page: the exact image of four times as much", exact / once, "of reading all of it once", "≤ 1.3")
 
 
 def _scan(folder: Path, side: int, pixels: int) -> Path:
@@ -239,25 +250,13 @@ def _scan(folder: Path, side: int, pixels: int) -> Path:
     return writers.write_mib(folder / "page", frames, frames_per_file=1024, scan=(side, side))
 
 
-def _peers(source: Path) -> Iterator[Row]:
-    """Read all of it once, as the server would: what the exact image is compared with."""
-    _once[source] = _read(source)
-    yield Row("page: reading all of it once", _once[source], "s")
-
-
 def _read(paths: Any, **how: Any) -> float:
-    """Return the seconds that reading all of a set takes, when its files are in the page cache."""
-    seconds = []
-    for _ in range(3):
-        array = vfs.open(paths, backend="buffered", **how)
-        began = time.perf_counter()
-        for _tile in array.tiles():
-            pass
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
-
-
-_once: dict[Path, float] = {}
+    """Return the seconds that reading all of a set takes, as the server would."""
+    array = vfs.open(paths, backend="buffered", **how)
+    began = time.perf_counter()
+    for _tile in array.tiles():
+        pass
+    return time.perf_counter() - began
 
 
 def _slow(page: Any) -> None:
