@@ -97,6 +97,19 @@ def test_blocks_cover_whole_rows(scan: Path) -> None:
     assert derived._rows((), 1) == ()
 
 
+@pytest.mark.parametrize("nav", [(2, 3, 5), (1, 2, 5, 3)])
+def test_blocks_that_do_not_divide_an_axis_in_the_middle(scan: Path, nav: tuple[int, ...]) -> None:
+    a, g = vfs.open(scan, nav_shape=nav), vfs.open_group(scan, nav_shape=nav, derive=WANTED)
+    rows = g["derived/bf"].chunks
+    assert rows[-2] > 1
+    assert nav[-2] % rows[-2]
+    for name, result in a.reduce(**WANTED).items():
+        array = g[f"derived/{name}"]
+        last = (slice(-1, None),) * (len(nav) if result.kind == "nav" else 0)
+        np.testing.assert_array_equal(array[last], result.data[last])
+        np.testing.assert_array_equal(array[...], result.data)
+
+
 def test_results_of_a_block_are_made_in_one_pass_and_kept(
     scan: Path, passes: list[tuple[tuple[str, ...], int]]
 ) -> None:

@@ -120,7 +120,6 @@ class _Source:
         self.others = {name: one for name, one in bound.items() if made[name].kind != "nav"}
         sig = array.shape[len(self.nav) :]
         self.rows = _rows(self.nav, math.prod(sig) * array.dtype.itemsize)
-        self.count = math.prod(self.rows)  # positions of a block: they follow each other in the scan
         self.token = object()
         # Small, and each costs a pass over everything: nothing that is read meanwhile drives it out
         self.whole = ChunkCache(1 << 62)
@@ -166,12 +165,20 @@ class _Source:
         if one.kind != "nav":
             packed = self.whole.get((self.token, state), partial(self._reduce, self.others, None))
             return _unpacked(packed, {key: self.made[key].selected.nbytes for key in self.others}, name, one, shape)
-        first = number * self.count
-        count = min(self.count, math.prod(self.nav) - first)
+        first, count = self._positions(number)
         chosen = np.arange(first, first + count) if self.nav else None
         packed = self.array.cache.get((self.token, state, number), partial(self._reduce, self.by_position, chosen))
         sizes = {key: self.made[key].selected[:1].nbytes * count for key in self.by_position}
         return _unpacked(packed, sizes, name, one, shape)
+
+    def _positions(self, number: int) -> tuple[int, int]:
+        """Find the positions of a block, which follow each other in the scan: the first one, and how many."""
+        counts = [-(-n // rows) for n, rows in zip(self.nav, self.rows, strict=True)]
+        first, count = 0, 1
+        for n, rows, k in zip(self.nav, self.rows, np.unravel_index(number, counts), strict=True):
+            first = first * n + int(k) * rows
+            count *= min(rows, n - int(k) * rows)
+        return first, count
 
     def _reduce(self, wanted: Reductions, chosen: np.ndarray | None) -> np.ndarray:
         """Make results in one pass. Returns uint8[bytes], one after the other.
