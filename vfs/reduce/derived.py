@@ -121,8 +121,9 @@ class _Source:
         sig = array.shape[len(self.nav) :]
         self.rows = _rows(self.nav, math.prod(sig) * array.dtype.itemsize)
         self.token = object()
-        # Small, and each costs a pass over everything: nothing that is read meanwhile drives it out
-        self.whole = ChunkCache(1 << 62)
+        # Small, and each costs a pass over everything: nothing that is read meanwhile drives it out.
+        # There is room for one state of the files: nobody reads those before it
+        self.whole = ChunkCache(sum(made[name].selected.nbytes for name in self.others))
 
     def reader(self, name: str, reduction: Reduction) -> ArrayReader:
         """Make the array of a result."""
