@@ -111,6 +111,7 @@ def test_raw_with_headers_of_every_kind_over_files(tmp_path: Path) -> None:
         ({"dtype": "u2"}, "sig_shape"),
         ({"dtype": "u2", "sig_shape": "4,4", "shape": "1,4,4"}, "either"),
         ({"dtype": "nonsense", "sig_shape": "4,4"}, "not a numpy dtype"),
+        ({"dtype": "f4,,", "sig_shape": "4,4"}, "not a numpy dtype"),
         ({"dtype": "O", "sig_shape": "4,4"}, "expected bool"),
         ({"dtype": "u2", "sig_shape": "0,4"}, "positive"),
         ({"dtype": "u2", "sig_shape": "4,4", "frame_header": -1}, "0 or more"),

@@ -59,6 +59,8 @@ from vfs.testing.writers import write_npy
         ),
         (vfs.Mean(dtype="u8"), "dtype='u8': expected float64"),
         (vfs.Sum(dtype="nonsense"), "dtype='nonsense': expected float64"),
+        (vfs.Sum(dtype="f4,,"), "dtype='f4,,': expected float64"),
+        (vfs.Max(dtype="1000000000000f8"), "dtype='1000000000000f8': expected float64"),
         (vfs.Sum, "expected a reduction: vfs.Sum, vfs.Mean, "),
         ("sum", "^x='sum': expected a reduction: vfs.Sum, "),
     ],

@@ -78,6 +78,8 @@ def test_every_kind_is_read_as_it_is_spelled() -> None:
         ("bf=disk(1, 2, True)", "r=True: expected a number"),
         ("bf=disk(1, 2, r=__import__('os'))", "expected a number"),
         ("bf=sum(dtype=zz)", "expected a dtype of real numbers"),
+        ("bf=sum(dtype='f4,,')", "expected a dtype of real numbers"),
+        ("bf=sum(dtype=1000000000000f8)", "expected a dtype of real numbers"),
         ("bf=masks()", "expected masks(FILE.npy, dtype=None)"),
         ("a/b=sum", "'a/b': expected a name"),
         (".a=sum", "'.a': expected a name"),

@@ -180,7 +180,7 @@ def dtype_option(value: Any) -> np.dtype:
     """
     try:
         dtype: np.dtype = np.dtype(value)
-    except (TypeError, ValueError):  # ValueError: text that is not UTF-8
+    except (TypeError, ValueError, SyntaxError):  # ValueError: text that is not UTF-8; SyntaxError: "f4,,"
         raise OptionError(f"dtype={shown(value)}: not a numpy dtype") from None
     return dtype
 

@@ -210,7 +210,7 @@ def taken_as(dtype: np.dtype) -> np.dtype:
 def dtype_of(asked: Any) -> np.dtype:
     """Return a dtype that was asked for; that of objects where it is none."""
     made: np.dtype = np.dtype(object)
-    with suppress(TypeError):
+    with suppress(TypeError, ValueError, SyntaxError):  # numpy takes texts of some kinds for Python
         made = np.dtype(asked)
     return made
 
