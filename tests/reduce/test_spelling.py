@@ -83,6 +83,7 @@ def test_every_kind_is_read_as_it_is_spelled() -> None:
         ("bf=masks()", "expected masks(FILE.npy, dtype=None)"),
         ("a/b=sum", "'a/b': expected a name"),
         (".a=sum", "'.a': expected a name"),
+        ("zarr.json=sum", "zarr uses this name for its own documents"),
         ("=sum", "expected NAME=KIND("),
     ],
 )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import OptionError
+from vfs.model.naming import unusable
 from vfs.model.options import shown
 from vfs.reduce import in_frames, over_frames
 from vfs.reduce.reduction import Reduction, dtype_of
@@ -57,6 +58,8 @@ def check_name(name: object) -> str:
         raise OptionError(
             f"{shown(name)}: expected a name of up to 100 letters, digits, _, - and ., which does not begin with - or ."
         )
+    if reason := unusable(name):
+        raise OptionError(f"{name}: {reason}; give another name")
     return name
 
 
