@@ -213,6 +213,12 @@ def test_an_address_of_nobody() -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
+@pytest.mark.parametrize("address", ["http://[::1", "[::1:80", "http://a\u2100b:80"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(vfs.ServeError, match="expected a URL, or HOST:PORT: "):
+        end(address)
+
+
 def test_what_a_killed_server_left_is_cleared(scan: Path, runtime: Path) -> None:
     with foreground(scan) as (running, _):
         assert eventually(lambda: len(own()) == 1)

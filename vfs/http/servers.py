@@ -63,7 +63,7 @@ def end(address: str) -> None:
         address: its URL, with or without the token, or HOST:PORT.
 
     Raises:
-        ServeError: there is no such server, or it does not end.
+        ServeError: there is no such server, or it does not end; or `address` is no address.
     """
     wanted = _place(address)
     known = servers()
@@ -82,5 +82,12 @@ def end(address: str) -> None:
 
 
 def _place(address: str) -> str:
-    """Return HOST:PORT of an address."""
-    return urlsplit(address if "//" in address else f"//{address}").netloc.lower()
+    """Return HOST:PORT of an address.
+
+    Raises:
+        ServeError: it is no address.
+    """
+    try:
+        return urlsplit(address if "//" in address else f"//{address}").netloc.lower()
+    except ValueError as error:
+        raise ServeError(errno.EINVAL, f"{address}: expected a URL, or HOST:PORT: {error}") from None
