@@ -19,7 +19,7 @@ from vfs.folder_tree.plans import folder, folder_tree
 from vfs.http import ahead, computing
 from vfs.http.application import Application
 from vfs.http.centre import centre, find_disk
-from vfs.testing.inside import set_of
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy
 
 SCAN, SIZE = (12, 16), 24
@@ -66,6 +66,17 @@ def test_spots_of_any_shape_are_connected() -> None:
 @pytest.mark.parametrize("value", [0.0, 7.0])
 def test_where_nothing_is_brighter_the_disk_is_in_the_middle(value: float) -> None:
     assert find_disk(np.full((20, 30), value), 2) == (19.5, 29.5, 5.0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("nav", [(1, 1), (3, 3)])
+def test_pixels_whose_sum_no_float_holds(tmp_path: Path, nav: tuple[int, ...]) -> None:
+    signs = np.where(np.arange(16) % 2, 1.0, -1.0) * np.ones((*nav, 16, 1))
+    found = [
+        centre(reader_of(vfs.open(write_npy(tmp_path, signs * size, name=f"{size}.npy"))), (), ChunkCache())
+        for size in (1, 1.7e308)
+    ]
+    assert found[1] == found[0]
 
 
 def test_the_disk_is_asked_for(scan: Path) -> None:

@@ -21,6 +21,8 @@ LOOKED = 256
 """Pixels along y and x of the pictures in which it is looked for."""
 EDGE = 0.5
 """Of the brightest: where a disk ends."""
+MOST = 1e300
+"""What a pixel counts for at most, so that sums are finite."""
 QUARTERS: dict[int, list[tuple[int, ...]]] = {1: [(2,), (1,), (3,)], 2: [(2, 2), (1, 1), (1, 3), (3, 1), (3, 3)]}
 """Positions that stand for a scan of so many axes: its middle, and some around."""
 
@@ -88,7 +90,7 @@ def _look(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
             numbers, side = picture(array, (*within, *at), LOOKED)
         except VfsError:  # what is wrong is said where this frame is looked at
             continue
-        mean = mean + np.where(np.isfinite(numbers), numbers, 0)
+        mean = mean + np.where(np.isfinite(numbers), numbers, 0).astype(np.float64).clip(-MOST, MOST)
     cy, cx, r = (math.floor(10 * value + 0.5) / 10 for value in find_disk(mean, side))
     return CentralDisk(cy, cx, r)
 
@@ -97,7 +99,7 @@ def find_disk(pattern: np.ndarray, side: int) -> CentralDisk:
     """Find centre and radius.
 
     Args:
-        pattern: float64[height, width], all finite.
+        pattern: float64[height, width], finite as are sums of all its pixels.
         side: pixels of the whole frame in one of the pattern, along y and x.
 
     Returns: pixels of the whole frame. Where all is dark or even: the middle.
