@@ -468,6 +468,19 @@ def test_a_source_that_breaks_ends_a_computation_in_words(scan: Path) -> None:
     assert thumbnails[-1][0] == {"end": True, "bytes": 0}
 
 
+@pytest.mark.parametrize(
+    ("what", "method", "allowed"),
+    [
+        ("compute", "GET", "POST, OPTIONS"),
+        ("frame", "POST", "GET, HEAD, OPTIONS"),
+        ("thumbnails", "HEAD", "GET, OPTIONS"),
+    ],
+)
+def test_other_methods_are_told_which_go(shown: Application, what: str, method: str, allowed: str) -> None:
+    done = ask(shown, f"/api/{what}/scan.zarr/data", method)
+    assert (done.status, headers_of(done)["allow"]) == (405, allowed)
+
+
 HUGE = "[" * 30_000
 
 

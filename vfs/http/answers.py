@@ -97,7 +97,7 @@ class Answer:
     async def refuse(self, refused: RefusedError) -> None:
         """Say why there is no data, in one line of text."""
         close = [(b"connection", b"close")] if refused.status in (400, 401, 405) else []
-        allow = [(b"allow", METHODS.encode())] if refused.status == 405 else []
+        allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
         size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
         text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
         await self.whole(refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size])

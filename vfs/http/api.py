@@ -117,7 +117,7 @@ class Api:
             raise RefusedError(404, f"api/ has {', '.join(known)}")
         allowed = {"compute": ("POST",), "thumbnails": ("GET",)}.get(what, ("GET", "HEAD"))
         if request.method not in allowed:
-            raise RefusedError(405, f"api/{what}: expected {allowed[0]}")
+            raise RefusedError(405, f"api/{what}: expected {allowed[0]}", allow=", ".join((*allowed, "OPTIONS")))
         try:
             with self._counted(what, request.client):
                 await known[what](rest, request, answer)

@@ -29,11 +29,13 @@ class RefusedError(Exception):
         status: the status of the response.
         reason: one line for people.
         size: bytes of the file, if a range lies outside of it.
+        allow: methods that go, if this one does not; None: those that go with files.
     """
 
-    def __init__(self, status: int, reason: str, size: int | None = None) -> None:
+    def __init__(self, status: int, reason: str, size: int | None = None, allow: str | None = None) -> None:
         super().__init__(reason)
         self.size = size
+        self.allow = allow
         self.status = status
         self.reason = reason
 
