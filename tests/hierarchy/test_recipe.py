@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,18 @@ from vfs.testing.writers import write_mib, write_npy
 ODD = "both \" and ', \udcff and a\nline"
 
 
+class Whole(IntEnum):
+    few = 2
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         ((None, True, -3, 0.1, 1e-300, -np.inf), (None, True, -3, 0.1, 1e-300, -np.inf)),
         ([ODD, (1,), ()], [ODD, (1,), ()]),
         ({"a": [np.float32(0.1), np.uint8(3)]}, {"a": [float(np.float32(0.1)), 3]}),
+        ([np.str_("data"), np.float64(1.5), np.int64(3), Whole.few], ["data", 1.5, 3, 2]),
+        (vfs.Disk(np.float64(1.5), 2, r=np.float32(3)), vfs.Disk(1.5, 2, 3.0)),
         (Path("/some/where"), "/some/where"),
         (np.dtype(">u2"), ">u2"),
         (np.float16, "<f2"),

@@ -89,13 +89,15 @@ class _Writer:
         """
         if isinstance(value, str | os.PathLike):
             return _text(os.fspath(value))
-        if value is None or isinstance(value, bool | int):
+        if value is None or isinstance(value, bool):
             return repr(value)
+        if isinstance(value, int):
+            return repr(int(value))
         if isinstance(value, float):
-            return repr(value) if isfinite(value) else f'float("{value}")'
+            return repr(float(value)) if isfinite(value) else f'float("{value}")'
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic | int | float)):
             return _text(np.dtype(value).str)
-        if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.itemsize <= 8:
             return self.write(value.item())
         if isinstance(value, np.ndarray):
             return self._array(value)
@@ -126,7 +128,7 @@ class _Writer:
 
 def _text(value: str) -> str:
     """Write text, in double quotes where that needs nothing else."""
-    said = repr(value)
+    said = repr("".join(value))  # numpy has texts of its own, which say so
     return said if '"' in said or "\\'" in said else f'"{said[1:-1]}"'
 
 
