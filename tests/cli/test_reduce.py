@@ -97,6 +97,14 @@ def test_sums_beyond_32_bits_stay_whole(tmp_path: Path) -> None:
     assert (found == 3 * ((1 << 32) - 1)).all()
 
 
+@pytest.mark.parametrize("text", ["histogram(5, (0, 100))", "framesum"])
+def test_one_result_along_a_single_axis_is_a_tiff_of_one_row(tmp_path: Path, text: str) -> None:
+    np.save(tmp_path / "a.npy", np.arange(7 * 12).reshape(7, 3, 4))
+    assert run("reduce", tmp_path / "a.npy", tmp_path / "o.tif", f"o={text}") == 0
+    assert run("reduce", tmp_path / "a.npy", tmp_path / "o.npy", f"o={text}") == 0
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "o.tif"), np.load(tmp_path / "o.npy")[None])
+
+
 def test_options_of_opening_and_roi(scan: Path, tmp_path: Path) -> None:
     roi = np.zeros((4, 6), bool)
     roi[1:3, 2:4] = True

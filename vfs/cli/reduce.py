@@ -124,10 +124,13 @@ def lines(results: Mapping[str, Result]) -> Sequence[Sequence[str]]:
 
 
 def _write_tiff(file: Any, result: Result, attrs: Mapping[str, Any]) -> None:
-    """Write a result as pages of pictures: floats as float32; integers in 32 bits where they fit, else in 64."""
+    """Write a result as pages of pictures: floats as float32; integers in 32 bits where they fit, else in 64. One
+    along a single axis is a row.
+    """
     data = result.data
     if result.kind == "nav" and data.ndim > 2:  # a page for each mask, ring, or y and x
         data = np.moveaxis(data, range(len(result.scan), data.ndim), range(data.ndim - len(result.scan)))
+    data = np.atleast_2d(data)
     if data.dtype.kind == "f":
         data = data.astype(np.float32)
     elif data.dtype.kind == "b":
