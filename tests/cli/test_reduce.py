@@ -278,4 +278,15 @@ def test_a_scheduler_that_is_not_there_is_one_line(
         assert run("reduce", scan, tmp_path / "bf.npy", "bf=disk(4, 8, 3)", "--scheduler", address) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"vfs: --scheduler {address}: expected the address of a running dask scheduler")
+
+
+def test_what_is_no_address_of_a_scheduler_begins_no_client(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "Client", None)  # one that is refused an address ends 20 s later, by a traceback
+    for address in ("nonsense://x:1", "x", "tcp://x:y"):
+        assert run("reduce", scan, tmp_path / "bf.npy", "bf=disk(4, 8, 3)", "--scheduler", address) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"vfs: --scheduler {address}: expected the address of a running dask scheduler")
     assert not (tmp_path / "bf.npy").exists()

@@ -52,16 +52,20 @@ def cluster(address: str | None) -> Iterator[Any]:
 
     Raises:
         DependencyError: dask.distributed is not installed.
-        OptionError: nobody answers at that address.
+        OptionError: it is no address, or nobody answers there.
     """
     if address is None:
         yield None
         return
     try:
         from distributed import Client
+        from distributed.comm import parse_address, parse_host_port
+        from distributed.comm.registry import get_backend
     except ImportError:
         raise DependencyError("--scheduler needs dask.distributed: pip install 'vfs[dask]'") from None
     try:
+        protocol, place = parse_address(address)
+        get_backend(protocol), parse_host_port(place)  # a Client that is refused these goes on for 20 s in a thread
         client = Client(address, timeout=_ANSWER, set_as_default=False)
     except (OSError, ValueError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
