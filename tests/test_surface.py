@@ -266,3 +266,5 @@ def test_what_is_said_of_a_wrong_type(tmp_path: Path) -> None:
         vfs.OptionError, match=r"^None: expected the name of a file, several of them in a list, or a glob$"
     ):
         vfs.open(None)  # type: ignore[arg-type]
+    with pytest.raises(vfs.OptionError, match=r"^cors='x': expected a list of texts$"):
+        vfs.serve(path, cors="x")

@@ -255,6 +255,15 @@ def test_pictures_have_the_numbers_of_numpy(pictures: Application, name: str) ->
     np.testing.assert_array_equal(numbers, np.abs(expected) if name == "complex" else expected)
 
 
+def test_where_there_are_no_frames_there_is_no_picture(tmp_path: Path) -> None:
+    application = application_of(contents_of(hdf5(tmp_path / "a.h5", {"none": np.zeros((0, 4, 6), "u2")})))
+    expected = "none has shape [0, 4, 6]: there is nothing to show"
+    for index in ("", "?at=0"):
+        assert refused(application, f"/api/frame/a.zarr/none{index}") == (400, f"{expected}\n")
+    ((head, _), _) = records(ask(application, "/api/thumbnails/a.zarr").body)
+    assert head["error"] == expected
+
+
 def test_parts_of_complex_numbers(pictures: Application) -> None:
     values = PICTURES["complex"]
     for part, function in (("real", np.real), ("imag", np.imag), ("phase", np.angle)):

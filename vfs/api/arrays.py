@@ -34,6 +34,7 @@ class VirtualArray:
 
     Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the
     caller; where the bytes in the file already are the answer and the backend maps files, it is a read-only view.
+    An index that the array does not have is a RegionError, and bytes that cannot be read are a SourceError.
 
     No reference leads from a data set back to its arrays, so the files are closed at once when the last array and the
     last group go.
@@ -286,7 +287,7 @@ class VirtualArray:
 
         Args:
             roi: only these frames, as `vfs.open` takes it.
-            workers: threads, at most 256; None: one a core, at most four; 0: only the caller's. With
+            workers: threads, at most 256; None: one a core, at most four; 0 or 1: only the caller's. With
                 `executor` how many partitions it works on at once; None: as it says.
             progress: called with (frames done, frames in all) about ten times a second, by the thread that calls this.
             executor: does the work: a pool of `concurrent.futures`, a `dask.distributed.Client`, or
@@ -296,9 +297,9 @@ class VirtualArray:
         Returns: name -> `Result`, in the order of `reductions`.
 
         Raises:
-            OptionError: an argument does not fit.
+            OptionError: an argument does not fit, or a sum of integers does not fit into 64 bits.
             SourceError: see `read`.
-            ExecutorError: the executor lost a worker for good.
+            ExecutorError: the executor lost a worker for good, or takes no tasks.
         """
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce
@@ -322,15 +323,12 @@ class VirtualArray:
         Nothing goes on between two of them; leaving the loop ends the pass.
 
         Args:
-            parts: how many times; each is of about as many frames more.
+            parts: how many times at most; each is of about as many frames more.
             roi, workers, progress, executor, reductions: see `reduce`. An executor goes on between two results.
 
         Yields: what `reduce` returns: results of the frames so far, `valid` where there are any; the last time of all.
 
-        Raises:
-            OptionError: an argument does not fit.
-            SourceError: see `read`.
-            ExecutorError: the executor lost a worker for good.
+        Raises: what `reduce` raises.
         """
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce_partial
@@ -350,7 +348,10 @@ class VirtualArray:
 
 
 class VirtualGroup(Mapping[str, VirtualArray]):
-    """All arrays of a data set: a Mapping of path -> VirtualArray. Made by `vfs.open_group`."""
+    """All arrays of a data set: a Mapping of path -> VirtualArray. Made by `vfs.open_group`.
+
+    A path that is not there is an UnknownArrayError, which is a KeyError.
+    """
 
     def __init__(self, opened: OpenedSet) -> None:
         self._opened = opened

@@ -55,6 +55,7 @@ def open(paths: Paths, **given: Any) -> VirtualArray:
         OutsideError: a file lies outside of the folder of the set.
         SourceError: a file is missing or cannot be read.
         MissingSourceError: the main array is not there, though others of the set are.
+        DependencyError: the format needs an optional package; the message says which.
 
     Warns:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.

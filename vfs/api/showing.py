@@ -33,8 +33,10 @@ def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
         mountpoint: an existing, empty folder.
         {options}
 
+    Returns: the mount; `path` is the mount point.
+
     Raises:
-        MountError: mounting cannot work; the message says why and what to do.
+        MountError: mounting cannot work, or an option of the mount does not fit; the message says why and what to do.
         VfsError: what `open` raises.
     """
     from vfs.fuse import Mount
@@ -66,8 +68,8 @@ def serve(paths: Several, **given: Any) -> Server:
     Returns: the server; `url` is where the data sets are, with the `token` that every URL needs.
 
     Raises:
-        ServeError: serving cannot work; the message says why and what to do.
-        DependencyError: no web server is installed: pip install 'vfs[serve]'.
+        ServeError: serving cannot work, an option of the server does not fit, or no web server is installed
+            (pip install 'vfs[serve]'); the message says why and what to do.
         VfsError: what `open` raises.
     """
     from vfs.http import Server

@@ -64,7 +64,7 @@ class Request(NamedTuple):
     """A request below `api/`.
 
     Attributes:
-        method: GET, HEAD or POST; path: what follows `api/`, without a slash at its end.
+        method: as it came; path: what follows `api/`, without a slash at its end.
         query: name -> text; headers: by lower-case name.
         client: address of the client; receive: gives messages of ASGI.
     """

@@ -41,7 +41,7 @@ class Server:
             how: arguments of `vfs.http.server.serve`.
 
         Raises:
-            ServeError: serving cannot work; the message says why and what to do.
+            ServeError: serving cannot work, or an argument does not fit; the message says why and what to do.
         """
         process, answer = start("vfs.http.server", Plan(make, False, log_level, how), _name(how))
         return cls(answer["url"], answer["address"], process)

@@ -65,8 +65,8 @@ class Reads:
         Args:
             key: requests with equal keys at the same time share one run.
 
-        Returns: what the function returns or raises, for one request. It must be passed to `leave`
-            when the request waits no longer; it may be cancelled before.
+        Returns: a future of what the function returns or raises, for one request. It must be passed to
+            `leave` when the request waits no longer; it may be cancelled before.
         """
         flight = self._flights.get(key)
         if flight is None:

@@ -69,6 +69,8 @@ def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
     view = FrameView.of(array)
     if array.dtype.kind not in "biufcmM":
         raise OptionError(f"{array.dataset.path} is {array.dtype}: expected numbers")
+    if not all(view.counts):
+        raise OptionError(f"{array.dataset.path} has shape {list(array.shape)}: there is nothing to show")
     if len(at) != len(view.where) or not all(0 <= k < n for k, n in zip(at, view.counts, strict=True)):
         each = ", ".join(f"{array.dims[k]} 0 to {array.shape[k] - 1}" for k in view.where)
         raise OptionError(f"at={','.join(map(str, at))}: expected {each or 'no index'}")

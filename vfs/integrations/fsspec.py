@@ -44,8 +44,9 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
     `data/c/0/0/0/0`; without it, the URL is the root group.
 
     Options say how sets are opened: as `storage_options`, or after a `?` at the end of the URL
-    (`vfs://scan.mib?nav_shape=16,16&zarr_format=2`). They are those of `vfs.open`, those of the
-    format, and `zarr_format` (3 or 2).
+    (`vfs://scan.mib?nav_shape=16,16&zarr_format=2`). They are those of `vfs.open` but `cache`, those
+    of the format, and `zarr_format` (3 or 2). One that does not fit is an OptionError, at the latest
+    when the set is opened.
 
     - An absent key is a FileNotFoundError. A source that cannot be read or is not there is another
       OSError, because zarr turns FileNotFoundError into fill values.

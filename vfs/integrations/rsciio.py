@@ -29,8 +29,9 @@ def file_reader(
 
     Args:
         filename: a file that names its set.
-        lazy: make dask arrays, so that nothing but headers is read. Otherwise all data are read into memory.
-        block: about how many bytes of data a block of a dask array has.
+        lazy: make dask arrays, so that nothing is read but headers and the positions along uneven axes. Otherwise
+            all data are read into memory.
+        block: about how many bytes of data a block of a dask array has, as a number or as "64MiB".
         options: what `vfs.open` takes. With `array=` there is one signal, of this array.
 
     Returns: for each signal a dict with `data` (numpy or dask), `axes`, `metadata`, `original_metadata` and `mapping`,

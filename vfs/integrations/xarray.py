@@ -85,7 +85,7 @@ class VfsBackend(BackendEntrypoint):
             decode_times: False leaves time stamps as the numbers that are stored.
             options: those of `vfs.open`.
 
-        Raises: what `vfs.open` raises.
+        Raises: what `vfs.open` raises, and SourceError where the positions along an uneven axis cannot be read.
         """
         group = open(filename_or_obj, **_without_decoders(options)).group
         made = _dataset(group, _beside(group, group.main), decode_times, drop_variables)

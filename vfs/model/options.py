@@ -13,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from vfs.errors import OptionError
 
 _NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_SEVERAL: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts"}
 _ORIGINS: dict[Any, str] = {Sequence: "a list of them", os.PathLike: "a path"}
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _LONG = 80  # characters of a value in a message
@@ -34,9 +35,12 @@ def kinds(annotation: Any) -> tuple[Any, ...]:
 
 def named(annotation: Any) -> str:
     """Describe in words what an annotation allows, for messages."""
+    allowed = kinds(annotation)
+    if len(allowed) == 1 and get_origin(allowed[0]) is Sequence:
+        return f"a list of {_SEVERAL.get(get_args(allowed[0])[0], 'values')}"
     return " or ".join(
         _NAMES.get(kind) or _ORIGINS.get(get_origin(kind)) or str(getattr(kind, "__name__", repr(kind)))
-        for kind in kinds(annotation)
+        for kind in allowed
     )
 
 

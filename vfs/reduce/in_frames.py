@@ -2,7 +2,8 @@
 `CenterOfMass`, `RadialSum`; and `Histogram`.
 
 Pixels outside of a mask do not count, whatever they hold: a NaN there is no NaN in the result. Sums
-of integers are exact.
+of integers are exact. What does not fit the frames is an OptionError, which `reduce` raises: an
+object is made of any arguments, because it knows no frames.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ LARGEST = {1: 1 << 8, 2: 1 << 16, 4: 1 << 32, 8: 1 << 64}
 
 @dataclass(frozen=True)
 class FrameSum(Reduction):
-    """Sum of all pixels of every frame.
+    """Sum of all pixels of every frame: [*scan], in the unit of the pixels.
 
     Args:
-        dtype: of the result. None: uint64, int64 or float64, in which pixels are added up exactly. A
-            float: integers are added up in float64, too.
+        dtype: of the result. None: that in which pixels are added up, uint64 (also of bool), int64,
+            or float64 of floats. Integers are added up exactly then, and a sum that does not fit is
+            an OptionError. A float: all are added up in float64.
     """
 
     dtype: Any = None
@@ -75,7 +77,9 @@ class _Shape(Reduction):
 
 @dataclass(frozen=True)
 class Disk(_Shape):
-    """Sum of the pixels of every frame that are less than `r` from (cy, cx): a bright-field image.
+    """Sum of the pixels of every frame that are less than `r` from (cy, cx): a bright-field image, [*scan].
+
+    A disk that holds no pixel's centre is an OptionError; one that the edge of the frame cuts is not.
 
     Args:
         cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
@@ -96,7 +100,7 @@ class Disk(_Shape):
 @dataclass(frozen=True)
 class Ring(_Shape):
     """Sum of the pixels of every frame that are at least `r0` and less than `r1` from (cy, cx): an
-    annular dark-field image.
+    annular dark-field image, [*scan]. Else as `Disk`.
 
     Args:
         cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
@@ -117,7 +121,7 @@ class Ring(_Shape):
 
 @dataclass(frozen=True)
 class Rectangle(_Shape):
-    """Sum of the pixels of every frame from (y0, x0) to (y1, x1), half-open.
+    """Sum of the pixels of every frame from (y0, x0) to (y1, x1), half-open: [*scan]. Else as `Disk`.
 
     Args:
         y0, x0, y1, x1: in pixels; pixel (y, x) has its centre at (y, x).
@@ -138,10 +142,10 @@ class Rectangle(_Shape):
 
 @dataclass(frozen=True)
 class Point(_Shape):
-    """Pixel (y, x) of every frame.
+    """Pixel (y, x) of every frame: [*scan].
 
     Args:
-        y, x: which one, from 0.
+        y, x: which one, from 0; one outside of the frame is an OptionError.
         dtype: see `FrameSum`.
     """
 
@@ -157,12 +161,14 @@ class Point(_Shape):
 
 @dataclass(frozen=True, eq=False)
 class Masks(Reduction):
-    """Sum of the pixels of every frame times a mask, or times each of a stack of masks.
+    """Sum of the pixels of every frame times a mask, [*scan], or times each of a stack of masks, [*scan, m].
 
     Args:
         array: [*frame] or [m, *frame]: bool, integers or floats; or a sparse array or matrix
-            [m, pixels] of scipy; or the name of a .npy file. Integers times integers are exact.
-        dtype: of the result. With float32 floats are also calculated in it, which is faster; otherwise in float64.
+            [m, pixels] of scipy; or the name of a .npy file.
+        dtype: of the result. None: as of `FrameSum` where masks are bool, or integers that are 0 and 1;
+            int64, exact, of other integers times integers; else float64. With float32 floats are
+            also calculated in it, which is faster; otherwise in float64.
     """
 
     array: Any
@@ -316,12 +322,12 @@ class _Centre(Kernel):
 
 @dataclass(frozen=True)
 class RadialSum(Reduction):
-    """Sums of every frame over rings one pixel wide around (cy, cx): ring k has the pixels at least
-    k and less than k + 1 from there.
+    """Sums of every frame over rings one pixel wide around (cy, cx): [*scan, bins]. Ring k has the pixels
+    at least k and less than k + 1 from there.
 
     Args:
         cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
-        bins: number of rings; None: as many as the frame has pixels in.
+        bins: number of rings, at most 2 ** 20; None: as many as the frame has pixels in.
         dtype: see `FrameSum`.
     """
 
@@ -379,11 +385,11 @@ class _Rings(Kernel):
 class Histogram(Reduction):
     """Number of pixels of all frames that have a value in each bin: uint64[bins].
 
-    Bins are half-open, the last one is closed, as in numpy.
+    Bins are half-open, the last one is closed, as in numpy. Pixels outside of them, and NaN, are in none.
 
     Args:
-        bins: number of equal bins.
-        range: (lowest, highest) value.
+        bins: number of equal bins, at most 2 ** 24.
+        range: (lowest, highest) value, both finite.
     """
 
     bins: int

@@ -118,6 +118,9 @@ class Reduction:
         Returns: name -> (kind, dtype, extra shape). A "nav" buffer is [selected frames, *extra
             shape], and all threads share it. A "sig" one is [*frame, *extra shape] and a "single"
             one [*extra shape]; every thread has its own.
+
+        Raises:
+            OptionError: a subclass does not have this method.
         """
         raise OptionError(
             f"{type(self).__name__} names no buffers: a Reduction needs the methods `buffers` and `process`"
@@ -130,6 +133,9 @@ class Reduction:
             tile: [n, *frame], read-only, gone after the call. Frames that are not stored are left out.
             region: where these frames are among those selected, as one axis, and the whole frame.
             buffers: as `buffers` named them; of "nav" ones the part of these n frames.
+
+        Raises:
+            OptionError: a subclass does not have this method.
         """
         raise OptionError(
             f"{type(self).__name__} takes no tiles: a Reduction needs the methods `buffers` and `process`"
@@ -144,6 +150,9 @@ class Reduction:
         """Make the result. Without this method it is the only buffer.
 
         Returns: of kind "nav" [selected frames, …], of kind "sig" [*frame, …], else any array.
+
+        Raises:
+            OptionError: there are several buffers, and a subclass does not have this method.
         """
         if len(buffers) != 1:
             names = ", ".join(buffers)

@@ -36,7 +36,7 @@ class Status:
     bytes: int  # bytes that reads returned
     hits: int  # requests for decoded pieces that were in the cache
     misses: int  # requests for decoded pieces that were not in the cache
-    errors: int  # requests answered with EIO or 422, as a source could not be read; the log has the reasons
+    errors: int  # requests answered with an error, EIO or 422 where a source could not be read; the log has reasons
     cached: int  # bytes of decoded pieces in the cache now
     cache_size: int  # the limit of `cached`
     log: str | None  # log file of a server in the background
