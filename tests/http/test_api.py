@@ -490,6 +490,7 @@ def test_other_methods_are_told_which_go(shown: Application, what: str, method: 
     assert (done.status, headers_of(done)["allow"]) == (405, allowed)
 
 
+MANY = json.dumps({"results": {f"a{k}": "radial_sum(1, 1, 1048576)" for k in range(9)}})
 HUGE = "[" * 30_000
 
 
@@ -542,6 +543,9 @@ HUGE = "[" * 30_000
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "within": [0]}', 400),
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "within": 0}', 400),
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "more": 0}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "coarse": "x"}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "binned(\\u0663)"}}', 400),
+        ("compute/scan.zarr/data", MANY, 400),
         ("compute/scan.zarr/none", '{"results": {"a": "sum()"}}', 404),
         ("compute/scan.zarr/data", "x" * (api.LONGEST + 1), 413),
     ],
@@ -640,9 +644,16 @@ def test_the_page_and_its_parts(shown: Application) -> None:
     assert b'<a href="scan.zarr/">' in page.body
     assert b"<script>" not in page.body
     assert ask(shown, "/", if_none_match=about["etag"]).status == 304
-    for path in ("/assets/none.js", "/assets/", "/assets/../api.py", "/assets/index.html/"):
+    for path in (
+        "/assets/none.js",
+        "/assets/",
+        "/assets/../api.py",
+        "/assets/page.js/",
+        "/assets/index.html",
+        "/assets/main.js",
+    ):
         assert ask(shown, path).status == 404
-    whole = ask(shown, "/assets/index.html")
+    whole = ask(shown, "/assets/style.css")
     assert whole.status == 200
-    assert ask(shown, "/assets/index.html", if_none_match=headers_of(whole)["etag"]).status == 304
-    assert ask(shown, "/assets/index.html", "POST").status == 405
+    assert ask(shown, "/assets/style.css", if_none_match=headers_of(whole)["etag"]).status == 304
+    assert ask(shown, "/assets/style.css", "POST").status == 405

@@ -53,7 +53,7 @@ PARTS = 32
 """Most times that a result for each pixel is sent, and of how many bytes of frames it is one more at least."""
 MORE = 256 << 20
 
-_BINNED = re.compile(r"\s*binned\(\s*(\d{1,4})\s*\)\s*")
+_BINNED = re.compile(r"\s*binned\(\s*([0-9]{1,4})\s*\)\s*")
 _numbers = count()
 _tokens: WeakKeyDictionary[ArrayReader, int] = WeakKeyDictionary()
 
@@ -120,7 +120,10 @@ class Asked:
             raise OptionError(f'results: expected {{"NAME": "KIND(…)"}}, at most {RESULTS} of them')
         if not isinstance(within, list) or not all(type(k) is int for k in within):
             raise OptionError("within: expected a list of indices")
-        return cls(dict(results), given.get("region"), tuple(within), given.get("coarse", True) is True)
+        coarse = given.get("coarse", True)
+        if not isinstance(coarse, bool):
+            raise OptionError("coarse: expected true or false")
+        return cls(dict(results), given.get("region"), tuple(within), coarse)
 
 
 class Computation:
@@ -153,6 +156,10 @@ class Computation:
             raise OptionError("results: expected all of kind nav, or all of kind sig")
         self.kind = kinds.pop()
         self.entry = sum(one.selected[:1].size for one in tried.values()) * 8  # bytes sent for a position, at most
+        if self.kind == "nav" and self.entry > 4 * SENT:
+            raise OptionError(
+                f"results: these have {self.entry >> 20:,} MiB for each position, expected at most {4 * SENT >> 20}"
+            )
         self.frame = math.prod(array.shape[len(nav) :]) * array.dtype.itemsize
         self.count = math.prod(self.shape)
         self.chosen = _positions(asked.region, self.shape)
@@ -184,7 +191,7 @@ class Computation:
 
     def _coarse(self, budget: int) -> int:
         """Return the step with which so many bytes of frames are looked at; 1 where it is not worth it."""
-        few = max(FEW, min(budget // max(1, self.frame), SENT // max(1, self.entry)))
+        few = max(1, min(max(FEW, budget // max(1, self.frame)), SENT // max(1, self.entry)))
         step = 1
         while math.prod(-(-n // step) for n in self.shape) > few:
             step *= 2

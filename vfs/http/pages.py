@@ -31,7 +31,6 @@ FIRST = b"<!-- first -->"
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "\./(\w+\.js)";$', re.M)
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.M)
 _KINDS = {
-    "html": b"text/html; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",
     "css": b"text/css; charset=utf-8",
     "svg": b"image/svg+xml",
@@ -39,7 +38,7 @@ _KINDS = {
 
 
 class Asset(NamedTuple):
-    """A file of the page.
+    """A file that the page loads.
 
     Attributes:
         body: its bytes; kind: its content type; etag: its ETag.
@@ -52,13 +51,19 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Return the files of the page by their names."""
-    bodies = {file.name: file.read_bytes() for file in files("vfs.http").joinpath("page").iterdir()}
+    """Return the files that the page loads by their names."""
+    bodies = _files()
     modules = {name: body.decode() for name, body in bodies.items() if name.endswith(".js")}
     bodies = {name: body for name, body in bodies.items() if name not in modules}
     bodies[SCRIPT] = script(modules).encode()
     kinds = {name: _KINDS[ending] for name in bodies if (ending := name.rpartition(".")[2]) in _KINDS}
     return {name: Asset(bodies[name], kind, etag_of(bodies[name])) for name, kind in kinds.items()}
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    """Return the files of the page as they are."""
+    return {file.name: file.read_bytes() for file in files("vfs.http").joinpath("page").iterdir() if file.is_file()}
 
 
 def script(modules: Mapping[str, str]) -> str:
@@ -103,7 +108,7 @@ def page(links: bytes, first: Mapping[str, Any]) -> bytes:
         links: to what is served; first: answers of the api that the page need not ask for.
     """
     known = json.dumps(first).replace("<", "\\u003c").encode()  # no text in it can end the element that it stands in
-    return assets()["index.html"].body.replace(FIRST, known).replace(LINKS, links)
+    return _files()["index.html"].replace(FIRST, known).replace(LINKS, links)
 
 
 def etag_of(body: bytes) -> bytes:
