@@ -72,6 +72,37 @@ def test_crop(tmp_path: Path) -> None:
         refuses(path, "crop", kind=vfs.OptionError, crop=bad)
 
 
+@pytest.mark.parametrize(
+    ("crop", "count"),
+    [(False, 16), (True, 16), ((0, 930, 0, 256), 1), ((929, 931, 255, 257), 4), ((3, 4, 1, 2), 1), (K2IS_CROP, 4)],
+)
+def test_patches_make_up_a_frame_and_lie_in_one_band_each(tmp_path: Path, crop: Any, count: int) -> None:
+    array = vfs.open(write_k2is(tmp_path, k2is_frames(1)), crop=crop)
+    layout: Any = reader_of(array).dataset.layout
+    seen, (y, x) = np.zeros(array.shape[1:], "i1"), layout.origin
+    for patch in layout.patches:
+        seen[patch.slices] += 1
+        (top, left), (bottom, right) = patch.start, patch.stop
+        assert ((top + y) // 930, (left + x) // 256) == ((bottom + y - 1) // 930, (right + x - 1) // 256)
+    assert (seen == 1).all()
+    assert len(layout.patches) == count
+
+
+def test_reductions_check_blocks_and_show_missing_sectors_as_blank(tmp_path: Path) -> None:
+    frames = k2is_frames(2)
+    path = write_k2is(tmp_path, frames)
+    change(tmp_path / "set_4.bin", FRAME + 20 * BLOCK, b"\0")
+    for reduction in (vfs.Sum(), vfs.Max(), vfs.CenterOfMass()):
+        with pytest.raises(vfs.DecodeError, match=r"set_4.bin: bytes 1,162,720 to 1,185,080"):
+            vfs.open(path).reduce(it=reduction)
+    (tmp_path / "set_4.bin").unlink()
+    with pytest.warns(vfs.IncompleteWarning):
+        array = vfs.open(path, allow_incomplete=True)
+    frames[:, :, 768:1024] = 0
+    same(array.reduce(it=vfs.Sum())["it"].data, frames.sum(0, dtype="u8"))
+    same(array.reduce(it=vfs.Min())["it"].data, frames.min(0))
+
+
 def test_what_a_scan_lacks(tmp_path: Path) -> None:
     frames = k2is_frames(6)
     path = write_k2is(tmp_path, frames)

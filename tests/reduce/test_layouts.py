@@ -13,6 +13,7 @@ import pytest
 import vfs
 from vfs.backends.buffered import BufferedBackend
 from vfs.reduce import blocks
+from vfs.reduce.passes import Pass
 from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_empad, write_frms6, write_seq
 from vfs.testing.gatan_writers import write_k2is
@@ -211,6 +212,48 @@ def test_k2is(tmp_path: Path) -> None:
     near = (y - 900) ** 2 + (x - 1000) ** 2 < 1600
     assert (results["sum"].data == shown.sum(0)).all()
     assert (results["disk"].data == shown[:, near].sum(1)).all()
+
+
+OVER_FRAMES = {name: ALL[name] for name in ("sum", "mean", "max", "min", "std")}
+
+
+@pytest.fixture(scope="module")
+def sectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scan of 3 × 4 positions, of which the last two are not stored."""
+    frames = np.zeros((10, 1860, 2048), "u2")
+    frames[:, :, :500] = frames_of(10, (1860, 500), 4094)
+    return write_k2is(tmp_path_factory.mktemp("k2is"), frames + 1, scan=(3, 4))
+
+
+@pytest.mark.parametrize("dtype", [None, "f4"])
+@pytest.mark.parametrize(("crop", "patches"), [((925, 940, 250, 515), 6), ((0, 1860, 90, 300), 4)])
+def test_sectors_of_a_camera_are_taken_one_after_the_other(
+    sectors: Path, crop: tuple[int, ...], patches: int, dtype: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "PATCHED", 1)
+    with pytest.warns(vfs.IncompleteWarning):
+        array = vfs.open(sectors, crop=crop, dtype=dtype, allow_incomplete=True)
+    assert len(Pass(reader_of(array), OVER_FRAMES).source.patches) == patches
+    shown = array.read().reshape(12, *array.shape[2:])
+    for roi in (np.arange(12), [11, 3, 3, 10, 9, 0, 1, 2, 4, 5, 6, 7, 8, 8]):
+        stored = np.asarray(roi) < 10
+        for workers in (0, 3):
+            results = array.reduce(**OVER_FRAMES, roi=roi, workers=workers)
+            for name, result in results.items():
+                twin(name, result, shown[roi][stored], None)
+    told: list[tuple[int, int]] = []
+    for parts in array.reduce_partial(**OVER_FRAMES, parts=3, workers=0, progress=lambda *done: told.append(done)):
+        for name, result in parts.items():
+            twin(name, result, shown[: told[-1][0]], None)
+    assert [done for done, _ in told] == [0, 4, 8, 10]
+
+
+def test_reductions_that_look_at_frames_get_them_as_wholes(sectors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "PATCHED", 1)
+    with pytest.warns(vfs.IncompleteWarning):
+        array = vfs.open(sectors, crop=(925, 941, 250, 510), allow_incomplete=True)
+    check_all(array, stored=np.arange(12) < 10)
+    assert not Pass(reader_of(array), ALL).source.patches
 
 
 def test_frms6(tmp_path: Path) -> None:

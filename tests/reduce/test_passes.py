@@ -120,6 +120,17 @@ def test_partial_results(array: vfs.VirtualArray, frames: np.ndarray) -> None:
         np.testing.assert_allclose(final[name].data, whole[name].data, rtol=1e-12)
 
 
+@pytest.mark.parametrize("workers", [0, 3])
+def test_results_are_the_callers_own(array: vfs.VirtualArray, frames: np.ndarray, workers: int) -> None:
+    first = array.reduce(a=vfs.Sum(), b=vfs.Sum(), c=vfs.Max(), workers=workers)
+    for name in ("a", "c"):
+        first[name].data[...] = 0
+    again = array.reduce(a=vfs.Sum(), c=vfs.Max(), workers=workers)
+    for name, result in (("first", first["b"]), ("again", again["a"])):
+        np.testing.assert_array_equal(result.data, frames.sum(0, dtype="u8"), err_msg=name)
+    np.testing.assert_array_equal(again["c"].data, frames.max(0))
+
+
 def test_leaving_partial_results_ends_the_reading(tmp_path: Path, frames: np.ndarray) -> None:
     array = opened(tmp_path, frames, backend="buffered")
     reader_of(array).backend = counting = CountingBackend(BufferedBackend(reader_of(array).dataset.files))

@@ -4,16 +4,18 @@ Where the bytes in a file are pixels as the processor knows them, perhaps swappe
 where they are: in the mapped file, or in what was read of it. So are those whose pixels come
 backwards, some at a time (R64), by reductions that turn their masks instead. All others are decoded, corrected and
 converted in tiles that stay in the processor's cache, and the memory of one tile is that of the
-next. Of frames of which only some rows are looked at only these are read and decoded. Frames that
-are not stored are left out.
+next. Of frames of which only some rows are looked at only these are read and decoded. Large frames
+that are stored in patches, as the sectors of a camera, come one patch of many frames after the
+other where reductions take them so. Frames that are not stored are left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -40,6 +42,11 @@ LARGE = 32 << 20
 """Bytes of large frames that are taken at once, at most, by what is made of each pixel over the scan:
 it goes through its sums once for all of them. With 4 frames of 7.6 MB at once sums and maxima of
 K2 IS take half the time, and those of raw frames in mapped files 0.3 to 0.4 of it.
+"""
+PATCHED = 8 << 20
+"""Bytes of a patch of several frames that are decoded at once: they stay in the processor's cache, and what they add up
+to is gone through once for all of them. Sum of 32 frames of K2 IS, 7.6 MB each: 4 MiB 45 ms, 8 MiB 34, 16 MiB 37;
+four whole frames at once 83.
 """
 FRAMES = 1 << 15
 """Frames that are given at once, however small they are."""
@@ -78,6 +85,7 @@ def source_of(
     rows: tuple[int, int],
     in_place: bool,
     turned: bool,
+    patches: bool,
     tile_bytes: int,
     tile_frames: int,
 ) -> Source:
@@ -89,6 +97,7 @@ def source_of(
         rows: first and last (half-open) step along the slowest axis of a frame that are wanted.
         in_place: kernels only: frames may be given by their addresses.
         turned: of these also those whose pixels come backwards, some at a time.
+        patches: frames may be given in patches.
         tile_bytes, tile_frames: bytes of frames that are best taken at once, and how many frames at least.
     """
     dataset = array.dataset
@@ -100,7 +109,7 @@ def source_of(
     elif dataset.nav_ndim > 1:
         flat = altered(dataset.arranged(nav_shape=(len(stored),)), path=f"frames of {dataset.path}")
     reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
-    return _Frames(reader, stored, rows, in_place, turned, tile_bytes, tile_frames)
+    return _Frames(reader, stored, rows, in_place, turned, patches, tile_bytes, tile_frames)
 
 
 def _runs(stored: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -125,13 +134,14 @@ class _Frames:
     """Gives frames of a scan of one axis, in a layout of frames. A unit is a frame.
 
     Args:
-        stored: bool[frames]; rows, in_place, turned, tile_bytes, tile_frames: see `source_of`.
+        stored: bool[frames]; rows, in_place, turned, patches, tile_bytes, tile_frames: see `source_of`.
 
     Attributes:
         least: bytes of frames that are taken at once where frames are large.
         wanted: shape of what is wanted of a frame; size: its pixels; skipped: pixels of a frame before it.
         in_place: frames can be taken where they lie in the file; order: see `vfs.kernels.reduce`;
             turned: see `FrameBlock`.
+        patches: in which frames are given; (): as wholes. together: frames that are given so at once.
     """
 
     def __init__(
@@ -141,6 +151,7 @@ class _Frames:
         rows: tuple[int, int],
         in_place: bool,
         turned: bool,
+        patches: bool,
         tile_bytes: int,
         tile_frames: int,
     ) -> None:
@@ -161,12 +172,22 @@ class _Frames:
             fitting and stored_as.kind in "biuf" and stored_as.newbyteorder("=") != np.float16 and reader.as_stored
         )
         self.order = None if stored_as.isnative else True
+        apart = patches and not self.in_place and reader.corrections is None and self.wanted == sig
+        large = nbytes * tile_frames > PATCHED
+        self.patches = cast(FrameLayout, reader.dataset.layout).patches if apart and large else ()
+        longest = max((patch.size for patch in self.patches), default=1) * reader.dtype.itemsize
+        self.together = max(1, PATCHED // longest // tile_frames) * tile_frames
 
     def _region(self, first: int, last: int) -> Region:
         """Return the wanted rows of some frames."""
         return Region.box((first, *self.low), (last, *self.high))
 
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
+        if self.patches:
+            for at in range(first, last, self.together):
+                for a, b in _runs(self.stored[at : min(last, at + self.together)]):
+                    yield from self._in_patches(at + a, at + b)
+            return
         step = max(
             1, min(PLANNED if self.in_place else 1 << 30, SEGMENT // max(1, self.size * self.reader.dtype.itemsize))
         )
@@ -210,6 +231,16 @@ class _Frames:
                 for k in range(0, b - a, frames):
                     here = places[k : k + frames], like, self.order, where[k : k + frames]
                     yield FrameBlock(*here, None, data, self.turned)
+
+    def _in_patches(self, first: int, last: int) -> Iterator[FrameBlock]:
+        """Give frames that are all stored, one patch after the other."""
+        dtype, at = self.reader.dtype, np.arange(first, last)
+        for patch in self.patches:
+            region = Region.box((first, *patch.start), (last, *patch.stop))
+            with scratch.borrow(region.size * dtype.itemsize) as memory:
+                part = memory[: region.size * dtype.itemsize].view(dtype).reshape(region.shape)
+                block = _of_elements(self.reader.read(region, part), 0, at)
+                yield replace(block, patch=patch, last=patch is self.patches[-1])
 
     def _decoded(self, region: Region) -> Iterator[FrameBlock]:
         """Give frames that are decoded, corrected and converted in tiles."""

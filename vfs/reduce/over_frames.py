@@ -52,6 +52,7 @@ class _OfPixels(Kernel):
     kind = "sig"
     units = None
     tile_frames = 8
+    takes_patches = True
 
     def bound(self, frames: FrameType) -> Reduction:
         name = type(self).__name__
@@ -62,12 +63,25 @@ class _OfPixels(Kernel):
         return made
 
     def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
-        flat = {name: buffer.reshape(-1) for name, buffer in buffers.items()}
+        assert self.frames is not None
+        size, flat = self.frames.size, {name: buffer.reshape(-1) for name, buffer in buffers.items()}
+        patch = size, size, size
+        if block.patch is not None:  # of few frames, which are large
+            (y, x), (rows, columns), width = block.patch.start, block.patch.shape, self.frames.shape[1]
+            patch = rows * columns, columns, width
+            flat = {name: buffer if name == "count" else buffer[y * width + x :] for name, buffer in flat.items()}
         for first in range(0, len(block), kernels.MOST):
-            self._add(block, block.places[first : first + kernels.MOST], flat)
-            flat["count"] += len(block.places[first : first + kernels.MOST])
+            places = block.places[first : first + kernels.MOST]
+            self._add(block, places, patch, flat)
+            flat["count"] += len(places) * block.last
 
-    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
+    def _add(self, block: FrameBlock, places: np.ndarray, patch: tuple[int, int, int], buffers: Buffers) -> None:
+        """Take some frames of a block.
+
+        Args:
+            patch: see `vfs.kernels.reduce.over_frames`.
+            buffers: each as one axis that begins with the patch, but for "count": frames in it as wholes.
+        """
         raise NotImplementedError
 
 
@@ -84,11 +98,10 @@ class Sum(_OfPixels):
         assert self.total is not None
         return {"total": ("sig", self.total, ()), "count": ("single", np.int64, ())}
 
-    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
+    def _add(self, block: FrameBlock, places: np.ndarray, patch: tuple[int, int, int], buffers: Buffers) -> None:
         total, overflow = buffers["total"], np.zeros(1, np.uint8)
-        kernels.add_frames(
-            places, block.like, block.order, 0, _strip(short_of(block.like.dtype, total.dtype)), total, overflow
-        )
+        part = _strip(short_of(block.like.dtype, total.dtype))
+        kernels.add_frames(places, block.like, block.order, patch, part, total, overflow)
         fits(overflow, type(self).__name__, total.dtype)
 
     def merge(self, into: Buffers, other: Buffers) -> None:
@@ -138,14 +151,13 @@ class Variance(_OfPixels):
         kinds = ("i8" if frames.dtype.kind == "i" else "u8", "u8") if self._exact else ("f8", "f8")
         return {"first": ("sig", kinds[0], ()), "second": ("sig", kinds[1], ()), "count": ("single", np.int64, ())}
 
-    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
+    def _add(self, block: FrameBlock, places: np.ndarray, patch: tuple[int, int, int], buffers: Buffers) -> None:
         first, second = buffers["first"], buffers["second"]
         if self._exact:
-            kernels.add_squares(
-                places, block.like, block.order, 0, _strip(short_of(block.like.dtype, first.dtype)), first, second
-            )
+            part = _strip(short_of(block.like.dtype, first.dtype))
+            kernels.add_squares(places, block.like, block.order, patch, part, first, second)
         else:
-            kernels.spread(places, block.like, block.order, 0, int(buffers["count"][0]), first, second)
+            kernels.spread(places, block.like, block.order, patch, int(buffers["count"][0]), first, second)
 
     def merge(self, into: Buffers, other: Buffers) -> None:
         mine, theirs = int(into["count"]), int(other["count"])
@@ -205,12 +217,10 @@ class Max(_OfPixels):
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
         return {"found": ("sig", taken_as(frames.dtype), ()), "count": ("single", np.int64, ())}
 
-    def _add(self, block: FrameBlock, places: np.ndarray, buffers: Buffers) -> None:
-        found = buffers["found"]
-        if not buffers["count"][0]:
-            found[...] = _worst(found.dtype, self._largest)
-        part, lowest = _strip(found.dtype), None if self._largest else True
-        kernels.extremes(places, block.like, block.order, 0, part, found, lowest)
+    def _add(self, block: FrameBlock, places: np.ndarray, patch: tuple[int, int, int], buffers: Buffers) -> None:
+        found, lowest = buffers["found"], None if self._largest else True
+        worst = None if buffers["count"][0] else found.dtype.type(_worst(found.dtype, self._largest))
+        kernels.extremes(places, block.like, block.order, patch, _strip(found.dtype), found, worst, lowest)
 
     @property
     def _largest(self) -> bool:

@@ -158,8 +158,8 @@ class Pass:
         size = max(1, sizes[0] if len(sizes) == 1 else min(SHARED, *sizes))
         rows = min(first for first, _ in seen), max(last for _, last in seen)
         least = max(one.tile_frames for one in self.bound.values())
-        turned = all(one.takes_turned for one in kernels)
-        return source_of(self.array, chosen, self.stored, rows, only, turned, size, least)
+        turned, patches = (all(getattr(one, what) for one in kernels) for what in ("takes_turned", "takes_patches"))
+        return source_of(self.array, chosen, self.stored, rows, only, turned, only and patches, size, least)
 
     def _zeros(self, name: str, nav: bool) -> dict[str, np.ndarray]:
         """Make the buffers of a reduction that all threads share (`nav`), or those of one thread."""
@@ -223,8 +223,9 @@ class Pass:
             for block in blocks:
                 for name, reduction in self.bound.items():
                     reduction.take(block, own[name], shared[name])
-                done[block.at] = True
-                self.counted[worker] += len(block)
+                if block.last:
+                    done[block.at] = True
+                    self.counted[worker] += len(block)
                 if tell is not None:
                     tell()
                 if self.stopped.is_set():
@@ -234,13 +235,15 @@ class Pass:
         """Make results of what was taken so far. Before `run` they show what results will be like.
 
         Args:
-            last: nothing more will be taken: results may lie in the buffers.
+            last: nothing more will be taken, and no results made: these may lie in the buffers, and those of
+                all threads are merged in the first one's.
         """
         complete = self.done if last else self.done.copy()
         return {name: self._result(name, reduction, complete, last) for name, reduction in self.bound.items()}
 
     def _result(self, name: str, reduction: Reduction, done: np.ndarray, last: bool) -> Result:
-        into = {key: buffer.copy() for key, buffer in self.own[0][name].items()}
+        mine = self.own[0][name]
+        into = mine if last else {key: buffer.copy() for key, buffer in mine.items()}
         for other in self.own[1:] if into else ():
             reduction.merge(into, other[name])
         every = {key: into[key] if key in into else self.shared[name][key] for key in self.specs[name]}

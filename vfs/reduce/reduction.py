@@ -66,6 +66,8 @@ class FrameBlock:
         elements: [n, rows, …] in native byte order; None where frames can be had by `places` only.
         memory: what the addresses lead to.
         turned: so many pixels come backwards at a time, along the last axis, which is a multiple of it; 1: none do.
+        patch: the box of each frame that this is, for kernels that take patches; None: all that is looked at.
+        last: no more of these frames follows.
     """
 
     places: np.ndarray
@@ -75,6 +77,8 @@ class FrameBlock:
     elements: np.ndarray | None
     memory: Any
     turned: int = 1
+    patch: Region | None = None
+    last: bool = True
 
     def __len__(self) -> int:
         return len(self.at)
@@ -184,9 +188,11 @@ class Kernel(Reduction):
 
     Attributes:
         takes_turned: also frames whose pixels come backwards, some at a time.
+        takes_patches: also patches of frames: one patch of some frames after the other, then those of the next ones.
     """
 
     takes_turned = False
+    takes_patches = False
     tile_bytes = 16 << 20  # a block costs 10 µs, and in frames that are taken where they lie nothing stays in cache
 
     def rows(self, frames: FrameType) -> tuple[int, int]:

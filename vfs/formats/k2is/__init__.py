@@ -30,6 +30,7 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,18 @@ class SectorLayout(FrameLayout):
         arrays = [np.array(values, np.int64) for values in lists]
         found: tuple[np.ndarray, int] = kernels.k2is.plan(*arrays, *self.how, self.starts, self.first_id, most)
         return found
+
+    @property
+    def patches(self) -> tuple[Region, ...]:
+        """The bands of each sector: their blocks follow one another in a file."""
+        (y, x), (height, width) = self.origin, self.sig_shape
+        rows, columns = _cut(y, height, k2is.HEIGHT), _cut(x, width, _FULL[1] // k2is.SECTORS)
+        return tuple(Region.box((a, c), (b, d)) for c, d in columns for a, b in rows)
+
+
+def _cut(origin: int, length: int, step: int) -> list[tuple[int, int]]:
+    """Cut `length` pixels, the first of which is pixel `origin`, at multiples of `step`."""
+    return list(pairwise([0, *range(step - origin % step, length, step), length]))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,14 @@
 A strip of pixels is taken of one frame after the other, so that what it adds up to stays in a fast
 cache: as many pixels as working memory has, 32 KiB of sums. Eight frames go into a sum, or an
 extreme, before it is loaded and stored. With strips of 16 KiB, and four frames, sums take 1.4 times
-as long (uint16, Zen 4); with 8 frames in a call, and not 64, 1.4 times, too.
+as long (uint16, Zen 4).
+
+What is made of pixels may be that of a patch of the frames: `patch` is (pixels, width of a row, pitch):
+the buffers begin with the first pixel of the patch, and the next row is `pitch` pixels on. Of
+whole frames all three are the pixels of a frame.
+
+Buffers are taken in slices, not by an index that is a sum: of that the compiler does not know that
+it is not negative, and then it makes no vectors.
 """
 
 from __future__ import annotations
@@ -17,20 +24,26 @@ STRIP = 1 << 15  # bytes of working memory
 MOST = 1 << 15  # frames at once: so many pixels of 2 bytes add up to what 4 bytes hold
 
 
+@inner
+def _run(patch, at, most):
+    """Find pixel `at` of a patch: (its place in a buffer, how many of `most` pixels from it on lie in its row)."""
+    y, x = divmod(at, patch[1])
+    return y * patch[2] + x, min(patch[1] - x, most)
+
+
 @kernel
-def add_frames(places, like, order, first, part, total, overflow):
+def add_frames(places, like, order, patch, part, total, overflow):
     """Add frames to `total`.
 
     Args:
         places, like, order: see `vfs.kernels.reduce`; at most `MOST` frames.
-        first: the first pixel; as many as `total` has are added.
+        patch: see above.
         part: a strip, working memory of a dtype that holds the sum of so many pixels; total: [pixels] of the same kind.
         overflow: see `plus`.
     """
-    n, size, kind = places.shape[0], total.shape[0], part.dtype.type
+    n, size, kind = places.shape[0], patch[0], part.dtype.type
     for at in range(0, size, part.shape[0]):
         m = min(part.shape[0], size - at)
-        lo = first + at
         for i in range(m):
             part[i] = 0
         f = 0
@@ -38,35 +51,39 @@ def add_frames(places, like, order, first, part, total, overflow):
             a, b, c, d = places[f], places[f + 1], places[f + 2], places[f + 3]
             p, q, r, s = places[f + 4], places[f + 5], places[f + 6], places[f + 7]
             for i in range(m):
-                one = kind(pixel(a, lo + i, like, order)) + kind(pixel(b, lo + i, like, order))
-                two = kind(pixel(c, lo + i, like, order)) + kind(pixel(d, lo + i, like, order))
-                three = kind(pixel(p, lo + i, like, order)) + kind(pixel(q, lo + i, like, order))
-                four = kind(pixel(r, lo + i, like, order)) + kind(pixel(s, lo + i, like, order))
+                one = kind(pixel(a, at + i, like, order)) + kind(pixel(b, at + i, like, order))
+                two = kind(pixel(c, at + i, like, order)) + kind(pixel(d, at + i, like, order))
+                three = kind(pixel(p, at + i, like, order)) + kind(pixel(q, at + i, like, order))
+                four = kind(pixel(r, at + i, like, order)) + kind(pixel(s, at + i, like, order))
                 part[i] += (one + two) + (three + four)
             f += 8
         while f < n:
             a = places[f]
             for i in range(m):
-                part[i] = plus(part[i], kind(pixel(a, lo + i, like, order)), like, overflow)
+                part[i] = plus(part[i], kind(pixel(a, at + i, like, order)), like, overflow)
             f += 1
-        for i in range(m):
-            total[at + i] = plus(total[at + i], total.dtype.type(part[i]), like, overflow)
+        done = 0
+        while done < m:
+            to, run = _run(patch, at + done, m - done)
+            here, some = total[to : to + run], part[done : done + run]
+            for i in range(run):
+                here[i] = plus(here[i], total.dtype.type(some[i]), like, overflow)
+            done += run
 
 
 @kernel
-def add_squares(places, like, order, first, part, total, squares):
+def add_squares(places, like, order, patch, part, total, squares):
     """Add frames of integers of at most 2 bytes to `total`, and their squares to `squares`.
 
     A square has 4 bytes. Its halves are added up apart, each in 4 bytes: twice as many at a time as in 8.
 
     Args:
-        part: see `add_frames`; squares: uint64[pixels].
+        patch, part: see `add_frames`; squares: uint64[pixels].
     """
-    n, size, kind, word, half = places.shape[0], total.shape[0], part.dtype.type, np.uint32, np.uint32(16)
+    n, size, kind, word, half = places.shape[0], patch[0], part.dtype.type, np.uint32, np.uint32(16)
     low, high, mask = np.empty(part.shape[0], word), np.empty(part.shape[0], word), np.uint32(0xFFFF)
     for at in range(0, size, part.shape[0]):
         m = min(part.shape[0], size - at)
-        lo = first + at
         for i in range(m):
             part[i] = 0
             low[i] = 0
@@ -75,8 +92,8 @@ def add_squares(places, like, order, first, part, total, squares):
         while f + 4 <= n:
             a, b, c, d = places[f], places[f + 1], places[f + 2], places[f + 3]
             for i in range(m):
-                p, q = kind(pixel(a, lo + i, like, order)), kind(pixel(b, lo + i, like, order))
-                r, s = kind(pixel(c, lo + i, like, order)), kind(pixel(d, lo + i, like, order))
+                p, q = kind(pixel(a, at + i, like, order)), kind(pixel(b, at + i, like, order))
+                r, s = kind(pixel(c, at + i, like, order)), kind(pixel(d, at + i, like, order))
                 part[i] += (p + q) + (r + s)
                 one, two, three, four = word(p * p), word(q * q), word(r * r), word(s * s)
                 low[i] += ((one & mask) + (two & mask)) + ((three & mask) + (four & mask))
@@ -85,51 +102,62 @@ def add_squares(places, like, order, first, part, total, squares):
         while f < n:
             a = places[f]
             for i in range(m):
-                p = kind(pixel(a, lo + i, like, order))
+                p = kind(pixel(a, at + i, like, order))
                 part[i] += p
                 one = word(p * p)
                 low[i] += one & mask
                 high[i] += one >> half
             f += 1
-        for i in range(m):
-            total[at + i] += part[i]
-            squares[at + i] += np.uint64(low[i]) + (np.uint64(high[i]) << np.uint64(16))
+        done = 0
+        while done < m:
+            to, run = _run(patch, at + done, m - done)
+            sums, others, some = total[to : to + run], squares[to : to + run], part[done : done + run]
+            lower, upper = low[done : done + run], high[done : done + run]
+            for i in range(run):
+                sums[i] += some[i]
+                others[i] += np.uint64(lower[i]) + (np.uint64(upper[i]) << np.uint64(16))
+            done += run
 
 
 @kernel
-def spread(places, like, order, first, count, mean, spreads):
+def spread(places, like, order, patch, count, mean, spreads):
     """Take frames into a running mean and sum of squared distances from it, both float64[pixels].
 
     The mean of these frames and the distances from it come first, while they are in cache, then
     both are joined: nothing cancels.
 
     Args:
-        count: frames that are in it already.
+        patch: see above; count: frames that are in it already.
     """
-    n, size = places.shape[0], mean.shape[0]
+    n, size = places.shape[0], patch[0]
     strip = STRIP // 8
     here, far = np.empty(strip, np.float64), np.empty(strip, np.float64)
     for at in range(0, size, strip):
         m = min(strip, size - at)
-        lo = first + at
         for i in range(m):
             here[i] = 0
             far[i] = 0
         for f in range(n):
             a = places[f]
             for i in range(m):
-                here[i] += np.float64(pixel(a, lo + i, like, order))
+                here[i] += np.float64(pixel(a, at + i, like, order))
         for i in range(m):
             here[i] /= n
         for f in range(n):
             a = places[f]
             for i in range(m):
-                off = np.float64(pixel(a, lo + i, like, order)) - here[i]
+                off = np.float64(pixel(a, at + i, like, order)) - here[i]
                 far[i] += off * off
-        for i in range(m):
-            off = here[i] - mean[at + i]
-            mean[at + i] += off * n / (count + n)
-            spreads[at + i] += far[i] + off * off * count * n / (count + n)
+        done = 0
+        while done < m:
+            to, run = _run(patch, at + done, m - done)
+            means, others = mean[to : to + run], spreads[to : to + run]
+            new, apart = here[done : done + run], far[done : done + run]
+            for i in range(run):
+                off = new[i] - means[i]
+                means[i] += off * n / (count + n)
+                others[i] += apart[i] + off * off * count * n / (count + n)
+            done += run
 
 
 @inner
@@ -141,35 +169,45 @@ def _further(one, best, lowest):
 
 
 @kernel
-def extremes(places, like, order, first, part, found, lowest):
+def extremes(places, like, order, patch, part, found, worst, lowest):
     """Put the largest of `found` and the frames into `found`, [pixels] of their dtype; NaN where one of them is.
 
     Args:
-        part: a strip of the same dtype, working memory.
+        patch: see above; part: a strip of the same dtype, working memory.
+        worst: a value that every other one beats, or equals, where `found` has nothing yet; else None.
         lowest: None, or True for the smallest: the compiler makes a kernel for each.
     """
-    n, size = places.shape[0], found.shape[0]
+    n, size = places.shape[0], patch[0]
     for at in range(0, size, part.shape[0]):
         m = min(part.shape[0], size - at)
-        lo = first + at
-        for i in range(m):
-            part[i] = found[at + i]
+        done = 0
+        while done < m:
+            to, run = _run(patch, at + done, m - done)
+            here, some = found[to : to + run], part[done : done + run]
+            for i in range(run):
+                some[i] = here[i] if worst is None else worst
+            done += run
         f = 0
         while f + 8 <= n:
             a, b, c, d = places[f], places[f + 1], places[f + 2], places[f + 3]
             p, q, r, s = places[f + 4], places[f + 5], places[f + 6], places[f + 7]
             for i in range(m):
-                one = _further(pixel(a, lo + i, like, order), pixel(b, lo + i, like, order), lowest)
-                two = _further(pixel(c, lo + i, like, order), pixel(d, lo + i, like, order), lowest)
-                three = _further(pixel(p, lo + i, like, order), pixel(q, lo + i, like, order), lowest)
-                four = _further(pixel(r, lo + i, like, order), pixel(s, lo + i, like, order), lowest)
+                one = _further(pixel(a, at + i, like, order), pixel(b, at + i, like, order), lowest)
+                two = _further(pixel(c, at + i, like, order), pixel(d, at + i, like, order), lowest)
+                three = _further(pixel(p, at + i, like, order), pixel(q, at + i, like, order), lowest)
+                four = _further(pixel(r, at + i, like, order), pixel(s, at + i, like, order), lowest)
                 one, three = _further(one, two, lowest), _further(three, four, lowest)
                 part[i] = _further(_further(one, three, lowest), part[i], lowest)
             f += 8
         while f < n:
             a = places[f]
             for i in range(m):
-                part[i] = _further(pixel(a, lo + i, like, order), part[i], lowest)
+                part[i] = _further(pixel(a, at + i, like, order), part[i], lowest)
             f += 1
-        for i in range(m):
-            found[at + i] = part[i]
+        done = 0
+        while done < m:
+            to, run = _run(patch, at + done, m - done)
+            here, some = found[to : to + run], part[done : done + run]
+            for i in range(run):
+                here[i] = some[i]
+            done += run

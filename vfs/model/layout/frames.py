@@ -121,6 +121,13 @@ class FrameLayout:
         nav = self.nav_shape if self.chosen is None else (len(self.chosen),)
         return nav + self.sig_shape
 
+    @property
+    def patches(self) -> tuple[Region, ...]:
+        """Boxes that make up a frame and are best read one after the other, each of many frames at once; (): a frame is
+        best read as a whole.
+        """
+        return ()
+
     @classmethod
     def of(
         cls,
