@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import vfs
+from tests.benchmarks.hdf5_bench import counts, written
 from tests.benchmarks.peer_cases import Call, Case, Tiled, frame_sets
 from tests.benchmarks.rows import Size
+from vfs.engine.cache import ChunkCache
 
 FILES = ("raw", "MIB U16 12 bit, ", "MIB R64 12 bit, ", "FRMS6", "K2IS")
 
@@ -100,6 +102,17 @@ def with_reductions(folder: Path, size: Size) -> Iterator[Case]:
     for s in frame_sets(folder, size):
         if s.file.startswith(FILES):
             yield from _of_set(s)
+    yield from _of_set(_bitshuffled(folder, size))
+
+
+def _bitshuffled(folder: Path, size: Size) -> Tiled:
+    """Counts in an HDF5 file, in chunks of a frame, as Dectris detectors write them. What is decoded is not kept."""
+    import hdf5plugin
+
+    n, bitshuffle = size.frames, hdf5plugin.Bitshuffle(cname="lz4")
+    path = written(folder / "bitshuffle.h5", counts(n, 256), chunks=(1, 256, 256), **bitshuffle)
+    load, shown = {"ds_path": "entry/data", "nav_shape": (n,)}, {"nav_shape": (n,), "cache": ChunkCache(0)}
+    return Tiled(f"HDF5 bitshuffle lz4, {n} chunks of 256 x 256", path, "hdf5", load, shown)
 
 
 def _of_set(s: Tiled) -> Iterator[Case]:
