@@ -19,7 +19,7 @@ import numpy as np
 LINE = 64  # bytes: of a processor's cache line, and of its widest vectors
 KEPT = 64 << 20  # bytes: longer buffers are rare (a huge compressed block) and not worth keeping
 TOTAL = 128 << 20  # bytes kept between uses: sixteen threads that convert tiles need half of it
-SHORT = 1 << 16  # bytes: shorter memory comes from malloc, which has it at hand
+SHORT = 1 << 17  # bytes: shorter memory comes from malloc, which has it at hand; longer one comes from the system
 
 
 def aligned(shape: int | tuple[int, ...], dtype: np.dtype) -> np.ndarray:
