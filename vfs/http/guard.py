@@ -66,7 +66,7 @@ class Guard:
 
     def __init__(self, token: str, host: str = "127.0.0.1", names: Iterable[str] = ()) -> None:
         self.base = f"/t/{token}/" if token else "/"
-        self._token = token.encode()
+        self._base = self.base.encode()
         own = socket.gethostname().lower()
         self._names = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
         self._addresses = not is_loopback(host)
@@ -103,17 +103,13 @@ class Guard:
         Raises:
             RefusedError: the token is wrong (401), or nothing has such a path (404).
         """
-        if self._token:
-            parts = raw.split(b"/", 3)
-            token = parts[2] if len(parts) > 2 and parts[:2] == [b"", b"t"] else b""
-            if not hmac.compare_digest(token, self._token):
-                raise RefusedError(401, "expected the token of this server in the path: /t/TOKEN/…")
-            if len(parts) < 4:
-                raise RefusedError(404, "expected a slash behind the token")
-            raw = parts[3]
-        else:
-            raw = raw[1:]
-        key = os.fsdecode(unquote_to_bytes(raw))
+        if hmac.compare_digest(raw[: len(self._base)], self._base):
+            raw = raw[len(self._base) :]
+        elif hmac.compare_digest(raw, self._base[:-1]):
+            raise RefusedError(404, "expected a slash behind the token")
+        elif len(self._base) > 1:
+            raise RefusedError(401, "expected the token of this server in the path: /t/TOKEN/…")
+        key = os.fsdecode(unquote_to_bytes(raw) if b"%" in raw else raw)
         slash = key.endswith("/") or not key
         key = key.removesuffix("/")
         if (key and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
