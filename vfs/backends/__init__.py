@@ -81,10 +81,15 @@ class Backend(Protocol):
                 could not be read, the caller asks `span` for it.
         """
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
-        """Return True if the bytes `start` to `stop` of a file can be read without waiting for a disk or a network.
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+        """Let a kernel read from a file that is open, if that waits for neither a disk nor a network.
 
-        It looks at some of them, without waiting itself. False where nobody knows.
+        Args:
+            file, start, stop: see `lend`.
+            read: takes a descriptor, and the size, mtime and ctime that the file must have before and after.
+                Returns True if it read everything.
+
+        Returns: what `read` returned; False if the file is not open, or nobody knows how long it takes.
         """
 
 

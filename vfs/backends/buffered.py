@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -11,10 +10,6 @@ from vfs import kernels
 from vfs.backends.handles import Descriptor, Handles, fill
 from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.stored import Files
-
-APART = 1 << 17
-"""Bytes between those that `BufferedBackend.at_hand` looks at. Linux reads ahead so many by default."""
-_byte = bytearray(1)  # what is looked at is not used
 
 
 class BufferedBackend:
@@ -65,13 +60,6 @@ class BufferedBackend:
             self.handles.check(opened, file, start, stop)
         return bad
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
         opened = self.handles.kept(file)
-        if opened is None:
-            return False
-        try:  # a network's file system refuses the flag
-            return all(
-                os.preadv(opened.fd, [_byte], at, os.RWF_NOWAIT) for at in (*range(start, stop, APART), stop - 1)
-            )
-        except OSError:
-            return False
+        return opened is not None and read(opened.fd, *self.handles.state(file))

@@ -125,7 +125,7 @@ class DirectBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend nothing: these files can only be read in aligned blocks."""
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
         """Return False: every read goes to the disk."""
         return False
 

@@ -166,6 +166,10 @@ class Handles(Generic[T]):
             found: T | None = _kept.get((self.number, file, part))
             return found
 
+    def state(self, file: int) -> tuple[int, int, int]:
+        """Return the size, mtime and ctime that a file must have: 0 for a ctime that is not known."""
+        return self._size(file), self._time(file), self._ctime(file)
+
     def _another(self, file: int, now: os.stat_result) -> bool:
         """Return True if a file that was touched was also replaced, by one that looks the same."""
         if now.st_ctime_ns == self._ctime(file):

@@ -154,8 +154,8 @@ class MmapBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend nothing: callers use views, and need no file."""
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
-        """Return False: that a page is at hand now does not say that it is when the view is looked at."""
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+        """Return False: callers use views."""
         return False
 
     def _beyond(self, window: _Window, file: int, start: int, stop: int) -> np.ndarray:

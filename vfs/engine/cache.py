@@ -88,11 +88,15 @@ class ChunkCache:
         self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
         self._passing: dict[Hashable, None] = {}
         self._shown: dict[Hashable, EvictionListener] = {}
+        self._latest: tuple[Hashable, np.ndarray | None] = None, None
         self._making: dict[Hashable, _Flight] = {}
         _CACHES.add(self)
 
     def peek(self, key: Hashable) -> np.ndarray | None:
         """Return the piece `key` if it is held, else None. This does not count as use."""
+        latest, piece = self._latest
+        if latest == key:
+            return piece
         with self._lock:
             return self._kept.get(key)
 
@@ -157,6 +161,14 @@ class ChunkCache:
                 if len(self._passing) > PASSING:
                     self._drop(next(iter(self._passing)))
 
+    def latest(self, key: Hashable, piece: np.ndarray) -> None:
+        """Hold a small piece beside all others until the next such piece comes. It becomes read-only.
+
+        This is for pieces that are made as fast as they are kept, and serves readers who ask for one again and again.
+        """
+        piece.flags.writeable = False
+        self._latest = key, piece
+
     def _keep(self, key: Hashable, piece: np.ndarray, shown: EvictionListener | None = None) -> bool:
         """Hold a piece if it fits, and tell its listener. Return False if it does not fit or is held already."""
         new = piece.nbytes <= self.limit and key not in self._kept
@@ -202,6 +214,7 @@ class ChunkCache:
 
     def clear(self) -> None:
         """Drop every piece."""
+        self._latest = None, None
         with self._lock:
             while self._kept:
                 self._drop_one()

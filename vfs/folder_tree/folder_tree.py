@@ -25,7 +25,7 @@ from vfs.folder_tree.records import Flights, MemberSet, Record, Rules, state_of,
 from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
-from vfs.hierarchy.contents import ResolvedPath
+from vfs.hierarchy.contents import PathAtHand, ResolvedPath
 from vfs.hierarchy.faces import GROUP, Face, Node
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.stored import Files
@@ -253,12 +253,17 @@ class FolderTree:
         return self._face(path, place)[0].record.stamp
 
     def version(self, path: str) -> bytes:
-        if self._opened_with is None:
-            return b""
-        return self._opened_with + self.stamp(path).to_bytes(8)
+        return b"" if self._opened_with is None else self._version(self.stamp(path))
 
-    def at_hand(self, path: str) -> bool:
-        return self._used_before(path) is not None
+    def _version(self, stamp: int) -> bytes:
+        return b"" if self._opened_with is None else self._opened_with + stamp.to_bytes(8)
+
+    def at_hand(self, path: str) -> PathAtHand | None:
+        found = self._used_before(path)
+        if found is None:
+            return None
+        live, face, key = found
+        return PathAtHand(face, key, self._version(live.record.stamp))
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
         found = self._used_before(path)

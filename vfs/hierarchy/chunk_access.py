@@ -17,33 +17,21 @@ frames, there is a `ChunkView` of it, which decodes only the parts that are look
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cached_property, partial
 from operator import sub
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from vfs import kernels
 from vfs.buffers import lender
 from vfs.engine.array import ArrayReader
 from vfs.engine.stored_reader import scratch_none
 from vfs.errors import RegionError, SourceError
-from vfs.kernels.columns import FILE, LINES, NO_ROWS, START, STEP, STOP
+from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan, plan_of, read_at_hand
+from vfs.kernels.columns import NO_ROWS
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout
-from vfs.model.region import Region, flat_boxes, select
+from vfs.model.region import flat_boxes, select
 from vfs.model.stored import TRIES
-
-MOST = 4096
-"""Most read ranges of a plan that is kept: a longer plan takes much less time to make than to read."""
-
-
-WORTH_A_THREAD = 1 << 19
-"""Bytes. Making more of them takes longer than the way to a thread and back."""
-
-
-FEW = 64  # read ranges that are looked at one by one
 
 
 class Chunks:
@@ -62,22 +50,37 @@ class Chunks:
         self._fetch = array.fetch_blocks if array.decodes_whole else array.fetch
 
     @cached_property
-    def _plan(self) -> _Plan | None:
-        return _plan(self.array)
+    def _plan(self) -> ChunkPlan | None:
+        return plan_of(self.array)
 
     def kept(self, position: tuple[int, ...]) -> bool:
         """Return True if a chunk is in the cache."""
         return self.array.cache.peek((self.array.token, self.array.moved(0), position)) is not None
 
-    def prompt(self, position: tuple[int, ...]) -> bool:
-        """Return True if `get` takes less time than the way to a thread and back, and waits for no disk."""
-        if self.kept(position):
-            return True
+    def at_once(self, position: tuple[int, ...], keep: bool) -> np.ndarray | None:
+        """Return the bytes of a chunk as `get` does, if that takes less time than the way to a thread and back.
+
+        Args:
+            keep: put the chunk into the cache, for readers who come back for the rest of it.
+
+        Returns: None if it is not in the cache and takes longer, waits for a disk, or cannot be read.
+        """
         array, plan = self.array, self._plan
-        if plan is None or array.chunk_bytes > WORTH_A_THREAD:
-            return False
-        place = plan.place(position)
-        return place is not None and array.backend.at_hand(place[0], place[1] + plan.first, place[1] + plan.last)
+        key = array.token, array.moved(0), position
+        made = array.cache.peek(key)
+        if made is None:
+            found = None if plan is None or array.chunk_bytes > WORTH_A_THREAD else plan.at_hand
+            place = None if plan is None or found is None else plan.place(position)
+            if found is None or place is None:
+                return None
+            piece = made = lender.lend(array.chunk_bytes)
+            if not found.read(array.backend, *place, piece):
+                return None
+            if keep:
+                made = array.cache.get(key, lambda: piece.view(array.dtype).reshape(array.chunks))
+            else:
+                array.cache.latest(key, piece)
+        return made.reshape(-1).view(np.uint8)
 
     def get(self, position: tuple[int, ...]) -> np.ndarray:
         """Return the bytes of a chunk, for readers who take it whole: uint8[bytes of a chunk].
@@ -164,20 +167,23 @@ class Chunks:
         except SourceError as error:
             raise array.unread(error, region or array.grid.region(position)) from None
 
-    def prompt_run(self, start: int, stop: int) -> bool:
-        """Return True if `run` takes less time than the way to a thread and back, and waits for no disk.
+    def run_at_once(self, start: int, stop: int) -> np.ndarray | None:
+        """Do what `run` does, if that takes less time than the way to a thread and back, as `at_once`; else None.
 
         Args:
             start, stop: bytes of the array.
         """
         array, width = self.array, self.array.dtype.itemsize
-        if stop - start > WORTH_A_THREAD or array.decodes_whole:
-            return False
-        for box in flat_boxes(array.shape, start // width, -(-stop // width)):
-            rows, covered = array.dataset.layout.read_ranges(box, FEW)
-            if covered < 0 or not all(array.backend.at_hand(*row) for row in rows[:, FILE : STOP + 1].tolist()):
-                return False
-        return True
+        if stop - start > WORTH_A_THREAD or not array.direct:
+            return None
+        first, last = start // width, -(-stop // width)
+        out, before, done = np.empty((last - first) * width, np.uint8), array.moved(0), 0
+        for box in flat_boxes(array.shape, first, last):
+            part = out[done : done + box.size * width]
+            done += part.size
+            if not read_at_hand(array, box, part):
+                return None
+        return out[start - first * width : stop - first * width] if array.moved(0) == before else None
 
     def run(self, start: int, stop: int, position: tuple[int, ...] | None = None) -> np.ndarray:
         """Read the bytes `start` to `stop` (half-open) of the array in C order, and no others.
@@ -243,105 +249,12 @@ class Chunks:
         return ChunkView(StoredChunk(array, position, plan, stored), np.dtype(np.uint8), (array.chunk_bytes,))
 
 
-class _Plan:
-    """Holds the read ranges of a chunk whose frames lie one after the other in one file.
-
-    Bytes count from the first byte of the record of its first frame.
-
-    Attributes:
-        nav: number of navigation axes.
-        count: number of frames in a chunk.
-        ranges: read ranges of the whole chunk, from byte `first` to byte `last`.
-        frame: read ranges of its first frame.
-        run: True if the chunk is one range of native bytes, which needs no decoding.
-        straight: True if such a chunk lies in a mapped file.
-    """
-
-    def __init__(
-        self, array: ArrayReader, layout: FrameLayout, count: int, ranges: np.ndarray, frame: np.ndarray
-    ) -> None:
-        self.nav = nav = len(layout.nav_shape)
-        self.layout = layout
-        self.frame = kernels.ranges.by_file(frame) if len(frame) > 1 else frame
-        self.count = count
-        self.length = count * layout.stride - layout.header  # bytes from the first frame on
-        self.ranges = kernels.ranges.by_file(ranges) if len(ranges) > 1 else ranges
-        inner = [math.prod(array.shape[k + 1 : nav]) for k in range(nav)]
-        # For each axis: number of whole chunks, and number of frames from a chunk to the next one
-        self.axes = [
-            (n // c, c * inner[k] if k < nav else 0)
-            for k, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True))
-        ]
-        self.first, self.last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
-        self.run = (
-            array.as_stored
-            and array.plain
-            and len(ranges) == 1
-            and ranges[0, STEP] == 1
-            and ranges[0, LINES] <= 1
-            and self.last - self.first == array.chunk_bytes
-        )
-        self.straight = self.run and array.views
-
-    def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
-        """Return (file, byte at which the record of a chunk's first frame begins).
-
-        Return None if the plan does not fit the chunk: it is not whole, or lies in several files.
-        """
-        first = 0
-        for p, (whole, step) in zip(position, self.axes, strict=True):
-            if not 0 <= p < whole:
-                return None
-            first += p * step
-        file, byte, left = kernels.locate.locate_one(first, *self.layout.how, self.layout.stream)
-        if left < self.length or first + self.layout.offset + self.count > self.layout.stored:
-            return None
-        return file, byte - self.layout.header
-
-    def rows(self, file: int, base: int) -> np.ndarray:
-        """Return the read ranges of the chunk that begins at byte `base` of a file."""
-        made = self.ranges.copy()
-        made[:, START : STOP + 1] += base
-        made[:, FILE] = file
-        return made
-
-
-def _plan(array: ArrayReader) -> _Plan | None:
-    """Plan the chunks of an array.
-
-    Return None if chunks are not whole frames that lie one after the other in the files.
-    """
-    layout, chunks = array.dataset.layout.frames, array.chunks
-    if (
-        layout is None
-        or not layout.periodic
-        or layout.chosen is not None
-        or not array.direct
-        or array.accumulates
-        or array.groups.chunks != chunks
-    ):
-        return None
-    nav = len(layout.nav_shape)
-    # The first axis along which a chunk has more than one position
-    cut = next((k for k in range(nav) if chunks[k] != 1), nav)
-    if chunks[cut + 1 :] != array.shape[cut + 1 :] or chunks[nav:] != array.shape[nav:]:
-        return None
-    count = math.prod(chunks[:nav])
-    alone = np.array([[0, count * layout.stride, 0, 0]], np.int64)
-    first = replace(layout, nav_shape=(count,), stream=alone, stored=count, offset=0)
-    ranges, covered = first.read_ranges(Region.whole(first.shape), MOST)
-    if covered != math.prod(chunks) or not covered:
-        return None
-    frame, _ = first.read_ranges(Region.whole((1, *layout.sig_shape)), MOST)
-    return _Plan(array, layout, count, ranges, frame)
-
-
 class StoredChunk(NamedTuple):
     """A chunk as it lies in a mapped file. `data` are the bytes `first` to `last` of its plan."""
 
     array: ArrayReader
     position: tuple[int, ...]
-    plan: _Plan
+    plan: ChunkPlan
     data: np.ndarray
 
 

@@ -52,6 +52,14 @@ class ResolvedPath(NamedTuple):
     lifetime: Lifetime | None
 
 
+class PathAtHand(NamedTuple):
+    """A path whose sources were looked at a moment ago: its face, the key in it, and its `Contents.version`."""
+
+    face: Face
+    key: str
+    version: bytes
+
+
 class Contents(Protocol):
     """Provides the contents of a mount or an HTTP server. It is a face whose keys are paths, and more for caches.
 
@@ -106,8 +114,14 @@ class Contents(Protocol):
         """
         ...
 
-    def at_hand(self, path: str) -> bool:
-        """Return True if `node` and `version` of a path need no file: sources were looked at a moment ago."""
+    def at_hand(self, path: str) -> PathAtHand | None:
+        """Resolve a path whose sources were looked at a moment ago, so that its `node` and `version` need no file.
+
+        Returns: None for other paths, and for those that lie in no face.
+
+        Raises:
+            SourceError: see `version`.
+        """
         ...
 
     def recipe(self, path: str) -> Recipe | None:

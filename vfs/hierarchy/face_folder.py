@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
-from vfs.hierarchy.contents import KEEP, ResolvedPath
+from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node, first_free
 from vfs.hierarchy.recipe import Recipe
 
@@ -161,9 +161,12 @@ class FaceFolder:
         watched = self._watched.get(path.partition("/")[0])
         return watched.version() if watched else b""
 
-    def at_hand(self, path: str) -> bool:
-        watched = self._watched.get(path.partition("/")[0])
-        return watched is None or not watched.opened or time.monotonic() < watched.until
+    def at_hand(self, path: str) -> PathAtHand | None:
+        name, _, key = path.partition("/")
+        watched = self._watched.get(name)
+        if watched is None or (watched.opened and time.monotonic() >= watched.until):
+            return None
+        return PathAtHand(self.faces[name], key, watched.version())
 
 
 def _cut(name: str, most: int) -> str:

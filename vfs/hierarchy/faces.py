@@ -31,7 +31,8 @@ from numpy.lib import format as npy
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
-from vfs.hierarchy.chunk_access import WORTH_A_THREAD, Chunks, ChunkView
+from vfs.hierarchy.chunk_access import Chunks, ChunkView
+from vfs.hierarchy.chunk_plan import WORTH_A_THREAD
 from vfs.hierarchy.documents import v2, v3
 from vfs.model.naming import check_paths
 
@@ -61,8 +62,11 @@ class Face(Protocol):
         """Return True if the bytes of a key are in memory, so that `get` neither reads nor decodes."""
         ...
 
-    def prompt(self, key: str, start: int, stop: int) -> bool:
-        """Return True if `get` takes less time than the way to a thread and back, and waits for no disk."""
+    def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
+        """Return what `get` returns, if that takes less time than the way to a thread and back; else None.
+
+        It waits for no disk.
+        """
         ...
 
 
@@ -114,6 +118,7 @@ class ZarrFace:
         for key in [*self.documents, *sorted(self.arrays), *sorted(groups - {""})]:
             above, _, name = key.rpartition("/")
             self._folders[above][name] = None
+        self._found: tuple[str, tuple[ArrayReader, tuple[int, ...], bool] | None] = "/", None
 
     def chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
         """Find the chunk, or the folder of chunks, that a key names.
@@ -121,6 +126,9 @@ class ZarrFace:
         Returns: (array, chunk coordinates, True for a chunk and False for a folder of chunks); None
             if the key names neither.
         """
+        known, found = self._found  # those who ask for a node go on to ask for its bytes
+        if known == key:
+            return found
         if len(key) > self._longest:
             return None
         path = key.rpartition("/c/")[0] if self.zarr_format == 3 else key
@@ -148,7 +156,9 @@ class ZarrFace:
         for p, n in zip(position, counts, strict=False):  # a loop: half the time of any()
             if not 0 <= p < n:
                 return None
-        return array, position[: array.ndim], len(parts) == depth
+        found = array, position[: array.ndim], len(parts) == depth
+        self._found = key, found
+        return found
 
     def node(self, key: str) -> Node | None:
         document = self.documents.get(key)
@@ -218,11 +228,16 @@ class ZarrFace:
         found = self.chunk(key)
         return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
 
-    def prompt(self, key: str, start: int, stop: int) -> bool:
-        if key in self.documents:
-            return True
+    def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
+        document = self.documents.get(key)
+        if document is not None:
+            return memoryview(document)[start:stop]
         found = self.chunk(key)
-        return found is not None and found[2] and self.chunks[found[0]].prompt(found[1])
+        if found is None or not found[2]:
+            return None
+        array, position, _ = found
+        made = self.chunks[array].at_once(position, stop - start < array.chunk_bytes)
+        return None if made is None else made.data[start:stop]
 
     @cached_property
     def slow(self) -> tuple[str, ...]:
@@ -323,22 +338,26 @@ class NpyFace:
     def kept(self, key: str) -> bool:
         return False
 
-    def prompt(self, key: str, start: int, stop: int) -> bool:
-        head = len(self.header)
-        return not key and (stop <= head or self._chunks.prompt_run(max(0, start - head), stop - head))
+    def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
+        return None if key else self._bytes(start, stop, self._chunks.run_at_once)
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         if key:
             return None
         size = len(self.header) + self.array.nbytes
         stop = size if stop is None else min(stop, size)
-        start = min(start, stop)
+        return self._bytes(min(start, stop), stop, self._chunks.run)
+
+    def _bytes(self, start: int, stop: int, run: Callable[[int, int], np.ndarray | None]) -> memoryview | None:
+        """Return bytes of the file; None if `run`, which reads bytes of the array, does."""
         head = self.header[start:stop]
         a, b = max(0, start - len(self.header)), max(0, stop - len(self.header))
         if a >= b:
             return memoryview(head)
-        body = self._chunks.run(a, b).data
-        return memoryview(head + body) if head else body
+        body = run(a, b)
+        if body is None:
+            return None
+        return memoryview(head + body.data) if head else body.data
 
 
 class Hierarchy:

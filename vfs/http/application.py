@@ -112,19 +112,19 @@ class Application:
         try:
             self.guard.check_host(headers.get(b"host"))
             key, slash = self.guard.place(path)
-            found = self.contents.resolve(key) if self.contents.at_hand(key) else None
-            if slash or found is None or key.startswith(_OWN):
+            found = None if slash or key.startswith(_OWN) else self.contents.at_hand(key)
+            node = found and found.face.node(found.key)
+            if found is None or node is None or node.folder:
                 return None
-            looked = self._look(key)
-            if looked is None or looked.node.folder:
-                return None
+            looked = _looked(key, node, found.version)
             status, about, span = _wanted(method, key, looked, headers)
-            body = memoryview(b"")
+            body = _NOTHING
             if span is not None:
                 start, stop = span
-                if stop - start > STEP or not found.face.prompt(found.key, start, stop):
+                data = None if stop - start > STEP else found.face.at_once(found.key, start, stop)
+                if data is None:
                     return None
-                body = self._take(key, looked.version, start, stop)
+                body = self._checked(data, key, looked.version, start, stop)
                 self.tally.reads += 1
                 self.tally.bytes += body.nbytes
         except Exception:  # `__call__` meets it again, and says what it is
@@ -133,11 +133,6 @@ class Application:
         if self._debug:
             log.debug("%s", printable(f"{method} {key} {status}"))
         return Reply(status, self._usual(headers.get(b"origin")), about, body)
-
-    def _prompt(self, key: str, start: int, stop: int) -> bool:
-        """Return True if bytes of a file can be had in the thread of the event loop."""
-        found = self.contents.resolve(key) if self.contents.at_hand(key) else None
-        return found is not None and found.face.prompt(found.key, start, stop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI says."""
@@ -212,7 +207,7 @@ class Application:
             _StaleError: they changed meanwhile.
         """
         key = place.key
-        if self.contents.at_hand(key):
+        if self.contents.at_hand(key) is not None:
             looked = self._look(key)
         else:
             looked = await self._read(("look", key), partial(self._look, key), receive)
@@ -294,16 +289,9 @@ class Application:
     def _look(self, key: str) -> Looked | None:
         """Look at a path. None if there is nothing."""
         node = self.contents.node(key)
-        if node is None:
-            return None
-        if node.folder:
-            return Looked(node, b"", b"")
-        version = self.contents.version(key)
-        if not version:  # sources may change at any time: no two answers are known to be equal
-            return Looked(node, b"", b'"%s"' % secrets.token_hex(16).encode())
-        digest = blake2b(version, digest_size=16)
-        digest.update(key.encode("utf-8", "surrogateescape"))
-        return Looked(node, version, b'"%s"' % digest.hexdigest().encode())
+        if node is None or node.folder:
+            return node and Looked(node, b"", b"")
+        return _looked(key, node, self.contents.version(key))
 
     def _index(self, key: str) -> bytes:
         """Return the page that lists a folder; of the root, the page that shows data."""
@@ -327,12 +315,17 @@ class Application:
             _StaleError: the sources are not in the state `version` any more.
         """
         if start == stop:
-            return memoryview(b"")
-        if self._prompt(key, start, stop):
-            return self._take(key, version, start, stop)
+            return _NOTHING
+        if (prompt := self._prompt(key, start, stop)) is not None:
+            return self._checked(prompt, key, version, start, stop)
         work = partial(self._in_thread, key, version, start, stop)
         data: memoryview = await self._read((key, version, start, stop), work, receive)
         return data
+
+    def _prompt(self, key: str, start: int, stop: int) -> memoryview | None:
+        """Return bytes of a file if they can be had in the thread of the event loop, else None."""
+        found = self.contents.at_hand(key)
+        return None if found is None else found.face.at_once(found.key, start, stop)
 
     def _in_thread(self, key: str, version: bytes, start: int, stop: int) -> memoryview:
         try:
@@ -347,8 +340,15 @@ class Application:
 
     def _take(self, key: str, version: bytes, start: int, stop: int) -> memoryview:
         data = self.contents.get(key, start, stop)
-        got = -1 if data is None else data.nbytes
-        if self.contents.version(key) != version or data is None or got != stop - start:
+        return self._checked(_NOTHING if data is None else data, key, version, start, stop)
+
+    def _checked(self, data: memoryview, key: str, version: bytes, start: int, stop: int) -> memoryview:
+        """Return bytes of a file that were read.
+
+        Raises:
+            _StaleError: they are too few, or the sources are not in the state `version` any more.
+        """
+        if data.nbytes != stop - start or self.contents.version(key) != version:
             raise _StaleError
         return data
 
@@ -392,10 +392,20 @@ class Application:
         return "".join(lines).encode()
 
 
+_NOTHING = memoryview(b"")
 _FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *USUAL)
 _METRICS = Place("metrics", False)
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
 _DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+
+
+def _looked(key: str, node: Node, version: bytes) -> Looked:
+    """Return what is known of a file."""
+    if not version:  # sources may change at any time: no two answers are known to be equal
+        return Looked(node, b"", b'"%s"' % secrets.token_hex(16).encode())
+    digest = blake2b(version, digest_size=16)
+    digest.update(key.encode("utf-8", "surrogateescape"))
+    return Looked(node, version, b'"%s"' % digest.hexdigest().encode())
 
 
 def _wanted(method: str, key: str, looked: Looked, headers: Mapping[bytes, bytes]) -> _Wanted:

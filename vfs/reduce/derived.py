@@ -223,7 +223,7 @@ class _NoBytes:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
         return None
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
         return False
 
 

@@ -74,8 +74,9 @@ class MemoryBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend no descriptor, since there is no file."""
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
-        return True
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+        """Return False: there is no file."""
+        return False
 
 
 class _WrappingBackend:
@@ -97,8 +98,8 @@ class _WrappingBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
         return self.inner.lend(file, start, stop, read)
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
-        return self.inner.at_hand(file, start, stop)
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+        return self.inner.at_hand(file, start, stop, read)
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,12 @@ class CountingBackend(_WrappingBackend):
             self.reads.append(Read(file, start, stop, nbytes))
         return bad
 
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+        done, nbytes = counted(lambda: self.inner.at_hand(file, start, stop, read), "thread-self")
+        if done:
+            self.reads.append(Read(file, start, stop, nbytes))
+        return done
+
 
 class FailingBackend(_WrappingBackend):
     """Refuses to read the bytes for which a rule returns True.
@@ -178,6 +185,9 @@ class FailingBackend(_WrappingBackend):
         """
         return None if self.fails(file, start, stop) else self.inner.lend(file, start, stop, read)
 
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+        return not self.fails(file, start, stop) and self.inner.at_hand(file, start, stop, read)
+
 
 class SlowBackend(_WrappingBackend):
     """Waits before every call that reads.
@@ -200,6 +210,6 @@ class SlowBackend(_WrappingBackend):
         time.sleep(self.seconds)
         return self.inner.lend(file, start, stop, read)
 
-    def at_hand(self, file: int, start: int, stop: int) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
         """Return False: every read waits."""
         return False

@@ -36,7 +36,8 @@ from zarr.storage import StorePath
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import RegionError
-from vfs.hierarchy.chunk_access import WORTH_A_THREAD, Chunks
+from vfs.hierarchy.chunk_access import Chunks
+from vfs.hierarchy.chunk_plan import WORTH_A_THREAD
 from vfs.model.region import Region, Selection, select
 from vfs.zarr.store import Store
 

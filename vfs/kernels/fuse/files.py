@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+import vfs.kernels.at_hand as at_hand
 from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
-from vfs.kernels.fuse.native import address, atomic_get, peek, peek32, poke, put, room, statx
-from vfs.kernels.fuse.tables import SECOND, STATX, WORD, GridRow, Iovec, SourceWord, offset
+from vfs.kernels.fuse.native import address, atomic_get, put, room
+from vfs.kernels.fuse.tables import WORD, GridRow, Iovec, SourceWord
 from vfs.kernels.intrinsics import get, pread, preadv
 from vfs.kernels.locate import file_byte, locate
 
@@ -22,18 +23,7 @@ open, or was changed after it was opened.
 RANGES = 32
 """Most ranges that one preadv(2) reads, with as many gaps between them."""
 
-# Flags of statx(2)
-_STATX_LINKS, _STATX_WRITTEN, _STATX_CHANGED, _STATX_SIZE = 0x4, 0x40, 0x80, 0x200
-_ASKED = _STATX_LINKS | _STATX_WRITTEN | _STATX_CHANGED | _STATX_SIZE
-_EMPTY_PATH = 0x1000
-_LINKS, _SIZE = offset(STATX, "links"), offset(STATX, "size")
-_WRITTEN, _WRITTEN_NS = offset(STATX, "written", "seconds"), offset(STATX, "written", "nanoseconds")
-_CHANGED, _CHANGED_NS = offset(STATX, "changed", "seconds"), offset(STATX, "changed", "nanoseconds")
-_STATX_WORDS = STATX.itemsize // WORD
-
 _GRID_WORDS, _IOVEC_WORDS = len(GridRow), len(Iovec)
-_room_for_statx = room(_STATX_WORDS)
-_room_for_a_path = room(1)
 _room_for_vectors = room(2 * RANGES * _IOVEC_WORDS)
 _room_for_a_gap = room(GAP // WORD)
 
@@ -49,21 +39,8 @@ def same(fd, path, source, file):
         fd: descriptor of the file if `path` is 0, else of the folder from which `path` starts.
         path: address of the path of the file; 0 if the file is open.
     """
-    found = _room_for_statx()
-    flags = 0
-    if path == 0:
-        path = _room_for_a_path()
-        poke(path, 0)  # the empty path
-        flags = _EMPTY_PATH
-    if statx(np.int32(fd), path, np.int32(flags), np.uint32(_ASKED), found) != 0 or peek32(found + _LINKS) == 0:
-        return False
-    if peek(found + _SIZE) != get(get(source, SourceWord.SIZES), file):
-        return False
-    if peek(found + _WRITTEN) * SECOND + peek32(found + _WRITTEN_NS) != get(get(source, SourceWord.WRITTEN), file):
-        return False
-    return peek(found + _CHANGED) * SECOND + peek32(found + _CHANGED_NS) == atomic_get(
-        get(source, SourceWord.CHANGED), file
-    )
+    size, written = get(get(source, SourceWord.SIZES), file), get(get(source, SourceWord.WRITTEN), file)
+    return at_hand.same(fd, path, size, written, atomic_get(get(source, SourceWord.CHANGED), file))
 
 
 @inner

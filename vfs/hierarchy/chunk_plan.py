@@ -1,0 +1,197 @@
+"""Plans how chunks of whole frames are read that lie one after the other in one file.
+
+Such chunks differ only in the byte at which they begin, so one plan does for all of them.
+
+What is small and lies in the page cache is read and decoded by one kernel, in less time than the way to a thread
+and back takes (`AtHand`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from vfs import kernels
+from vfs.backends import Backend
+from vfs.buffers import scratch
+from vfs.engine.array import ArrayReader
+from vfs.kernels.columns import DEST, FILE, LINES, START, STEP, STOP
+from vfs.model.decode import Decoder
+from vfs.model.layout import FrameLayout
+from vfs.model.region import Region
+
+MOST = 4096
+"""Most read ranges of a plan that is kept: a longer plan takes much less time to make than to read."""
+
+WORTH_A_THREAD = 1 << 19
+"""Bytes. Making more of them takes longer than the way to a thread and back."""
+
+FEW = 64  # read ranges of a box that is read where it is at hand
+
+
+class ChunkPlan:
+    """Holds the read ranges of a chunk whose frames lie one after the other in one file.
+
+    Bytes count from the first byte of the record of its first frame.
+
+    Attributes:
+        nav: number of navigation axes.
+        count: number of frames in a chunk.
+        ranges: read ranges of the whole chunk, from byte `first` to byte `last`.
+        frame: read ranges of its first frame.
+        run: True if the chunk is one range of native bytes, which needs no decoding.
+        straight: True if such a chunk lies in a mapped file.
+    """
+
+    def __init__(
+        self, array: ArrayReader, layout: FrameLayout, count: int, ranges: np.ndarray, frame: np.ndarray
+    ) -> None:
+        self.nav = nav = len(layout.nav_shape)
+        self.layout = layout
+        self.frame = kernels.ranges.by_file(frame) if len(frame) > 1 else frame
+        self.count = count
+        self.length = count * layout.stride - layout.header  # bytes from the first frame on
+        self.ranges = kernels.ranges.by_file(ranges) if len(ranges) > 1 else ranges
+        inner = [math.prod(array.shape[k + 1 : nav]) for k in range(nav)]
+        # For each axis: number of whole chunks, and number of frames from a chunk to the next one
+        self.axes = [
+            (n // c, c * inner[k] if k < nav else 0)
+            for k, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True))
+        ]
+        self.first, self.last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
+        self.run = (
+            array.as_stored
+            and array.plain
+            and len(ranges) == 1
+            and ranges[0, STEP] == 1
+            and ranges[0, LINES] <= 1
+            and self.last - self.first == array.chunk_bytes
+        )
+        self.straight = self.run and array.views
+        self._array = array
+
+    @cached_property
+    def at_hand(self) -> AtHand | None:
+        """How the chunk is read where it is at hand; None if it never is."""
+        return _at_hand(self._array, self.ranges)
+
+    def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
+        """Return (file, byte at which the record of a chunk's first frame begins).
+
+        Return None if the plan does not fit the chunk: it is not whole, or lies in several files.
+        """
+        first = 0
+        for p, (whole, step) in zip(position, self.axes, strict=True):
+            if not 0 <= p < whole:
+                return None
+            first += p * step
+        file, byte, left = kernels.locate.locate_one(first, *self.layout.how, self.layout.stream)
+        if left < self.length or first + self.layout.offset + self.count > self.layout.stored:
+            return None
+        return file, byte - self.layout.header
+
+    def rows(self, file: int, base: int) -> np.ndarray:
+        """Return the read ranges of the chunk that begins at byte `base` of a file."""
+        made = self.ranges.copy()
+        made[:, START : STOP + 1] += base
+        made[:, FILE] = file
+        return made
+
+
+def plan_of(array: ArrayReader) -> ChunkPlan | None:
+    """Plan the chunks of an array.
+
+    Return None if chunks are not whole frames that lie one after the other in the files.
+    """
+    layout, chunks = array.dataset.layout.frames, array.chunks
+    if (
+        layout is None
+        or not layout.periodic
+        or layout.chosen is not None
+        or not array.direct
+        or array.accumulates
+        or array.groups.chunks != chunks
+    ):
+        return None
+    nav = len(layout.nav_shape)
+    # The first axis along which a chunk has more than one position
+    cut = next((k for k in range(nav) if chunks[k] != 1), nav)
+    if chunks[cut + 1 :] != array.shape[cut + 1 :] or chunks[nav:] != array.shape[nav:]:
+        return None
+    count = math.prod(chunks[:nav])
+    alone = np.array([[0, count * layout.stride, 0, 0]], np.int64)
+    first = replace(layout, nav_shape=(count,), stream=alone, stored=count, offset=0)
+    ranges, covered = first.read_ranges(Region.whole(first.shape), MOST)
+    if covered != math.prod(chunks) or not covered:
+        return None
+    frame, _ = first.read_ranges(Region.whole((1, *layout.sig_shape)), MOST)
+    return ChunkPlan(array, layout, count, ranges, frame)
+
+
+class AtHand(NamedTuple):
+    """Ranges of one file that lie close together, to be read at once where the page cache has them.
+
+    Attributes:
+        step: address of the step that decodes them, see `vfs.kernels.steps`; 0 if the bytes are the output.
+        ranges: in bytes of the file, or in those of a plan; from byte `first` to byte `last`.
+        to: with step 0, byte of the output that is the first of them.
+    """
+
+    step: int
+    ranges: np.ndarray
+    first: int
+    last: int
+    to: int
+
+    def read(self, backend: Backend, file: int, base: int, out: np.ndarray) -> bool:
+        """Read and decode them, without waiting for a disk. Return False if that cannot be.
+
+        Args:
+            base: byte of the file that is byte 0 of the ranges.
+            out: uint8, the output.
+        """
+        step, ranges, first, last, to = self
+        if step == 0:
+            read = partial(kernels.at_hand.read, ranges, step, out[to : to + last - first], out, base, first)
+            return backend.at_hand(file, base + first, base + last, read)
+        with scratch.borrow(last - first) as memory:
+            read = partial(kernels.at_hand.read, ranges, step, memory[: last - first], out, base, first)
+            return backend.at_hand(file, base + first, base + last, read)
+
+
+def _at_hand(array: ArrayReader, ranges: np.ndarray) -> AtHand | None:
+    """Say how ranges of one file are read at once; None if they are far apart or need more than a step.
+
+    Args:
+        array: its decoder works on ranges.
+    """
+    decoder = cast(Decoder, array.dataset.decoder)
+    straight = len(ranges) == 1 and ranges.item(0, STEP) == 1 and ranges.item(0, LINES) <= 1
+    step = 0 if straight and array.plain and array.as_stored else decoder.step(array.dtype)
+    first, last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
+    if step is None or decoder.accumulates or last - first > 2 * WORTH_A_THREAD:
+        return None
+    rows = ranges if decoder.takes_lines else kernels.ranges.in_lines(ranges, 0)
+    return AtHand(step, rows, first, last, ranges.item(0, DEST) * array.dtype.itemsize)
+
+
+def read_at_hand(array: ArrayReader, box: Region, out: np.ndarray) -> bool:
+    """Read a box of an array whose elements a kernel puts into place (`direct`), without waiting for a disk.
+
+    Args:
+        out: uint8[bytes of the box].
+
+    Returns: False if that cannot be.
+    """
+    rows, covered = array.dataset.layout.read_ranges(box, FEW)
+    if covered != box.size:
+        return False
+    for file in dict.fromkeys(rows[:, FILE].tolist()):
+        found = _at_hand(array, rows[rows[:, FILE] == file])
+        if found is None or not found.read(array.backend, file, 0, out):
+            return False
+    return True

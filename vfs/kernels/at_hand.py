@@ -1,0 +1,83 @@
+"""Reads what the page cache has of a file, and decodes it, in one call.
+
+Reads that take only some microseconds spend most of them in the interpreter: to look at the file, to read it, to
+decode it, to look at the file again. So all that is one call here. It never waits for a disk.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.fuse.native import peek, peek32, poke, put, room, statx
+from vfs.kernels.fuse.tables import SECOND, STATX, WORD, Iovec, offset
+from vfs.kernels.steps import call
+
+# Flags of statx(2)
+_STATX_LINKS, _STATX_WRITTEN, _STATX_CHANGED, _STATX_SIZE = 0x4, 0x40, 0x80, 0x200
+_ASKED = _STATX_LINKS | _STATX_WRITTEN | _STATX_CHANGED | _STATX_SIZE
+_EMPTY_PATH = 0x1000
+_LINKS, _SIZE = offset(STATX, "links"), offset(STATX, "size")
+_WRITTEN, _WRITTEN_NS = offset(STATX, "written", "seconds"), offset(STATX, "written", "nanoseconds")
+_CHANGED, _CHANGED_NS = offset(STATX, "changed", "seconds"), offset(STATX, "changed", "nanoseconds")
+_STATX_WORDS = STATX.itemsize // WORD
+_NOWAIT = 8  # flag RWF_NOWAIT of preadv2(2)
+
+_room_for_statx = room(_STATX_WORDS)
+_room_for_a_path = room(1)
+_room_for_a_vector = room(len(Iovec))
+
+_preadv2 = types.ExternalFunction("preadv2", types.intp(types.int32, types.intp, types.int32, types.int64, types.int32))
+
+
+@inner
+def same(fd, path, size, written, changed):
+    """Return True if a file still has a name, and this size and these times (nanoseconds since 1970).
+
+    Args:
+        fd: descriptor of the file if `path` is 0, else of the folder from which `path` starts.
+        path: address of the path of the file; 0 if the file is open.
+    """
+    found = _room_for_statx()
+    flags = 0
+    if path == 0:
+        path = _room_for_a_path()
+        poke(path, 0)  # the empty path
+        flags = _EMPTY_PATH
+    if statx(np.int32(fd), path, np.int32(flags), np.uint32(_ASKED), found) != 0 or peek32(found + _LINKS) == 0:
+        return False
+    return (
+        peek(found + _SIZE) == size
+        and peek(found + _WRITTEN) * SECOND + peek32(found + _WRITTEN_NS) == written
+        and peek(found + _CHANGED) * SECOND + peek32(found + _CHANGED_NS) == changed
+    )
+
+
+@kernel(error_model="numpy")
+def read(ranges, step, memory, out, base, start, fd, size, written, changed):
+    """Read bytes of a file and decode them, if that waits for no disk and the file is in one state before and after.
+
+    Args:
+        ranges: int64[n, 11], C-contiguous, in bytes of the file from `base` on.
+        step: address of the step that decodes them, see `vfs.kernels.steps`; 0: they are read, no more.
+        memory: uint8[m], filled with the bytes of the file from `base + start` on.
+        out: uint8, the output of the step.
+        fd: descriptor of the file; it and the next ones are what `vfs.backends.Backend.at_hand` adds.
+        size, written, changed: see `same`.
+
+    Returns: True if all was read. Else anything may have been written to `memory` and `out`.
+    """
+    n = memory.shape[0]
+    vector = _room_for_a_vector()
+    put(vector, Iovec.ADDRESS, memory.ctypes.data)
+    put(vector, Iovec.LENGTH, n)
+    if not same(fd, 0, size, written, changed):
+        return False
+    if _preadv2(np.int32(fd), vector, np.int32(1), base + start, np.int32(_NOWAIT)) != n:
+        return False
+    if not same(fd, 0, size, written, changed):
+        return False
+    if step != 0:
+        call(step, ranges.ctypes.data, ranges.shape[0], memory.ctypes.data, n, start, out.ctypes.data, out.shape[0])
+    return True
