@@ -19,7 +19,7 @@ from vfs import kernels
 from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
-from vfs.kernels.columns import DEST, FILE, LINES, START, STEP, STOP
+from vfs.kernels.columns import DEST, FILE, LINES, NO_ROWS, START, STEP, STOP
 from vfs.model.decode import Decoder
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region
@@ -146,6 +146,12 @@ class AtHand(NamedTuple):
     first: int
     last: int
     to: int
+
+    @staticmethod
+    def load() -> None:
+        """Load the kernel that reads, before the thread of an event loop would wait for it."""
+        nothing = np.empty(0, np.uint8)
+        kernels.at_hand.read(NO_ROWS, 0, nothing, nothing, 0, 0, -1, 0, 0, 0)
 
     def read(self, backend: Backend, file: int, base: int, out: np.ndarray) -> bool:
         """Read and decode them, without waiting for a disk. Return False if that cannot be.

@@ -10,6 +10,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.frames import FrameView
 from vfs.errors import VfsError
+from vfs.hierarchy.chunk_plan import AtHand
 from vfs.hierarchy.faces import ZarrFace
 from vfs.http.centre import at_hand, centre, middle, scanned
 from vfs.http.computing import Asked, Computation
@@ -48,6 +49,7 @@ class FirstLook:
     def load(self) -> None:
         """Load files and kernels, and find the disk. What is wrong is said when the page asks."""
         assets()
+        AtHand.load()
         with suppress(VfsError):
             only = self._only()
             if only is None:
