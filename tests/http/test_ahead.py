@@ -124,7 +124,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_steps")
-def test_the_image_is_there_when_the_page_asks(scan: Path) -> None:
+def test_the_image_is_there_when_the_page_asks(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "PATIENCE", 60)  # kernels may have to be compiled
     application = shown(scan)
 
     async def look() -> bytes:
@@ -171,6 +172,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_steps")
 def test_another_computation_ends_it(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "PATIENCE", 60)
     application = shown(scan)
     slow(monkeypatch)
 
