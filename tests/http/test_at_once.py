@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ import vfs
 from tests.http.support import Asgi, application_of
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
+from vfs.hierarchy import face_folder
 from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.faces import Face
 from vfs.http import connection
 from vfs.http.application import Application
 from vfs.http.connection import Connection
@@ -29,6 +32,14 @@ from vfs.testing.writers import write_mib
 
 VALUES = np.arange(24 * 16 * 32, dtype="u2").reshape(24, 16, 32)
 CHUNK = "scan.zarr/data/c/1/0/0/0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _looked_at_for_long() -> Iterator[None]:
+    """Files are not looked at again during a test, however slow the machine is: that would take a thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(face_folder, "LOOK", 600.0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +202,111 @@ def test_requests_in_one_go_are_answered_in_order(application: Application) -> N
 
     look(application.contents)
     assert talk(application, to) == [expected for _, expected in asked]
+
+
+def test_headers_that_repeat_are_parsed_once(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    complete = Connection.on_headers_complete
+    monkeypatch.setattr(
+        Connection, "on_headers_complete", lambda self: (parsed.append(self.url), complete(self))[1], raising=True
+    )
+    keys = [CHUNK, "scan.zarr/data/c/0/0/0/0", "nothing", CHUNK, "scan.v2.zarr/data/3/0/0/0", CHUNK]
+
+    async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[tuple[int, bytes]]:
+        got = []
+        for key in keys:
+            writer.write(request(key))
+            got.append(await answer(reader))
+        return got
+
+    look(application.contents)
+    stored = {f"scan.zarr/data/c/{n}/0/0/0": part.tobytes() for n, part in enumerate(VALUES.reshape(4, 6, 16, 32))}
+    stored["scan.v2.zarr/data/3/0/0/0"] = stored["scan.zarr/data/c/3/0/0/0"]
+    missing = (404, b"nothing is called nothing\n")
+    assert talk(application, to) == [(200, stored[key]) if key in stored else missing for key in keys]
+    assert parsed == [f"/{CHUNK}".encode(), b"/nothing"]
+
+
+def test_what_only_looks_like_a_repeated_request_is_parsed(application: Application) -> None:
+    one = VALUES.reshape(4, 6, 16, 32)[1].tobytes()
+    plain = request(CHUNK)
+    whole, refused = (200, one), (400, b"the Host header names nothing")
+    talks: list[list[tuple[list[bytes], tuple[int, bytes]]]] = [
+        # a body that comes by itself and reads like a request
+        [
+            ([plain], whole),
+            ([request(CHUNK, more=f"Content-Length: {len(plain)}\r\n"), plain], whole),
+            ([plain], whole),
+        ],
+        # heads in pieces, of which the last ends with the headers that are known
+        [([plain], whole), ([b"GET /nothing HTTP/1.1\r\nX: ", plain], (404, b"nothing is called")), ([plain], whole)],
+        [([b"GET /metr", request("")[5:]], (404, b"nothing is called metr")), ([plain], whole)],
+        [([plain[:-2] + b"Range: bytes=0-3\r\nX: ", plain], (206, one[:4])), ([plain], whole)],
+        [([b"\r\n" + plain], whole), ([plain.split(b"Host")[0] + plain], (400, b"Invalid HTTP"))],
+        # headers that are not all of them
+        [([plain[:-2] + b"A: 1\r\n", b"B: 2\r\n\r\n"], whole), ([plain.split(b"Host")[0] + b"B: 2\r\n\r\n"], refused)],
+        [
+            ([plain], whole),
+            ([plain.replace(b"localhost", b"example.org")], (400, b"the Host header names example.org")),
+        ],
+        # request lines that no parser lets through
+        [([plain], whole), ([plain.replace(b"HTTP/1.1", b"HTTP/1.2 ")], (400, b"Invalid HTTP"))],
+        [([plain], whole), ([plain.replace(b"/1/", b"/\x01/")], (400, b""))],
+    ]
+    for turns in talks:
+
+        async def to(
+            reader: asyncio.StreamReader,
+            writer: asyncio.StreamWriter,
+            turns: list[tuple[list[bytes], tuple[int, bytes]]] = turns,
+        ) -> None:
+            for parts, (status, body) in turns:
+                for part in parts:
+                    writer.write(part)
+                    await asyncio.sleep(0.05)  # so that parts come apart
+                got = await answer(reader)
+                assert (got[0], got[1][: len(body)]) == (status, body), parts
+            with suppress(TimeoutError):
+                assert await asyncio.wait_for(reader.read(1), 0.1) == b""  # nothing else was answered
+
+        look(application.contents)
+        talk(application, to)
+
+
+@pytest.fixture(scope="module")
+def flat_faces(tmp_path_factory: pytest.TempPathFactory) -> list[Face]:
+    """The .npy faces of a scan of four files, opened in several ways, of which all was read once."""
+    path = write_mib(tmp_path_factory.mktemp("scan"), VALUES, frames_per_file=6, scan=(4, 6))
+    ways: list[dict[str, Any]] = [
+        {},
+        {"dtype": "f4"},
+        {"sync_offset": -3},
+        {"sync_offset": 3},
+        {"nav_shape": (5, 2)},
+        {"nav_shape": (30,)},
+        {"flip_y": True},
+        {"roi": [3, 1, 20]},
+    ]
+    faces = []
+    for how in ways:
+        shown = folder([set_of(vfs.open_group(path, backend="buffered", **how))], ChunkCache())
+        faces.append(shown.faces["scan.npy"])
+        faces[-1].get("")
+    return faces
+
+
+@given(data=st.data())
+def test_parts_of_a_flat_file_are_those_of_the_whole(flat_faces: list[Face], data: st.DataObject) -> None:
+    which = data.draw(st.integers(0, len(flat_faces) - 1))
+    face = flat_faces[which]
+    node = face.node("")
+    assert node is not None
+    start = data.draw(st.integers(0, node.size))
+    stop = data.draw(st.integers(start, node.size))
+    got, whole = face.at_once("", start, stop), face.get("", start, stop)
+    assert got is None or got == whole
+    if which < 2:  # all frames are stored, each as it is shown
+        assert got is not None
 
 
 def test_a_client_that_does_not_read_is_not_answered_at_once(

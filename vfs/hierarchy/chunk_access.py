@@ -27,7 +27,7 @@ from vfs.buffers import lender
 from vfs.engine.array import ArrayReader
 from vfs.engine.stored_reader import scratch_none
 from vfs.errors import RegionError, SourceError
-from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan, plan_of, read_at_hand
+from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan, RunPlan, plan_of, run_plan
 from vfs.kernels.columns import NO_ROWS
 from vfs.model.decode import PlainDecoder
 from vfs.model.region import flat_boxes, select
@@ -52,6 +52,10 @@ class Chunks:
     @cached_property
     def _plan(self) -> ChunkPlan | None:
         return plan_of(self.array)
+
+    @cached_property
+    def _run_plan(self) -> RunPlan | None:
+        return run_plan(self.array)
 
     def kept(self, position: tuple[int, ...]) -> bool:
         """Return True if a chunk is in the cache."""
@@ -173,17 +177,14 @@ class Chunks:
         Args:
             start, stop: bytes of the array.
         """
-        array, width = self.array, self.array.dtype.itemsize
-        if stop - start > WORTH_A_THREAD or not array.direct:
+        array, width, plan = self.array, self.array.dtype.itemsize, self._run_plan
+        if stop - start > WORTH_A_THREAD or plan is None:
             return None
         first, last = start // width, -(-stop // width)
-        out, before, done = np.empty((last - first) * width, np.uint8), array.moved(0), 0
-        for box in flat_boxes(array.shape, first, last):
-            part = out[done : done + box.size * width]
-            done += part.size
-            if not read_at_hand(array, box, part):
-                return None
-        return out[start - first * width : stop - first * width] if array.moved(0) == before else None
+        out, before = np.empty((last - first) * width, np.uint8), array.moved(0)
+        if not plan.read(first, last, out) or array.moved(0) != before:
+            return None
+        return out[start - first * width : stop - first * width]
 
     def run(self, start: int, stop: int, position: tuple[int, ...] | None = None) -> np.ndarray:
         """Read the bytes `start` to `stop` (half-open) of the array in C order, and no others.

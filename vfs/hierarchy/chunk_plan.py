@@ -185,19 +185,66 @@ def _at_hand(array: ArrayReader, ranges: np.ndarray) -> AtHand | None:
     return AtHand(step, rows, first, last, ranges.item(0, DEST) * array.dtype.itemsize)
 
 
-def read_at_hand(array: ArrayReader, box: Region, out: np.ndarray) -> bool:
-    """Read a box of an array whose elements a kernel puts into place (`direct`), without waiting for a disk.
+class RunPlan(NamedTuple):
+    """Plans how elements that follow one another in C order are read, where each frame lies so in a file.
 
-    Args:
-        out: uint8[bytes of the box].
-
-    Returns: False if that cannot be.
+    Attributes:
+        size: elements of a frame, which lie at byte `begin` of its record, one after the other.
+        step: see `AtHand`.
     """
-    rows, covered = array.dataset.layout.read_ranges(box, FEW)
-    if covered != box.size:
-        return False
-    for file in dict.fromkeys(rows[:, FILE].tolist()):
-        found = _at_hand(array, rows[rows[:, FILE] == file])
-        if found is None or not found.read(array.backend, file, 0, out):
+
+    array: ArrayReader
+    layout: FrameLayout
+    size: int
+    begin: int
+    step: int
+
+    def read(self, first: int, last: int, out: np.ndarray) -> bool:
+        """Read elements of the array if they are at hand, without waiting for a disk.
+
+        Args:
+            first, last: flat indices, half-open.
+            out: uint8[bytes of these elements].
+
+        Returns: False if that cannot be.
+        """
+        frames = range(first // self.size, -(-last // self.size))
+        if len(frames) > FEW:
             return False
-    return True
+        width = self.array.stored.itemsize
+        for frame in frames:
+            at = max(first, frame * self.size)
+            count = min(last, (frame + 1) * self.size) - at
+            file, byte, left = kernels.locate.locate_one(frame, *self.layout.how, self.layout.stream)
+            skip = (at - frame * self.size) * width
+            if left < skip + count * width:  # it is blank, or goes on in another file
+                return False
+            start = byte - self.layout.header + self.begin + skip
+            stop = start + count * width
+            row = np.array([[file, start, stop, at - first, 1, 0, count, 0, 1, 0, 0]], np.int64)
+            to = (at - first) * self.array.dtype.itemsize
+            if not AtHand(self.step, row, start, stop, to).read(self.array.backend, file, 0, out):
+                return False
+        return True
+
+
+def run_plan(array: ArrayReader) -> RunPlan | None:
+    """Plan how elements in C order are read. None if frames do not lie so, or need more than a kernel's step."""
+    layout, decoder = array.dataset.layout.frames, array.dataset.decoder
+    if layout is None or not layout.periodic or layout.chosen is not None or not array.direct or array.accumulates:
+        return None
+    alone = np.array([[0, layout.stride, 0, 0]], np.int64)
+    frame, size = replace(layout, nav_shape=(1,), stream=alone, stored=1, offset=0).read_ranges(
+        Region.whole((1, *layout.sig_shape)), MOST
+    )
+    if (
+        not size
+        or layout.word_pixels != 1
+        or len(frame) != 1
+        or frame.item(0, STEP) != 1
+        or frame.item(0, LINES) > 1
+        or frame.item(0, STOP) - frame.item(0, START) != size * array.stored.itemsize
+    ):
+        return None
+    step = 0 if array.plain and array.as_stored else cast(Decoder, decoder).step(array.dtype)
+    return None if step is None else RunPlan(array, layout, size, frame.item(0, START), step)

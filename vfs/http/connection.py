@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -34,8 +35,19 @@ _LONG_HEAD = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 _BAD = b"HTTP/1.1 400 Bad Request\r\n"
 
 
+_PLAIN_GET = re.compile(rb"GET (/[!-\"$->@-~]*) HTTP/1\.1")
+"""A request line that needs no parser: a path without `?` and `#`."""
+
+
 class _TooLongError(Exception):
     """The head of a request is too long."""
+
+
+class _Parsed(NamedTuple):
+    """Headers of a request that was answered at once, as they came and as they were parsed."""
+
+    lines: bytes
+    headers: Mapping[bytes, bytes]
 
 
 class Connection(HttpToolsProtocol):
@@ -50,8 +62,11 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **how)
         self._reply_at_once = at_once
         self._replied = False  # to the request that is being parsed
+        self._data = b""  # what is being parsed, if it began with a request
+        self._parsed: _Parsed | None = None  # a client repeats its headers with every request
         self._socket = -1  # descriptor that may be written to while the transport holds nothing back; -1 with TLS
-        self._in_head = False  # a head has begun and not ended
+        self._in_message = False  # a request has begun and not ended
+        self._in_head = False  # its head has not
         self._head = 0  # bytes of that head, about
         self._requests = 0  # heads that have ended
         self._status = _BAD
@@ -72,10 +87,12 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._repeats(data):
             return
         before = self._requests
+        self._data = b"" if self._in_message else data
         super().data_received(data)
+        self._data = b""
         if self._in_head and not self.transport.is_closing():
             if self._late is None:
                 self._late = self.loop.call_later(SECONDS, self._close_late)
@@ -87,7 +104,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._lines = True, 0
+        self._in_message, self._in_head, self._lines = True, True, 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -106,35 +123,68 @@ class Connection(HttpToolsProtocol):
         self._on_time()
         self._in_head, self._head = False, 0
         self._requests += 1
-        reply = self._reply()
-        if reply is None:
+        headers = self._headers_at_once()
+        method = self.parser.get_method().decode("ascii")
+        reply = None if headers is None else self._reply_at_once(method, self.url, headers)
+        if headers is None or reply is None:
             super().on_headers_complete()
         else:
             self._replied = True
+            self._remember(headers)
             self._send(reply)
 
     def on_message_complete(self) -> None:
+        self._in_message = False
         if self._replied:
             self._replied = False
         else:
             super().on_message_complete()
 
-    def _reply(self) -> Reply | None:
-        """Answer a request at once, if it can be: it has no body and waits for no other."""
+    def _free(self) -> bool:
+        """Return True if a request may be answered now: no other waits, and the client takes what it asked for."""
+        return (
+            not self.flow.write_paused
+            and (self.cycle is None or self.cycle.response_complete)
+            and not self.transport.is_closing()
+        )
+
+    def _headers_at_once(self) -> Mapping[bytes, bytes] | None:
+        """Return the headers of a request that may be answered at once: it has no body and keeps the connection."""
         parser = self.parser
         if (
-            self.flow.write_paused  # the client does not take what it asked for before
-            or (self.cycle is not None and not self.cycle.response_complete)
-            or self.transport.is_closing()
+            not self._free()
             or parser.get_http_version() != "1.1"
             or parser.should_upgrade()
             or not parser.should_keep_alive()
         ):
             return None
         headers = dict(self.headers)
-        if not _UNUSUAL.isdisjoint(headers) or b"?" in self.url:
-            return None
-        return self._reply_at_once(parser.get_method().decode("ascii"), self.url, headers)
+        return headers if _UNUSUAL.isdisjoint(headers) and b"?" not in self.url else None
+
+    def _remember(self, headers: Mapping[bytes, bytes]) -> None:
+        """Keep headers as they came, if request line and headers came in one piece that holds nothing else."""
+        line, _, lines = self._data.partition(b"\r\n")
+        if _PLAIN_GET.fullmatch(line) and lines.find(b"\r\n\r\n") == len(lines) - 4:
+            self._parsed = _Parsed(lines, headers)
+
+    def _repeats(self, data: bytes) -> bool:
+        """Answer a request whose headers are those of the one before, which need not be parsed again.
+
+        Returns: False if the parser must look at it, or it is not answered at once.
+        """
+        parsed = self._parsed
+        if parsed is None or self._in_message or not data.endswith(parsed.lines):
+            return False
+        end = len(data) - len(parsed.lines) - 2
+        line = _PLAIN_GET.fullmatch(data, 0, end) if 0 < end <= MOST and data[end : end + 2] == b"\r\n" else None
+        if line is None or not self._free():
+            return False
+        reply = self._reply_at_once("GET", line[1], parsed.headers)
+        if reply is None:
+            return False
+        self._requests += 1
+        self._send(reply)
+        return True
 
     def _send(self, reply: Reply) -> None:
         lines = [_STATUS[reply.status], _lines(reply.usual)]
