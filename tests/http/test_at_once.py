@@ -27,6 +27,7 @@ from vfs.hierarchy.faces import Face
 from vfs.http import connection
 from vfs.http.application import Application
 from vfs.http.connection import Connection
+from vfs.http.sending import Sender
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -151,9 +152,11 @@ def talk(application: Application, to: Talk, encryption: ssl.SSLContext | None =
     async def run() -> Any:
         config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
-        state, loop = ServerState(), asyncio.get_running_loop()
+        state, loop, sender = ServerState(), asyncio.get_running_loop(), Sender()
         server = await loop.create_server(
-            lambda: Connection(config=config, server_state=state, app_state={}, at_once=application.at_once),
+            lambda: Connection(
+                config=config, server_state=state, app_state={}, at_once=application.at_once, sender=sender
+            ),
             "127.0.0.1",
             0,
         )
@@ -168,6 +171,7 @@ def talk(application: Application, to: Talk, encryption: ssl.SSLContext | None =
         finally:
             server.close()
             await server.wait_closed()
+            sender.close()
 
     return asyncio.run(run())
 

@@ -11,7 +11,7 @@ Headers = list[tuple[bytes, bytes]]
 Usual = tuple[tuple[bytes, bytes], ...]
 
 STEP = 1 << 20
-"""Bytes that are handed to the socket at once. What the socket does not take may be copied."""
+"""Bytes that are handed on at once where they are encrypted, which copies them."""
 METHODS = "GET, HEAD, OPTIONS"
 USUAL: Usual = (
     (
@@ -50,16 +50,20 @@ class Answer:
         method: method of the request.
         usual: headers that it has in any case.
         send: sends messages of ASGI.
+        step: bytes of a body that are handed on at once; None: all.
 
     Attributes:
         status: its status, once it was begun; 0 before.
     """
 
-    def __init__(self, method: str, usual: Usual, send: Callable[[Any], Awaitable[None]]) -> None:
+    def __init__(
+        self, method: str, usual: Usual, send: Callable[[Any], Awaitable[None]], step: int | None = None
+    ) -> None:
         self.method = method
         self.status = 0
         self._usual = usual
         self._send = send
+        self._step = step
 
     async def begin(self, status: int, headers: Headers) -> None:
         """Send the status and headers; `send` must follow."""
@@ -68,8 +72,8 @@ class Answer:
 
     async def send(self, body: memoryview, last: bool) -> None:
         """Send a part of the body. Its memory must not be used again: it may leave later."""
-        for start in range(0, body.nbytes, STEP):
-            step = body[start : start + STEP]
+        for start in range(0, body.nbytes, self._step or max(1, body.nbytes)):
+            step = body[start : start + self._step] if self._step else body
             more = not last or start + step.nbytes < body.nbytes
             await self._send({"type": "http.response.body", "body": step, "more_body": more})
         if not body.nbytes and last:

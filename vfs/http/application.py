@@ -33,6 +33,7 @@ log = logging.getLogger("vfs.http")
 WHOLE = 64 << 20
 """Bytes. Longer bodies are read and sent in pieces, so that memory stays small."""
 PIECE = 8 << 20  # bytes of such a piece
+AT_ONCE = 1 << 20  # bytes of a body at most that is sent without ASGI
 MOMENT = 0.01  # seconds that a read takes before anything looks whether its client still waits
 
 Scope = Mapping[str, Any]
@@ -121,7 +122,7 @@ class Application:
             body = _NOTHING
             if span is not None:
                 start, stop = span
-                data = None if stop - start > STEP else found.face.at_once(found.key, start, stop)
+                data = None if stop - start > AT_ONCE else found.face.at_once(found.key, start, stop)
                 if data is None:
                     return None
                 body = self._checked(data, key, looked.version, start, stop)
@@ -140,7 +141,8 @@ class Application:
             return
         self.tally.requests += 1
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        answer = Answer(scope["method"], self._usual(headers.get(b"origin")), send)
+        step = STEP if scope.get("scheme") == "https" else None
+        answer = Answer(scope["method"], self._usual(headers.get(b"origin")), send, step)
         key = ""
         try:
             self.guard.check_host(headers.get(b"host"))

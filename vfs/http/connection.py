@@ -7,7 +7,6 @@ It sends what is at hand at once. All else goes the way of ASGI, through uvicorn
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -17,15 +16,13 @@ from typing import Any, NamedTuple
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vfs.http.answers import Reply
+from vfs.http.sending import Sender, SendingTransport
 
 MOST = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
 SECONDS = 20.0
 """Time that a request line and headers may take from their first byte on; then the connection is closed."""
 KEPT = 75  # seconds that a connection without requests is kept
-
-JOINED = 1 << 14
-"""Bytes of a body that is copied to the end of its head. Longer ones are handed to the socket beside it."""
 
 AtOnce = Callable[[str, bytes, Mapping[bytes, bytes]], Reply | None]
 """See `vfs.http.application.Application.at_once`."""
@@ -55,16 +52,17 @@ class Connection(HttpToolsProtocol):
 
     Args:
         at_once: answers a request that needs no ASGI.
+        sender: sends large bodies.
         args, how: what uvicorn gives to its connections.
     """
 
-    def __init__(self, *args: Any, at_once: AtOnce, **how: Any) -> None:
+    def __init__(self, *args: Any, at_once: AtOnce, sender: Sender, **how: Any) -> None:
         super().__init__(*args, **how)
         self._reply_at_once = at_once
+        self._sender = sender
         self._replied = False  # to the request that is being parsed
         self._data = b""  # what is being parsed, if it began with a request
         self._parsed: _Parsed | None = None  # a client repeats its headers with every request
-        self._socket = -1  # descriptor that may be written to while the transport holds nothing back; -1 with TLS
         self._in_message = False  # a request has begun and not ended
         self._in_head = False  # its head has not
         self._head = 0  # bytes of that head, about
@@ -75,15 +73,17 @@ class Connection(HttpToolsProtocol):
         self._rests_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
         if transport.get_extra_info("sslcontext") is None:
-            self._socket = transport.get_extra_info("socket").fileno()
+            transport = SendingTransport(transport, self, self._sender)
+        super().connection_made(transport)
         self._late = self.loop.call_later(SECONDS, self._close_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_time()
         if self._resting is not None:
             self._resting.cancel()
+        if isinstance(self.transport, SendingTransport):
+            self.transport.lost(exc)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -191,13 +191,11 @@ class Connection(HttpToolsProtocol):
         for name, value in (*self.server_state.default_headers, *reply.about):
             lines += name, b": ", value, b"\r\n"
         head, body = b"".join([*lines, b"\r\n"]), reply.body
-        if body.nbytes <= JOINED:
-            self.transport.write(head + body)
+        if isinstance(self.transport, SendingTransport):
+            self.transport.send(head, body)
         else:
-            sent = self._sent(head, body)
-            if sent < len(head):
-                self.transport.write(head[sent:])
-            self.transport.write(body[max(0, sent - len(head)) :])
+            self.transport.write(head)
+            self.transport.write(body)
         self._rest()
 
     def on_response_complete(self) -> None:
@@ -220,18 +218,6 @@ class Connection(HttpToolsProtocol):
             self._resting = self.loop.call_later(left, self._close_resting)
         else:
             self.transport.close()
-
-    def _sent(self, head: bytes, body: memoryview) -> int:
-        """Hand head and body to the socket together, so that the client does not wake for the head alone.
-
-        Returns: number of bytes that it took; 0 if it must be tried by the transport, also after an error.
-        """
-        if self._socket < 0 or self.transport.get_write_buffer_size():
-            return 0
-        try:
-            return os.writev(self._socket, [head, body])
-        except OSError:
-            return 0
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that cannot be parsed, and close the connection."""

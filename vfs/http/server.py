@@ -203,12 +203,13 @@ class _Run:
         from vfs.http.application import Application
         from vfs.http.connection import KEPT, Connection
         from vfs.http.reads import Reads
+        from vfs.http.sending import Sender
 
-        reads = Reads(self.workers)
+        reads, sender = Reads(self.workers), Sender()
         application = Application(self.contents, self.guard, reads, origins=origins, debug=debug)
         config = web.Config(
             application,
-            http=partial(Connection, at_once=application.at_once),
+            http=partial(Connection, at_once=application.at_once, sender=sender),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -242,11 +243,13 @@ class _Run:
             if server.started:
                 self._begin(entry, reporter)
                 application.api.load()
+                sender.begin()
             await running
         finally:
             for number in ENDING:
                 loop.remove_signal_handler(number)
             reads.close()
+            sender.close()
             application.api.close()
             application.failures.close()
             last = reporter.end()

@@ -1,0 +1,215 @@
+"""What a connection writes comes whole and in order, whoever sends it: the event loop or the thread beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vfs.http.sending import ALONE, BESIDE, Sender, SendingTransport
+
+DATA = memoryview(np.random.default_rng(0).bytes(6 << 20))
+
+
+class Server(asyncio.Protocol):
+    """A connection that notes what it is told."""
+
+    def __init__(self, sender: Sender) -> None:
+        self.sender = sender
+        self.paused = False
+        self.made = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = SendingTransport(transport, self, self.sender)
+        self.made.set_result(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.transport.lost(error)
+        self.ended.set_result(error)
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+
+
+Do = Callable[[Server, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
+
+
+def connected(do: Do, beside: bool = True, jobs: list[int] | None = None) -> Any:
+    """Do something with the two ends of a connection; afterwards no descriptor is left.
+
+    Args:
+        beside: the thread sends, too.
+        jobs: takes the bytes of each job of the thread.
+    """
+
+    async def run() -> Any:
+        loop, sender, made = asyncio.get_running_loop(), Sender(), []
+        if jobs is not None:
+            start = sender.start
+
+            def noted(fd: int, parts: Any, told: Any) -> bool:
+                jobs.append(sum(part.nbytes for part in parts))
+                return start(fd, parts, told)
+
+            sender.start = noted  # type: ignore[method-assign]
+        if beside:
+            sender.begin()
+            while not sender.wanted(sender, ALONE):
+                await asyncio.sleep(0.01)
+
+        def accept() -> Server:
+            made.append(Server(sender))
+            return made[-1]
+
+        listening = await loop.create_server(accept, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname(), limit=1 << 16)
+        while not made:
+            await asyncio.sleep(0)
+        await made[0].made
+        try:
+            done = await asyncio.wait_for(do(made[0], reader, writer), 60)
+            writer.close()
+            made[0].transport.close()
+            await asyncio.wait_for(made[0].ended, 10)
+            return done
+        finally:
+            listening.close()
+            await listening.wait_closed()
+            await asyncio.sleep(0.05)  # a job that is under way
+            sender.close()
+
+    asyncio.run(asyncio.sleep(0))  # what it opens once is open
+    before = len(os.listdir("/proc/self/fd"))
+    done = asyncio.run(run())
+    assert len(os.listdir("/proc/self/fd")) == before
+    return done
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("slow", [True, False])
+def test_all_comes_in_order(beside: bool, slow: bool) -> None:
+    sizes = [1, 100, BESIDE, 0, ALONE, 17, 3 * ALONE + 1, 5, BESIDE - 1, ALONE, 1, 1, 2]
+    expected = b"".join(DATA[n : n + size] for n, size in enumerate(sizes))
+    jobs: list[int] = []
+
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        for n, size in enumerate(sizes):
+            server.transport.send(bytes(DATA[n : n + min(size, 7)]), DATA[n + min(size, 7) : n + size])
+        assert server.paused
+        assert server.transport.get_write_buffer_size() > 0
+        got = bytearray()
+        while len(got) < len(expected):
+            got += await reader.read(1 << 18)
+            if slow:
+                await asyncio.sleep(0.005)
+        while server.paused:  # until the thread has said that it is done
+            await asyncio.sleep(0)
+        assert server.transport.get_write_buffer_size() == 0
+        return bytes(got)
+
+    assert connected(do, beside, jobs) == expected
+    assert bool(jobs) == beside
+
+
+def test_only_connections_that_are_not_alone_need_the_thread() -> None:
+    jobs: list[int] = []
+
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for other in (False, False, True):
+            if other:
+                server.sender.wanted("somebody else", BESIDE)
+            server.transport.send(b"", DATA[:BESIDE])
+            await reader.readexactly(BESIDE)
+            while server.paused:
+                await asyncio.sleep(0)
+        server.transport.send(b"", DATA[:ALONE])
+        await reader.readexactly(ALONE)
+
+    connected(do, jobs=jobs)
+    assert set(jobs) <= {BESIDE, ALONE}
+    assert jobs[-1] == ALONE
+
+
+def test_a_client_that_says_that_it_asks_no_more_gets_all() -> None:
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        server.transport.send(b"", DATA)
+        writer.write_eof()
+        await server.ended
+        return await reader.read()
+
+    assert connected(do) == DATA
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_closing_waits_until_all_is_sent(beside: bool) -> None:
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        server.transport.send(b"head", DATA)
+        server.transport.close()
+        assert server.transport.is_closing()
+        server.transport.write(b" and what comes too late")
+        return await reader.read()
+
+    assert connected(do, beside) == b"head" + DATA
+
+
+def test_aborting_sends_no_more() -> None:
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        server.transport.send(b"", DATA)
+        await reader.readexactly(1)
+        server.transport.abort()
+        try:
+            return await reader.read()
+        except ConnectionResetError:
+            return b""
+
+    assert len(connected(do)) < len(DATA) - 1
+
+
+@pytest.mark.parametrize("reading", [True, False])
+def test_a_client_that_breaks_off_is_let_go(reading: bool) -> None:
+    """Also where nobody reads from it, who would hear of it otherwise."""
+    jobs: list[int] = []
+
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not reading:
+            server.transport.pause_reading()
+        for _ in range(4):
+            server.transport.send(b"", DATA)
+        await reader.readexactly(1)
+        end = writer.get_extra_info("socket")
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        await server.ended
+        server.transport.write(b"to nobody")
+        while server.transport.get_write_buffer_size():
+            await asyncio.sleep(0.01)
+
+    connected(do, jobs=jobs)
+    assert len(jobs) < 10
+
+
+def test_jobs_that_find_no_room_are_done_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        if len(data) == 48:
+            raise BlockingIOError
+        return write(fd, data)
+
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        monkeypatch.setattr(os, "write", full)
+        server.transport.send(b"", DATA)
+        return await reader.readexactly(len(DATA))
+
+    assert connected(do) == DATA
