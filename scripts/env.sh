@@ -62,6 +62,13 @@ find_python() {
     fail "needs Python 3.11 or newer (looked for python3, python3.11 to python3.14 and pyenv's versions); on Debian 12, Ubuntu 24.04 or newer: sudo apt install python3 python3-venv"
 }
 
+# Prints the folder of an environment: NAME, or NAME-3.12 where a Python is asked for by VFS_PYTHON.
+environment_name() {
+    [ -n "${VFS_PYTHON:-}" ] || { printf '%s\n' "$1"; return; }
+    find_python
+    printf '%s-%s\n' "$1" "$("$python" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+}
+
 # numba takes a compiled kernel from its cache where the kernel's own file has not changed; those whose functions are part of it may have.
 forget_kernels() {
     kernels=$root/vfs/kernels

@@ -51,6 +51,7 @@ case "$*" in
     "-I -c import pip") ;;
     *ensurepip*) REAL "$@" >/dev/null && echo "$here" ;;
     "-m tests.clients.install"*) echo "clients into ${3##*/}" >>"$LOG" ;;
+    "-m tests."*) echo "${0#"$(pwd)"/}" "$@" ;;
     "-m pytest"*) [ -z "${VFS_CLIENTS:-}" ] || echo "clients of ${VFS_CLIENTS##*/}"; echo "pytest in $(pwd): $*" ;;
     *) exec REAL "$@" ;;
 esac
@@ -70,7 +71,7 @@ class Checkout:
         self.tools = folder / "tools"
         self.log = folder / "log"
         (self.root / "scripts").mkdir(parents=True)
-        for name in ("run", "test", "env.sh"):
+        for name in ("run", "test", "load", "fuzz", "bench", "env.sh"):
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         (self.root / "pyproject.toml").write_text("[project]\n")
         self.tools.mkdir()
@@ -278,6 +279,18 @@ def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -
     assert checkout.did == ["venv", "install .[dev]"]
     assert (checkout.root / f".venv-test-{version}" / ".stamp").exists()
     assert checkout.call("test", "--python", "3.99")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "module"), [("load", "tests.fuse.load"), ("fuzz", "tests.fuzz"), ("bench", "tests.benchmarks.bench")]
+)
+def test_what_needs_the_environment_of_tests_takes_that_of_the_python_asked_for(
+    checkout: Checkout, script: str, module: str
+) -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for given, folder in (("", ".venv-test"), (version, f".venv-test-{version}")):
+        status, out, _ = checkout.call(script, "reduce", VFS_PYTHON=given)
+        assert (status, out) == (0, f"{folder}/bin/python -m {module} reduce\n")
 
 
 def test_clients_have_an_environment_of_their_own_and_are_all_that_runs(checkout: Checkout) -> None:
