@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import struct
@@ -213,3 +214,21 @@ def test_jobs_that_find_no_room_are_done_in_the_loop(monkeypatch: pytest.MonkeyP
         return await reader.readexactly(len(DATA))
 
     assert connected(do) == DATA
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_without_a_descriptor_left_the_connection_ends(monkeypatch: pytest.MonkeyPatch, beside: bool) -> None:
+    def none_left(fd: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        monkeypatch.setattr(os, "dup", none_left)
+        server.transport.send(b"", DATA[:100])
+        assert await reader.readexactly(100) == DATA[:100]
+        server.transport.send(b"", DATA)
+        try:
+            return len(await reader.read())
+        except ConnectionResetError:
+            return 0
+
+    assert connected(do, beside) < len(DATA)

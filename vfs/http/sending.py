@@ -128,9 +128,8 @@ class SendingTransport(asyncio.Transport):
         self._transport = transport
         self._flow = flow
         self._sender = sender
-        # A descriptor of its own: this number must not become another file's while the thread writes to it
-        self._own = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-        self._fd = self._own.fileno()
+        self._socket = transport.get_extra_info("socket")
+        self._own: socket.socket | None = None  # the same, once something waits
         self._parts: deque[memoryview] = deque()  # what is left to send
         self._sending = False  # the thread is at it
         self._closing = False  # once all of it is sent
@@ -173,27 +172,41 @@ class SendingTransport(asyncio.Transport):
             beside: the thread may do it.
         """
         parts = [self._parts[k] for k in range(min(2, len(self._parts)))]
-        wanted = beside and self._sender.wanted(self, parts[-1].nbytes)
-        if wanted and self._sender.start(self._fd, parts, self._told):
-            self._sending = True
-            return
         try:
-            sent = os.writev(self._fd, parts)
+            if beside and self._sender.wanted(self, parts[-1].nbytes):
+                self._sending = self._sender.start(self._kept().fileno(), parts, self._told)
+                if self._sending:
+                    return
+            self._take_out(os.writev((self._own or self._socket).fileno(), parts))
         except (BlockingIOError, InterruptedError):
-            sent = 0
+            pass
         except OSError:  # the client has gone
             self.abort()
-            return
-        self._take_out(sent)
         self._wait(beside)
+
+    def _kept(self) -> socket.socket:
+        """Return the socket with a descriptor of its own.
+
+        It must not become another file's while the thread writes to it, and asyncio lets nobody wait for that of a
+        transport.
+
+        Raises:
+            OSError: there is none left.
+        """
+        if self._own is None:
+            self._own = socket.socket(fileno=os.dup(self._socket.fileno()))
+        return self._own
 
     def _wait(self, beside: bool) -> None:
         """Go on when the socket has room, if anything is left."""
         if self._parts:
-            self._sender.loop.add_writer(self._fd, self._again, beside)
+            try:
+                self._sender.loop.add_writer(self._kept(), self._again, beside)
+            except OSError:
+                self.abort()
 
     def _again(self, beside: bool) -> None:
-        self._sender.loop.remove_writer(self._fd)
+        self._sender.loop.remove_writer(self._kept())
         self._go(beside)
         self._end()
 
@@ -215,7 +228,7 @@ class SendingTransport(asyncio.Transport):
         if self._parts or self._sending:
             return
         if self._lost:
-            self._own.close()
+            self._let_go()
         else:
             self._flow.resume_writing()
             if self._closing:
@@ -240,15 +253,20 @@ class SendingTransport(asyncio.Transport):
         if error is not None:
             self._drop()
         elif not self._parts and not self._sending:
-            self._own.close()
+            self._let_go()
 
     def _drop(self) -> None:
         """Send nothing more."""
-        if self._sending:
+        if self._own is not None and self._sending:
             with suppress(OSError):  # it may have ended by itself
                 self._own.shutdown(socket.SHUT_RDWR)
-        elif self._parts:
-            self._sender.loop.remove_writer(self._fd)
+        elif self._own is not None:
+            self._sender.loop.remove_writer(self._own)
         self._parts.clear()
         if self._lost and not self._sending:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._own is not None:
             self._own.close()
+            self._own = None
