@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import vfs
 from tests.http.support import CORS, Asgi, Client, Reply, application_of, eventually
 from vfs.engine.cache import ChunkCache
-from vfs.folder_tree.plans import folder
+from vfs.folder_tree.plans import folder, folder_tree
+from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.http import application as http_application
 from vfs.http.conditions import Span, names, wanted
@@ -349,6 +350,26 @@ def test_a_source_that_changes(tmp_path: Path, tree: bool) -> None:
             assert "a.npy: changed after it was opened" in reply.body.decode()
 
 
+@pytest.mark.parametrize("tree", [True, False])
+def test_other_bytes_under_an_old_mtime_have_another_etag(tmp_path: Path, tree: bool) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, VALUES)
+    mtime = path.stat().st_mtime_ns
+
+    def asked(contents: Contents) -> tuple[bytes, bytes]:
+        done = asyncio.run(Asgi(application_of(contents), "/a.npy").run())
+        return dict(done.sent[0]["headers"])[b"etag"], done.body
+
+    contents = folder_tree(tmp_path) if tree else contents_of(path)
+    before = asked(contents)
+    np.save(path, VALUES + 1)
+    os.utime(path, ns=(mtime, mtime))
+    for each in (contents, folder_tree(tmp_path) if tree else contents_of(path)):  # at once, and in another server
+        etag, body = asked(each)
+        assert body == path.read_bytes()
+        assert etag != before[0]
+
+
 def test_files_that_may_change_have_no_lasting_etag(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.save(path, VALUES)
@@ -374,16 +395,19 @@ def test_a_long_body_comes_in_pieces(scan: Path, monkeypatch: pytest.MonkeyPatch
         assert (done.status, done.body, done.ended) == (206, expected[100:2100], True)
 
 
-@pytest.mark.parametrize("how", ["truncated", "changed"])
+@pytest.mark.parametrize("tree", [True, False])
+@pytest.mark.parametrize("how", ["truncated", "changed", "changed, and its mtime put back"])
 def test_a_source_that_breaks_in_a_long_body_breaks_the_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, tree: bool
 ) -> None:
     monkeypatch.setattr(http_application, "WHOLE", 1000)
     monkeypatch.setattr(http_application, "PIECE", 700)
     path = tmp_path / "a.npy"
     np.save(path, VALUES)
     expected = path.read_bytes()
-    contents = contents_of(path)
+    mtime = path.stat().st_mtime_ns
+    contents = folder_tree(tmp_path) if tree else contents_of(path)
+    assert asyncio.run(Asgi(application_of(contents), "/a.npy").run()).body == expected
 
     class Breaking(Asgi):
         async def send(self, message: Any) -> None:
@@ -393,7 +417,7 @@ def test_a_source_that_breaks_in_a_long_body_breaks_the_connection(
                     os.truncate(path, 1000)
                 else:
                     path.write_bytes(bytes(len(expected)))
-                    os.utime(path, ns=(1, 1))
+                    os.utime(path, ns=(mtime, 1 if how == "changed" else mtime))
 
     asked = asyncio.run(Breaking(application_of(contents), "/a.npy").run())
     assert asked.status == 200

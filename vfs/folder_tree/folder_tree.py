@@ -70,6 +70,11 @@ class _Live:
     def until(self) -> float:
         return self.trust.until
 
+    @property
+    def trusted(self) -> bool:
+        """True if it can be used unchecked: it was checked a moment ago, and no read found a file touched since."""
+        return self.trust.holds() and not self.tree.moves
+
     @cached_property
     def files(self) -> Sequence[str]:
         """All files of the set, and those that it was opened by."""
@@ -357,7 +362,7 @@ class FolderTree:
             found = self._hot.get(path[:at])
             if found is not None:
                 live = found[0]
-                if live.dropped or not live.trust.holds():
+                if live.dropped or not live.trusted:
                     return None
                 return live, found[1], path[at + 1 :]
             at = path.rfind("/", 0, at)
@@ -401,7 +406,7 @@ class FolderTree:
         """
         key = listing.folder.join(name)
         live = self._kept(key, listing)
-        if live is None or not live.trust.holds():
+        if live is None or not live.trusted:
             self._flights.once(key, lambda: self._look(key, listing, name))
             live = self._kept(key, listing)
         return live
@@ -419,7 +424,7 @@ class FolderTree:
         live = self._kept(key, listing)
         began = time.monotonic()
         if live is not None:
-            if live.trust.holds():
+            if live.trusted:
                 return
             if (
                 live.record is listing.records.known.get(name)

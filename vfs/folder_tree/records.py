@@ -15,7 +15,6 @@ from vfs.errors import SourceError
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format
 from vfs.hierarchy.faces import Hierarchy, Node
-from vfs.model.stored import Files
 
 LONGEST = 255  # most bytes of a name
 WATCHED = 16  # most files of a set that are checked while the set is not open
@@ -173,21 +172,14 @@ def state_of(path: str) -> State | None:
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) if found else None
 
 
-def files_of(tree: Hierarchy) -> list[Files]:
-    """Return the `Files` of the arrays of a data set, each one once."""
-    return list({id(array.dataset.files): array.dataset.files for array in tree.arrays.values()}.values())
-
-
 def unchanged(tree: Hierarchy) -> bool:
     """Return True if all files of a set are as they were when it was opened, and none was touched."""
-    for files in files_of(tree):
+    for files in tree.file_sets:
         for file, path in enumerate(files.paths):
             found = _found(path)
             if not (files.same(file, found) and files.sizes[file] >= 0 if found else files.sizes[file] < 0):
                 return False
-        if files.moves.item(0):
-            return False
-    return True
+    return not tree.moves
 
 
 def describe(
@@ -204,7 +196,7 @@ def describe(
     sizes: dict[str, int] = {}
     digest = blake2b(repr(record.state and record.state[:3]).encode(), digest_size=8)
     watched: list[tuple[str, int, int]] = []
-    for files in files_of(tree):
+    for files in tree.file_sets:
         paths.update(files.paths)
         sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
         digest.update("\0".join(files.paths).encode("utf-8", "surrogateescape"))
@@ -238,7 +230,7 @@ def refuse_less(path: str, record: Record, before: Record | None, opened: Member
     """
     if before is None or not (before.faces or before.lost) or record.nbytes >= before.nbytes:
         return
-    several = sum(len(files) for files in files_of(opened.tree)) > 1
+    several = sum(len(files) for files in opened.tree.file_sets) > 1
     if several or any(array.dataset.blanks for array in opened.tree.arrays.values()):
         less = f"its files have {before.nbytes - record.nbytes:,} bytes less than when it was shown"
         raise SourceError(f"{path}: {less}; put back what is missing, or mount again to see what is left")

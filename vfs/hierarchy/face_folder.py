@@ -13,6 +13,7 @@ from vfs.errors import OptionError, SourceChangedError
 from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node, first_free
 from vfs.hierarchy.recipe import Recipe
+from vfs.model.pickles import digest
 
 LOOK = 1.0  # seconds for which the files of a set are not looked at again
 SHARE = 20  # looking at them takes at most one part in so many of the time
@@ -29,21 +30,26 @@ class _Watched:
     def __init__(self, tree: Hierarchy, opened: bytes) -> None:
         self.opened = opened
         self.until = 0.0
-        self._files = list({id(one.dataset.files): one.dataset.files for one in tree.arrays.values()}.values())
+        self._tree = tree
         self._changed, self._version = b"", b""
 
     def version(self) -> bytes:
-        """See `vfs.hierarchy.contents.Contents.version`."""
-        if self.opened and time.monotonic() >= self.until:
+        """See `vfs.hierarchy.contents.Contents.version`.
+
+        A read that finds a file touched changes it at once, not only when the files are looked at.
+        """
+        if not self.opened:
+            return b""
+        if time.monotonic() >= self.until:
             self._look()
         if self._changed:
             raise SourceChangedError(f"{os.fsdecode(self._changed)}: changed after it was opened; serve it anew")
-        return self._version
+        return self._version + self._tree.moves.to_bytes(8)
 
     def _look(self) -> None:
         began = time.monotonic()
-        changed, moves = b"", 0
-        for files in self._files:
+        changed = b""
+        for files in self._tree.file_sets:
             for file, path in enumerate(files.paths):
                 try:
                     same = files.sizes[file] < 0 or files.same(file, os.stat(path))
@@ -51,8 +57,9 @@ class _Watched:
                     same = False
                 if not same:
                     changed = os.fsencode(path)
-            moves = max(moves, int(files.moves.item(0)))
-        self._changed, self._version = changed, self.opened + moves.to_bytes(8)
+        if not self._version:  # ctimes tell if a file was touched before this process began, `moves` if it was since
+            self._version = digest((self.opened, [files.ctimes.tobytes() for files in self._tree.file_sets]))
+        self._changed = changed
         now = time.monotonic()
         self.until = now + max(LOOK, SHARE * (now - began))
 

@@ -35,6 +35,7 @@ from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD
 from vfs.hierarchy.documents import v2, v3
 from vfs.model.naming import check_paths
+from vfs.model.stored import Files
 
 
 class Node(NamedTuple):
@@ -398,6 +399,16 @@ class Hierarchy:
     def files(self) -> Iterator[str]:
         """Paths of the files of its arrays; some of them may come several times."""
         return chain.from_iterable(array.dataset.files.paths for array in self.arrays.values())
+
+    @cached_property
+    def file_sets(self) -> list[Files]:
+        """The `Files` of its arrays, each one once."""
+        return list({id(array.dataset.files): array.dataset.files for array in self.arrays.values()}.values())
+
+    @property
+    def moves(self) -> int:
+        """A number that changes each time a file is found to be touched (`Files.moves`); 0 if none was."""
+        return max((files.moves.item(0) for files in self.file_sets), default=0)
 
     @cached_property
     def time(self) -> int:
