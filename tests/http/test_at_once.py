@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from vfs.folder_tree.plans import folder
 from vfs.hierarchy import face_folder
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Face
+from vfs.http import application as http_application
 from vfs.http import connection
 from vfs.http.application import Application
 from vfs.http.connection import Connection
@@ -165,7 +167,7 @@ def talk(application: Application, to: Talk, encryption: ssl.SSLContext | None =
             made = await asyncio.wait_for(to(reader, writer), 60)
             writer.close()
             await writer.wait_closed()
-            while state.connections:
+            while state.connections or state.tasks:
                 await asyncio.sleep(0.01)
             return made
         finally:
@@ -340,6 +342,41 @@ def test_a_client_that_does_not_read_is_not_answered_at_once(
 
     look(application.contents)
     talk(application, to)
+
+
+def test_a_client_that_goes_away_leaves_all_its_requests(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the one that is being answered while others wait behind it."""
+    monkeypatch.setattr(http_application, "WHOLE", 1000)
+    monkeypatch.setattr(http_application, "PIECE", 100)
+    monkeypatch.setattr(application, "at_once", lambda *_: None)
+    monkeypatch.setattr(application, "_prompt", lambda *_: None)  # as if the bytes had to come from a disk
+    reads, gone = 0, threading.Event()
+    take, lost = application._take, Connection.connection_lost
+
+    def read(*arguments: Any) -> memoryview:
+        nonlocal reads
+        reads += 1
+        if reads == 3:
+            assert gone.wait(60)
+        return take(*arguments)
+
+    def leave(self: Connection, error: Exception | None) -> None:
+        lost(self, error)
+        gone.set()
+
+    monkeypatch.setattr(application, "_take", read)
+    monkeypatch.setattr(Connection, "connection_lost", leave)
+
+    async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(request("scan.npy") * 3)
+        while reads < 3:
+            await asyncio.sleep(0.001)
+        writer.transport.abort()
+
+    talk(application, to)
+    assert reads < 10
 
 
 def test_a_connection_that_rests_is_closed(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
@@ -67,6 +68,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = False  # its head has not
         self._head = 0  # bytes of that head, about
         self._requests = 0  # heads that have ended
+        self._unanswered: deque[Any] = deque()  # cycles of uvicorn; the first one is being answered
         self._status = _BAD
         self._late: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
@@ -84,7 +86,11 @@ class Connection(HttpToolsProtocol):
             self._resting.cancel()
         if isinstance(self.transport, SendingTransport):
             self.transport.lost(exc)
-        super().connection_lost(exc)
+        super().connection_lost(exc)  # tells the last request only
+        self.pipeline.clear()
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing() or self._repeats(data):
@@ -128,6 +134,7 @@ class Connection(HttpToolsProtocol):
         reply = None if headers is None else self._reply_at_once(method, self.url, headers)
         if headers is None or reply is None:
             super().on_headers_complete()
+            self._unanswered.append(self.cycle)
         else:
             self._replied = True
             self._remember(headers)
@@ -199,6 +206,7 @@ class Connection(HttpToolsProtocol):
         self._rest()
 
     def on_response_complete(self) -> None:
+        self._unanswered.popleft()
         super().on_response_complete()
         self._unset_keepalive_if_required()  # uvicorn's timer, which it makes and cancels for every request
         self._rest()
