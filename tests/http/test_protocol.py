@@ -173,7 +173,7 @@ KEYS = [
     "scan.zarr/data/c/1/1/0/0",
     "scan.v2.zarr/.zgroup",
 ]
-BYTES = st.one_of(st.integers(0, 40), st.integers(0, 20_000), st.integers(0, 10**17))
+BYTES = st.one_of(st.integers(0, 40), st.integers(0, 20_000), st.integers(0, 10**17), st.just(2**64 - 1))
 
 
 @given(

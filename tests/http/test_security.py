@@ -115,7 +115,7 @@ def test_the_token_is_nowhere_but_in_the_url(folder: Path, tmp_path: Path, monke
     try:
         os.truncate(source, 1000)
         with Client(url) as client:
-            for key in ("b.npy", "none", "", "metrics", "b.zarr/data/c/0"):
+            for key in ("b.npy", "none", "", "metrics", "b.zarr/data/c/0", f"t/{token}/b.npy"):
                 assert token.encode() not in client.ask(key).body
             client.raw(f"/t/{token}x/b.npy")
         listed = [

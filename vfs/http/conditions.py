@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_ONE = re.compile(rb"bytes[ \t]*=[ \t]*(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))[ \t]*", re.IGNORECASE)
+_ONE = re.compile(rb"bytes[ \t]*=[ \t]*(?:(\d{1,99})-(\d{1,99})?|-(\d{1,99}))[ \t]*", re.IGNORECASE)
 
 
 class Span(NamedTuple):

@@ -66,6 +66,7 @@ class Guard:
 
     def __init__(self, token: str, host: str = "127.0.0.1", names: Iterable[str] = ()) -> None:
         self.base = f"/t/{token}/" if token else "/"
+        self._token = token
         self._base = self.base.encode()
         own = socket.gethostname().lower()
         self._names = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
@@ -112,6 +113,8 @@ class Guard:
         key = os.fsdecode(unquote_to_bytes(raw) if b"%" in raw else raw)
         slash = key.endswith("/") or not key
         key = key.removesuffix("/")
+        if self._token and self._token in key:  # no error and no log may show it
+            raise RefusedError(404, "the token stands twice in the path")
         if (key and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
             raise RefusedError(404, f"nothing is called {printable(key[:200])}")
         return Place(key, slash)
