@@ -249,6 +249,8 @@ def test_ports(scan: Path) -> None:
         (["--token", "/none", "--background"], "expected a file with a token"),
         (["--token", "none", "--host", "0.0.0.0"], "goes only with a host that just this machine reaches"),
         (["--tls-cert", "x"], "go together"),
+        (["--cors", "example.org"], "cors='example.org': expected an origin, such as https://example.org"),
+        (["--allow-host", "https://a.org"], "allow_host='https://a.org': expected a name, such as example.org"),
         (["--show-files"], "--show-files goes with --tree"),
         (["--cache-size", "x"], "--cache-size"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 import socket
 import stat
@@ -13,12 +14,14 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
+from vfs.model.options import shown
 
 LEAST = 16
 """Fewest characters of a token that a user chooses."""
 KNOWN = 100
 """Most `Host` headers that are kept as checked."""
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:\d{1,5})?")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -145,6 +148,30 @@ def _without_port(host: str) -> str:
     if host.startswith("["):  # IPv6
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
+
+
+def origin_of(text: str) -> str:
+    """Return an origin as browsers send it.
+
+    Raises:
+        OptionError: it is none, so that it would let in no page.
+    """
+    made = text.lower().removesuffix("/")
+    if made != "null" and not _ORIGIN.fullmatch(made):
+        raise OptionError(f"cors={shown(text)}: expected an origin, such as https://example.org")
+    return made
+
+
+def name_of(text: str) -> str:
+    """Return a name as `Host` headers have it, without a port.
+
+    Raises:
+        OptionError: it is none, so that it would let in no request.
+    """
+    made = _without_port(text.lower())
+    if not made or not _ORIGIN.fullmatch(f"http://{text.lower()}"):
+        raise OptionError(f"allow_host={shown(text)}: expected a name, such as example.org")
+    return made
 
 
 def choose_token(wanted: str | None, host: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from vfs.errors import DependencyError, OptionError, ServeError, printable
 from vfs.hierarchy.contents import Contents
-from vfs.http.guard import Guard, choose_token
+from vfs.http.guard import Guard, choose_token, name_of, origin_of
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.status import ENDING, Reporter, ServerStatus
@@ -82,13 +82,14 @@ def serve(
     if workers < 1:
         raise OptionError(f"workers={workers!r}: expected a number, at least 1")
     secret = choose_token(token, host)
+    origins, names = tuple(map(origin_of, cors)), tuple(map(name_of, allow_host))
     web = _web_server()
     encryption = _encryption(tls_cert, tls_key)
     with _listening(host, port) as listener:
         address = _address(listener, host, encryption is not None)
-        guard = Guard(secret, host, allow_host)
+        guard = Guard(secret, host, names)
         status = _Run(contents, guard, address, workers, sources, ready, watch, to_log)
-        return asyncio.run(status.run(web, listener, encryption, tuple(cors), debug))
+        return asyncio.run(status.run(web, listener, encryption, origins, debug))
 
 
 def _web_server() -> Any:
