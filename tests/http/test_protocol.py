@@ -291,7 +291,7 @@ def test_nothing_can_be_written(served: tuple[Client, FaceFolder], method: str) 
 
 
 def test_other_origins_can_be_kept_out(scan: Path) -> None:
-    with vfs.serve(scan, port=0, cors=["https://a.org", "https://b.org"]) as server, Client(server.url) as client:
+    with vfs.serve(scan, port=0, cors=["https://A.org/", "https://b.org"]) as server, Client(server.url) as client:
         for origin, allowed in (("https://a.org", "https://a.org"), ("https://c.org", None), (None, None)):
             headers = {"origin": origin} if origin else {}
             for key in ("scan.npy", "none"):
@@ -347,7 +347,9 @@ def test_a_source_that_changes(tmp_path: Path, tree: bool) -> None:
             assert client.ask("a.npy", range="bytes=0-9", if_range=before).status == 200
         else:
             assert reply.status == 422
-            assert "a.npy: changed after it was opened" in reply.body.decode()
+            assert "a.npy: changed after it was opened (it had 7,328 bytes, now 7,328)" in reply.body.decode()
+            path.unlink()
+            assert eventually(lambda: b"a.npy: cannot be found any more: No such file" in client.ask("a.npy").body)
 
 
 @pytest.mark.parametrize("tree", [True, False])

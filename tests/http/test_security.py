@@ -288,6 +288,8 @@ GARBAGE = [
 def test_garbage_is_refused(server: Any, request_: bytes) -> None:
     answer = said(server, request_)
     assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 401 "))
+    for header in (b"access-control-allow-origin: *", b"access-control-expose-headers: ", b"cache-control: private"):
+        assert answer.count(b"\r\n" + header) == 1
     assert lives(server)
 
 

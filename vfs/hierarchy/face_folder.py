@@ -31,7 +31,7 @@ class _Watched:
         self.opened = opened
         self.until = 0.0
         self._tree = tree
-        self._changed, self._version = b"", b""
+        self._wrong, self._version = "", b""
 
     def version(self) -> bytes:
         """See `vfs.hierarchy.contents.Contents.version`.
@@ -42,26 +42,31 @@ class _Watched:
             return b""
         if time.monotonic() >= self.until:
             self._look()
-        if self._changed:
-            raise SourceChangedError(f"{os.fsdecode(self._changed)}: changed after it was opened; serve it anew")
+        if self._wrong:
+            raise SourceChangedError(self._wrong)
         return self._version + self._tree.moves.to_bytes(8)
 
     def _look(self) -> None:
         began = time.monotonic()
-        changed = b""
+        wrong = ""
         for files in self._tree.file_sets:
             for file, path in enumerate(files.paths):
+                size = int(files.sizes[file])
+                if size < 0:
+                    continue
                 try:
-                    same = files.sizes[file] < 0 or files.same(file, os.stat(path))
-                except OSError:
-                    same = False
-                if not same:
-                    changed = os.fsencode(path)
+                    now = os.stat(path)
+                except OSError as error:
+                    wrong = f"{path}: cannot be found any more: {error.strerror}; put it back, or serve the set anew"
+                else:
+                    if not files.same(file, now):
+                        sizes = f"it had {size:,} bytes, now {now.st_size:,}"
+                        wrong = f"{path}: changed after it was opened ({sizes}); serve it anew"
         if not self._version:  # ctimes tell if a file was touched before this process began, `moves` if it was since
             self._version = digest((self.opened, [files.ctimes.tobytes() for files in self._tree.file_sets]))
-        self._changed = changed
-        now = time.monotonic()
-        self.until = now + max(LOOK, SHARE * (now - began))
+        self._wrong = wrong
+        done = time.monotonic()
+        self.until = done + max(LOOK, SHARE * (done - began))
 
 
 class FaceFolder:

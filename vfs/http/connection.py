@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from vfs.http.answers import Reply
 from vfs.http.sending import Sender, SendingTransport
+from vfs.http.answers import USUAL, Reply
 
 MOST = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
@@ -231,9 +231,8 @@ class Connection(HttpToolsProtocol):
         """Refuse a request that cannot be parsed, and close the connection."""
         text = msg.encode("ascii")
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n" % len(text)
-        self.transport.write(
-            self._status + head + b"access-control-allow-origin: *\r\nconnection: close\r\n\r\n" + text
-        )
+        last = b"access-control-allow-origin: *\r\nconnection: close\r\n\r\n"
+        self.transport.write(self._status + _lines(USUAL) + head + last + text)
         self.transport.close()
 
     def _on_time(self) -> None:
