@@ -236,6 +236,9 @@ def test_masks_of_a_file_are_those_at_opening(scan: Path, tmp_path: Path, monkey
     (tmp_path / "m.npy").unlink()
     for found in (g, again):
         np.testing.assert_array_equal(found["derived/m"][...], vfs.open(scan).reduce(m=vfs.Masks(mask))["m"].data)
+    np.save(tmp_path / "m.npy", ~mask)
+    changed = vfs.open_group(scan, derive=[f"m=masks({tmp_path}/m.npy)"])
+    assert set_of(changed).opening.version != set_of(g).opening.version  # no token and no ETag stands for both
 
 
 def test_texts_and_reductions_are_the_same(scan: Path) -> None:

@@ -50,7 +50,7 @@ from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.pickles import digest, packed
 from vfs.model.signatures import Paths
-from vfs.model.stored import Absence, Saved, StoredArray
+from vfs.model.stored import Absence, Files, Saved, StoredArray
 
 ALLOW = "allow_incomplete=True (--allow-incomplete)"
 
@@ -239,7 +239,7 @@ def _open_named(
         if isinstance(found, Saved):
             return _open_saved(found, names[0], options, cache, name)
         stored = _stored(found, options.array, names[0], boundary)
-        images = _images(options, stored)
+        images, mask_files = _images(options, stored), Files.stat(file_names(masks))
         if options.roi is not None:
             options = replace(options, roi=positions(options.roi))
     shown = _arranged(stored, options)
@@ -252,7 +252,7 @@ def _open_named(
     if options.derive and not stands_in:
         arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
     tree = Hierarchy(name, arrays, _attributes(stored, main.dataset, absent, options), stored.main.path, stands_in)
-    opening = _opening(names, stored, options, format_options, images, name, boundary)
+    opening = _opening(names, stored, options, format_options, images, mask_files, name, boundary)
     return OpenedSet(
         tree,
         opening,
@@ -281,12 +281,13 @@ def _opening(
     options: OpenOptions,
     format_options: Mapping[str, Any],
     images: _Images,
+    mask_files: Files,
     name: str,
     boundary: Boundary,
 ) -> Opening:
     """Record how a set was opened, in a form that works in another process, too."""
     lasting = {image: _lasting(getattr(options, image), stored.datasets) for image in images.given}
-    sources = _digest(stored.datasets, images.sets)
+    sources = _digest(stored.datasets, images.sets, mask_files)
     paths = tuple([absolute(file) for file in names])
     options = replace(options, **lasting) if lasting else options
     return Opening(paths, options, format_options, sources, name, boundary)
@@ -481,10 +482,10 @@ def _lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
 
 
-def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet]) -> bytes:
-    """Digest the sizes and times of all files of a set, and of the files that corrections came from."""
+def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet], mask_files: Files) -> bytes:
+    """Digest the sizes and times of all files of a set, and of those that corrections and masks came from."""
     found = blake2b(digest_size=16)
-    more_files = [each.tree.arrays[each.tree.main].dataset.files for each in more]
+    more_files = [*(each.tree.arrays[each.tree.main].dataset.files for each in more), mask_files]
     for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more_files]:
         found.update(files.sizes.tobytes() + files.times.tobytes())
     return found.digest()
