@@ -349,8 +349,10 @@ def test_holes_in_a_scan(tmp_path: Path) -> None:
 
 def test_nothing_is_stored(tmp_path: Path) -> None:
     array = vfs.open(write_mib(tmp_path, frames_of(3, (16, 20), 4095), kind="U16"), sync_offset=5)
-    results = array.reduce(**ALL)
+    results = array.reduce(**ALL, low=vfs.Min(), high=vfs.Max(dtype="f4"))
     assert not any(result.valid.any() for result in results.values())
+    assert (results["low"].data == 0).all()
+    assert np.isnan(results["high"].data).all()
     assert np.isnan(results["mean"].data).all()
     assert np.isnan(results["std"].data).all()
     assert (results["sum"].data == 0).all()

@@ -42,15 +42,15 @@ from vfs.testing.writers import write_npy
         (vfs.Disk(10**400, 5, 5), r"cy=10+: expected a number of pixels"),
         (vfs.Ring(5, 5, 1, float("inf")), "r1=inf: expected a number of pixels"),
         (vfs.Masks(np.ones((40, 50)) * 1j), r"array is complex128\[40, 50\]"),
-        (vfs.RadialSum(5, 5, True), "bins=True: expected how many rings"),
+        (vfs.RadialSum(5, 5, True), "bins=True: expected 1 to 1,048,576 rings"),
         (vfs.Histogram(9, (1e16, 1e16 + 4)), "expected bins that float64 can tell apart"),
         (vfs.Histogram(9, (-1e308, 1e308)), "expected bins that float64 can tell apart"),
         (vfs.Max(dtype="u2"), "dtype='u2': expected float64, float32 or float16"),
         (vfs.Reduction(), "Reduction names no buffers: a Reduction needs the methods `buffers` and `process`"),
-        (vfs.RadialSum(5, 5, 0), "bins=0: expected how many rings"),
-        (vfs.RadialSum(5, 5, 2.5), "bins=2.5: expected how many rings"),  # type: ignore[arg-type]
+        (vfs.RadialSum(5, 5, 1 << 21), "bins=2097152: expected 1 to 1,048,576 rings"),
+        (vfs.RadialSum(5, 5, 2.5), "bins=2.5: expected 1 to 1,048,576 rings"),  # type: ignore[arg-type]
         (vfs.RadialSum(-50, 5, 3), "has no pixel's centre inside"),
-        (vfs.Histogram(0, (0, 1)), "bins=0: expected how many bins"),
+        (vfs.Histogram(0, (0, 1)), "bins=0: expected 1 to 16,777,216 bins"),
         (vfs.Histogram(4, (1, 1)), r"range=\(1, 1\): expected the lowest and the highest value"),
         (vfs.Histogram(4, 7), "range=7: expected the lowest"),  # type: ignore[arg-type]
         (
@@ -79,6 +79,7 @@ def test_what_does_not_fit_is_said_in_a_line(array: vfs.VirtualArray, reduction:
         ({"x": vfs.Sum(), "roi": [300]}, "roi selects 1 positions from 300 to 300"),
         ({"x": vfs.Sum(), "roi": []}, "roi"),
         ({"x": vfs.Sum(), "workers": "2"}, "workers='2'"),
+        ({"x": vfs.Sum(), "workers": -1}, "workers=-1: expected a number of threads, 0 for none"),
         ({"x": vfs.Sum(), "progress": vfs.Sum()}, r"progress=Sum\(dtype=None\): expected a function"),
         ({"roi": vfs.Sum()}, r"roi is object\[\]"),
     ],
@@ -149,11 +150,18 @@ def test_frames_of_no_pixels(tmp_path: Path) -> None:
             {"buffers": lambda self, frames: {"a": ("nav", "f8")}},
             r"x: buffer a is \('nav', 'f8'\), expected \(kind, dtype, extra shape\)",
         ),
+        ({"buffers": lambda self, frames: {"a": ("nav", "f8", 2)}}, r"x: buffer a is \('nav', 'f8', 2\), expected"),
+        ({"buffers": lambda self, frames: {"a": ("nav", "f9", ())}}, r"x: buffer a is \('nav', 'f9', \(\)\), expected"),
+        ({"buffers": lambda self, frames: None}, "x: Odd.buffers returned None, expected name -> buffer"),
         (
             {"buffers": lambda self, frames: {"a": ("nav", "f8", ()), "b": ("nav", "f8", ())}},
             "Odd has the buffers a, b: its `finish` must say what the result is",
         ),
         ({"finish": lambda self, buffers: np.zeros(4)}, r"x: the result has shape \(4,\), expected \[300, …\]"),
+        (
+            {"kind": "sig", "finish": lambda self, buffers: None},
+            r"x: the result has shape \(\), expected \[40, 50, …\]: one for each pixel of a frame",
+        ),
     ],
 )
 def test_reductions_that_contradict_themselves(array: vfs.VirtualArray, change: dict[str, Any], message: str) -> None:

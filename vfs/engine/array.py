@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from operator import index
 from typing import Any, TypeVar, cast
 
@@ -303,10 +304,12 @@ def threads_asked(asked: int | None) -> int:
     Raises:
         OptionError: it is no number.
     """
-    try:
-        return min(4, os.cpu_count() or 1) if asked is None else min(MOST_WORKERS, index(asked))
-    except TypeError:
-        raise OptionError(f"workers={asked!r}: expected a number of threads, 0 for none") from None
+    if asked is None:
+        return min(4, os.cpu_count() or 1)
+    with suppress(TypeError):
+        if index(asked) >= 0:
+            return min(MOST_WORKERS, index(asked))
+    raise OptionError(f"workers={asked!r}: expected a number of threads, 0 for none")
 
 
 MOST_WORKERS = 256

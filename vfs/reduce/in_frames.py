@@ -341,7 +341,7 @@ class RadialSum(Reduction):
         cy, cx = (masks.number("RadialSum", c, n) for c, n in ((self.cy, "cy"), (self.cx, "cx")))
         far = np.floor(np.sqrt(masks.squares(frames.shape, cy, cx)))
         if self.bins is not None and not _is_count(self.bins, MOST_RINGS):
-            raise OptionError(f"RadialSum: bins={self.bins!r}: expected how many rings, each one pixel wide")
+            raise OptionError(f"RadialSum: bins={self.bins!r}: expected 1 to {MOST_RINGS:,} rings, each one pixel wide")
         bins = int(min(far.max() + 1, MOST_RINGS)) if self.bins is None else int(self.bins)
         masks.inside(str(self), frames.shape, far < bins)
         return _Rings(frames, np.minimum(far, bins).astype(np.int32), bins, self.dtype)
@@ -401,7 +401,7 @@ class Histogram(Reduction):
     def bound(self, frames: FrameType) -> Reduction:
         real_pixels("Histogram", frames)
         if not _is_count(self.bins, MOST_BINS):
-            raise OptionError(f"Histogram: bins={self.bins!r}: expected how many bins, at least one")
+            raise OptionError(f"Histogram: bins={self.bins!r}: expected 1 to {MOST_BINS:,} bins")
         try:
             low, high = (float(end) for end in self.range)
         except (TypeError, ValueError, OverflowError):

@@ -15,6 +15,7 @@ import numpy as np
 
 from vfs.buffers import aligned
 from vfs.kernels.reduce import over_frames as kernels
+from vfs.model import coverage
 from vfs.reduce.reduction import (
     Buffers,
     FrameBlock,
@@ -204,7 +205,7 @@ class Std(Variance):
 @dataclass(frozen=True)
 class Max(_OfPixels):
     """Largest value of every pixel over the scan. NaN wins, as in numpy. Where no frame is stored
-    NaN, or 0 of integers.
+    NaN, or 0 where the result is integers.
 
     Args:
         dtype: of the result: None, that of the pixels, or a float.
@@ -236,10 +237,9 @@ class Max(_OfPixels):
     def finish(self, buffers: Buffers) -> np.ndarray:
         assert self.frames is not None
         found = buffers["found"]
-        if not int(buffers["count"]) and found.dtype.kind == "f":
-            found = np.full_like(found, np.nan)
-        elif not int(buffers["count"]):
-            found = np.zeros_like(found)
+        if not int(buffers["count"]):
+            made = self.frames.dtype if self.dtype is None else np.dtype(self.dtype)
+            return np.full(found.shape, coverage.nothing(made), made)
         found = found.view(np.bool_) if self.frames.dtype.kind == "b" else found.astype(self.frames.dtype, copy=False)
         return _cast(found, self.dtype)
 

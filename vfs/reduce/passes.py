@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -249,12 +250,13 @@ class Pass:
         every = {key: into[key] if key in into else self.shared[name][key] for key in self.specs[name]}
         with np.errstate(all="ignore"):
             made = np.asarray(reduction.finish(every))
+        lead = {"nav": done.shape, "sig": self.frames.shape, "single": ()}[reduction.kind]
+        if made.shape[: len(lead)] != lead:
+            each = "an entry for each selected frame" if reduction.kind == "nav" else "one for each pixel of a frame"
+            raise OptionError(
+                f"{name}: the result has shape {made.shape}, expected [{', '.join(map(str, lead))}, …]: {each}"
+            )
         if reduction.kind == "nav":
-            if made.shape[:1] != done.shape:
-                raise OptionError(
-                    f"{name}: the result has shape {made.shape}, expected [{len(done)}, …]: an entry for"
-                    " each selected frame"
-                )
             made = _with_nothing(made if last else made.copy(), done)
         return self._described(name, reduction, made, done)
 
@@ -315,13 +317,26 @@ def _bound(name: str, reduction: Any, frames: FrameType) -> Reduction:
         raise OptionError(f"{name}: {error}") from None
     if made.kind not in KINDS:
         raise OptionError(f"{name}: {type(made).__name__}.kind is {made.kind!r}, expected one of {', '.join(KINDS)}")
-    for key, spec in made.buffers(frames).items():
-        if len(spec) != 3 or spec[0] not in KINDS:
+    specs = made.buffers(frames)
+    if not isinstance(specs, Mapping):
+        raise OptionError(f"{name}: {type(made).__name__}.buffers returned {specs!r}, expected name -> buffer")
+    for key, spec in specs.items():
+        if not _is_spec(spec):
             raise OptionError(
                 f"{name}: buffer {key} is {spec!r}, expected (kind, dtype, extra shape), with a kind"
                 f" of {', '.join(KINDS)}"
             )
     return made
+
+
+def _is_spec(spec: Any) -> bool:
+    """Tell whether this says what a buffer is."""
+    try:
+        kind, dtype, extra = spec
+        np.dtype(dtype), tuple(map(index, extra))
+    except (TypeError, ValueError, SyntaxError):
+        return False
+    return kind in KINDS
 
 
 NAMES = (
