@@ -2,6 +2,9 @@
 
 A result of a whole scan takes minutes. Who serves others (a mount, an HTTP server) says in each thread
 how to find out that a reader has gone away (`asked.gone`); what computes calls `check` now and then.
+
+Nobody waits in a process that ends, either. Python joins its threads before it exits, so that a pass
+that a zarr store began, and whose reader pressed Ctrl-C, would keep the process for minutes.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 SECONDS = 1.0  # time between two looks
 
@@ -34,10 +38,17 @@ class _Asked(threading.local):
 
 
 asked = _Asked()
+_ending = threading.Event()  # the main thread is done, and threads are about to be joined
+with suppress(AttributeError, RuntimeError):  # no other hook comes before that; atexit comes behind it
+    threading._register_atexit(_ending.set)  # type: ignore[attr-defined]
 
 
 def check(*_: object) -> None:
-    """Raise AbandonedError if the one for whom this thread works has gone away. This may take a second to see."""
+    """Raise AbandonedError if the one for whom this thread works has gone away, which may take a second
+    to see, or if the process ends.
+    """
+    if _ending.is_set():
+        raise AbandonedError
     gone, now = asked.gone, time.monotonic()
     if gone is None:
         return
