@@ -19,8 +19,9 @@ import zarr
 
 import vfs
 from tests.cli.support import refused, run, said_at_the_end
+from vfs.cli.describe import describe
 from vfs.cli.reduce import reduced
-from vfs.testing.inside import reader_of
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib
 
 
@@ -235,16 +236,34 @@ def test_a_description_keeps_what_is_derived(scan: Path, capsys: pytest.CaptureF
     for text in ("m_asks('/etc/x.npy')", 3):
         made["options"]["derive"] = {"m": text}
         file.write_text(json.dumps(made))
-        with pytest.raises(vfs.FormatError, match="expected the text of a reduction other than masks"):
+        with pytest.raises(vfs.FormatError, match="expected the text of a reduction, as disk"):
             vfs.open(file)
 
 
-def test_what_no_description_can_keep_is_refused(
-    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    np.save(tmp_path / "m.npy", np.ones((8, 16), bool))
-    said = refused(capsys, "info", scan, "--describe", "--derive", f"m=masks({tmp_path / 'm.npy'})")
-    assert "masks and classes of your own have no description" in said
+def test_a_description_names_the_file_of_masks(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = scan.parent / "x.vfs.json"
+    name = 'it\'s "m".npy'
+    np.save(scan.parent / name, np.random.default_rng(0).random((2, 8, 16)))
+    group = vfs.open_group(scan, derive={"m": vfs.Masks(scan.parent / name, dtype="f4")})
+    made = describe(set_of(group), scan.parent)
+    assert made["options"]["derive"] == {"m": {"masks": name, "dtype": "float32"}}
+    file.write_text(json.dumps(made))
+    again = vfs.open_group(file)["derived/m"][...]
+    np.testing.assert_array_equal(again, group["derived/m"][...], strict=True)
+    np.save(tmp_path / "elsewhere.npy", np.ones((8, 16)))
+    for masks, kind in (
+        ("../elsewhere.npy", vfs.OutsideError),
+        ("gone.npy", vfs.MissingSourceError),
+        (5, vfs.FormatError),
+    ):
+        made["options"]["derive"] = {"m": {"masks": masks}}
+        file.write_text(json.dumps(made))
+        with pytest.raises(kind, match=r"x\.vfs\.json: options\.derive\.m\.masks: "):
+            vfs.open(file)
+    said = refused(capsys, "info", scan, "--describe", "--derive", f"m=masks({tmp_path / 'elsewhere.npy'})")
+    assert "lies outside of" in said
+    with pytest.raises(vfs.OptionError, match="masks in memory have no description; save them beside the files"):
+        describe(set_of(vfs.open_group(scan, derive={"m": vfs.Masks(np.ones((8, 16)))})), scan.parent)
 
 
 def test_derive_is_refused_where_it_has_no_effect(

@@ -176,6 +176,16 @@ def test_what_is_sent_is_small(array: vfs.VirtualArray) -> None:
     assert max(sizes) < 3000
 
 
+def test_masks_that_a_relative_name_says_are_those_of_the_caller(
+    tmp_path: Path, array: vfs.VirtualArray, monkeypatch: pytest.MonkeyPatch, processes: ProcessPoolExecutor
+) -> None:
+    processes.submit(os.getpid).result()  # has begun in another folder
+    monkeypatch.chdir(tmp_path)
+    np.save("m.npy", np.ones((40, 50), bool))
+    result = array.reduce(x=vfs.Masks("m.npy"), y=vfs.FrameSum(), executor=processes)
+    np.testing.assert_array_equal(result["x"].data, result["y"].data)
+
+
 def test_a_mask_is_sent_small() -> None:
     chosen = np.flatnonzero(np.random.default_rng(0).random((1000, 1000)).cumsum() % 1000 < 700)
     packed = partitions._packed(chosen)

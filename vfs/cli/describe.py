@@ -117,7 +117,7 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
     if saved == "dtype":
         return np.dtype(value).str if np.dtype(value).itemsize > 1 else np.dtype(value).name
     if saved == "reductions":
-        return {one: _reduction(one, reduction) for one, reduction in value.items()}
+        return {one: _reduction(one, reduction, names) for one, reduction in value.items()}
     if saved == "image" and isinstance(value, str | os.PathLike):
         return names.of(os.fspath(value)) if os.path.isabs(value) else os.fspath(value)  # else an array of the set
     if saved == "positions":
@@ -131,17 +131,26 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
     return plain_json(value)
 
 
-def _reduction(name: str, reduction: Any) -> str:
-    """Write a reduction as text.
+def _reduction(name: str, reduction: Any, names: _RelativeNames) -> Any:
+    """Write a reduction as text, and masks as the name of their file.
 
     Raises:
-        OptionError: it holds an array, names a file, or is of a class that vfs does not know.
+        OptionError: it holds an array, names a file outside of the folder, or is of a class that vfs does not know.
     """
     from vfs.reduce.in_frames import Masks
+    from vfs.reduce.reduction import dtype_of
     from vfs.reduce.spelling import KINDS, spelled
 
-    if type(reduction) is Masks or type(reduction) not in KINDS.values():
-        raise OptionError(f"derive: {name}={spelled(reduction)}: masks and classes of your own have no description")
+    if type(reduction) is Masks and isinstance(reduction.array, str):
+        dtype = {} if reduction.dtype is None else {"dtype": str(dtype_of(reduction.dtype))}
+        return {"masks": names.of(reduction.array)} | dtype
+    if type(reduction) is Masks:
+        raise OptionError(
+            f"derive: {name}: masks in memory have no description; save them beside the files (numpy.save), and open"
+            " with the file's name"
+        )
+    if type(reduction) not in KINDS.values():
+        raise OptionError(f"derive: {name}={spelled(reduction)}: classes of your own have no description")
     return spelled(reduction)
 
 

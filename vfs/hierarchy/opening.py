@@ -263,9 +263,10 @@ def _open_named(
 
 def _reductions(given: Any) -> dict[str, Any]:
     """The reductions that `derive` says, in terms that hold in another process, too."""
-    from vfs.reduce.derived import lasting, reductions  # loads kernels, which few openings need
+    from vfs.reduce.derived import reductions  # loads kernels, which few openings need
+    from vfs.reduce.in_frames import lasting
 
-    return lasting(reductions(given), os.path.abspath)
+    return lasting(reductions(given))
 
 
 def _derived(main: ArrayReader, wanted: Mapping[str, Any], taken: Sequence[str]) -> Mapping[str, ArrayReader]:

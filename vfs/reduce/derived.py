@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,6 @@ from vfs.model.naming import DERIVED
 from vfs.model.options import shown
 from vfs.model.stored import Files, StoredArray
 from vfs.reduce import spelling
-from vfs.reduce.in_frames import Masks
 from vfs.reduce.passes import Pass, reduce
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
@@ -94,14 +93,6 @@ def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dic
         raise OptionError(f"derive: {error}") from None
     source = _Source(array, tried.bound, made)
     return {f"{DERIVED}/{name}": source.reader(name, wanted[name]) for name in wanted}
-
-
-def lasting(given: Reductions, absolute: Callable[[str], str]) -> dict[str, Reduction]:
-    """Give reductions that name a file its absolute path, so that they mean the same in another process."""
-    return {
-        name: replace(one, array=absolute(one.array)) if isinstance(one, Masks) and isinstance(one.array, str) else one
-        for name, one in given.items()
-    }
 
 
 class _Source:

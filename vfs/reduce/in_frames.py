@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -229,6 +229,16 @@ class Masks(Reduction):
             )
         stack = given.reshape((1 if alone else given.shape[0], size))
         return stack.tocsr() if _sparse(stack) else stack, alone
+
+
+def lasting(given: Mapping[str, Reduction]) -> dict[str, Reduction]:
+    """Give reductions that name a file its absolute path, so that they mean the same in another process."""
+    return {
+        name: replace(one, array=os.path.abspath(one.array))
+        if isinstance(one, Masks) and isinstance(one.array, str | os.PathLike)
+        else one
+        for name, one in given.items()
+    }
 
 
 def _sparse(array: Any) -> bool:

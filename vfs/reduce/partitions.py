@@ -24,6 +24,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
 from vfs.model.stored import TRIES
 from vfs.reduce.executors import checked, in_order
+from vfs.reduce.in_frames import lasting
 from vfs.reduce.passes import Pass, Progress, Results
 from vfs.reduce.reduction import Buffers
 from vfs.reduce.stop_file import StopFile, Stopped
@@ -138,7 +139,7 @@ class SharedPass(Pass):
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
         chosen = None if self.chosen is None else _packed(self.chosen)
-        self.task = partial(Partition, opening.packed(), array.dataset.path, dict(reductions), chosen)
+        self.task = partial(Partition, opening.packed(), array.dataset.path, lasting(reductions), chosen)
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.

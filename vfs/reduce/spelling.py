@@ -177,7 +177,8 @@ def _pieces(text: str) -> Iterator[str]:
     depth, quote, piece = 0, "", ""
     for letter in f"{text},":
         if quote:
-            quote = "" if letter == quote else quote
+            escaped = (len(piece) - len(piece.rstrip("\\"))) % 2
+            quote = "" if letter == quote and not escaped else quote
         elif letter in "'\"":
             quote = letter
         elif letter in "([":

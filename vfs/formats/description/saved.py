@@ -110,12 +110,19 @@ def _image_or_array(value: Value, folder: DescribedFolder) -> Any:
 
 
 def _reductions(value: Value, folder: DescribedFolder) -> dict[str, str]:
-    """Read the texts of reductions, by name. Masks are none: the files that they name are not of the set."""
-    given = value.metadata()
-    for name, text in given.items():
-        if not isinstance(text, str) or "mask" in text.replace("_", "").lower():
-            value.inside(name, text).expected("the text of a reduction other than masks, as disk(cy=128, cx=128, r=20)")
-    return given
+    """Read reductions by name, as their texts. Masks are an object that names the file beside the description."""
+    return {name: _reduction(value.inside(name, given), folder) for name, given in value.metadata().items()}
+
+
+def _reduction(value: Value, folder: DescribedFolder) -> str:
+    if isinstance(value.value, dict):
+        members = value.members(["masks"], ["dtype"])
+        dtype = f", dtype={members['dtype'].text()!r}" if "dtype" in members else ""
+        return f"masks({folder.existing(members['masks'])!r}{dtype})"
+    text = value.value
+    if not isinstance(text, str) or "mask" in text.replace("_", "").lower():
+        value.expected('the text of a reduction, as disk(cy=128, cx=128, r=20), or {"masks": "FILE.npy"}')
+    return text
 
 
 _WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {
