@@ -98,6 +98,13 @@ def test_sums_beyond_32_bits_stay_whole(tmp_path: Path) -> None:
     assert (found == 3 * ((1 << 32) - 1)).all()
 
 
+def test_complex_results_are_complex_pictures(tmp_path: Path) -> None:
+    frames = np.random.default_rng(0).normal(size=(5, 4, 6)) * (1 + 2j)
+    np.save(tmp_path / "in.npy", frames)
+    assert run("reduce", tmp_path / "in.npy", tmp_path / "out.tif", "a=sum") == 0
+    np.testing.assert_allclose(tifffile.imread(tmp_path / "out.tif"), frames.sum(axis=0), 1e-5)
+
+
 @pytest.mark.parametrize("text", ["histogram(5, (0, 100))", "framesum"])
 def test_one_result_along_a_single_axis_is_a_tiff_of_one_row(tmp_path: Path, text: str) -> None:
     np.save(tmp_path / "a.npy", np.arange(7 * 12).reshape(7, 3, 4))

@@ -556,6 +556,16 @@ def test_what_is_refused(shown: Application, path: str, body: str | None, status
     assert "passwd:" not in text
 
 
+def test_results_of_complex_pixels_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "c.npy", np.ones((3, 4, 6), "c8"))
+    shown = application_of(contents_of(tmp_path / "c.npy"))
+    for text in ("frame_sum()", "sum()", "max()"):
+        body = json.dumps({"results": {"a": text}}).encode()
+        status, said = refused(shown, "/api/compute/c.zarr/data", "POST", body)
+        assert status == 400
+        assert "expected real" in said
+
+
 @given(body=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_body_is_answered(body: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "one.npy"

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import vfs
-from tests.reduce.twins import SHAPE, TWINS, check, exactly
+from tests.reduce.twins import CX, CY, RINGS, SHAPE, TWINS, WEIGHTS, R, check, exactly, far
 from vfs.testing.writers import write_npy, write_raw
 
 INTEGERS = ("?", "<u1", "<u2", ">u2", "<i2", ">i4", "<u4", "i1", "<u8", ">i8")
@@ -265,6 +265,60 @@ def test_own_reductions_get_pixels_as_they_are(tmp_path: Path) -> None:
     for dtype in ("f2", "bool", "c8", ">u2", "i8"):
         array = vfs.open(write_npy(tmp_path, np.ones((3, 2, 2), dtype)))
         assert set(array.reduce(x=Kinds())["x"].data) == {str(np.dtype(dtype).newbyteorder("="))}
+
+
+@pytest.mark.parametrize("dtype", ["<c8", ">c16"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_complex_pixels(tmp_path: Path, dtype: str, workers: int) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    rng = np.random.default_rng(0)
+    weights = WEIGHTS * (1 + 1j * rng.normal(size=SHAPE))
+    weights[:, 0, 0] = 0
+    frames = (rng.normal(size=(23, *SHAPE)) + 1j * rng.normal(size=(23, *SHAPE))).astype(dtype)
+    wide = frames.astype("c16")
+    dotted = np.einsum("nyx,kyx->nk", wide, weights)
+    under = np.stack([wide[:, one > 0].sum(axis=1) for one in WEIGHTS], 1)
+    expected = {
+        "sum": (vfs.Sum(), wide.sum(axis=0)),
+        "mean": (vfs.Mean("c8"), wide.mean(axis=0).astype("c8")),
+        "variance": (vfs.Variance(), wide.var(axis=0)),
+        "std": (vfs.Std("f4"), wide.std(axis=0).astype("f4")),
+        "each": (vfs.FrameSum(), wide.sum(axis=(1, 2))),
+        "disk": (vfs.Disk(CY, CX, R), wide[:, far(SHAPE) < R].sum(axis=1)),
+        "point": (vfs.Point(5, 0), wide[:, 5, 0]),
+        "rings": (vfs.RadialSum(CY, CX, 2), np.stack([wide[:, k == RINGS].sum(axis=1) for k in range(2)], 1)),
+        "yes_and_no": (vfs.Masks(WEIGHTS > 0), under),
+        "real": (vfs.Masks(weights.real), np.einsum("nyx,kyx->nk", wide, weights.real)),
+        "weights": (vfs.Masks(weights), dotted),
+        "weight": (vfs.Masks(weights[1]), dotted[:, 1]),
+        "sparse": (vfs.Masks(sparse.csr_array(weights.reshape(len(weights), -1))), dotted),
+    }
+    paths = write_raw(tmp_path, frames, frame_header=10)
+    array = vfs.open(paths, format="raw", dtype=dtype, sig_shape=SHAPE, frame_header=10, nav_shape=(4, 6))
+    results = array.reduce(**{name: reduction for name, (reduction, _) in expected.items()}, workers=workers)
+    for name, (_, wanted) in expected.items():
+        got = results[name].selected
+        if results[name].kind == "nav":
+            assert np.isnan(got[23]).all()  # is not stored
+            got = got[:23]
+        assert got.dtype == wanted.dtype
+        assert len(results[name].dims) == results[name].ndim
+        np.testing.assert_allclose(got, wanted, 1e-5 if wanted.itemsize in (4, 8) and name in ("mean", "std") else 1e-9)
+    frames[0, 0, 0] = np.nan  # where masks are 0
+    write_raw(tmp_path, frames, frame_header=10)
+    again = vfs.open(paths, format="raw", dtype=dtype, sig_shape=SHAPE, frame_header=10).reduce(x=vfs.Masks(weights))
+    np.testing.assert_allclose(again["x"].data[1:], dotted[1:], 1e-9)
+    assert np.isfinite(again["x"].data[0]).all()
+
+
+def test_complex_masks_of_real_pixels(tmp_path: Path) -> None:
+    frames, weights = filled(">u2"), WEIGHTS * (1 + 1j)
+    array = vfs.open(write_npy(tmp_path, frames))
+    got = array.reduce(x=vfs.Masks(weights), y=vfs.Masks(weights[1], dtype="c8"))
+    wanted = np.einsum("nyx,kyx->nk", frames, weights)
+    np.testing.assert_allclose(got["x"].data, wanted, 1e-9)
+    assert got["y"].dtype == np.complex64
+    np.testing.assert_allclose(got["y"].data, wanted[:, 1], 1e-3)
 
 
 def test_frames_of_one_axis_and_of_three(tmp_path: Path) -> None:

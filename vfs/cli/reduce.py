@@ -128,8 +128,9 @@ def lines(results: Mapping[str, Result]) -> Sequence[Sequence[str]]:
 
 
 def _write_tiff(file: Any, result: Result, attrs: Mapping[str, Any]) -> None:
-    """Write a result as pages of pictures: floats as float32; integers in 32 bits where they fit, else in 64. One
-    along a single axis is a row.
+    """Write a result as pages of pictures. One along a single axis is a row.
+
+    Floats become float32 and complex numbers complex64; integers have 32 bits where they fit, else 64.
     """
     data = result.data
     if result.kind == "nav" and data.ndim > 2:  # a page for each mask, ring, or y and x
@@ -137,6 +138,8 @@ def _write_tiff(file: Any, result: Result, attrs: Mapping[str, Any]) -> None:
     data = np.atleast_2d(data)
     if data.dtype.kind == "f":
         data = data.astype(np.float32)
+    elif data.dtype.kind == "c":
+        data = data.astype(np.complex64)
     elif data.dtype.kind == "b":
         data = data.view(np.uint8)
     elif data.dtype.itemsize == 8:

@@ -151,6 +151,8 @@ class Computation:
         self.shape = nav[-2:]
         self.first = picture_of(nav, asked.within) * math.prod(self.shape)
         tried = Pass(array, self.reductions, [0], 0).results()
+        if any(one.dtype.kind == "c" for one in tried.values()):
+            raise OptionError(f"results: expected real ones, {array.dataset.path} is {array.dtype}")
         kinds = {one.kind for one in tried.values()}
         if len(kinds) > 1 or not kinds <= {"nav", "sig"}:
             raise OptionError("results: expected all of kind nav, or all of kind sig")

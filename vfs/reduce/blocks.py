@@ -129,7 +129,7 @@ def _of_elements(elements: np.ndarray, skipped: int, at: np.ndarray) -> FrameBlo
         elements: [n, …]; skipped: pixels of each frame that are left out before those that are there.
     """
     held = elements.astype(np.float32) if elements.dtype == np.float16 else elements  # numba has no float16
-    like = np.empty(0, taken_as(held.dtype) if held.dtype.kind in "biuf" else np.uint8)
+    like = np.empty(0, taken_as(held.dtype) if held.dtype.kind in "biufc" else np.uint8)
     places = held.ctypes.data - skipped * held.itemsize + held[0].nbytes * np.arange(len(held))
     return FrameBlock(places, like, None, at, elements, held)
 

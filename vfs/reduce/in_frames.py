@@ -21,6 +21,7 @@ from vfs.errors import OptionError
 from vfs.kernels.reduce import in_frames as kernels
 from vfs.model import coverage
 from vfs.reduce import masks
+from vfs.reduce.complex_parts import Joined, join_to, parts_of
 from vfs.reduce.reduction import (
     Buffers,
     FrameBlock,
@@ -35,7 +36,7 @@ from vfs.reduce.reduction import (
     taken_as,
     total_of,
 )
-from vfs.reduce.sums import MaskedSums, WeightedSums
+from vfs.reduce.sums import WeightedSums, complex_sums, masked_sums
 
 LARGEST = {1: 1 << 8, 2: 1 << 16, 4: 1 << 32, 8: 1 << 64}
 """What no pixel of so many bytes is larger than."""
@@ -47,14 +48,14 @@ class FrameSum(Reduction):
 
     Args:
         dtype: of the result. None: that in which pixels are added up, uint64 (also of bool), int64,
-            or float64 of floats. Integers are added up exactly then, and a sum that does not fit is
-            an OptionError. A float: all are added up in float64.
+            float64 of floats, or complex128. Integers are added up exactly then, and a sum that does not
+            fit is an OptionError. A float: all are added up in float64. Of complex pixels complex64 or 128.
     """
 
     dtype: Any = None
 
     def bound(self, frames: FrameType) -> Reduction:
-        return MaskedSums("FrameSum", np.ones((1, *frames.shape), bool), frames, self.dtype)
+        return masked_sums("FrameSum", np.ones((1, *frames.shape), bool), frames, self.dtype)
 
 
 class _Shape(Reduction):
@@ -65,7 +66,7 @@ class _Shape(Reduction):
     def bound(self, frames: FrameType) -> Reduction:
         masks.frame_of_two(type(self).__name__, frames.shape)
         mask = masks.inside(str(self), frames.shape, self.inside(frames.shape))
-        return MaskedSums(type(self).__name__, mask[None], frames, self.dtype)
+        return masked_sums(type(self).__name__, mask[None], frames, self.dtype)
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return bool[shape], the pixels inside."""
@@ -164,22 +165,24 @@ class Masks(Reduction):
     """Sum of the pixels of every frame times a mask, [*scan], or times each of a stack of masks, [*scan, m].
 
     Args:
-        array: [*frame] or [m, *frame]: bool, integers or floats; or a sparse array or matrix
+        array: [*frame] or [m, *frame]: bool, integers, floats or complex; or a sparse array or matrix
             [m, pixels] of scipy; or the name of a .npy file.
         dtype: of the result. None: as of `FrameSum` where masks are bool, or integers that are 0 and 1;
-            int64, exact, of other integers times integers; else float64. With float32 floats are
-            also calculated in it, which is faster; otherwise in float64.
+            int64, exact, of other integers times integers; complex128 where pixels or masks are complex;
+            else float64. With float32 or complex64 floats are also calculated in float32, which is
+            faster; otherwise in float64.
     """
 
     array: Any
     dtype: Any = None
 
     def bound(self, frames: FrameType) -> Reduction:
-        real_pixels("Masks", frames)
         stack, alone = self._stack(frames.shape)
         if _yes_and_no(stack):
             chosen = np.stack(list(_rows(stack))) != 0
-            return MaskedSums("Masks", chosen.reshape(-1, *frames.shape), frames, self.dtype, alone)
+            return masked_sums("Masks", chosen.reshape(-1, *frames.shape), frames, self.dtype, alone)
+        if "c" in (stack.dtype.kind, frames.dtype.kind):
+            return complex_sums(_rows(stack), self.dtype, frames, alone)
         if stack.dtype.kind == "f" or frames.dtype.kind == "f":
             made = np.dtype(np.float64) if self.dtype is None else float_of(self.dtype)
             inner = np.dtype(np.float32 if made == np.float32 else np.float64)
@@ -222,7 +225,7 @@ class Masks(Reduction):
         alone = given.shape == shape
         flat = _sparse(given) and len(given.shape) == 2 and given.shape[1] == size
         fitting = alone or flat or (len(given.shape) == len(shape) + 1 and given.shape[1:] == shape)
-        if given.dtype.kind not in "biuf" or not fitting or given.shape[:1] == (0,):
+        if given.dtype.kind not in "biufc" or not fitting or given.shape[:1] == (0,):
             raise OptionError(
                 f"Masks: array is {given.dtype}{list(given.shape)}, expected numbers or bool of shape"
                 f" {list(shape)}, or a stack of such masks"
@@ -248,7 +251,7 @@ def _sparse(array: Any) -> bool:
 def _yes_and_no(stack: Any) -> bool:
     """Tell whether masks are bool, or integers that are 0 and 1."""
     values = stack.data if _sparse(stack) else stack
-    if stack.dtype.kind in "bf" or not values.size:
+    if stack.dtype.kind in "bfc" or not values.size:
         return bool(stack.dtype.kind == "b")
     return bool(values.min() >= 0 and values.max() <= 1)
 
@@ -354,7 +357,12 @@ class RadialSum(Reduction):
             raise OptionError(f"RadialSum: bins={self.bins!r}: expected 1 to {MOST_RINGS:,} rings, each one pixel wide")
         bins = int(min(far.max() + 1, MOST_RINGS)) if self.bins is None else int(self.bins)
         masks.inside(str(self), frames.shape, far < bins)
-        return _Rings(frames, np.minimum(far, bins).astype(np.int32), bins, self.dtype)
+        rings = np.minimum(far, bins).astype(np.int32)
+        if frames.dtype.kind != "c":
+            return _Rings(frames, rings, bins, self.dtype)
+        taken, join = parts_of(frames), join_to(self.dtype, alone=False)
+        inner = _Rings(taken, np.stack([2 * rings, 2 * rings + 1], -1), 2 * bins, None)
+        return Joined(inner, taken, join, inner.dims)
 
 
 class _Rings(Kernel):
@@ -369,7 +377,7 @@ class _Rings(Kernel):
         self.total = total_of(frames.dtype, dtype, "RadialSum")
         self.seen = masks.rows_of(rings < bins)
         self.rings = np.ascontiguousarray(rings[self.seen[0] : self.seen[1]]).reshape(-1)
-        self.first = self.seen[0] * frames.shape[1]
+        self.first = self.seen[0] * (frames.size // frames.steps)
 
     def rows(self, frames: FrameType) -> tuple[int, int]:
         return self.seen

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from vfs.buffers import aligned
 from vfs.kernels.reduce import over_frames as kernels
 from vfs.model import coverage
+from vfs.reduce.complex_parts import Join, Joined, join_to, parts_of
 from vfs.reduce.reduction import (
     Buffers,
     FrameBlock,
@@ -86,14 +87,25 @@ class _OfPixels(Kernel):
         raise NotImplementedError
 
 
+def _of_parts(reduction: _OfPixels, frames: FrameType, join: Join) -> Joined:
+    """Prepare a reduction for the parts of complex pixels."""
+    taken = parts_of(frames)
+    return Joined(cast(Kernel, reduction.bound(taken)), taken, join)
+
+
 @dataclass(frozen=True)
 class Sum(_OfPixels):
     """Sum of every pixel over the scan.
 
     Args:
-        dtype: of the result. None: uint64, int64 or float64, in which pixels are added up exactly. A
-            float: integers are added up in float64, too.
+        dtype: of the result. None: uint64, int64 or float64, in which pixels are added up exactly, or
+            complex128. A float: integers are added up in float64, too.
     """
+
+    def bound(self, frames: FrameType) -> Reduction:
+        if frames.dtype.kind != "c":
+            return super().bound(frames)
+        return _of_parts(type(self)(), frames, join_to(self.dtype, alone=True))
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
         assert self.total is not None
@@ -118,11 +130,13 @@ class Mean(Sum):
     """Mean of every pixel over the scan. NaN where no frame is stored.
 
     Args:
-        dtype: of the result: a float, by default float64. Integers are added up exactly, unless it is given.
+        dtype: of the result: a float, by default float64 (complex128 of complex pixels). Integers are
+            added up exactly, unless it is given.
     """
 
     def bound(self, frames: FrameType) -> Reduction:
-        float_of(np.float64 if self.dtype is None else self.dtype)
+        if frames.dtype.kind != "c":
+            float_of(np.float64 if self.dtype is None else self.dtype)
         return super().bound(frames)
 
     def finish(self, buffers: Buffers) -> np.ndarray:
@@ -133,6 +147,7 @@ class Mean(Sum):
 @dataclass(frozen=True)
 class Variance(_OfPixels):
     """Variance of every pixel over the scan: of all frames, not of a sample. NaN where no frame is stored.
+    That of complex pixels is the mean squared distance from their mean, as in numpy.
 
     Args:
         dtype: of the result: a float, by default float64. Squares of integers of one or two bytes are
@@ -146,7 +161,9 @@ class Variance(_OfPixels):
 
     def bound(self, frames: FrameType) -> Reduction:
         float_of(np.float64 if self.dtype is None else self.dtype)
-        return super().bound(frames)
+        if frames.dtype.kind != "c":
+            return super().bound(frames)
+        return _of_parts(Variance(), frames, lambda parts: _cast(self._of_variance(parts.sum(axis=-1)), self.dtype))
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
         kinds = ("i8" if frames.dtype.kind == "i" else "u8", "u8") if self._exact else ("f8", "f8")
@@ -173,7 +190,11 @@ class Variance(_OfPixels):
         into["count"][...] += theirs
 
     def finish(self, buffers: Buffers) -> np.ndarray:
-        return _cast(self._variance(buffers), self.dtype)
+        return _cast(self._of_variance(self._variance(buffers)), self.dtype)
+
+    def _of_variance(self, variance: np.ndarray) -> np.ndarray:
+        """Return what is wanted of the variance."""
+        return variance
 
     def _variance(self, buffers: Buffers) -> np.ndarray:
         """Return the variance in float64."""
@@ -198,8 +219,8 @@ class Std(Variance):
         dtype: see `Variance`.
     """
 
-    def finish(self, buffers: Buffers) -> np.ndarray:
-        return _cast(np.asarray(np.sqrt(self._variance(buffers))), self.dtype)
+    def _of_variance(self, variance: np.ndarray) -> np.ndarray:
+        return np.asarray(np.sqrt(variance))
 
 
 @dataclass(frozen=True)

@@ -210,15 +210,19 @@ def real_pixels(name: str, frames: FrameType) -> None:
     """
     if frames.dtype.kind not in "biuf":
         raise OptionError(
-            f"{name}: frames are {frames.dtype}, expected real pixels; open the array with another dtype=, or write a"
-            " Reduction of your own"
+            f"{name}: frames are {frames.dtype}, expected real pixels; complex ones are for Sum, Mean, Variance,"
+            " Std, FrameSum, Disk, Ring, Rectangle, Point, RadialSum, Masks and a Reduction of your own"
         )
 
 
 def taken_as(dtype: np.dtype) -> np.dtype:
-    """Return the dtype that kernels take pixels as: bytes for bool, float32 for float16, else what they are."""
+    """Return the dtype that kernels take pixels as: bytes for bool, float32 for float16, of complex pixels
+    that of their parts, else what they are.
+    """
     if dtype.kind == "b":
         return np.dtype(np.uint8)
+    if dtype.kind == "c":
+        return np.dtype(f"f{dtype.itemsize // 2}")
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 

@@ -215,8 +215,8 @@ def _value(name: str, text: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = text
     if name in WORDS and isinstance(value, str) and value:
-        if name == "dtype" and dtype_of(value).kind not in "iuf":
-            raise OptionError(f"dtype={text}: expected a dtype of real numbers, as in dtype=f4")
+        if name == "dtype" and dtype_of(value).kind not in "iufc":
+            raise OptionError(f"dtype={text}: expected a dtype of numbers, as in dtype=f4")
         return value
     numbers = value if isinstance(value, tuple | list) else (value,)
     if not text or (value is not None and not all(type(one) in (int, float) for one in numbers)):

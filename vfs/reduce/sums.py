@@ -13,12 +13,14 @@ import numpy as np
 
 from vfs.kernels.reduce import in_frames as kernels
 from vfs.reduce import masks
+from vfs.reduce.complex_parts import Joined, join_to, parts_of
 from vfs.reduce.reduction import (
     Buffers,
     FrameBlock,
     FrameType,
     Kernel,
     Spec,
+    dtype_of,
     fits,
     real_pixels,
     short_of,
@@ -28,6 +30,40 @@ from vfs.reduce.reduction import (
 
 SPARSE = 16
 """A mask of weights with fewer than one pixel in so many that is not 0 is taken as a list of these."""
+
+
+def masked_sums(name: str, chosen: np.ndarray, frames: FrameType, dtype: Any, alone: bool = True) -> Kernel:
+    """Make `MaskedSums`, which has these arguments; of complex pixels, with a mask for each part."""
+    if frames.dtype.kind != "c":
+        return MaskedSums(name, chosen, frames, dtype, alone)
+    taken = parts_of(frames)
+    parts = np.zeros((len(chosen), 2, *taken.shape), bool)
+    parts[:, 0, ..., 0] = parts[:, 1, ..., 1] = chosen
+    inner = MaskedSums(name, parts.reshape(-1, *taken.shape), taken, None, alone=False)
+    return Joined(inner, taken, join_to(dtype, alone), () if alone else inner.dims)
+
+
+def complex_sums(masks: Iterable[np.ndarray], dtype: Any, frames: FrameType, alone: bool) -> Kernel:
+    """Make sums of pixels times weights, of which one, or both, are complex.
+
+    Args:
+        masks: each [pixels].
+        dtype: of the result; None: complex128. With complex64 floats are also calculated in float32.
+        alone: there is one mask, and no axis of masks.
+    """
+    join, made = join_to(dtype, alone), np.dtype(np.float64 if dtype is None else taken_as(dtype_of(dtype)))
+    pairs = frames.dtype.kind == "c"
+    taken = parts_of(frames) if pairs else frames
+    weights = (np.asarray(part, made) for one in masks for part in _weights_of_parts(one, pairs))
+    inner = WeightedSums(weights, made, made, taken, alone=False)
+    return Joined(inner, taken, join, () if alone else inner.dims)
+
+
+def _weights_of_parts(mask: np.ndarray, pairs: bool) -> list[np.ndarray]:
+    """Make the weights whose sums are the real and the imaginary part, of real pixels or of pairs of parts."""
+    if not pairs:
+        return [mask.real, mask.imag]
+    return [np.stack(both, -1).reshape(-1) for both in ((mask.real, -mask.imag), (mask.imag, mask.real))]
 
 
 class MaskedSums(Kernel):
