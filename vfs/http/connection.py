@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from vfs.http.sending import Sender, SendingTransport
 from vfs.http.answers import USUAL, Reply
+from vfs.http.sending import Sender, SendingTransport
 
 MOST = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
