@@ -106,6 +106,36 @@ def find(tree, levels, start, stop):
 
 
 @kernel
+def mark(boxes, shape, found):
+    """Mark all positions of boxes along their first axes.
+
+    Args:
+        boxes: int64[n, 2 * nd], low then high.
+        shape: int64[m], of the array along the first m axes, m ≥ 1.
+        found: uint8[positions], set to 1 where a box is.
+    """
+    m, nd = shape.shape[0], boxes.shape[1] // 2
+    at = np.empty(m, np.int64)
+    for b in range(boxes.shape[0]):
+        for k in range(m):
+            at[k] = boxes[b, k]
+        k = m
+        while k >= 0:
+            row = 0
+            for k in range(m - 1):
+                row = (row + at[k]) * shape[k + 1]
+            for j in range(boxes[b, m - 1], boxes[b, nd + m - 1]):
+                found[row + j] = 1
+            k = m - 2  # the next row of this box
+            while k >= 0:
+                at[k] += 1
+                if at[k] < boxes[b, nd + k]:
+                    break
+                at[k] = boxes[b, k]
+                k -= 1
+
+
+@kernel
 def _meet(tree, a, b, nd):
     for k in range(nd):  # noqa: SIM110 (numba does not compile the generator)
         if tree[a, k] >= tree[b, nd + k] or tree[b, k] >= tree[a, nd + k]:

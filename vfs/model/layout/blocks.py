@@ -213,9 +213,11 @@ class BlockLayout:
         return math.prod(self.shape[:nav_ndim])
 
     def valid(self, nav_ndim: int) -> np.ndarray:
-        found = np.zeros(self.shape[:nav_ndim], bool)
-        for row in self.tree[: int(self.levels[1])]:
-            found[tuple(slice(row[k], row[len(self.shape) + k]) for k in range(nav_ndim))] = True
+        nav, boxes = self.shape[:nav_ndim], self.tree[: int(self.levels[1])]
+        if not nav:
+            return np.array(len(boxes) > 0)
+        found = np.zeros(nav, bool)
+        kernels.blocks.mark(boxes, np.array(nav, np.int64), found.reshape(-1).view(np.uint8))
         return found
 
     def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
