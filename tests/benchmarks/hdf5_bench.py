@@ -9,6 +9,7 @@ HDF5 before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from ctypes import c_int64, c_size_t, c_void_p
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,13 @@ def _deflate(chunk: bytes, out: np.ndarray) -> None:
 def bitshuffle(width: int) -> Bare:
     from vfs.formats.hdf5.filters import _bitshuffle_library
 
-    library = _bitshuffle_library()
+    undoes = _bitshuffle_library().bshuf_decompress_lz4
+    undoes.restype, undoes.argtypes = c_int64, [c_void_p, c_void_p, c_size_t, c_size_t, c_size_t]
 
     def undo(chunk: bytes, out: np.ndarray) -> None:
         block = int.from_bytes(chunk[8:12], "big") // width
         at = np.frombuffer(chunk, np.uint8).ctypes.data
-        library.bshuf_decompress_lz4(at + 12, out.ctypes.data, out.size // width, width, block)
+        undoes(at + 12, out.ctypes.data, out.size // width, width, block)
 
     return undo
 

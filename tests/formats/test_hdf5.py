@@ -185,11 +185,12 @@ def test_some_chunks_were_never_written(tmp_path: Path) -> None:
     check_boxes(tmp_path / "set.h5", twin)
 
 
-def test_chunks_that_went_round_a_filter(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "mask"), [("gzip shuffle", 3), ("bitshuffle lz4", 1)])
+def test_chunks_that_went_round_a_filter(tmp_path: Path, name: str, mask: int) -> None:
     with h5py.File(tmp_path / "set.h5", "w") as file:
-        data = file.create_dataset("data", shape=(4, 6), dtype="<u2", chunks=(2, 6), compression="gzip", shuffle=True)
+        data = file.create_dataset("data", shape=(4, 6), dtype="<u2", chunks=(2, 6), **FILTERS[name])
         data[:2] = 5
-        data.id.write_direct_chunk((2, 0), np.arange(12, dtype="<u2").tobytes(), filter_mask=3)
+        data.id.write_direct_chunk((2, 0), np.arange(12, dtype="<u2").tobytes(), filter_mask=mask)
     want = np.concatenate([np.full((2, 6), 5), np.arange(12).reshape(2, 6)]).astype("u2")
     check_boxes(tmp_path / "set.h5", want)
 
@@ -278,11 +279,45 @@ def test_damaged_chunks_are_errors_or_other_numbers_never_crashes(tmp_path: Path
         path.write_bytes(data)
         array = vfs.open(path)
         same(array[0], twin[0])
+        said = ""
         try:
             array[1]
         except vfs.DecodeError as error:
-            errors += str(path) in str(error)
+            said = str(error).partition(" [")[0]
+            errors += str(path) in said
+        if said:  # the same where chunks are decoded in a run
+            for all_of_it in (lambda a=array: a[...], lambda a=array: a.reduce(x=vfs.Sum(), workers=0)):
+                with pytest.raises(vfs.DecodeError) as caught:
+                    all_of_it()
+                assert str(caught.value).startswith(said)
     assert errors, name
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value", "said"),
+    [
+        ("bitshuffle lz4", 7, 1, r"expected 8,192 bytes, the data say 8,193"),
+        ("bitshuffle lz4", 10, 0, r"blocks of 0 elements cannot be"),
+        ("bitshuffle lz4", 11, 3, r"blocks of 4097 elements cannot be"),
+        ("bitshuffle lz4", 12, 127, r"its blocks reach beyond the end of the data"),
+        ("bitshuffle zstd", 16, 0, r"bitshuffle gives up with -\d+"),
+    ],
+)
+def test_what_is_wrong_with_bitshuffled_data(tmp_path: Path, name: str, at: int, value: int, said: str) -> None:
+    twin = (frames_of((3, 64, 64), "u2") % 50).astype("u2")
+    path = written(tmp_path, data=(twin, {"chunks": (1, 64, 64), **FILTERS[name]}))
+    with h5py.File(path) as file:
+        info = file["data"].id.get_chunk_info(1)
+    data = bytearray(path.read_bytes())
+    data[info.byte_offset + at] = value
+    path.write_bytes(data)
+    array = vfs.open(path)
+    where = (
+        rf"set\.h5: bytes {info.byte_offset:,} to {info.byte_offset + info.size:,}: chunk 1: bitshuffle does not decode"
+    )
+    for wanted in (np.s_[1], np.s_[...], np.s_[1, :3]):
+        with pytest.raises(vfs.DecodeError, match=rf"{where} it: {said}"):
+            array[wanted]
 
 
 def test_refused(tmp_path: Path) -> None:

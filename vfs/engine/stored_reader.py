@@ -64,7 +64,8 @@ class StoredReader:
             `vfs.model.stored.Files`. It is part of every key of the cache.
         word_bytes, takes_lines, accumulates: see `vfs.model.decode.Decoder`.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the
-            cache. decodes_into: blocks that are wanted as wholes are decoded to where they belong.
+            cache. decodes_into: blocks that are wanted as wholes are decoded to where they belong,
+            by `decode_run` as many as it can in one call; None: one by one.
         plain: elements are native bytes in the file.
     """
 
@@ -85,6 +86,7 @@ class StoredReader:
             and cast(BlockDecoder, dataset.decoder).decode_into is not None
             and cast(BlockLayout, dataset.layout).box_starts is None
         )
+        self.decode_run = getattr(dataset.decoder, "decode_run", None)
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
         self.takes_lines = not self.decodes_whole and cast(Decoder, dataset.decoder).takes_lines
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates
@@ -251,7 +253,8 @@ class StoredReader:
             for file, start, stop, first, last, wanted in wins.tolist():
                 part = rows[first:last]
                 data = backend.span(file, start, stop, memory, part if wanted * 2 < stop - start else None)
-                for _, a, b, to, _, _, count, number, *_ in part.tolist():
+                done = 0 if self.decode_run is None else self.decode_run(part, data, start, flat)
+                for _, a, b, to, _, _, count, number, *_ in part[done:].tolist():
                     try:
                         decode_into(data[a - start : b - start], number, flat[to : to + count])
                     except DecodeError as error:

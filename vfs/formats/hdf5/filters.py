@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -127,48 +127,47 @@ def _bitshuffle_library() -> Any:
         import hdf5plugin
     except ImportError:
         raise DependencyError("bitshuffled HDF5 data need hdf5plugin: pip install 'vfs[hdf5]'") from None
-    library = ctypes.CDLL(os.path.join(hdf5plugin.PLUGIN_PATH, "libh5bshuf.so"))
-    for name in ("bshuf_decompress_lz4", "bshuf_decompress_zstd", "bshuf_bitunshuffle"):
-        function = getattr(library, name)
-        function.restype = ctypes.c_int64
-        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]
-    return library
+    return ctypes.CDLL(os.path.join(hdf5plugin.PLUGIN_PATH, "libh5bshuf.so"))
+
+
+_BITSHUFFLED = {0: "bshuf_bitunshuffle", 2: "bshuf_decompress_lz4", 3: "bshuf_decompress_zstd"}
+
+
+@lru_cache(64)
+def _bitshuffled(values: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Say how to undo bitshuffle, as `kernels.shuffle.unbitshuffle` takes it: by an address of this process.
+
+    Args:
+        values: version, version, bytes an element, elements a block (0: chosen by size), 0 none, 2 lz4, 3 zstd.
+    """
+    width, block, method = (*values, 0, 0, 0, 0, 0)[2:5]
+    if width < 1 or method not in _BITSHUFFLED:
+        raise _unlike_bitshuffle(values)
+    function = ctypes.cast(getattr(_bitshuffle_library(), _BITSHUFFLED[method]), ctypes.c_void_p)
+    return function.value or 0, int(method > 0), width, block
+
+
+def _unlike_bitshuffle(values: tuple[int, ...]) -> ValueError:
+    return ValueError(f"the filter's parameters {values} are not those of bitshuffle")
 
 
 def _bitshuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.ndarray:
-    """Undo bitshuffle.
-
-    Parameters: version, version, bytes an element, elements a block (0: chosen by size), 0 none, 2
-    lz4, 3 zstd. Compressed data begin with their size (8 bytes, big endian) and that of a block (4
-    bytes); each block begins with its own size (4 bytes). The library trusts the sizes of the
-    blocks, so they are checked before.
-    """
-    library = _bitshuffle_library()
-    width, block, method = (*values, 0, 0, 0, 0, 0)[2:5]
-    if width < 1 or out.size % width or method not in (0, 2, 3):
-        raise ValueError(f"the filter's parameters {values} are not those of bitshuffle")
-    count = out.size // width
-    if method == 0:
-        if data.size != out.size:
-            raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
-        done = library.bshuf_bitunshuffle(
-            kernels.shuffle.address(data), kernels.shuffle.address(out), count, width, block
-        )
-    else:
-        head = data[:12].tobytes()
-        if len(head) < 12 or int.from_bytes(head[:8], "big") != out.size:
-            raise ValueError(f"expected {out.size:,} bytes, the data say {int.from_bytes(head[:8], 'big'):,}")
-        block = int.from_bytes(head[8:12], "big") // width
-        if block < 8 or block % 8:
-            raise ValueError(f"blocks of {block} elements cannot be")
-        blocks, rest = divmod(count, block)
-        end = kernels.shuffle.end_of_blocks(data, 12, blocks + (rest >= 8))
-        if end < 0 or end + rest % 8 * width > data.size:
-            raise ValueError("its blocks reach beyond the end of the data")
-        call = library.bshuf_decompress_lz4 if method == 2 else library.bshuf_decompress_zstd
-        done = call(kernels.shuffle.address(data) + 12, kernels.shuffle.address(out), count, width, block)
-    if done < 0:
-        raise ValueError(f"bitshuffle gives up with {done}")
+    """Undo bitshuffle."""
+    how, undo = _bitshuffled(values), kernels.shuffle
+    wrong = undo.unbitshuffle(how, data, out)
+    if wrong == undo.OTHER_ELEMENTS:
+        raise _unlike_bitshuffle(values)
+    if wrong == undo.OTHER_SIZE and not how[1]:
+        raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
+    if wrong == undo.OTHER_SIZE:
+        raise ValueError(f"expected {out.size:,} bytes, the data say {int.from_bytes(data[:8].tobytes(), 'big'):,}")
+    if wrong == undo.OTHER_BLOCKS:
+        block = int.from_bytes(data[8:12].tobytes(), "big") // how[2]
+        raise ValueError(f"blocks of {block} elements cannot be")
+    if wrong == undo.TOO_SHORT:
+        raise ValueError("its blocks reach beyond the end of the data")
+    if wrong:
+        raise ValueError(f"bitshuffle gives up with {wrong}")
     return out
 
 
@@ -261,6 +260,16 @@ class FilterDecoder:
             ) from None
         if not self.stored.isnative:
             out.byteswap(inplace=True)
+
+    def decode_run(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> int:
+        (number, values), *more = self.filters or ((0, ()),)
+        if FILTERS.get(number, ("", None))[1] is not _bitshuffle or more or self.masks or not self.stored.isnative:
+            return 0
+        try:
+            how = _bitshuffled(values)
+        except ValueError:
+            return 0
+        return int(kernels.shuffle.unbitshuffle_blocks(how, rows, data, base, out.view(np.uint8), self.stored.itemsize))
 
 
 @dataclass(frozen=True)
