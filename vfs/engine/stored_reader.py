@@ -227,6 +227,25 @@ class StoredReader:
                     out[to] = block[of]
         return covered >= out.size
 
+    def in_parts(self, region: Region, edges: np.ndarray) -> list[np.ndarray] | None:
+        """Plan the parts of a non-empty region, one behind the other, together.
+
+        Args:
+            edges: int64[n + 1], the element of the region at which each part begins; its size.
+
+        Returns: for each part what `fetch_blocks` takes. None where a block is not wanted as a whole in one
+            part, or not everything is stored.
+        """
+        if not self.decodes_into:
+            return None
+        rows, covered = self.dataset.layout.read_ranges(region)
+        part = np.searchsorted(edges, rows[:, DEST], "right") - 1
+        if covered < edges[-1] or ((rows[:, NEXT] != 1) | (rows[:, DEST] + rows[:, COUNT] > edges[part + 1])).any():
+            return None
+        rows[:, DEST] -= edges[part]
+        order = np.argsort(part, kind="stable")
+        return np.split(rows[order], np.searchsorted(part[order], np.arange(1, len(edges) - 1)))
+
     def fetch_blocks(self, rows: np.ndarray, flat: np.ndarray) -> None:
         """Decode whole blocks to where they belong: those of a window of the file are read
         together, and nothing else is done for each.
