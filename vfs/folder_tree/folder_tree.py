@@ -178,8 +178,8 @@ class FolderTree:
         if place is None:
             if self._seen.knows(path):
                 raise SourceError(
-                    f"{path}: was shown before and its files are gone; put them back, or mount again to see what is"
-                    " left"
+                    f"{path}: was shown before and its files are gone; put them back, or mount or serve the folder"
+                    " anew to see what is left"
                 )
             return None
         if not place.name:
