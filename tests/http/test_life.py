@@ -26,7 +26,7 @@ import pytest
 
 import vfs
 import vfs.fuse
-from tests.http.support import Asgi, Client, application_of, eventually
+from tests.http.support import Asgi, Client, application_of, connected, eventually
 from vfs.cli.app import main
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
@@ -163,6 +163,22 @@ def test_a_signal_ends_the_foreground_and_it_sums_up(scan: Path, number: signal.
     assert zarr == f'vfs: in Python: zarr.open("{url}scan.zarr")'
     assert last.startswith(f"vfs: {address}: 24.1 KiB in 1 reads")
     assert "no errors" in last
+
+
+def test_a_second_signal_does_not_wait_for_clients(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = "import sys, vfs.cli.app as app, vfs.http.server as s; s.PATIENCE = 600; sys.exit(app.main(sys.argv[1:]))"
+    monkeypatch.setattr(f"{__name__}.VFS", (sys.executable, "-P", "-c", patient))
+    with foreground(scan) as (running, url), connected(url) as client:
+        client.sendall(
+            f"POST {urlsplit(url).path}api/compute HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n".encode()
+        )
+        assert status_of(url, "scan.npy") == 200  # the server has seen the request, which never ends
+        running.send_signal(signal.SIGINT)
+        assert eventually(lambda: not listens(url))
+        assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert running.returncode == 0
 
 
 def test_background(scan: Path) -> None:

@@ -230,7 +230,11 @@ class _Run:
         reporter = Reporter(lambda: self._status(application, entry), _writer(entry) if entry else None, self.watch)
 
         def end() -> None:
-            server.force_exit, server.should_exit = server.should_exit, True  # a second signal does not wait
+            if server.should_exit:  # a second signal does not wait
+                server.force_exit = True
+                for connection in list(server.server_state.connections):  # for which Python waits from 3.12 on
+                    connection.transport.abort()
+            server.should_exit = True
             reads.end_early()
             application.api.computing.end_early()
 
