@@ -46,6 +46,7 @@ class _Live:
         named: the files by which it was opened.
         paths: paths of its faces that were asked for.
         weight: bytes of memory that it takes, about.
+        moves: `Files.moves` of its files: not 0 where a read found one touched, so that it must be opened again.
         dropped, told: see `vfs.hierarchy.contents.Lifetime`.
     """
 
@@ -56,6 +57,7 @@ class _Live:
         self.named = opened.paths
         self.record = record
         self.faces = tree.faces()
+        self.moves = [files.moves for files in tree.file_sets]
         self.weight = LIGHT + 2 * sum(len(pickle.dumps(array.dataset)) for array in tree.arrays.values())
         self.trust = Trust(time.monotonic(), record.trust.pause)
         self.paths: set[str] = set()
@@ -69,11 +71,6 @@ class _Live:
     @property
     def until(self) -> float:
         return self.trust.until
-
-    @property
-    def trusted(self) -> bool:
-        """True if it can be used unchecked: it was checked a moment ago, and no read found a file touched since."""
-        return self.trust.holds() and not self.tree.moves
 
     @cached_property
     def files(self) -> Sequence[str]:
@@ -362,7 +359,7 @@ class FolderTree:
             found = self._hot.get(path[:at])
             if found is not None:
                 live = found[0]
-                if live.dropped or not live.trusted:
+                if live.dropped or any(live.moves) or not live.trust.holds():
                     return None
                 return live, found[1], path[at + 1 :]
             at = path.rfind("/", 0, at)
@@ -406,7 +403,7 @@ class FolderTree:
         """
         key = listing.folder.join(name)
         live = self._kept(key, listing)
-        if live is None or not live.trusted:
+        if live is None or any(live.moves) or not live.trust.holds():
             self._flights.once(key, lambda: self._look(key, listing, name))
             live = self._kept(key, listing)
         return live
@@ -424,7 +421,7 @@ class FolderTree:
         live = self._kept(key, listing)
         began = time.monotonic()
         if live is not None:
-            if live.trusted:
+            if live.trust.holds() and not any(live.moves):
                 return
             if (
                 live.record is listing.records.known.get(name)

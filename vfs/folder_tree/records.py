@@ -179,7 +179,7 @@ def unchanged(tree: Hierarchy) -> bool:
             found = _found(path)
             if not (files.same(file, found) and files.sizes[file] >= 0 if found else files.sizes[file] < 0):
                 return False
-    return not tree.moves
+    return not any(files.moves.item() for files in tree.file_sets)
 
 
 def describe(

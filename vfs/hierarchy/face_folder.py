@@ -30,7 +30,8 @@ class _Watched:
     def __init__(self, tree: Hierarchy, opened: bytes) -> None:
         self.opened = opened
         self.until = 0.0
-        self._tree = tree
+        self._files = tree.file_sets
+        self._moves = [files.moves for files in self._files]
         self._wrong, self._version = "", b""
 
     def version(self) -> bytes:
@@ -44,12 +45,12 @@ class _Watched:
             self._look()
         if self._wrong:
             raise SourceChangedError(self._wrong)
-        return self._version + self._tree.moves.to_bytes(8)
+        return self._version + int(max(self._moves).item()).to_bytes(8)
 
     def _look(self) -> None:
         began = time.monotonic()
         wrong = ""
-        for files in self._tree.file_sets:
+        for files in self._files:
             for file, path in enumerate(files.paths):
                 size = int(files.sizes[file])
                 if size < 0:
@@ -63,7 +64,7 @@ class _Watched:
                         sizes = f"it had {size:,} bytes, now {now.st_size:,}"
                         wrong = f"{path}: changed after it was opened ({sizes}); serve it anew"
         if not self._version:  # ctimes tell if a file was touched before this process began, `moves` if it was since
-            self._version = digest((self.opened, [files.ctimes.tobytes() for files in self._tree.file_sets]))
+            self._version = digest((self.opened, [files.ctimes.tobytes() for files in self._files]))
         self._wrong = wrong
         done = time.monotonic()
         self.until = done + max(LOOK, SHARE * (done - began))

@@ -405,11 +405,6 @@ class Hierarchy:
         """The `Files` of its arrays, each one once."""
         return list({id(array.dataset.files): array.dataset.files for array in self.arrays.values()}.values())
 
-    @property
-    def moves(self) -> int:
-        """A number that changes each time a file is found to be touched (`Files.moves`); 0 if none was."""
-        return max((files.moves.item(0) for files in self.file_sets), default=0)
-
     @cached_property
     def time(self) -> int:
         """Modification time of the newest source when the set was opened, nanoseconds since 1970."""

@@ -239,7 +239,8 @@ def _open_named(
         if isinstance(found, Saved):
             return _open_saved(found, names[0], options, cache, name)
         stored = _stored(found, options.array, names[0], boundary)
-        images, mask_files = _images(options, stored), Files.stat(file_names(masks))
+        images = _images(options, stored)
+        mask_files = [Files.stat([name]) for name in file_names(masks)] if masks else []
         if options.roi is not None:
             options = replace(options, roi=positions(options.roi))
     shown = _arranged(stored, options)
@@ -282,7 +283,7 @@ def _opening(
     options: OpenOptions,
     format_options: Mapping[str, Any],
     images: _Images,
-    mask_files: Files,
+    mask_files: Sequence[Files],
     name: str,
     boundary: Boundary,
 ) -> Opening:
@@ -483,10 +484,10 @@ def _lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
 
 
-def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet], mask_files: Files) -> bytes:
+def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet], mask_files: Sequence[Files]) -> bytes:
     """Digest the sizes and times of all files of a set, and of those that corrections and masks came from."""
     found = blake2b(digest_size=16)
-    more_files = [*(each.tree.arrays[each.tree.main].dataset.files for each in more), mask_files]
+    more_files = [*(each.tree.arrays[each.tree.main].dataset.files for each in more), *mask_files]
     for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more_files]:
         found.update(files.sizes.tobytes() + files.times.tobytes())
     return found.digest()
