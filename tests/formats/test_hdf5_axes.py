@@ -11,6 +11,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
+from vfs.engine.frames import FrameView
 from vfs.testing.inside import reader_of
 
 h5py = pytest.importorskip("h5py")
@@ -101,10 +102,23 @@ def test_velox(tmp_path: Path) -> None:
             )
     assert shown(path, "Data/Image/good/Data") == (
         ("y", "x", "frame"),
-        1,
+        0,
         {"y": {"scale": 3e-9, "offset": 1.0, "unit": "m"}, "x": {"scale": 2e-9, "offset": -1e-8, "unit": "m"}},
     )
-    assert shown(path, "Data/Image/bad/Data") == (("y", "x", "frame"), 1, {})
+    assert shown(path, "Data/Image/bad/Data") == (("y", "x", "frame"), 0, {})
+    view = FrameView.of(reader_of(vfs.open_group(path)["Data/Image/good/Data"]))
+    assert (view.shown, view.where) == ((0, 1), (2,))
+
+
+def test_pictures_in_colours(tmp_path: Path) -> None:
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        for name, shape in (("PIXEL", (6, 8, 3)), ("PLANE", (3, 6, 9)), ("LINE", (6, 8, 3))):
+            data = file.create_dataset(name, data=np.zeros(shape, "u1"))
+            data.attrs.update({"IMAGE_SUBCLASS": "IMAGE_TRUECOLOR", "INTERLACE_MODE": f"INTERLACE_{name}"})
+    assert shown(path, "PIXEL") == (("y", "x_8", "s"), 0, {})
+    assert shown(path, "PLANE") == (("s", "y", "x"), 0, {})
+    assert shown(path, "LINE") == (("dim_0", "y_8", "x_3"), 1, {})  # its second axis is not three colours
 
 
 def test_nexus(tmp_path: Path) -> None:

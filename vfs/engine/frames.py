@@ -23,6 +23,7 @@ MOST = 128 << 20  # most bytes read of one frame
 _BANDS = 1024  # most bands of a frame that is not read whole: more than a picture has lines
 _SAMPLE = 1 << 20  # values kept for the histogram
 _COLOURS = "s"  # name of the axis of colour samples
+_PICTURE = ("y", "x")  # names of the axes of a picture
 _DEPTHS = ("counter_depth", "bit_depth_real")  # attributes that say how many bits of a pixel are used
 
 
@@ -45,8 +46,8 @@ class FrameView:
     def of(cls, array: ArrayReader) -> FrameView:
         """Split the axes of an array.
 
-        The last two signal axes are the picture. An array without signal axes (time stamps of a
-        scan) is a frame itself.
+        The signal axes y and x are the picture, else the last two. An array without signal axes
+        (time stamps of a scan) is a frame itself.
         """
         axes = list(range(array.ndim))
         colour = next(
@@ -62,7 +63,8 @@ class FrameView:
         )
         rest = [k for k in axes if k != colour]
         frame = [k for k in rest if k >= array.dataset.nav_ndim] or rest
-        shown = frame[-2:]
+        named = [k for k in frame if array.dims[k] in _PICTURE]
+        shown = named if len(named) == 2 else frame[-2:]
         return cls(array, tuple(k for k in rest if k not in shown), tuple(shown), colour)
 
     @property

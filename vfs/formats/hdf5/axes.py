@@ -56,16 +56,18 @@ class Axes:
 
     Attributes:
         nav_ndim: number of navigation axes; None if the file does not say.
+        picture: axes without a name are those of a picture, beside others that have one.
     """
 
     axes: tuple[Axis, ...]
     nav_ndim: int | None = None
+    picture: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, if all axes have one and all are different; else ()."""
+        """The names, if all axes have one and all are different; else (). Of a picture, "" for its axes."""
         names = tuple(axis.name for axis in self.axes)
-        return names if all(names) and len(set(names)) == len(names) else ()
+        return names if self.picture or (all(names) and len(set(names)) == len(names)) else ()
 
 
 def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
@@ -76,7 +78,7 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
         found: the arrays of the file.
     """
     group, _, own = name.rpartition("/")
-    for convention in (_hyperspy, _emd, _velox, _nexus, _nxmx):
+    for convention in (_hyperspy, _emd, _velox, _nexus, _nxmx, _image):
         axes = convention(group, own, shape, survey, found)
         if axes is not None:
             return axes
@@ -92,16 +94,20 @@ def dimensions(arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) ->
     or has an array of that name.
 
     Args:
-        arrays: path -> (shape, given names or ()); earlier arrays get a name first.
+        arrays: path -> (shape, given names or (); "" for the axes y and x of a picture); earlier arrays
+            get a name first.
     """
     lengths: dict[str, dict[str, int]] = {}  # group -> name of an axis -> its length
     for path, (shape, given) in arrays.items():
-        lengths.setdefault(path.rpartition("/")[0], {}).update(dict(zip(given, shape, strict=False)))
+        known = {name: n for name, n in zip(given, shape, strict=False) if name}
+        lengths.setdefault(path.rpartition("/")[0], {}).update(known)
     names = dict.fromkeys(arrays, ())  # type: dict[str, tuple[str, ...]]
     for path, (shape, given) in arrays.items():
         group = path.rpartition("/")[0]
-        names[path] = given or tuple(
-            _invented(name, n, group, lengths[group], arrays) for name, n in zip(_usual(len(shape)), shape, strict=True)
+        missing = iter(_usual(given.count("") if given else len(shape)))
+        names[path] = tuple(
+            name or _invented(next(missing), n, group, lengths[group], arrays)
+            for name, n in zip(given or ("",) * len(shape), shape, strict=True)
         )
     return names
 
@@ -171,7 +177,7 @@ def _velox(
     for axis in names:
         with suppress(ValueError, KeyError, TypeError):
             known |= calibrated(axis, said)
-    return Axes(tuple(Axis(axis, known.get(axis)) for axis in names))
+    return Axes(tuple(Axis(axis, known.get(axis)) for axis in names), nav_ndim=0)  # none of frames that come first
 
 
 def _velox_image(axis: str, said: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -239,6 +245,25 @@ def _nxmx(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: M
             known = {"scale": float(value[0]), "offset": 0.0, "unit": survey.data[path].attrs.get("units")}
         axes.append(Axis("", known))
     return Axes(tuple(axes)) if any(axis.calibration for axis in axes) else None
+
+
+_COLOURS: Mapping[str, tuple[str, str, str]] = {
+    "INTERLACE_PIXEL": ("", "", "s"),
+    "INTERLACE_LINE": ("", "s", ""),
+    "INTERLACE_PLANE": ("s", "", ""),
+}
+"""Word of the HDF5 Image specification -> names of the axes of a picture in colours; s: red, green, blue."""
+
+
+def _image(
+    group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
+) -> Axes | None:
+    name = f"{group}/{own}".strip("/")
+    attrs = survey.data[name].attrs if name in survey.data else {}
+    names = _COLOURS.get(str(attrs.get("INTERLACE_MODE")), ())
+    if attrs.get("IMAGE_SUBCLASS") != "IMAGE_TRUECOLOR" or len(shape) != len(names) or shape[names.index("s")] != 3:
+        return None
+    return Axes(tuple(map(Axis, names)), nav_ndim=0, picture=True)
 
 
 def _list(value: Any) -> list[str]:
