@@ -110,6 +110,18 @@ def test_velox(tmp_path: Path) -> None:
     assert (view.shown, view.where) == ((0, 1), (2,))
 
 
+def test_spectra_in_contiguous_bytes_are_reduced(tmp_path: Path) -> None:
+    values = np.arange(2 * 3 * 4 * 5, dtype="u2").reshape(2, 3, 4, 5)
+    with h5py.File(tmp_path / "set.nxs", "w") as file:
+        file.create_group("entry").attrs.update(
+            {"signal": "data", "axes": ["theta", "y", "x", "energy"], "interpretation": "spectrum"}
+        )
+        file["entry/data"] = values
+    spectra = vfs.open(tmp_path / "set.nxs")
+    assert (spectra.reduce(sum=vfs.FrameSum())["sum"].data == values.sum(-1)).all()  # it was 0 everywhere
+    assert (spectra[...] == values).all()
+
+
 def test_pictures_in_colours(tmp_path: Path) -> None:
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:

@@ -32,10 +32,10 @@ from vfs.formats import Format
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.series import absences, join_numbered
-from vfs.formats.hdf5.storage import StoredData, stored
+from vfs.formats.hdf5.storage import StoredData, frames, stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
-from vfs.model.layout import altered
+from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray
 
 _MARK = b"\x89HDF\r\n\x1a\n"
@@ -158,11 +158,14 @@ def _dataset(
         known = {dim: dict(axis.calibration) for dim, axis in zip(dims, axes.axes, strict=True) if axis.calibration}
         more |= {"calibration": known} if known else {}
         nav = nav if axes.nav_ndim is None else axes.nav_ndim
+    layout = entry.layout
+    if isinstance(layout, FrameLayout) and len(layout.nav_shape) != nav:
+        layout = frames(entry.shape, layout.word_bytes, layout.stream, nav)
     attrs = {**entry.attrs, "root": root, **more}
     return StoredArray(
         name,
         files,
-        entry.layout,
+        layout,
         entry.decoder,
         entry.shape,
         dims,

@@ -93,7 +93,8 @@ def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     if data.offset < 0:
         return _nothing(data, dtype)
     nd = len(shape)
-    layout = _frames(shape, dtype, np.array([[0, math.prod(shape) * dtype.itemsize, data.offset, 0]], np.int64))
+    stream = np.array([[0, math.prod(shape) * dtype.itemsize, data.offset, 0]], np.int64)
+    layout = frames(shape, dtype.itemsize, stream, max(0, nd - 2))
     one = np.zeros((1, nd), np.int64)
     zero = np.zeros(1, np.int64)
     size = np.array([math.prod(shape) * dtype.itemsize])
@@ -113,11 +114,10 @@ def _nothing(data: Data, dtype: np.dtype) -> StoredData:
     return StoredData(data.shape, dtype, (), data.fill, empty, PlainDecoder(dtype))
 
 
-def _frames(shape: tuple[int, ...], dtype: np.dtype, stream: np.ndarray) -> FrameLayout:
-    """Lay out an array in C order in a stream of bytes (see FrameLayout)."""
-    at = max(0, len(shape) - 2)
-    nav, sig = shape[:at], shape[at:]
-    layout = FrameLayout.of(sig, [math.prod(nav)], word_bytes=dtype.itemsize)
+def frames(shape: tuple[int, ...], word_bytes: int, stream: np.ndarray, nav_ndim: int) -> FrameLayout:
+    """Lay out an array in C order in a stream of bytes (see FrameLayout), with so many navigation axes."""
+    nav, sig = shape[:nav_ndim], shape[nav_ndim:]
+    layout = FrameLayout.of(sig, [math.prod(nav)], word_bytes=word_bytes)
     kept = stream[stream[:, 1] > stream[:, 0]] if math.prod(shape) else stream[:0]
     return replace(layout, stream=np.ascontiguousarray(kept)).arranged(nav)
 
@@ -136,7 +136,8 @@ def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
         done += take
     if done < whole:
         raise LeftOutError(f"the raw files beside it have room for {done:,} bytes of {whole:,}")
-    layout = _frames(data.shape, dtype, np.array(rows, np.int64).reshape(-1, 4))
+    stream = np.array(rows, np.int64).reshape(-1, 4)
+    layout = frames(data.shape, dtype.itemsize, stream, max(0, len(data.shape) - 2))
     return StoredData(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype))
 
 
