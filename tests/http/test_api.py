@@ -556,6 +556,20 @@ def test_what_is_refused(shown: Application, path: str, body: str | None, status
     assert "passwd:" not in text
 
 
+@pytest.mark.usefixtures("small_steps")
+def test_a_scan_of_which_hardly_anything_is_stored(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        data = file.create_dataset("data", (3000, 3000, 600, 600), "u2", chunks=(1, 1, 600, 600))
+        data[1500, 2000] = 7
+    application = application_of(contents_of(tmp_path / "set.h5"))
+    head, numbers = compute(application, "set.zarr/data", results={"m": "mean()"})[-2]  # a pass of fewer parts
+    assert head["exact"]
+    assert (numbers["m"] == 7).all()
+    asked = {"results": {"m": "sum()"}, "region": {"rectangle": [1500, 1999, 1501, 2001]}}
+    assert (compute(application, "set.zarr/data", **asked)[-2][1]["m"] == 7).all()
+    assert np.isnan(compute(application, "set.zarr/data", **asked | {"region": {"point": [0, 0]}})[-2][1]["m"]).all()
+
+
 def test_results_of_complex_pixels_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "c.npy", np.ones((3, 4, 6), "c8"))
     shown = application_of(contents_of(tmp_path / "c.npy"))

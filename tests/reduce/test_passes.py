@@ -288,6 +288,21 @@ def test_more_parts_than_frames(array: vfs.VirtualArray) -> None:
     assert len(list(array.reduce_partial(x=vfs.Sum(), parts=10**12))) == 300
 
 
+def test_only_blocks_with_frames_that_are_wanted_are_gone_through(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        data = file.create_dataset("data", (40, 50, 300, 300), "u2", chunks=(2, 3, 300, 300))
+        for k in (3, 17, 39):
+            data[k, k] = k
+    array = vfs.open(tmp_path / "set.h5")
+    every, some = {"s": vfs.FrameSum()}, [17 * 50 + 17, 0, 3 * 50 + 3, 17 * 50 + 17]
+    for roi, units in ((None, 3), (some, 2), ([0], 0)):
+        assert passes.Pass(reader_of(array), every, roi).source.units == units
+    found = array.reduce(**every, roi=some)["s"]
+    assert (found.selected // 300**2).tolist() == [17, 0, 3, 17]
+    assert array.reduce(**every)["s"].data.sum() // 300**2 == 3 + 17 + 39
+
+
 def test_frames_of_few_pixels(tmp_path: Path) -> None:
     """So many that what is held for each of them must not grow with what is taken at once."""
     frames = np.random.default_rng(0).integers(0, 9, (100_000, 1, 3)).astype("u1")

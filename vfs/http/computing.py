@@ -255,7 +255,14 @@ class Computation:
             sample = np.arange(0, total, every) if self.chosen is None else self.chosen[::every]
             yield Step(("once", next(_numbers)), partial(self._sample, sample, total))
         parts = max(1, min(PARTS, total * self.frame // MORE))
-        whole = reduce_partial(self.array, self.reductions, parts=parts, roi=self._all(), progress=check)
+        passes: list[Pass] = []
+
+        def make(*given: Any) -> Pass:
+            passes.append(Pass(*given))
+            return passes[0]
+
+        whole = reduce_partial(self.array, self.reductions, parts=parts, roi=self._all(), progress=check, make=make)
+        parts = max(1, min(parts, passes[0].source.units))  # there are no more, and the last one must be known
         for k in range(parts):
             yield Step(("once", next(_numbers)), partial(self._more, whole, k + 1, parts, total, final))
 

@@ -292,6 +292,9 @@ class _Boxes:
             unit[-1] *= max(1, min(-(-nav[-1] // unit[-1]), UNIT // max(1, math.prod(unit) * nbytes)))
         self.grid = ChunkGrid(nav, tuple(unit))
         self.units = math.prod(self.grid.counts)
+        self.held = self._held(chosen, stored) if n and (chosen is not None or not stored.all()) else None
+        if self.held is not None:
+            self.units = len(self.held)
         blocks = math.prod(-(-m // max(1, b)) for m, b in zip((*unit, *sig), block, strict=True))
         together = min(SEGMENT // (math.prod(unit) * nbytes), PLANNED // blocks)
         self.together = max(1, together) if math.prod(unit[:-1]) == 1 else 1
@@ -301,6 +304,18 @@ class _Boxes:
         self.chosen = chosen
         self.order = None if chosen is None else np.argsort(chosen, kind="stable")
         self.sorted = None if chosen is None or self.order is None else chosen[self.order]
+
+    def _held(self, chosen: np.ndarray | None, stored: np.ndarray) -> np.ndarray:
+        """Return int64[m], the units in which frames are selected and stored: the others are not gone through."""
+        nav, unit = self.grid.shape, self.grid.chunks
+        if chosen is not None:
+            wanted = np.unravel_index(chosen[stored], nav)
+            places = tuple(at // step for at, step in zip(wanted, unit, strict=True))
+            return np.unique(np.ravel_multi_index(places, self.grid.counts))
+        some = stored.reshape(nav)
+        for axis, step in enumerate(unit):
+            some = np.logical_or.reduceat(some, np.arange(0, nav[axis], step), axis=axis)
+        return np.flatnonzero(some)
 
     def _selected(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find which of some positions are selected. A position may be selected several times.
@@ -317,9 +332,21 @@ class _Boxes:
         return which[kept], at[kept]
 
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
-        for at in range(first, last, self.together):
-            for units in flat_boxes(self.grid.counts, at, min(last, at + self.together)):
-                yield from self._run(units)
+        for start, stop in self._stretches(first, last):
+            for at in range(start, stop, self.together):
+                for units in flat_boxes(self.grid.counts, at, min(stop, at + self.together)):
+                    yield from self._run(units)
+
+    def _stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Find numbers of units that follow each other: first, and behind the last."""
+        if self.held is None:
+            yield first, last
+            return
+        held = self.held[first:last]
+        edges = [0, *(np.flatnonzero(np.diff(held) != 1) + 1).tolist(), len(held)]
+        for a, b in pairwise(edges):
+            if a < b:
+                yield int(held[a]), int(held[b - 1]) + 1
 
     def _run(self, units: Region) -> Iterator[FrameBlock]:
         """Give the frames of units that come one behind the other."""
