@@ -23,6 +23,10 @@ def test_squares_are_added_up(tmp_path: Path, dtype: str, most: int) -> None:
         [[[frame[r : r + factor, c : c + factor].sum(dtype="f8") for c in columns] for r in rows] for frame in frames]
     )
     np.testing.assert_array_equal(made, expected)
+    lines = vfs.open(tmp_path / "x.npy", sig_ndim=1).reduce(b=Binned(most))["b"].data
+    step = max(1, -(-7 // most))
+    expected = np.stack([frames[..., c : c + step].sum(-1, dtype="f8") for c in range(0, 7, step)], -1)[..., None, :]
+    np.testing.assert_array_equal(lines, expected)
 
 
 def test_the_largest_pixels_fit(tmp_path: Path) -> None:
@@ -32,7 +36,7 @@ def test_the_largest_pixels_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "most", "says"), [((4,), 3, "two axes"), ((4, 4), 0, "1 to 256"), ((4, 4), 257, "1 to 256")]
+    ("frame", "most", "says"), [((2, 3, 4), 3, "two axes"), ((4, 4), 0, "1 to 256"), ((4, 4), 257, "1 to 256")]
 )
 def test_what_cannot_be_binned(tmp_path: Path, frame: tuple[int, ...], most: int, says: str) -> None:
     np.save(tmp_path / "x.npy", np.zeros((3, *frame), "u1"))

@@ -333,8 +333,14 @@ def test_frames_of_one_axis_and_of_three(tmp_path: Path) -> None:
         assert (got["sum"].data == frames.sum(0)).all()
         assert (got["each"].data == frames.reshape(9, -1).sum(1)).all()
         np.testing.assert_allclose(got["m"].data, (frames * mask).reshape(9, -1).sum(1))
-        with pytest.raises(vfs.OptionError, match="Disk: expected frames of two axes"):
-            array.reduce(x=vfs.Disk(1, 1, 1))
+        if len(shape) == 1:
+            window = array.reduce(a=vfs.Rectangle(0, 3, 1, 7), b=vfs.Point(0, 4), c=vfs.Disk(0, 4, 2))
+            assert (window["a"].data == frames[:, 3:7].sum(1)).all()
+            assert (window["b"].data == frames[:, 4]).all()
+            assert (window["c"].data == frames[:, 3:6].sum(1)).all()
+        else:
+            with pytest.raises(vfs.OptionError, match="Disk: expected frames of two axes"):
+                array.reduce(x=vfs.Disk(1, 1, 1))
 
 
 def test_more_frames_than_short_sums_hold(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 from vfs.errors import OptionError
 from vfs.kernels.reduce import binned as kernels
 from vfs.model.region import Region
-from vfs.reduce.masks import frame_of_two
+from vfs.reduce.masks import picture
 from vfs.reduce.reduction import Buffers, FrameType, Reduction, Spec, real_pixels, taken_as
 
 
 @dataclass(frozen=True)
 class Binned(Reduction):
-    """Every frame, its pixels added up in squares of one size, in float64.
+    """Every frame, its pixels added up in squares of one size, in float64. A frame of one axis is one row.
 
     It is no part of `derive=`: it is what the page previews detectors with.
 
@@ -30,15 +30,16 @@ class Binned(Reduction):
     dims = ("y", "x")
 
     def bound(self, frames: FrameType) -> Reduction:
-        frame_of_two("Binned", frames.shape)
+        picture("Binned", frames.shape)
         real_pixels("Binned", frames)
         if not 1 <= self.most <= 256:
             raise OptionError(f"binned({self.most}): expected 1 to 256 rows and columns")
         return self
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
-        factor = self.factor(frames.shape)
-        return {"binned": ("nav", np.float64, tuple(-(-n // factor) for n in frames.shape))}
+        shape = picture("Binned", frames.shape)
+        factor = self.factor(shape)
+        return {"binned": ("nav", np.float64, tuple(-(-n // factor) for n in shape))}
 
     def factor(self, shape: tuple[int, ...]) -> int:
         """Return the side of the squares for frames of a shape."""
@@ -47,6 +48,7 @@ class Binned(Reduction):
     def process(self, tile: np.ndarray, region: Region, buffers: Buffers) -> None:
         kind = taken_as(tile.dtype)
         pixels = tile.view(kind) if kind.itemsize == tile.dtype.itemsize else tile.astype(kind)
-        short = kind.itemsize <= 2 and tile.shape[1] <= 1 << 15  # so many add up to what four bytes hold
-        line = np.empty(tile.shape[2], f"{kind.kind}4" if short else np.float64)
-        kernels.add_bins(pixels, self.factor(tile.shape[1:]), line, buffers["binned"])
+        pixels = pixels.reshape(len(tile), *picture("Binned", tile.shape[1:]))
+        short = kind.itemsize <= 2 and pixels.shape[1] <= 1 << 15  # so many add up to what four bytes hold
+        line = np.empty(pixels.shape[2], f"{kind.kind}4" if short else np.float64)
+        kernels.add_bins(pixels, self.factor(pixels.shape[1:]), line, buffers["binned"])

@@ -59,17 +59,17 @@ class FrameSum(Reduction):
 
 
 class _Shape(Reduction):
-    """Sum of the pixels whose centres lie inside a shape."""
+    """Sum of the pixels whose centres lie inside a shape. Frames of one axis, as spectra, are one row."""
 
     dtype: Any
 
     def bound(self, frames: FrameType) -> Reduction:
-        masks.frame_of_two(type(self).__name__, frames.shape)
-        mask = masks.inside(str(self), frames.shape, self.inside(frames.shape))
+        shape = masks.picture(type(self).__name__, frames.shape)
+        mask = masks.inside(str(self), shape, self.inside(shape)).reshape(frames.shape)
         return masked_sums(type(self).__name__, mask[None], frames, self.dtype)
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Return bool[shape], the pixels inside."""
+        """Return bool[rows, columns], the pixels inside."""
         raise NotImplementedError
 
     def _numbers(self, *names: str) -> list[float]:
@@ -123,6 +123,8 @@ class Ring(_Shape):
 @dataclass(frozen=True)
 class Rectangle(_Shape):
     """Sum of the pixels of every frame from (y0, x0) to (y1, x1), half-open: [*scan]. Else as `Disk`.
+
+    A spectrum is one row: `Rectangle(0, 120, 1, 180)` is the image of its channels 120 to 179.
 
     Args:
         y0, x0, y1, x1: in pixels; pixel (y, x) has its centre at (y, x).

@@ -36,6 +36,17 @@ def frame_of_two(name: str, shape: tuple[int, ...]) -> None:
         raise OptionError(f"{name}: expected frames of two axes, found {list(shape)}; Masks takes masks of any shape")
 
 
+def picture(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return rows and columns of a frame. One with one axis, as a spectrum, is one row.
+
+    Raises:
+        OptionError: it has no axis, or more than two.
+    """
+    two = (1, *shape) if len(shape) == 1 else shape
+    frame_of_two(name, two)
+    return two[0], two[1]
+
+
 def number(name: str, value: object, what: str) -> float:
     """Return a number of pixels.
 
