@@ -94,6 +94,9 @@ def test_kinds_of_frames(tmp_path: Path) -> None:
             FrameView.of(reader_of(vfs.open(write_tiff(tmp_path / f"{planar}.tif", pages, planar=planar)))), (), 9, 9
         )
         np.testing.assert_array_equal(seen.picture, colours)
+    photo = RANDOM.integers(0, 255, (40, 32, 3)).astype("u1")
+    np.testing.assert_array_equal(look(opened(tmp_path, photo), (), 99, 99).picture, photo)
+    assert opened(tmp_path, photo.astype("u2")).colour is None
     assert look(opened(tmp_path, np.array(5.5)), (), 9, 9).mean == 5.5
 
 

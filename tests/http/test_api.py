@@ -227,7 +227,7 @@ PICTURES = {
     "f2": np.linspace(-1, 1, 24, dtype="f2").reshape(4, 6),
     "big": np.arange(24, dtype=">i2").reshape(4, 6),
     "bool": np.arange(24).reshape(4, 6) % 3 == 0,
-    "odd": np.array([[np.nan, np.inf, 1, 2], [3, 4, -np.inf, np.nan], [5, 6, 7, 8]], "f4"),
+    "odd": np.array([[np.nan, np.inf, 1, 2], [3, 4, -np.inf, np.nan], [5, 6, 7, 8], [9, 9, 9, 9]], "f4"),
     "line": np.arange(7.0),
     "one": np.array([[5]], "i4"),
     "number": np.array(3.5),
@@ -294,9 +294,17 @@ def test_large_pictures_are_binned(shown: Application, monkeypatch: pytest.Monke
     np.testing.assert_allclose(numbers, binned(VALUES[2, 7], factor), rtol=1e-6)
 
 
+def test_a_few_columns_are_not_binned(tmp_path: Path) -> None:
+    values = np.arange(60.0).reshape(20, 3)
+    np.save(tmp_path / "a.npy", values)
+    found, side = frame(application_of(contents_of(tmp_path / "a.npy")), "/api/frame/a.zarr/data?max=10")
+    assert side == 2
+    np.testing.assert_array_equal(found, values.reshape(10, 2, 3).mean(1))
+
+
 def test_pixels_that_are_no_number_do_not_count(pictures: Application) -> None:
     numbers, _ = frame(pictures, "/api/frame/all.zarr/odd?max=2")
-    np.testing.assert_allclose(numbers, [[3.5, 1.5], [5.5, 7.5]])
+    np.testing.assert_allclose(numbers, [[3.5, 1.5], [7.25, 8.25]])
 
 
 def test_pictures_in_colour(tmp_path: Path) -> None:
@@ -568,6 +576,14 @@ def test_a_scan_of_which_hardly_anything_is_stored(tmp_path: Path) -> None:
     asked = {"results": {"m": "sum()"}, "region": {"rectangle": [1500, 1999, 1501, 2001]}}
     assert (compute(application, "set.zarr/data", **asked)[-2][1]["m"] == 7).all()
     assert np.isnan(compute(application, "set.zarr/data", **asked | {"region": {"point": [0, 0]}})[-2][1]["m"]).all()
+
+
+def test_magnitudes_of_complex_frames(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 3, 4, 5, 2)).view(np.complex128)[..., 0]
+    np.save(tmp_path / "a.npy", values)
+    application = application_of(contents_of(tmp_path / "a.npy"))
+    made = exact(compute(application, "a.zarr/data", results={"m": "magnitude_sum()"}), "m")
+    assert made.tolist() == [np.abs(one).sum() for one in values.reshape(-1, 4, 5)]
 
 
 def test_results_of_complex_pixels_are_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import h5py
 import numpy as np
@@ -28,6 +29,7 @@ ARRAYS: dict[str, np.ndarray] = {
     "pixel": np.array([[7.5]]),
     "line": np.sin(np.arange(300) / 20),
     "column": np.arange(500, dtype=np.float32)[:, None],
+    "table": np.cumsum(RNG.normal(size=(90, 3)), axis=0),
     "number": np.array(42.25),
     "empty": np.zeros((0, 5)),
     "long": RNG.integers(-(1 << 40), 1 << 40, (4, 5)),
@@ -66,7 +68,7 @@ def looked_at(browse: Browse, url: str, key: str, path: str, **more: str) -> Bro
 def test_arrays_of_all_kinds(browse: Browse, url: str) -> None:
     page = looked_at(browse, url, "container.zarr", "image")
     for name in [name for name in ARRAYS if name not in ("empty", "complex", MARKUP)]:
-        page.page.locator(".cells").get_by_role("button", name=re.compile(f"^{name}, ")).click()
+        page.page.locator(".cells").get_by_role("button", name=re.compile(f"^{name} ")).click()
         page.wait(f"vfs.state.array === {name!r} && vfs.frame.status === 'exact'")
         expected = ARRAYS[name].astype(float)
         assert np.array_equal(page.numbers("frame").ravel(), expected.ravel(), equal_nan=True), name
@@ -101,7 +103,7 @@ def test_an_empty_array_says_so(browse: Browse, url: str) -> None:
 
 def test_names_with_markup_stay_names(browse: Browse, url: str) -> None:
     page = looked_at(browse, url, "container.zarr", MARKUP)
-    page.wait("vfs.frame.status === 'exact' && document.querySelectorAll('.cells .entry').length === 11")
+    page.wait("vfs.frame.status === 'exact' && document.querySelectorAll('.cells .entry').length === 12")
     page.press("m")
     page.page.locator("summary[aria-label='Frame: take away']").click()
     page.page.get_by_role("button", name="Python that makes it").locator("visible=true").click()
@@ -111,13 +113,20 @@ def test_names_with_markup_stay_names(browse: Browse, url: str) -> None:
     page.screenshot("markup")
 
 
-def test_a_folder_and_back(browse: Browse, url: str) -> None:
+def test_a_folder_and_back(browse: Browse, url: str, folder: Path) -> None:
     page = browse(url).open()
     named = [MARKUP.replace("/", ""), "container", "scan"]
     page.wait("document.querySelectorAll('.folder-list .entry').length === 3")
     page.wait("document.querySelectorAll('.folder-list .thumb canvas').length === 2")
     assert sorted(page.page.locator(".folder-list .name").all_inner_texts()) == sorted(named)
     page.screenshot("folder")
+    page.named("button", "scan").focus()
+    np.save(folder / "appears.npy", np.eye(5))
+    for count in (4, 3):  # it is looked at again, and what had the focus keeps it
+        page.page.evaluate("() => dispatchEvent(new Event('focus'))")
+        page.wait(f"document.querySelectorAll('.folder-list .entry').length === {count}")
+        assert page.page.evaluate("() => document.activeElement.textContent") == "scan"
+        (folder / "appears.npy").unlink(missing_ok=True)
     page.page.locator(".folder-list .entry").first.focus()
     page.press("End", "Home", "Enter")
     page.wait("document.querySelectorAll('.crumb').length === 2")
@@ -183,6 +192,46 @@ def test_a_movie(browse: Browse, tmp_path: Path) -> None:
         page.close()
 
 
+def test_spectra_of_a_scan(browse: Browse, tmp_path: Path) -> None:
+    spectra = RNG.integers(0, 99, (6, 8, 900), np.uint16)
+    with h5py.File(tmp_path / "si.hspy", "w") as file:
+        file["one/data"] = spectra
+        for k, (name, unit, navigate) in enumerate([("y", "nm", 1), ("x", "nm", 1), ("Energy", "eV", 0)]):
+            about = {"name": name, "scale": 0.5, "offset": 100.0, "units": unit, "navigate": bool(navigate)}
+            file.create_group(f"one/axis-{k}").attrs.update(about)
+    with vfs.serve(tmp_path / "si.hspy", port=0) as server:
+        page = browse(server.url).open().settled()
+        assert page.page.locator(".frame-panel h2").inner_text() == "Spectrum"
+        assert not page.named("button", "BF: bright field").is_visible()
+        assert np.array_equal(page.numbers("scan"), spectra.sum(axis=-1))
+        assert np.array_equal(page.numbers("frame"), spectra[3, 4])  # every channel, not binned
+        page.wait("vfs.state.summary")
+        page.drag("frame", (0, 200), (0, 299))
+        page.wait("vfs.scan.status === 'preview'")
+        page.page.mouse.up()
+        page.settled()
+        window = page.state("detector")
+        assert (window["kind"], abs(window["x0"] - 200) < 3, abs(window["x1"] - 300) < 3) == ("rectangle", True, True)
+        assert np.array_equal(page.numbers("scan"), spectra[..., window["x0"] : window["x1"]].sum(axis=-1))
+        assert page.page.evaluate("() => vfs.scan.caption").endswith(" eV")
+        page.press("ArrowRight", "]")
+        page.wait(f"vfs.state.detector.x1 === {window['x1'] + 2}")
+        page.settled().screenshot("spectra")
+        page.open("detector=disk(3,3,3)").settled()
+        assert page.state("detector")["kind"] == "whole"
+        page.close()
+
+
+def test_a_single_frame_has_no_scan(browse: Browse, tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.arange(600.0).reshape(1, 20, 30))
+    with vfs.serve(tmp_path / "one.npy", port=0) as server:
+        page = browse(server.url).open()
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+        assert not page.page.locator(".scan-panel").is_visible()
+        assert not page.page.locator(".axes").is_visible()
+        page.close()
+
+
 def test_a_source_that_breaks_while_it_is_looked_at(browse: Browse, tmp_path: Path) -> None:
     header = scan_in(tmp_path, patterns((12, 16), 64))
     with vfs.serve(header, port=0) as server:
@@ -216,6 +265,14 @@ def test_a_server_that_is_gone(browse: Browse, folder: Path, tmp_path: Path) -> 
     assert "does not answer" in page.page.locator(".banner.error").first.inner_text()
     assert all("ERR_CONNECTION" in text for text in page.said)
     page.said.clear()
+    where = urlsplit(page.url)
+    token = tmp_path / "token"
+    token.write_text(where.path.split("/")[2])
+    token.chmod(0o600)
+    with vfs.serve(tmp_path / "container.h5", port=where.port, token=str(token)):
+        page.page.locator(".entry").nth(1).click()
+        page.wait("vfs.frame.status === 'exact' && !document.querySelector('.banner')")
+        page.close()
 
 
 def test_what_is_wrong_is_said_in_a_banner(browse: Browse, url: str) -> None:

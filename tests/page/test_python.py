@@ -173,6 +173,14 @@ def test_a_scan_of_three_axes(browse: Browse, tmp_path: Path) -> None:
         check(browse, tmp_path, server.url, views)
 
 
+def scanned(file: h5py.File, name: str, values: np.ndarray, axes: list[str]) -> None:
+    """Write frames of a scan along two axes as HyperSpy does."""
+    group = file.create_group(name)
+    group["data"] = values
+    for k, axis in enumerate(axes):
+        group.create_group(f"axis-{k}").attrs.update({"name": axis, "scale": 0.5, "offset": 1.0, "navigate": k < 2})
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a container, an image in colour, and a scan in a folder."""
@@ -183,6 +191,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file["complex"] = (RNG.normal(size=(2, 16, 15)) + 1j * RNG.normal(size=(2, 16, 15))).astype(np.complex64)
         file["line"] = RNG.normal(size=40)
         file["flags"] = RNG.random((7, 9)) < 0.5
+        file["waves"] = (RNG.normal(size=(3, 4, 12, 10)) + 1j).astype(np.complex64)
+        scanned(file, "spectra", RNG.integers(0, 99, (4, 5, 100), np.uint16), ["y", "x", "energy"])
+        scanned(file, "slices", RNG.normal(size=(4, 5, 9, 8, 3)), ["scan_y", "scan_x", "y", "x", "depth"])
+        scanned(file, "planes", RNG.integers(0, 99, (4, 5, 3, 9, 8), np.uint8), ["scan_y", "scan_x", "s", "y", "x"])
     colours = RNG.integers(0, 256, (3, 20, 30), np.uint8)
     tifffile.imwrite(folder / "planes.tif", colours, photometric="rgb", planarconfig="separate")
     tifffile.imwrite(folder / "pixels.tif", np.moveaxis(colours, 0, -1), photometric="rgb")
@@ -198,6 +210,12 @@ VIEWS = {
         *(f"array=complex&at=1&part={part}" for part in ("abs", "phase", "real", "imag")),
         "array=line",
         "array=flags",
+        "array=waves&at=1,2&part=phase",
+        "array=spectra/data&detector=rectangle(0,5,1,19)&selection=rectangle(0,1,2,4)",
+        "array=spectra/data&detector=point(0,7)&at=1,2",
+        "array=slices/data&at=3,1,2&selection=disk(2,2,1.5)",
+        "array=planes/data&at=3,1",
+        "array=planes/data&selection=rectangle(0,1,2,4)&how=sum",
     ],
     "planes.zarr": [""],
     "pixels.zarr": [""],

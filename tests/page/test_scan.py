@@ -92,7 +92,7 @@ def test_click_on_the_scan_shows_its_frame(page: Browsed) -> None:
 
 def test_a_ring_that_is_dragged(page: Browsed, header: Path) -> None:
     page.wait("vfs.state.summary")
-    page.named("button", "Annular dark field").click()
+    page.named("button", "ADF: annular dark field").click()
     page.settled()
     ring = detector(page)
     start = (ring["cy"], ring["cx"] + ring["r0"])

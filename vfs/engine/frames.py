@@ -23,6 +23,7 @@ MOST = 128 << 20  # most bytes read of one frame
 _BANDS = 1024  # most bands of a frame that is not read whole: more than a picture has lines
 _SAMPLE = 1 << 20  # values kept for the histogram
 _COLOURS = "s"  # name of the axis of colour samples
+_PHOTO = 32  # least rows and columns of colours that no name tells
 _PICTURE = ("y", "x")  # names of the axes of a picture
 _DEPTHS = ("counter_depth", "bit_depth_real")  # attributes that say how many bits of a pixel are used
 
@@ -47,20 +48,14 @@ class FrameView:
         """Split the axes of an array.
 
         The signal axes y and x are the picture, else the last two. An array without signal axes
-        (time stamps of a scan) is a frame itself.
+        (time stamps of a scan) is a frame itself. Bytes [rows, columns, 3 or 4] are a picture in
+        colours, also where nobody says so, unless they are few.
         """
         axes = list(range(array.ndim))
-        colour = next(
-            (
-                k
-                for k in axes
-                if array.dims[k] == _COLOURS
-                and array.shape[k] in (3, 4)
-                and array.dtype.kind in "uf"
-                and array.ndim > 2
-            ),
-            None,
-        )
+        colour = next((k for k in axes if array.dims[k] == _COLOURS and _coloured(array, k)), None)
+        photo = colour is None and array.ndim == 3 and array.dtype == np.uint8 and min(array.shape[:2]) >= _PHOTO
+        if photo and _coloured(array, 2):
+            return cls(array, (), (0, 1), 2)
         rest = [k for k in axes if k != colour]
         frame = [k for k in rest if k >= array.dataset.nav_ndim] or rest
         named = [k for k in frame if array.dims[k] in _PICTURE]
@@ -118,6 +113,11 @@ class FrameView:
         if self.shown:
             cuts[self.shown[0]] = slice(rows.start, rows.stop)
         return Region.of(cuts, self.array.shape)
+
+
+def _coloured(array: ArrayReader, axis: int) -> bool:
+    """Return True if an axis may hold red, green, blue (and opacity) of a picture."""
+    return array.ndim > 2 and array.shape[axis] in (3, 4) and array.dtype.kind in "uf"
 
 
 @dataclass

@@ -28,6 +28,7 @@ from vfs.http.records import described, head_of, record, sendable
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.in_frames import Masks
+from vfs.reduce.magnitudes import MagnitudeSum
 from vfs.reduce.masks import between
 from vfs.reduce.passes import Pass, reduce, reduce_partial
 from vfs.reduce.reduction import Reduction
@@ -90,7 +91,7 @@ class Asked:
     """What a request asks for.
 
     Attributes:
-        results: name -> reduction in words, as `derive=` takes them; also `binned(n)`.
+        results: name -> reduction in words, as `derive=` takes them; also `binned(n)` and `magnitude_sum()`.
         region: positions of the scan: {"rectangle": [y0, x0, y1, x1]}, {"disk": [cy, cx, r]},
             {"point": [y, x]}, of a scan with one axis {"range": [first, stop]}; None: all.
         within: indices along the axes of the scan before the last two.
@@ -320,6 +321,8 @@ def _reduction(text: str) -> Reduction:
     binned = _BINNED.fullmatch(text)
     if binned:
         return Binned(int(binned[1]))
+    if text.strip() == "magnitude_sum()":
+        return MagnitudeSum()
     made = spelling.read_call(text)
     if isinstance(made, Masks):  # it would be a way to look at files that are not served
         raise OptionError("masks are in files, which no request may name; serve the set with --derive for them")

@@ -26,6 +26,8 @@ LINE = 1 << 16
 """Most numbers of a line that are sent as they are."""
 LARGEST = 8192
 """Most rows and columns of a picture that are sent."""
+FEW = 3
+"""Rows or columns that are not binned: the page draws them as lines."""
 BAND = 16 << 20  # bytes of a large frame that are read at once
 
 
@@ -56,7 +58,8 @@ def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
     Args:
         at: an index along each axis that is not shown.
         most: rows and columns that the picture may have. One with more is binned: each number is
-            the mean of a square of pixels that are numbers.
+            the mean of a square of pixels that are numbers, or of those of a row or column where
+            there are no more than `FEW` of them.
         part: of complex numbers, see `PARTS`.
 
     Returns: numbers as `vfs.http.records.sendable` makes them, [], [n], [rows, columns] or [rows,
@@ -83,9 +86,9 @@ def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
     if not frame:
         return sendable(np.zeros([*view.sizes, *([samples] * (view.colour is not None))], np.uint8)), 1
     step = max(1, BAND // (frame // lines) // factor) * factor if factor > 1 else lines
+    sides = [1 if len(view.sizes) == 2 and n <= FEW else factor for n in view.sizes]
     bands = [
-        _binned(_read(view, at, range(first, min(first + step, lines)), part), factor, len(view.shown))
-        for first in range(0, lines, step)
+        _binned(_read(view, at, range(first, min(first + step, lines)), part), sides) for first in range(0, lines, step)
     ]
     return sendable(bands[0] if len(bands) == 1 else np.concatenate(bands)), factor
 
@@ -108,17 +111,17 @@ def _box(view: FrameView, at: Sequence[int], rows: range) -> list[slice]:
     return box
 
 
-def _binned(values: np.ndarray, factor: int, axes: int) -> np.ndarray:
-    """Average squares of pixels along the first axes. Those that are not finite do not count."""
-    if factor == 1:
+def _binned(values: np.ndarray, sides: Sequence[int]) -> np.ndarray:
+    """Average boxes of pixels, so many along each of the first axes. Those that are not finite do not count."""
+    if all(side == 1 for side in sides):
         return values
     if values.dtype.kind in "mM":
         values = sendable(values)
     good = np.isfinite(values)
     sums: np.ndarray = np.where(good, values, 0).astype(np.float64)
     counts = good.astype(np.float64)
-    for axis in range(axes):
-        edges = np.arange(0, values.shape[axis], factor)
+    for axis, side in enumerate(sides):
+        edges = np.arange(0, values.shape[axis], side)
         sums, counts = (np.add.reduceat(part, edges, axis=axis) for part in (sums, counts))
     with np.errstate(all="ignore"):
         return np.where(counts > 0, sums / counts, np.nan).astype(np.float32)

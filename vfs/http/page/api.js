@@ -58,6 +58,13 @@ export function address(path) {
   return new URL(path, document.baseURI.split("#")[0]).href;
 }
 
+let heard = () => {};
+
+/** @param {function()} then called whenever the server answers. */
+export function answering(then) {
+  heard = then;
+}
+
 async function ask(path, how = {}) {
   let response;
   for (let again = AGAIN; ; again--) {
@@ -67,6 +74,7 @@ async function ask(path, how = {}) {
       if (aborted(error)) throw error;
       throw new ApiError("The server does not answer. Is vfs serve still running?", 0);
     }
+    heard();
     if (response.status !== 429 || !again) break;
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
   }

@@ -30,11 +30,12 @@ export class Axes {
     this.at = lengths.map(() => 0);
     this.rows = names.map((name, axis) => this._row(name, axis));
     this.element.replaceChildren(...this.rows.map((row) => row.element));
-    if (names.length) {
+    const moves = lengths.some((length) => length > 1);
+    if (moves) {
       const rates = RATES.map((rate) => [String(rate), `${rate} / s`]);
       this.element.append(select("Speed of playing", rates, String(this.rate), (value) => (this.rate = Number(value))));
     }
-    this.element.hidden = !names.length;
+    this.element.hidden = !moves;
   }
 
   _row(name, axis) {
@@ -61,7 +62,7 @@ export class Axes {
       "aria-pressed": "false",
     });
     const where = el("span.where");
-    const element = el("div.axis", {}, el("span.name", {}, name), play, slider, number, where);
+    const element = el("div.axis", { hidden: last < 1 }, el("span.name", {}, name), play, slider, number, where);
     return { element, slider, number, play, where };
   }
 
@@ -84,10 +85,10 @@ export class Axes {
     });
   }
 
-  /** Play along an axis, around and around; the last one if none is given. */
-  play(axis = this.rows.length - 1) {
+  /** Play along an axis, around and around; the last one that has a length if none is given. */
+  play(axis = this.lengths.findLastIndex((length) => length > 1)) {
     this.stop();
-    if (axis < 0 || this.lengths[axis] < 2) return;
+    if (axis < 0) return;
     this.playing = axis;
     this._mark(axis, true);
     let due = performance.now();

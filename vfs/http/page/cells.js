@@ -39,7 +39,7 @@ export class Cells {
     this._made.delete(index);
     old.remove();
     this.draw();
-    if (focused) this._focus(index);
+    if (focused) this.focus(index);
   }
 
   get columns() {
@@ -92,8 +92,13 @@ export class Cells {
       this.element.scrollTop = top + this.size.height - clientHeight;
   }
 
+  /** @returns {number|undefined} the index of the cell that has the focus. */
+  get focused() {
+    return [...this._made].find(([, cell]) => cell.contains(document.activeElement))?.[0];
+  }
+
   _key(event) {
-    const focused = [...this._made].find(([, cell]) => cell.contains(document.activeElement))?.[0];
+    const { focused } = this;
     const page = Math.max(1, Math.floor(this.element.clientHeight / this.size.height)) * this.columns;
     const by = {
       ArrowUp: -this.columns,
@@ -108,10 +113,11 @@ export class Cells {
     if (focused === undefined || by === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    this._focus(Math.max(0, Math.min(this.count - 1, focused + by)));
+    this.focus(Math.max(0, Math.min(this.count - 1, focused + by)));
   }
 
-  _focus(index) {
+  /** Scroll to a cell and give it the focus. */
+  focus(index) {
     this.reveal(index);
     this.draw();
     this._made.get(index)?.firstElementChild.focus({ preventScroll: true });

@@ -7,6 +7,8 @@ import { dragged, drawn, grown, hold, moved, presets } from "./detectors.js";
 /** Screen pixels around an edge in which it is taken hold of. */
 export const NEAR = 9;
 
+const LINEAR = ["whole", "rectangle", "point"]; // what can be a detector of lines
+
 export class Detecting {
   /** @param {Viewer} viewer */
   constructor(viewer) {
@@ -42,8 +44,14 @@ export class Detecting {
     this.viewer.changed();
   }
 
+  /** @returns {boolean} true if a shape can be a detector of these frames. */
+  possible(shape) {
+    return Boolean(shape) && shape.kind !== "magnitude" && (!this.viewer.curves || LINEAR.includes(shape.kind));
+  }
+
   /** Use a detector of another kind where the one before is; the next drag draws a new one. */
   pick(kind) {
+    if (!this.possible({ kind })) return;
     const old = this.shape || {};
     const found = this.presets?.BF || {
       cy: (this.viewer.images.size[0] - 1) / 2,
@@ -52,7 +60,7 @@ export class Detecting {
     };
     const cy = old.cy ?? old.y ?? (old.kind === "rectangle" ? (old.y0 + old.y1 - 1) / 2 : found.cy);
     const cx = old.cx ?? old.x ?? (old.kind === "rectangle" ? (old.x0 + old.x1 - 1) / 2 : found.cx);
-    const r = old.r1 ?? old.r ?? found.r;
+    const r = old.r1 ?? old.r ?? (this.viewer.curves ? this.viewer.images.size[1] / 16 : found.r);
     this.armed = kind === "whole" ? null : kind;
     if (kind === "whole") this.set({ kind });
     else if (kind === "com")
@@ -98,8 +106,9 @@ export class Detecting {
     const change = (shape) => this.set((this._dragged = shape), true);
     if (part && !this.armed)
       return { move: (to) => change(dragged(detector, part, place, to, this.viewer.images.size)), end };
-    if (detector.kind === "whole" || (view.zoom > 1 && !this.armed)) return null;
-    const kind = this.armed || detector.kind;
+    const whole = detector.kind === "whole";
+    if (!this.armed && (view.zoom > 1 || (whole && !this.viewer.curves))) return null;
+    const kind = this.armed || (whole ? "rectangle" : detector.kind);
     if (kind === "point") change(drawn(kind, place, place, this.viewer.images.size));
     return { move: (to) => change(drawn(kind, place, to, this.viewer.images.size)), end };
   }

@@ -2,8 +2,8 @@
  * Shapes: detectors in a frame, and selections in a scan. Plain values, changed by making new ones.
  *
  * A shape is {kind, …}: point {y, x}; disk {cy, cx, r}; ring {cy, cx, r0, r1}; rectangle
- * {y0, x0, y1, x1}, half-open; whole {}: everything; com {cy, cx, r}: the centre of mass in a disk. In
- * pixels; pixel (0, 0) has its centre at (0, 0).
+ * {y0, x0, y1, x1}, half-open; whole {}: everything; com {cy, cx, r}: the centre of mass in a disk;
+ * magnitude {}: everything, of complex numbers. In pixels; pixel (0, 0) has its centre at (0, 0).
  */
 
 const WORDS = {
@@ -13,6 +13,7 @@ const WORDS = {
   rectangle: "rectangle",
   whole: "frame_sum",
   com: "center_of_mass",
+  magnitude: "magnitude_sum",
 };
 const TAKES = {
   point: ["y", "x"],
@@ -21,6 +22,7 @@ const TAKES = {
   rectangle: ["y0", "x0", "y1", "x1"],
   whole: [],
   com: ["cy", "cx", "r"],
+  magnitude: [],
 };
 const LEAST = 0.8; // pixels: a smaller disk may hold no pixel's centre
 

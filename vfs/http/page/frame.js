@@ -80,8 +80,9 @@ export class Frames {
   _arrived(wanted, got) {
     if (wanted.order < this._newest) return; // a newer one came first
     this._newest = wanted.order;
-    const square = this.array.picture.length === 2 ? `${got.bin} × ${got.bin}` : got.bin;
-    const status = got.bin > 1 ? `binned ${square}` : "exact";
+    const sizes = this.array.picture.map((axis) => this.array.shape[axis]);
+    const binned = sizes.filter((size, axis) => got.shape[axis] < size).map(() => got.bin);
+    const status = got.bin > 1 ? `binned ${binned.join(" × ")}` : "exact";
     this.shown({ ...got, size: this.size, status, at: wanted.at });
   }
 
@@ -90,10 +91,12 @@ export class Frames {
    *
    * @param {Object} shape of the selection.
    * @param {string} how mean, sum or max.
-   * @param {number[]} within indices of the axes before the last two.
+   * @param {number[]} at an index for each leading axis; those of the scan's picture are not looked at.
    * @param {number} axes of the scan's picture.
    */
-  select(shape, how, within, axes) {
+  select(shape, how, at, axes) {
+    const { nav } = this.array;
+    const within = at.slice(0, nav - axes);
     this._wanted = null;
     this._newest = ++this._count;
     const wanted = { results: { frame: `${how}()` }, region: toRegion(shape, axes), within, coarse: false };
@@ -102,9 +105,29 @@ export class Frames {
         const part = head.of ? head.done / head.of : 1;
         const status = head.exact ? "exact" : `${Math.floor(100 * part)} %`;
         const order = head.exact ? { parts: head.parts, workers: head.workers } : null;
-        this.shown({ ...values.frame, size: this.size, bin: 1, status, part: head.exact ? 1 : part, order });
+        this.shown({ ...this._picture(values.frame, at.slice(nav)), size: this.size, bin: 1, status, part: head.exact ? 1 : part, order });
       }
     }, SETTLED);
+  }
+
+  /** Take the picture at indices of the other axes out of a whole frame, with colours last. */
+  _picture({ data, shape }, at) {
+    const { nav, picture, colour, where } = this.array;
+    const shown = [...picture, ...(colour === null ? [] : [colour])].map((axis) => axis - nav);
+    if (shown.length === shape.length && shown.every((axis, place) => axis === place)) return { data, shape };
+    const steps = shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
+    const first = where.slice(nav).reduce((sum, axis, k) => sum + at[k] * steps[axis - nav], 0);
+    const sizes = shown.map((axis) => shape[axis]);
+    const out = new data.constructor(sizes.reduce((a, b) => a * b, 1));
+    for (let i = 0; i < out.length; i++) {
+      let [from, rest] = [first, i];
+      for (let k = sizes.length - 1; k >= 0; k--) {
+        from += (rest % sizes[k]) * steps[shown[k]];
+        rest = Math.floor(rest / sizes[k]);
+      }
+      out[i] = data[from];
+    }
+    return { data: out, shape: sizes };
   }
 
   /** @returns {Promise<Object>} the frame of a position with all its pixels. */

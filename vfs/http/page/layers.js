@@ -10,6 +10,7 @@ import { fitting } from "./units.js";
 
 const ACCENT = "#ffb454";
 const RIM = "rgba(0, 0, 0, 0.55)";
+const TALL = 60; // screen pixels of one row: it is a plot
 
 function stroke(context, path, colour = ACCENT, width = 1.5) {
   context.strokeStyle = RIM;
@@ -32,9 +33,10 @@ function knob(context, top, left) {
 export function shapeLayer(get) {
   return (context, picture) => {
     const shape = get();
-    if (!shape || shape.kind === "whole") return;
+    if (!shape || shape.kind === "whole" || shape.kind === "magnitude") return;
     const [sy, sx] = picture.scale();
     const path = new Path2D();
+    if (picture.size[0] === 1 && sy > TALL) return strokeWindow(context, picture, shape);
     if (shape.kind === "point") {
       const [top, left] = picture.toStage(shape.y, shape.x);
       cross(path, top, left, Math.max(7, sx / 2 + 4));
@@ -71,6 +73,20 @@ export function shapeLayer(get) {
   };
 }
 
+/** Draw a window of a line, or a sample of it, from top to bottom. */
+function strokeWindow(context, picture, { kind, x, x0, x1 }) {
+  const [from, to] = kind === "point" ? [x, x] : [x0 - 0.5, x1 - 0.5];
+  const [[top, left], [bottom, right]] = [picture.toStage(-0.5, from), picture.toStage(0.5, to)];
+  context.fillStyle = "rgba(255, 180, 84, 0.12)";
+  context.fillRect(left, top, right - left, bottom - top);
+  const path = new Path2D();
+  for (const edge of left === right ? [left] : [left, right]) {
+    path.moveTo(edge, top);
+    path.lineTo(edge, bottom);
+  }
+  stroke(context, path, ACCENT, 1);
+}
+
 function cross(path, top, left, size) {
   path.moveTo(left - size, top);
   path.lineTo(left - 2.5, top);
@@ -90,7 +106,7 @@ export function cursorLayer(get) {
     const [sy, sx] = picture.scale();
     const [top, left] = picture.toStage(at[0], at[1]);
     const path = new Path2D();
-    if (picture.size[0] === 1 && sy > 60) {
+    if (picture.size[0] === 1 && sy > TALL) {
       path.moveTo(left, picture.toStage(-0.5, 0)[0]);
       path.lineTo(left, picture.toStage(0.5, 0)[0]);
       stroke(context, path, ACCENT, 1);
@@ -134,7 +150,7 @@ export function scaleBarLayer(get) {
     const middle = Math.min(right - pixels / 2, picture.box[1] - breadth / 2 - 12);
     const back = new Path2D();
     back.roundRect(middle - breadth / 2 - 8, bottom - 27, breadth + 16, 34, 6);
-    context.fillStyle = "rgba(0, 0, 0, 0.42)";
+    context.fillStyle = "rgba(0, 0, 0, 0.6)";
     context.fill(back);
     context.fillStyle = "#fff";
     context.fillRect(middle - pixels / 2, bottom - 2, pixels, 3);

@@ -14,41 +14,46 @@ const STREAMS = 2; // requests for small pictures at once
 
 /** Small pictures, fetched for what can be seen. */
 class Thumbnails {
-  /** @param {number} size pixels. @param {function(number)} came called with the index of one that came. */
+  /** @param {number} size pixels. @param {function(number|string)} came called with the name of one that came. */
   constructor(size, came) {
-    Object.assign(this, { size, came, pictures: new Map(), waiting: [], under: 0, abort: new AbortController() });
+    Object.assign(this, { size, came, under: 0 });
+    this._begin();
   }
 
   /** Forget all. */
   stop() {
     this.abort.abort();
-    Object.assign(this, { pictures: new Map(), waiting: [], abort: new AbortController() });
+    this._begin();
+  }
+
+  _begin() {
+    Object.assign(this, { pictures: new Map(), asked: new Set(), waiting: [], abort: new AbortController() });
   }
 
   /**
    * Want pictures of some arrays of a set.
    *
    * @param {string} key of the set. @param {number|string} first array, or "main". @param {number} count
-   * @param {number} index of the first in the list.
+   * @param {function(number): number|string} named gives the name of each, by its place after the first.
    */
-  want(key, first, count, index) {
-    const name = `${key} ${first}`;
-    if (this.pictures.has(name)) return;
-    this.pictures.set(name, null);
-    this.waiting.push({ key, first, count, index });
+  want(key, first, count, named) {
+    const asked = `${key} ${first}`;
+    if (this.asked.has(asked)) return;
+    this.asked.add(asked);
+    this.waiting.push({ key, first, count, named });
     this._next();
   }
 
   async _next() {
     if (this.under >= STREAMS || !this.waiting.length) return;
-    const { key, first, count, index } = this.waiting.pop(); // what was asked for last is what is seen now
+    const { key, first, count, named } = this.waiting.pop(); // what was asked for last is what is seen now
     const { abort } = this;
     this.under += 1;
     try {
       let place = 0;
       for await (const one of api.thumbnails(key, first, count, this.size, abort.signal)) {
-        this.pictures.set(index + place, one.data ? coloured(one) : null);
-        this.came(index + place);
+        this.pictures.set(named(place), one.data ? coloured(one) : null);
+        this.came(named(place));
         place += 1;
       }
     } catch {
@@ -59,9 +64,9 @@ class Thumbnails {
     }
   }
 
-  /** @returns {?HTMLCanvasElement} the picture of an index of the list. */
-  get(index) {
-    return this.pictures.get(index) ?? null;
+  /** @returns {?HTMLCanvasElement} the picture of that name. */
+  get(name) {
+    return this.pictures.get(name) ?? null;
   }
 }
 
@@ -91,18 +96,24 @@ function coloured({ data, shape }) {
   return canvas;
 }
 
+/** Write a path of which the end stays readable where there is no room. */
+function nameOf(path) {
+  const cut = path.lastIndexOf("/");
+  if (cut < 1) return el("span.name", {}, path);
+  return el("span.name", {}, el("span.before", {}, path.slice(0, cut)), el("span.end", {}, path.slice(cut)));
+}
+
 function cell(name, about, picture, symbol, current, pressed) {
   return el(
     "button.entry",
     {
       type: "button",
       title: name,
-      "aria-label": `${name}${about ? `, ${about}` : ""}`,
       "aria-current": current ? "true" : null,
       onclick: pressed,
     },
     el("span.thumb", {}, picture || (symbol ? icon(symbol) : null)),
-    el("span.words", {}, el("span.name", {}, name), el("span.about", {}, about)),
+    el("span.words", {}, nameOf(name), about ? el("span.about", {}, about) : null),
   );
 }
 
@@ -178,7 +189,7 @@ export class ArrayList {
   _seen(from, to) {
     if (!this.element.offsetParent) return;
     const groups = new Set(this.shown.slice(from, to).map((at) => Math.floor(at / TOGETHER) * TOGETHER));
-    for (const first of groups) this.thumbnails.want(this.key, first, TOGETHER, first);
+    for (const first of groups) this.thumbnails.want(this.key, first, TOGETHER, (place) => first + place);
   }
 }
 
@@ -187,7 +198,7 @@ export class FolderList {
   /** @param {function(Object)} chosen called with an entry. @param {function(Error)} failed */
   constructor(chosen, failed) {
     Object.assign(this, { chosen, failed, entries: [], path: null });
-    this.thumbnails = new Thumbnails(256, (index) => this.cells.again(index));
+    this.thumbnails = new Thumbnails(256, (key) => this.cells.again(this._indexOf(key)));
     this.cells = new Cells(
       "Folders and sets",
       { height: 236, width: 210 },
@@ -222,6 +233,37 @@ export class FolderList {
     return first;
   }
 
+  /**
+   * Look at the folder again, and show what has appeared or gone since. Where that fails nothing changes: what is
+   * wrong is said when something is opened.
+   *
+   * @returns {Promise<boolean>} false: it failed.
+   */
+  async again() {
+    const { path } = this;
+    const entries = [];
+    try {
+      for (let more = true; more; ) {
+        const next = await api.listing(path, entries.length, PAGE);
+        entries.push(...next.entries);
+        more = next.more && next.entries.length > 0;
+      }
+    } catch {
+      return false;
+    }
+    const keys = (list) => JSON.stringify(list.map(({ key, kind }) => [key, kind]));
+    if (this.path !== path || keys(entries) === keys(this.entries)) return true;
+    const focused = this.entries[this.cells.focused]?.key;
+    this.entries = entries;
+    this._show();
+    if (focused !== undefined) this.cells.focus(this._indexOf(focused));
+    return true;
+  }
+
+  _indexOf(key) {
+    return this.entries.findIndex((entry) => entry.key === key);
+  }
+
   _show() {
     this.empty.hidden = this.entries.length > 0;
     const pictures = this.entries.some((entry) => entry.kind === "set");
@@ -240,6 +282,7 @@ export class FolderList {
         name,
       ),
     );
+    this.crumbs.hidden = !parts.length;
     this.crumbs.replaceChildren(...all);
   }
 
@@ -248,7 +291,7 @@ export class FolderList {
     return cell(
       entry.name,
       entry.kind === "folder" ? "folder" : "",
-      this.thumbnails.get(index),
+      this.thumbnails.get(entry.key),
       entry.kind === "folder" ? "folder" : "",
       false,
       () => this.chosen(entry),
@@ -259,7 +302,7 @@ export class FolderList {
     if (!this.element.offsetParent) return;
     for (let index = to - 1; index >= from; index--) {
       const entry = this.entries[index];
-      if (entry?.kind === "set") this.thumbnails.want(entry.key, "main", 1, index);
+      if (entry?.kind === "set") this.thumbnails.want(entry.key, "main", 1, () => entry.key);
     }
   }
 }

@@ -13,6 +13,7 @@ import { Viewer } from "./viewer.js";
 
 const MANY = 4; // arrays: with more, their list is open at first
 const FIRST = 200; // arrays asked for with a set
+const AGAIN = 4000; // ms until a folder is looked at again
 const QUIET = 250; // ms without a change before the address is written
 
 const page = {
@@ -20,6 +21,7 @@ const page = {
   set: null,
   count: 0, // of sets that are served, as far as known
   order: 0,
+  again: 0, // timer
 };
 
 const viewer = new Viewer(written, failed);
@@ -93,12 +95,19 @@ function toggle(which) {
 
 /** Show an error above the page; the rest goes on. */
 function failed(error) {
-  banner(error?.message || String(error), "error");
+  const made = banner(error?.message || String(error), "error");
+  if (made && error?.status === 0) made.dataset.silent = "true";
 }
 
+/** Take back what was said of a server that did not answer: it does again. */
+function answered() {
+  for (const one of banners.querySelectorAll("[data-silent]")) one.remove();
+}
+
+/** @returns {?HTMLElement} the banner; null where there is one with this text. */
 function banner(text, kind) {
   const same = [...banners.children].find((one) => one.dataset.text === text);
-  if (same) return;
+  if (same) return null;
   const made = el(
     `div.banner.${kind}`,
     {},
@@ -109,6 +118,7 @@ function banner(text, kind) {
   made.dataset.text = text;
   banners.append(made);
   while (banners.children.length > 3) banners.firstChild.remove();
+  return made;
 }
 
 let timer = 0;
@@ -278,8 +288,20 @@ function leave(panel) {
   else viewer.axes.stop();
 }
 
+/** Look again at folders that are shown, while somebody can see them: sets appear while a microscope writes. */
+async function lookAgain() {
+  const began = performance.now();
+  const seen = folders.tree && !folders.element.hidden && document.visibilityState === "visible";
+  const good = !seen || (await folders.again());
+  clearTimeout(page.again);
+  if (good) page.again = setTimeout(lookAgain, Math.max(AGAIN, 20 * (performance.now() - began)));
+}
+
+api.answering(answered);
 keys.listen(actions);
 addEventListener("popstate", arrived);
 addEventListener("pagehide", write);
+addEventListener("focus", lookAgain);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.update());
 arrived();
+page.again = setTimeout(lookAgain, AGAIN);

@@ -251,11 +251,15 @@ export class Picture {
   }
 }
 
-/** Take samples as red, green, blue (and opacity); others than uint8 are scaled by the largest. */
+/**
+ * Take samples as red, green, blue (and opacity); others than uint8 are scaled by the largest. Where nothing is
+ * opaque the fourth sample means something else: DigitalMicrograph leaves it 0.
+ */
 function fromColours(data, channels, out) {
   const most = data instanceof Uint8Array ? 255 : data.reduce((a, b) => (b > a && b < Infinity ? b : a), 0) || 1;
+  const opaque = channels < 4 || !data.some((value, i) => i % 4 === 3 && value > 0);
   for (let i = 0, j = 0; i < data.length; i += channels, j += 4) {
     for (let k = 0; k < 3; k++) out[j + k] = (data[i + k] * 255) / most;
-    out[j + 3] = channels === 4 ? (data[i + 3] * 255) / most : 255;
+    out[j + 3] = opaque ? 255 : (data[i + 3] * 255) / most;
   }
 }

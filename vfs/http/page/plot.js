@@ -7,9 +7,12 @@
 import { el, short } from "./dom.js";
 import { Picture } from "./picture.js";
 
-const MARGIN = { top: 14, right: 16, bottom: 26, left: 70 }; // screen pixels
+const MARGIN = { top: 14, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
+const FONT = "11px system-ui, sans-serif";
 
 export class Plot extends Picture {
+  left = MARGIN.left; // screen pixels, where the lines begin
+
   /**
    * Show a line.
    *
@@ -43,18 +46,18 @@ export class Plot extends Picture {
   _inner() {
     return [
       Math.max(1, this.box[0] - MARGIN.top - MARGIN.bottom),
-      Math.max(1, this.box[1] - MARGIN.left - MARGIN.right),
+      Math.max(1, this.box[1] - this.left - MARGIN.right),
     ];
   }
 
   toStage(y, x) {
     const [height, width] = this._inner();
-    return [MARGIN.top + (y + 0.5) * height, MARGIN.left + width / 2 + (x - this.centre()[1]) * this.scale()[1]];
+    return [MARGIN.top + (y + 0.5) * height, this.left + width / 2 + (x - this.centre()[1]) * this.scale()[1]];
   }
 
   toPlace(top, left) {
     const [, width] = this._inner();
-    return [0, (left - MARGIN.left - width / 2) / this.scale()[1] + this.centre()[1]];
+    return [0, (left - this.left - width / 2) / this.scale()[1] + this.centre()[1]];
   }
 
   moveTo(_, x) {
@@ -90,17 +93,17 @@ export class Plot extends Picture {
 
   _drawLines(context, colours) {
     const { data, bin } = this.numbers;
+    context.font = FONT;
+    const long = Math.max(...this._seen().marks.map((mark) => context.measureText(mark.text).width));
+    this.left = Math.max(MARGIN.left, 12 * Math.ceil((long + 14) / 12)); // in steps: it stays while frames are played
+    const { from, to, lo, hi, log, marks } = this._seen();
     const [height, width] = this._inner();
-    const from = Math.max(0, Math.floor((this.toPlace(0, MARGIN.left)[1] + 0.5) / bin));
-    const to = Math.min(data.length / this._lines, Math.ceil((this.toPlace(0, MARGIN.left + width)[1] + 0.5) / bin));
-    const [lo, hi] = this._range(from, to);
-    const log = this.curve === "log" && hi > 0;
     const up = (value) => (log ? Math.log10(Math.max(value, lo)) : value);
     const across = (value) => MARGIN.top + height * (1 - (up(value) - up(lo)) / (up(hi) - up(lo)));
-    this._drawAxes(context, colours, lo, hi, log, across);
+    this._drawAxes(context, colours, marks, across);
     context.save();
     context.beginPath();
-    context.rect(MARGIN.left, 0, width, this.box[0]);
+    context.rect(this.left, 0, width, this.box[0]);
     context.clip();
     for (let line = 0; line < this._lines; line++) {
       context.strokeStyle = colours.line;
@@ -110,6 +113,18 @@ export class Plot extends Picture {
       context.stroke(this._path(data, line, from, to, bin, across));
     }
     context.restore();
+  }
+
+  /** Find the samples that are seen, half-open, the values from bottom to top, and the marks beside them. */
+  _seen() {
+    const { data, bin } = this.numbers;
+    const [, width] = this._inner();
+    const from = Math.max(0, Math.floor((this.toPlace(0, this.left)[1] + 0.5) / bin));
+    const to = Math.min(data.length / this._lines, Math.ceil((this.toPlace(0, this.left + width)[1] + 0.5) / bin));
+    const [lo, hi] = this._range(from, to);
+    const log = this.curve === "log" && hi > 0;
+    const values = log ? decades(lo, hi) : ticks(lo, hi, Math.max(2, this.box[0] / 50));
+    return { from, to, lo, hi, log, marks: values.map((value) => ({ value, text: labelled(value, values) })) };
   }
 
   /** Follow a line; where many samples share a column of the screen, from their least to their most. */
@@ -154,34 +169,32 @@ export class Plot extends Picture {
     return hi > lo ? [lo - room, hi + room] : [lo - 0.5, lo + 0.5];
   }
 
-  _drawAxes(context, colours, lo, hi, log, across) {
+  _drawAxes(context, colours, marks, across) {
     const [, width] = this._inner();
-    context.font = "11px system-ui, sans-serif";
     context.fillStyle = colours.text;
     context.strokeStyle = colours.grid;
     context.lineWidth = 1;
     context.textAlign = "right";
     context.textBaseline = "middle";
-    const marks = log ? decades(lo, hi) : ticks(lo, hi, Math.max(2, this.box[0] / 50));
-    for (const value of marks) {
+    for (const { value, text } of marks) {
       const y = Math.round(across(value)) + 0.5;
       context.beginPath();
-      context.moveTo(MARGIN.left, y);
-      context.lineTo(MARGIN.left + width, y);
+      context.moveTo(this.left, y);
+      context.lineTo(this.left + width, y);
       context.stroke();
-      context.fillText(labelled(value, marks), MARGIN.left - 8, y);
+      context.fillText(text, this.left - 8, y);
     }
     context.textAlign = "center";
     context.textBaseline = "top";
     const { scale = 1, offset = 0, unit = "" } = this.axis || {};
     const room = unit ? context.measureText(unit).width + 24 : -1;
-    const [first, last] = [MARGIN.left, MARGIN.left + width].map((left) => this.toPlace(0, left)[1] * scale + offset);
+    const [first, last] = [this.left, this.left + width].map((left) => this.toPlace(0, left)[1] * scale + offset);
     for (const value of ticks(Math.min(first, last), Math.max(first, last), Math.max(2, width / 90))) {
       const left = this.toStage(0, (value - offset) / scale)[1];
-      if (left < MARGIN.left + width - room) context.fillText(short(value, 5), left, this.box[0] - MARGIN.bottom + 8);
+      if (left < this.left + width - room) context.fillText(short(value, 5), left, this.box[0] - MARGIN.bottom + 8);
     }
     context.textAlign = "right";
-    context.fillText(unit, MARGIN.left + width, this.box[0] - MARGIN.bottom + 8);
+    context.fillText(unit, this.left + width, this.box[0] - MARGIN.bottom + 8);
   }
 }
 

@@ -11,6 +11,7 @@ import { inside } from "./detectors.js";
 /** Bytes that a summary may have: a stated limit of the page. */
 export const LIMIT = 64 * 1024 * 1024;
 const BINS = 32; // along y and x, at most
+const CHANNELS = 256; // of a spectrum, at most
 const FEWEST = 4; // with less, a preview would tell nothing
 
 /**
@@ -18,11 +19,16 @@ const FEWEST = 4; // with less, a preview would tell nothing
  *
  * @param {number} positions of the scan.
  * @param {[number, number]} size of a frame, pixels.
- * @param {{cy: number, cx: number}} centre of the pattern.
+ * @param {?{cy: number, cx: number}} centre of the pattern; null: frames are spectra.
  * @returns {?{rings: number, bins: number, results: Object<string, string>}} null: not even coarse bins fit.
  */
-export function plan(positions, [height, width], { cy, cx }) {
+export function plan(positions, [height, width], centre) {
   const each = Math.floor(LIMIT / 4 / positions);
+  if (!centre) {
+    const bins = Math.min(CHANNELS, width, each);
+    return bins < FEWEST ? null : { rings: 0, bins, results: { binned: `binned(${bins})` } };
+  }
+  const { cy, cx } = centre;
   const corner = Math.hypot(Math.max(cy, height - 1 - cy), Math.max(cx, width - 1 - cx));
   const rings = Math.floor(corner) + 1;
   const most = Math.min(BINS, Math.max(height, width));
@@ -39,7 +45,7 @@ export class Summary {
   /**
    * @param {number} positions of the scan.
    * @param {[number, number]} size of a frame, pixels.
-   * @param {{cy: number, cx: number}} centre of the rings.
+   * @param {?{cy: number, cx: number}} centre of the rings.
    * @param {{rings: number, bins: number}} planned what `plan` has returned.
    */
   constructor(positions, size, centre, planned) {

@@ -89,6 +89,7 @@ function pathsOf(paths) {
 }
 
 function scanLines(array, { detector, within, blank }, selected) {
+  if (detector.kind === "magnitude") return magnitudeLines(array, within);
   const made = `image=${toPython(detector)}`;
   if (selected) {
     const image = blank ? "np.where(result.filled, result.selected.T, np.nan).T" : "result.selected";
@@ -98,6 +99,12 @@ function scanLines(array, { detector, within, blank }, selected) {
   const index = `[${within.join(", ")}]`;
   const image = `data.reduce(${made}, roi=roi)["image"]${numbers(blank, index)}`;
   return [...roi(array, `roi${index} = True`), `image = ${image}`];
+}
+
+function magnitudeLines({ nav }, within) {
+  const scan = `data.shape[${within.length || ""}:${nav}]`;
+  const frame = within.length ? `data[(${within.join(", ")}, *at)]` : "data[at]";
+  return [`sums = [np.abs(${frame}).sum(dtype=np.float64) for at in np.ndindex(${scan})]`, `image = np.reshape(sums, ${scan})`];
 }
 
 /** @returns {string} what turns a result into its numbers, with NaN where no frame is stored. */
@@ -120,25 +127,40 @@ function partOf(values, part) {
 }
 
 /** @returns {string} the frame at indices of the axes that are not shown, with its axes in their order. */
-function whole({ shape, where, picture, colour }, at) {
+function whole(array, at) {
+  const index = indices(array, at);
+  return coloured(array, `data[${index.join(", ") || "..."}]`);
+}
+
+/** @returns {string} the picture at indices of the axes that are not shown, of a whole frame. */
+function shownOf(array, frame, at) {
+  const index = indices(array, at).slice(array.nav);
+  return coloured(array, index.length ? `${frame}[${index.join(", ")}]` : frame);
+}
+
+function indices({ shape, where }, at) {
   const index = shape.map((_, axis) => (where.includes(axis) ? at[where.indexOf(axis)] : ":"));
   while (index[index.length - 1] === ":") index.pop();
-  const values = `data[${index.join(", ") || "..."}]`;
+  return index;
+}
+
+/** @returns {string} values with their colours last. */
+function coloured({ picture, colour }, values) {
   const last = picture[picture.length - 1];
   if (colour === null || colour > last) return values;
   return `np.moveaxis(${values}, ${picture.filter((axis) => axis < colour).length}, -1)`;
 }
 
-function selectedLines(array, { selection, how, within, order, blank }) {
+function selectedLines(array, { selection, how, within, at, order, blank }) {
   const reduction = `frame=vfs.${how[0].toUpperCase()}${how.slice(1)}(), roi=roi`;
   const lines = [...chosen(array, selection, within)];
   if (how === "max" || !array.dtype.startsWith("float") || !order?.parts)
-    return [...lines, `frame = data.reduce(${reduction})["frame"]${numbers(blank)}`];
+    return [...lines, `frame = ${shownOf(array, `data.reduce(${reduction})["frame"]${numbers(blank)}`, at)}`];
   return [
     ...lines,
     "# Sums of floats depend on their order: these are the parts and threads of the page",
     `*_, last = data.reduce_partial(${reduction}, parts=${order.parts}, workers=${order.workers})`,
-    `frame = last["frame"]${numbers(blank)}`,
+    `frame = ${shownOf(array, `last["frame"]${numbers(blank)}`, at)}`,
   ];
 }
 

@@ -31,9 +31,9 @@ export class ScanImages {
     this.noSummary = () => {};
   }
 
-  /** Height and width of a frame. */
+  /** Height and width of a frame; a line is one row. */
   get size() {
-    return this.array.shape.slice(-2);
+    return this.array.shown === 1 ? [1, ...this.array.shape.slice(-1)] : this.array.shape.slice(-2);
   }
 
   /**
@@ -115,7 +115,7 @@ export class ScanImages {
 
   /** Make the summary for previews, when nothing else is under way. */
   _summarise() {
-    if (this.summary || !this.centre || this.array.shown !== 2) return;
+    if (this.summary || !(this.centre || this.size[0] === 1)) return;
     const planned = plan(this.positions, this.size, this.centre);
     if (!planned) return;
     const summary = new Summary(this.positions, this.size, this.centre, planned);

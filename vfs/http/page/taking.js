@@ -46,7 +46,7 @@ export async function takeSnippet(viewer, panel) {
   const detector = viewer.detecting.shape;
   const where = { selection, how, at, within: viewer.within(), part: partOf(viewer) };
   const what = { kind: panel.id, detector, ...where, bin, order, blank: data?.some(Number.isNaN) };
-  const title = `Python that makes the ${panel.heading.textContent.toLowerCase()}`;
+  const title = `Python that makes the ${panel.id === "scan" ? "scan" : panel.heading.textContent.toLowerCase()}`;
   try {
     take.showText(title, snippet(await recipe(set.key), array, what));
   } catch (error) {

@@ -15,12 +15,13 @@ const DETECTORS = {
   whole: "All of the frame",
   com: "Centre of mass",
 };
+const WINDOWS = { point: "One channel", rectangle: "Window of channels", whole: "All of the spectrum" }; // of lines
 const SELECTIONS = { point: "Position: its frame", rectangle: "Rectangle of positions", disk: "Disk of positions" };
 const PRESETS = {
-  BF: "Bright field",
-  ABF: "Annular bright field",
-  ADF: "Annular dark field",
-  HAADF: "High-angle annular dark field",
+  BF: "BF: bright field",
+  ABF: "ABF: annular bright field",
+  ADF: "ADF: annular dark field",
+  HAADF: "HAADF: high-angle annular dark field",
 };
 const HOW = [
   ["mean", "mean"],
@@ -65,6 +66,13 @@ function group(label, words, pressed, face) {
   const element = el("div.group", { role: "group", "aria-label": label }, ...buttons.map(([, made]) => made));
   return {
     element,
+    /** Offer the buttons that have one of these words. */
+    offer: (some) => {
+      for (const [key, made] of buttons) {
+        made.hidden = !(key in some);
+        for (const name of ["aria-label", "title"]) made.setAttribute(name, some[key] ?? words[key]);
+      }
+    },
     mark: (on) => buttons.forEach(([key, made]) => made.setAttribute("aria-pressed", String(key === on))),
   };
 }
@@ -90,13 +98,18 @@ export function frameTools(viewer) {
     (name) => name,
   );
   presets.element.classList.add("presets");
-  const field = shapeField("Detector", Object.keys(DETECTORS), (shape) => viewer.detecting.set(shape));
+  const field = shapeField("Detector", Object.keys(DETECTORS), (shape) => {
+    if (!viewer.detecting.possible(shape)) throw new Error(`“${field.value}”: a line has no such detector`);
+    viewer.detecting.set(shape);
+  });
   const part = select("Part of the complex numbers", PARTS, "abs", (value) => viewer.setPart(value));
   const own = el("div.own", {}, tools.element, presets.element, field);
   panel.tools.replaceChildren(own, part, common(viewer, panel));
   return {
     update() {
       own.hidden = !viewer.detects;
+      presets.element.hidden = !viewer.patterns;
+      tools.offer(viewer.curves ? WINDOWS : DETECTORS);
       part.hidden = !viewer.complex;
       part.value = viewer.view.part;
       const { shape: detector, presets: usual, armed } = viewer.detecting;
@@ -125,11 +138,18 @@ export function scanTools(viewer) {
   );
   const how = select("Frames of the selection", HOW, "mean", (value) => viewer.selecting.how(value));
   const side = select("Centre of mass", Object.entries(SIDES), "wheel", (value) => viewer.setSide(value));
-  const field = shapeField("Selection", ["point", "rectangle", "disk"], (shape) => viewer.selecting.set(shape));
-  panel.tools.replaceChildren(el("div.own", {}, tools.element, field, how, side), common(viewer, panel));
+  const field = shapeField("Selection", ["point", "rectangle", "disk"], (shape) => {
+    if (viewer.complex && shape.kind !== "point") throw new Error("expected point(y, x): of complex numbers one frame");
+    viewer.selecting.set(shape);
+  });
+  const more = common(viewer, panel);
+  panel.tools.replaceChildren(el("div.own", {}, tools.element, field, how, side), more);
+  const served = [...more.querySelectorAll(".item")].pop();
   return {
     update() {
       const { selection } = viewer.view;
+      tools.element.hidden = viewer.complex; // of which there are neither means nor maxima
+      served.hidden = viewer.complex;
       tools.element.children[2].hidden = viewer.images?.axes === 1;
       tools.mark(viewer.selecting.kind);
       field.hidden = viewer.images?.axes === 1;

@@ -6,7 +6,7 @@ import { mapOf, usual } from "./contrast.js";
 import { Axes } from "./axes.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
-import { el } from "./dom.js";
+import { el, short } from "./dom.js";
 import { Frames } from "./frame.js";
 import { listen } from "./gestures.js";
 import { cursorLayer, lineLayer, scaleBarLayer, shapeLayer, wheelLayer } from "./layers.js";
@@ -16,13 +16,28 @@ import { readOut } from "./readout.js";
 import { ScanImages } from "./scan.js";
 import { Selecting } from "./selecting.js";
 import { frameTools, scanTools } from "./tools.js";
+import { fitting } from "./units.js";
 import { SIDES, oneOf, wheel } from "./wheel.js";
 
+const NAMED = { whole: "sum of all", magnitude: "sum of magnitudes" }; // images of a scan
+const LONGEST = 8192; // numbers of a line that are fetched
 const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
-/** @returns {boolean} true for a picture of one row or column that is better drawn as a line. */
+const ENERGY = /^(energy|e|ev|kev|eloss|energy.?loss|wavelength)$/i; // axes of spectra
+const LINES = 3; // rows or columns of a picture that is drawn as so many lines, if it is long
+
+/** @returns {boolean} true for a picture of a few long rows or columns, which are better drawn as lines. */
 function isLine([height, width]) {
-  return Math.min(height, width) === 1 && Math.max(height, width) > 64;
+  return Math.min(height, width) <= LINES && Math.max(height, width) > 64;
+}
+
+/** @returns {Object} numbers of a picture [rows, columns] as lines [samples, lines], as plots take them. */
+function asLines({ data, shape: [rows, columns] }) {
+  const [count, lines] = [Math.max(rows, columns), Math.min(rows, columns)];
+  if (rows > columns || lines === 1) return { data, shape: lines > 1 ? [count, lines] : [count] };
+  const turned = new data.constructor(data.length);
+  for (let i = 0; i < count; i++) for (let k = 0; k < lines; k++) turned[i * lines + k] = data[k * count + i];
+  return { data: turned, shape: [count, lines] };
 }
 
 export class Viewer {
@@ -51,7 +66,7 @@ export class Viewer {
   }
 
   _layers() {
-    const sig = () => this.array.calibration?.[this.array.dims[this.array.picture[this.array.picture.length - 1]]];
+    const sig = () => this.array.calibration?.[this._across()];
     const nav = () => this.array.calibration?.[this.array.dims[this.array.nav - 1]];
     const usable = (one) => (one?.scale && one.unit ? one : null);
     this.frame.layers.push(
@@ -82,11 +97,13 @@ export class Viewer {
     this.view = view;
     const { shape, nav, shown, dims, dtype, where } = array;
     this.complex = dtype.startsWith("complex");
+    const plain = nav === where.length && shown < 3 && !this.complex; // frames of one axis or two, of real numbers
     const scanned =
-      !this.complex &&
-      nav > 0 &&
-      nav === where.length &&
-      (shown === 1 || shown === 2) &&
+      where.slice(0, nav).every((axis) => axis < nav) &&
+      where.length >= nav &&
+      shape.slice(0, nav).some((n) => n > 1) &&
+      shown > 0 &&
+      (plain || nav > 1) &&
       (nav === 1 || !dims.slice(nav - 2, nav).some((name) => PLAIN.test(name)));
     const empty = shape.includes(0);
     this.note.hidden = !empty;
@@ -95,8 +112,11 @@ export class Viewer {
     this.frame.element.hidden = empty;
     this.scan.element.hidden = empty || !scanned;
     this.scanned = scanned;
-    this.line = shown === 2 && isLine(array.picture.map((axis) => shape[axis]));
-    this.detects = scanned && shown === 2 && !this.line;
+    const sizes = array.picture.map((axis) => shape[axis]);
+    this.line = shown === 2 && isLine(sizes);
+    this.curves = shown === 1 || (this.line && sizes[0] === 1); // frames are lines, in which a window is a detector
+    this.patterns = scanned && plain && shown === 2 && !this.line;
+    this.detects = this.patterns || (scanned && plain && this.curves);
     this.detecting.begin();
     this.selecting.kind = view.selection?.kind || "point";
     this._wheel = null;
@@ -127,11 +147,11 @@ export class Viewer {
     this._prepare(
       this.frame,
       array.shown >= 2 && !this.line ? "picture" : array.shown ? "plot" : "number",
-      this.detects ? "Arrows move the detector." : "",
+      this.patterns ? "Arrows move the detector." : this.detects ? "Drag a window. Arrows move it." : "",
     );
     if (this.complex) view.frame ??= usual({ map: mapOf(view.part) });
     this.frame.clear("waiting");
-    this.frame.use(view.frame || usual({ curve: this.detects && array.nav > 1 ? "sqrt" : "linear" }));
+    this.frame.use(view.frame || usual({ curve: this.patterns && array.nav > 1 ? "sqrt" : "linear" }));
     if (scanned) this._startScan();
     this.wantFrame();
     this.update();
@@ -149,9 +169,10 @@ export class Viewer {
     this.scan.use(view.scan || usual());
     this.images.go(this.within());
     const images = this.images;
-    if (!this.detects) view.detector = { kind: "whole" };
-    if (view.detector || array.nav === 1) this.detecting.set(view.detector || { kind: "whole" });
-    if (!this.detects) return;
+    const given = this.detects && this.detecting.possible(view.detector) ? view.detector : null;
+    const whole = { kind: this.complex ? "magnitude" : "whole" };
+    if (given || array.nav === 1 || !this.patterns) this.detecting.set(given || whole);
+    if (!this.patterns) return;
     this._abort = new AbortController();
     const start = (found) => {
       if (this.images !== images) return;
@@ -164,8 +185,7 @@ export class Viewer {
 
   _prepare(panel, kind, hint) {
     panel.become(kind, hint);
-    if (panel === this.frame)
-      panel.rename(this.scanned ? "Frame" : { picture: "Image", plot: "Line", number: "Number" }[kind]);
+    panel.rename(panel === this.frame ? this._frameName(kind) : this._scanName());
     panel.axis = this._axisOf[panel.id]();
     this.profiles[panel.id].leave();
     if (!panel.view || panel.view.listens) return;
@@ -174,6 +194,23 @@ export class Viewer {
       panel.id === "scan" ? [(place) => this.selecting.press(place)] : [(place) => this.detecting.press(place)];
     listen(panel.view, [(place) => this.profiles[panel.id].press(place), ...tools], (place) => readOut(panel, place));
     panel.view.moved = () => panel.id === "frame" && this._zoomed();
+  }
+
+  _frameName(kind) {
+    if (kind === "plot") return ENERGY.test(this._across()) ? "Spectrum" : "Line";
+    return this.scanned && this.array.nav > 0 && kind === "picture" ? "Frame" : { picture: "Image", number: "Number" }[kind];
+  }
+
+  _scanName() {
+    const { dims, nav } = this.array;
+    return nav === 1 ? `Along ${dims[0]}` : "Scan";
+  }
+
+  /** @returns {?string} the axis of frames that goes from left to right. */
+  _across() {
+    const { picture, dims, shape } = this.array;
+    const last = picture[picture.length - 1];
+    return dims[this.line && shape[picture[0]] > shape[last] ? picture[0] : last];
   }
 
   /** Stop all work. */
@@ -223,7 +260,8 @@ export class Viewer {
   _slid(axis, index) {
     const at = [...this.view.at];
     at[axis] = index;
-    if (this.images && axis >= this.array.nav - this.images.axes) this.view.selection = null;
+    const { nav } = this.array;
+    if (this.images && axis < nav && axis >= nav - this.images.axes) this.view.selection = null;
     this.go(at);
   }
 
@@ -245,7 +283,8 @@ export class Viewer {
     const [height, width] = this.images.axes === 2 ? this.images.shape : [1, this.images.shape[0]];
     const [row, column] = [y, x].map((n, axis) => Math.max(0, Math.min([height, width][axis] - 1, Math.round(n))));
     this.view.selection = null;
-    this.go([...this.within(), ...(this.images.axes === 2 ? [row, column] : [column])]);
+    const place = this.images.axes === 2 ? [row, column] : [column];
+    this.go([...this.within(), ...place, ...this.view.at.slice(this.array.nav)]);
   }
 
   /** Move the position, the selection or the index of the last axes. */
@@ -287,13 +326,14 @@ export class Viewer {
     if (!this.frames) return;
     const { selection, at, how, part } = this.view;
     if (selection && this.images) this.frame.say("waiting");
-    if (selection && this.images) this.frames.select(selection, how, this.within(), this.images.axes);
+    if (selection && this.images) this.frames.select(selection, how, at, this.images.axes);
     else this.frames.want(at, this._most(), this.complex ? part : "");
   }
 
   /** @returns {number} pixels of a frame, along y and x, that can be seen: a power of two. */
   _most() {
-    const { view } = this.frame;
+    const { view, kind } = this.frame;
+    if (kind === "plot") return LONGEST;
     const seen = view ? Math.max(...view.box) * view.ratio * Math.min(view.zoom, 64) : 512;
     return Math.min(8192, Math.max(256, 2 ** Math.ceil(Math.log2(Math.max(1, seen * 0.75)))));
   }
@@ -308,9 +348,9 @@ export class Viewer {
     if (!this.frames) return;
     const { selection, how } = this.view;
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
-      ? frame.at.join(", ")
+      ? frame.at.filter((_, axis) => this.lengths[axis] > 1).join(", ")
       : `${{ mean: "mean", sum: "sum", max: "maximum" }[how]} of ${toText(selection)}`;
-    const flat = this.line ? { shape: [frame.data.length], size: [1, Math.max(...frame.size)] } : {};
+    const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
     this.frame.show({ ...frame, ...flat, caption });
     this.profiles.frame.update();
   }
@@ -328,7 +368,9 @@ export class Viewer {
     const pairs = com ? image.data : null;
     const made = pairs && side === "wheel" && this.images.axes === 2 ? wheel(pairs) : null;
     this._wheel = made ? made.most : null;
-    const caption = com ? `centre of mass, ${SIDES[side]}${made ? " (from the mean)" : ""}` : toText(image.detector);
+    const caption = com
+      ? `centre of mass, ${SIDES[side]}${made ? " (from the mean)" : ""}`
+      : this._window(image.detector) || NAMED[image.detector.kind] || toText(image.detector);
     this.scan.show({
       ...image,
       data: pairs ? oneOf(pairs, side) : image.data,
@@ -339,6 +381,15 @@ export class Viewer {
       pairs,
     });
     this.profiles.scan.update();
+  }
+
+  /** @returns {string} the energies of a window in spectra: "520 to 560 eV"; "" where nobody knows them. */
+  _window({ kind, x0, x1 }) {
+    const { axis } = this.frame;
+    if (!this.curves || kind !== "rectangle" || !axis) return "";
+    const { factor, unit } = fitting(Math.abs(axis.scale) * this.images.size[1], axis.unit);
+    const [from, to] = [x0, x1 - 1].map((x) => short((x * axis.scale + (axis.offset || 0)) * factor));
+    return `${from} to ${to} ${unit}`;
   }
 
   /** Begin or leave a line profile. */
