@@ -85,11 +85,11 @@ class BlockDecoder(Protocol):
             C order, so that blocks that are wanted as a whole need no copy. None if there is no
             such method: then all blocks go through the cache.
 
-    A decoder may also have `decode_run`: a method (ranges, data, base, out) that does what `decode_into` does for
-    a run of blocks in one call, without the interpreter for each. `ranges` is int64[n, 11], one for each block
-    (see `vfs.kernels.columns`), `data` the bytes of the file from `base` on, `out` dtype[size] of all that is
-    read. It returns how many of the first blocks it decoded: for the others `decode_into` is called, which
-    says what is wrong.
+    A decoder may also have `decode_run`: None, or a method (ranges, data, base, out) that does what
+    `decode_into` does for a run of blocks in one call, without the interpreter for each. `ranges` is
+    int64[n, 11], one for each block (see `vfs.kernels.columns`), `data` the bytes of the file from `base` on,
+    `out` dtype[size] of all that is read. It returns how many of the first blocks it decoded: for the others
+    `decode_into` is called, which says what is wrong.
     """
 
     @property

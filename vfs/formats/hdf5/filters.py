@@ -261,15 +261,19 @@ class FilterDecoder:
         if not self.stored.isnative:
             out.byteswap(inplace=True)
 
-    def decode_run(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> int:
-        (number, values), *more = self.filters or ((0, ()),)
-        if FILTERS.get(number, ("", None))[1] is not _bitshuffle or more or self.masks or not self.stored.isnative:
-            return 0
+    @property
+    def decode_run(self) -> Callable[[np.ndarray, np.ndarray, int, np.ndarray], int] | None:
+        """See `vfs.model.decode.BlockDecoder`. Only for native elements that are bitshuffled, and nothing else."""
+        bitshuffled = [FILTERS[number][1] for number, _ in self.filters] == [_bitshuffle]
+        return self._bitshuffled_run if bitshuffled and self.stored.isnative and not self.masks else None
+
+    def _bitshuffled_run(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> int:
         try:
-            how = _bitshuffled(values)
+            how = _bitshuffled(self.filters[0][1])
         except ValueError:
             return 0
-        return int(kernels.shuffle.unbitshuffle_blocks(how, rows, data, base, out.view(np.uint8), self.stored.itemsize))
+        undo, itemsize = kernels.shuffle.unbitshuffle_blocks, self.stored.itemsize
+        return int(undo(how, rows, data, base, out.view(np.uint8), itemsize))
 
 
 @dataclass(frozen=True)
