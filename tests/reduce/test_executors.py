@@ -274,6 +274,30 @@ def test_a_killed_worker_is_made_up_for(
     np.testing.assert_array_equal(result["y"].data, frames.sum(0, dtype="u8"))
 
 
+def test_large_masks_go_to_dask_once_and_outlive_a_worker(
+    array: vfs.VirtualArray, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "LARGE", 10_000)
+    masks, roi, sizes, submit = (
+        vfs.Masks(np.random.default_rng(0).random((2, 40, 50))),
+        [*range(280)],
+        [],
+        client.submit,
+    )
+
+    def weighed(work: Any, *given: Any) -> Any:
+        sizes.append(len(pickle.dumps([one for one in given if not isinstance(one, distributed.Future)])))
+        return submit(work, *given)
+
+    monkeypatch.setattr(client, "submit", weighed)
+    result = array.reduce(m=masks, x=Deadly(tmp_path / "killed", 155), roi=roi, executor=client)
+    assert (tmp_path / "killed").exists()
+    np.testing.assert_allclose(result["m"].selected, array.reduce(m=masks, roi=roi)["m"].selected)
+    assert [size > masks.array.nbytes for size in sizes] == [True] + [False] * (len(sizes) - 1)
+    assert len(sizes) > 10
+    assert max(sizes[1:]) < 1000
+
+
 def test_a_pool_with_a_killed_process_says_so(array: vfs.VirtualArray, tmp_path: Path) -> None:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         with pytest.raises(vfs.ExecutorError, match=r"ended while it worked on part \d+:\d+ of data .* make a new one"):

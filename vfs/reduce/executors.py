@@ -17,6 +17,7 @@ processes is broken as a whole then, and cannot be mended by who was only lent i
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from functools import partial
@@ -68,12 +69,13 @@ def workers_of(executor: Any, asked: int | None) -> int:
 
 def in_order(
     executor: Any,
-    work: Callable[[Task], Any],
+    work: Callable[..., Any],
     tasks: Sequence[Task],
     workers: int | None,
     stop: Callable[[], object],
+    held: Sequence[Any] = (),
 ) -> Generator[Any, None, None]:
-    """Give what `work(task)` returns for each of the tasks, in their order.
+    """Give what `work(task, *held)` returns for each of the tasks, in their order.
 
     Closing the generator cancels what is under way, and waits for what runs and cannot be
     cancelled, where the executor says so (pools do, dask does not).
@@ -81,6 +83,7 @@ def in_order(
     Args:
         workers: see `workers_of`.
         stop: is called when tasks that run are not wanted any more.
+        held: what `kept` returned.
 
     Raises:
         ExecutorError: workers were lost, or the executor was shut down.
@@ -94,7 +97,7 @@ def in_order(
     try:
         while given < len(tasks):
             while begun < min(len(tasks), given + AHEAD * limit) and len(under_way) < limit:
-                under_way[begun] = _submitted(executor, work, tasks[begun])
+                under_way[begun] = _submitted(executor, work, tasks[begun], *held)
                 under_way[begun].add_done_callback(partial(_note, ended, begun))
                 begun += 1
             for k in sorted(_all_of(ended)):
@@ -108,9 +111,29 @@ def in_order(
             _cancel(under_way, ended)
 
 
-def _submitted(executor: Any, work: Callable[[Task], Any], task: Task) -> Any:
+def kept(executor: Any, value: Any) -> Sequence[Any]:
+    """Let a dask cluster keep a value, so that it is sent once. It is the result of a task: a worker that is
+    lost with it does no harm. Data that were scattered would be lost too.
+
+    Returns: what stands for the value; nothing where an executor cannot keep one.
+
+    Raises:
+        ExecutorError: see `in_order`.
+    """
+    if not callable(getattr(executor, "scatter", None)):
+        return ()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")  # this is how not to send it often
+        return (_submitted(executor, _same, value),)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _submitted(executor: Any, work: Callable[..., Any], *given: Any) -> Any:
     try:
-        return executor.submit(work, task)
+        return executor.submit(work, *given)
     except RuntimeError as error:  # BrokenExecutor is one, too
         raise ExecutorError(f"the executor takes no tasks: {error}; make a new one") from error
 

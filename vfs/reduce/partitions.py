@@ -1,7 +1,8 @@
 """A pass over the frames of an array that workers of an executor share.
 
 The scan is cut into partitions. Each is sent as how the set was opened, which frames, and which
-reductions: never as data. A worker opens the set again, once for all partitions that it gets, makes
+reductions: never as data. To dask large masks are sent once, and its workers get them from each other.
+A worker opens the set again, once for all partitions that it gets, makes
 a pass of its own over these frames, and returns its buffers. These are merged in the order of the
 scan. How the scan is cut depends on the data and the reductions alone. So results are the same, to
 the last digit of floats, whatever executor runs them and however many workers it has; floats differ
@@ -23,10 +24,10 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
 from vfs.model.stored import TRIES
-from vfs.reduce.executors import checked, in_order
+from vfs.reduce.executors import checked, in_order, kept
 from vfs.reduce.in_frames import lasting
 from vfs.reduce.passes import Pass, Progress, Results
-from vfs.reduce.reduction import Buffers
+from vfs.reduce.reduction import Buffers, Reduction
 from vfs.reduce.stop_file import StopFile, Stopped
 
 PARTITION = 64 << 20
@@ -36,6 +37,8 @@ processes and 10 ms with dask, half of it in the worker (a disk, centres of mass
 """
 MOST = 1024
 """Partitions of a pass, at most, unless that makes them too long to be balanced: 1 TiB in parts of 1 GiB."""
+LARGE = 1 << 20
+"""Bytes of masks and positions that are sent with each partition, at most, where an executor can do otherwise."""
 RETURNED = 16
 """Times the bytes that come back with each partition: what it has at least."""
 
@@ -48,21 +51,40 @@ class Reopens(Protocol):
 
 
 @dataclass(frozen=True)
+class Work:
+    """Describes what all partitions of a pass have in common.
+
+    Attributes:
+        opening: see `OpenSets.array` of `vfs.engine.open_sets`.
+        reductions: by name, as the user gave them.
+        roi: packed positions of the array's scan, see `_packed`; None: all.
+    """
+
+    opening: bytes
+    reductions: Mapping[str, Reduction]
+    roi: bytes | None
+
+    @property
+    def large(self) -> bool:
+        """Whether this has masks, or positions, of more than `LARGE` bytes."""
+        values = [value for one in self.reductions.values() for value in vars(one).values()]
+        arrays = [getattr(value, "data", None) if hasattr(value, "tocsr") else value for value in values]
+        return sum(getattr(array, "nbytes", 0) for array in arrays) + len(self.roi or b"") > LARGE
+
+
+@dataclass(frozen=True)
 class Partition:
     """Describes the part of a pass that one worker makes.
 
     Attributes:
-        opening, path: see `OpenSets.array` of `vfs.engine.open_sets`.
-        reductions: by name, as the user gave them.
-        roi: packed positions of the array's scan, see `_packed`; None: all.
+        work: what to make; None: the executor knows it.
+        path: of the array, see `OpenSets.array`.
         first, last: the units (half-open) of the pass.
         stop: path of its `StopFile`.
     """
 
-    opening: bytes
+    work: Work | None
     path: str
-    reductions: Mapping[str, Any]
-    roi: bytes | None
     first: int
     last: int
     stop: str
@@ -89,19 +111,24 @@ class Part:
     own: Mapping[str, Buffers]
 
 
-def reduce_partition(task: Partition) -> Part:
+def reduce_partition(task: Partition, held: Work | None = None) -> Part:
     """Make the pass over a partition, in one thread of a worker.
+
+    Args:
+        held: what to make, where the executor knows it.
 
     Raises:
         SourceError: frames cannot be read, or the set is not what it was.
     """
-    array = OPEN.array(task.opening, task.path)
+    work = held or task.work
+    assert work is not None
+    array = OPEN.array(work.opening, task.path)
     files = array.dataset.files
-    roi = None if task.roi is None else _unpacked(task.roi)
+    roi = None if work.roi is None else _unpacked(work.roi)
     with Stopped(task.stop) as stopped:
         for _ in TRIES:  # until all was read in one state of the files
             before = files.moves.item(0)
-            made = Pass(array, task.reductions, roi, 0)
+            made = Pass(array, work.reductions, roi, 0)
             made.stopped = stopped
             made.take(task.first, task.last)
             if files.moves.item(0) == before:
@@ -139,7 +166,7 @@ class SharedPass(Pass):
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
         chosen = None if self.chosen is None else _packed(self.chosen)
-        self.task = partial(Partition, opening.packed(), array.dataset.path, lasting(reductions), chosen)
+        self.work = Work(opening.packed(), lasting(reductions), chosen)
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.
@@ -151,8 +178,10 @@ class SharedPass(Pass):
         parts = max(1, min(parts, n))
         self._tell()
         with StopFile() as stop:
-            tasks = [self.task(first, last, stop.path) for first, last in pairwise(edges)]
-            with closing(in_order(self.executor, reduce_partition, tasks, self.asked, stop.stop)) as given:
+            held = kept(self.executor, self.work) if self.work.large else ()
+            task = partial(Partition, None if held else self.work, self.array.dataset.path)
+            tasks = [task(first, last, stop.path) for first, last in pairwise(edges)]
+            with closing(in_order(self.executor, reduce_partition, tasks, self.asked, stop.stop, held)) as given:
                 for k, part in enumerate(given):
                     self._merge(part, first=k == 0)
                     self._tell()
