@@ -116,6 +116,16 @@ def test_memory_is_flat_over_ten_times_the_cache(
     assert reader_of(many).cache.held <= LIMIT
 
 
+def test_a_scan_of_many_positions_takes_what_its_results_take(tmp_path: Path) -> None:
+    def summed(array: vfs.VirtualArray) -> None:
+        assert array.reduce(x=vfs.FrameSum(), workers=0)["x"].valid.all()
+
+    count = 1 << 21
+    (path,) = write_raw(tmp_path, np.ones((count, 1, 1), "u1"))
+    array = vfs.open(path, format="raw", dtype="u1", sig_shape=(1, 1), nav_shape=(2048, 1024))
+    assert peak(summed, array) < 28 * count  # the result has 8 for each, tables of frames 23 MB
+
+
 def test_a_dask_graph_holds_nothing_a_chunk(tmp_path: Path) -> None:
     """It is as long for 1,280 chunks as for one: an array and a rule."""
     dask_array = pytest.importorskip("dask.array")

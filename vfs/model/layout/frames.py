@@ -19,6 +19,8 @@ from vfs.model.region import Region
 _NONE = np.empty(0, np.int64)
 ROOM = 768
 """Rows of a table of read ranges that most plans fit in: 66 KiB."""
+_LOCATED = 1 << 16
+"""Positions that are located at once where only a bit of each is kept: 2 MiB. A scan may have 10 ** 8."""
 
 Value = TypeVar("Value")
 
@@ -325,7 +327,10 @@ class FrameLayout:
 
     def valid(self, nav_ndim: int) -> np.ndarray:
         nav = self.shape[:nav_ndim]
-        found: np.ndarray = self.locate(np.arange(math.prod(nav)))[:, 0] >= 0
+        found = np.empty(math.prod(nav), bool)
+        for first in range(0, len(found), _LOCATED):
+            part = found[first : first + _LOCATED]
+            part[:] = self.locate(np.arange(first, first + len(part)))[:, 0] >= 0
         return found.reshape(nav)
 
     def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
