@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import pickle
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -309,7 +310,7 @@ def test_a_pool_with_a_killed_process_says_so(array: vfs.VirtualArray, tmp_path:
 def test_a_source_that_breaks_is_one_error(array: vfs.VirtualArray, executor: Any) -> None:
     array.reduce(x=vfs.Sum(), executor=executor)
     os.truncate(array.files[1], 5000)
-    with pytest.raises(vfs.SourceError, match=r"part1\.bin") as caught:
+    with pytest.raises(vfs.SourceError, match=rf"part1\.bin.* \[in process \d+ of {socket.gethostname()}\]") as caught:
         array.reduce(**MANY, executor=executor)
     assert caught.value.errno == errno.EIO
 

@@ -11,6 +11,9 @@ in their last digits from those of threads in one process, which merge fewer, lo
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -23,6 +26,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
+from vfs.errors import SourceError
 from vfs.model.stored import TRIES
 from vfs.reduce.executors import checked, in_order, kept
 from vfs.reduce.in_frames import lasting
@@ -118,10 +122,19 @@ def reduce_partition(task: Partition, held: Work | None = None) -> Part:
         held: what to make, where the executor knows it.
 
     Raises:
-        SourceError: frames cannot be read, or the set is not what it was.
+        SourceError: the set cannot be opened or read here, or is not what it was. It says where "here" is:
+            elsewhere the same files may be all right.
     """
     work = held or task.work
     assert work is not None
+    try:
+        return _reduced(task, work)
+    except SourceError as error:
+        here = f"{error} [in process {os.getpid()} of {socket.gethostname()}]"
+        raise type(error)(here, error.errno or errno.EIO) from error
+
+
+def _reduced(task: Partition, work: Work) -> Part:
     array = OPEN.array(work.opening, task.path)
     files = array.dataset.files
     roi = None if work.roi is None else _unpacked(work.roi)
