@@ -2,11 +2,11 @@
 
 Where the bytes in a file are pixels as the processor knows them, perhaps swapped, frames are taken
 where they are: in the mapped file, or in what was read of it. So are those whose pixels come
-backwards, some at a time (R64), by reductions that turn their masks instead. All others are decoded, corrected and
-converted in tiles that stay in the processor's cache, and the memory of one tile is that of the
-next. Of frames of which only some rows are looked at only these are read and decoded. Large frames
-that are stored in patches, as the sectors of a camera, come one patch of many frames after the
-other where reductions take them so. Frames that are not stored are left out.
+backwards, some at a time (R64), by reductions that turn their masks instead, or what they add up. All
+others are decoded, corrected and converted in tiles that stay in the processor's cache, and the memory
+of one tile is that of the next. Of frames of which only some rows are looked at only these are read and
+decoded. Large frames that are stored in patches, as the sectors of a camera, come one patch of many
+frames after the other where reductions take them so. Frames that are not stored are left out.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from vfs.reduce.reduction import FrameBlock, taken_as
 
 DECODED = 4 << 20
 """Bytes of frames that are decoded at once, at most. What is made of each pixel over the scan gains
-from many frames: R64 sums run at 0.48 of memcpy with tiles of 512 KiB, 0.71 with 1 MiB, 0.81 with
-2, 0.99 with 4. The others gain up to 2 MiB (`scripts/bench reduce`).
+from many frames: sums of R64, when it was decoded for them, ran at 0.48 of memcpy with tiles of
+512 KiB, 0.71 with 1 MiB, 0.81 with 2, 0.99 with 4. The others gain up to 2 MiB (`scripts/bench reduce`).
 """
 READ = 4 << 20
 """Bytes of a file that are read at once where they are not mapped."""
@@ -219,7 +219,7 @@ class _Frames:
         backend, nbytes = reader.backend, self.size * width
         frames = max(1, min(FRAMES, max(self.tile_bytes, self.least) // nbytes))
         parts = np.empty((len(table), 5), np.int64)
-        cut = (frames, max(READ, self.least)) if backend.copies else (len(table), backend.window)
+        cut = (frames, max(READ, self.least)) if backend.copies else (len(table), 2 * backend.window)
         parts = parts[: groups(table, *cut, parts)]
         like = np.empty(0, taken_as(reader.stored))
         room = int((parts[:, 2] - parts[:, 1]).max(initial=0)) + backend.margin if backend.copies else 0

@@ -54,6 +54,7 @@ class _OfPixels(Kernel):
     kind = "sig"
     units = None
     tile_frames = 8
+    takes_turned = True
     takes_patches = True
 
     def bound(self, frames: FrameType) -> Reduction:
@@ -114,7 +115,7 @@ class Sum(_OfPixels):
     def _add(self, block: FrameBlock, places: np.ndarray, patch: tuple[int, int, int], buffers: Buffers) -> None:
         total, overflow = buffers["total"], np.zeros(1, np.uint8)
         part = _strip(short_of(block.like.dtype, total.dtype))
-        kernels.add_frames(places, block.like, block.order, patch, part, total, overflow)
+        kernels.add_frames(places, block.like, block.order, patch, block.turned, part, total, overflow)
         fits(overflow, type(self).__name__, total.dtype)
 
     def merge(self, into: Buffers, other: Buffers) -> None:
@@ -173,7 +174,7 @@ class Variance(_OfPixels):
         first, second = buffers["first"], buffers["second"]
         if self._exact:
             part = _strip(short_of(block.like.dtype, first.dtype))
-            kernels.add_squares(places, block.like, block.order, patch, part, first, second)
+            kernels.add_squares(places, block.like, block.order, patch, block.turned, part, first, second)
         else:
             kernels.spread(places, block.like, block.order, patch, int(buffers["count"][0]), first, second)
 
@@ -242,7 +243,8 @@ class Max(_OfPixels):
     def _add(self, block: FrameBlock, places: np.ndarray, patch: tuple[int, int, int], buffers: Buffers) -> None:
         found, lowest = buffers["found"], None if self._largest else True
         worst = None if buffers["count"][0] else found.dtype.type(_worst(found.dtype, self._largest))
-        kernels.extremes(places, block.like, block.order, patch, _strip(found.dtype), found, worst, lowest)
+        how = patch, block.turned, _strip(found.dtype)
+        kernels.extremes(places, block.like, block.order, *how, found, worst, lowest)
 
     @property
     def _largest(self) -> bool:

@@ -9,6 +9,9 @@ What is made of pixels may be that of a patch of the frames: `patch` is (pixels,
 the buffers begin with the first pixel of the patch, and the next row is `pitch` pixels on. Of
 whole frames all three are the pixels of a frame.
 
+`turned` is how many pixels of a frame come backwards at a time, 1 where they come in order. They are added
+up as they come, and what a strip adds up to is turned once for all frames.
+
 Buffers are taken in slices, not by an index that is a sum: of that the compiler does not know that
 it is not negative, and then it makes no vectors.
 """
@@ -31,13 +34,22 @@ def _run(patch, at, most):
     return y * patch[2] + x, min(patch[1] - x, most)
 
 
+@inner
+def _turn(part, m, by):
+    """Reverse `by` elements at a time, of the first `m` of a strip."""
+    for first in range(0, m if by > 1 else 0, by):
+        for k in range(by // 2):
+            a, b = first + k, first + by - 1 - k
+            part[a], part[b] = part[b], part[a]
+
+
 @kernel
-def add_frames(places, like, order, patch, part, total, overflow):
+def add_frames(places, like, order, patch, turned, part, total, overflow):
     """Add frames to `total`.
 
     Args:
         places, like, order: see `vfs.kernels.reduce`; at most `MOST` frames.
-        patch: see above.
+        patch, turned: see above.
         part: a strip, working memory of a dtype that holds the sum of so many pixels; total: [pixels] of the same kind.
         overflow: see `plus`.
     """
@@ -62,6 +74,7 @@ def add_frames(places, like, order, patch, part, total, overflow):
             for i in range(m):
                 part[i] = plus(part[i], kind(pixel(a, at + i, like, order)), like, overflow)
             f += 1
+        _turn(part, m, turned)
         done = 0
         while done < m:
             to, run = _run(patch, at + done, m - done)
@@ -72,13 +85,13 @@ def add_frames(places, like, order, patch, part, total, overflow):
 
 
 @kernel
-def add_squares(places, like, order, patch, part, total, squares):
+def add_squares(places, like, order, patch, turned, part, total, squares):
     """Add frames of integers of at most 2 bytes to `total`, and their squares to `squares`.
 
     A square has 4 bytes. Its halves are added up apart, each in 4 bytes: twice as many at a time as in 8.
 
     Args:
-        patch, part: see `add_frames`; squares: uint64[pixels].
+        patch, turned, part: see `add_frames`; squares: uint64[pixels].
     """
     n, size, kind, word, half = places.shape[0], patch[0], part.dtype.type, np.uint32, np.uint32(16)
     low, high, mask = np.empty(part.shape[0], word), np.empty(part.shape[0], word), np.uint32(0xFFFF)
@@ -108,6 +121,9 @@ def add_squares(places, like, order, patch, part, total, squares):
                 low[i] += one & mask
                 high[i] += one >> half
             f += 1
+        _turn(part, m, turned)
+        _turn(low, m, turned)
+        _turn(high, m, turned)
         done = 0
         while done < m:
             to, run = _run(patch, at + done, m - done)
@@ -169,11 +185,11 @@ def _further(one, best, lowest):
 
 
 @kernel
-def extremes(places, like, order, patch, part, found, worst, lowest):
+def extremes(places, like, order, patch, turned, part, found, worst, lowest):
     """Put the largest of `found` and the frames into `found`, [pixels] of their dtype; NaN where one of them is.
 
     Args:
-        patch: see above; part: a strip of the same dtype, working memory.
+        patch, turned: see above; part: a strip of the same dtype, working memory.
         worst: a value that every other one beats, or equals, where `found` has nothing yet; else None.
         lowest: None, or True for the smallest: the compiler makes a kernel for each.
     """
@@ -187,6 +203,7 @@ def extremes(places, like, order, patch, part, found, worst, lowest):
             for i in range(run):
                 some[i] = here[i] if worst is None else worst
             done += run
+        _turn(part, m, turned)
         f = 0
         while f + 8 <= n:
             a, b, c, d = places[f], places[f + 1], places[f + 2], places[f + 3]
@@ -204,6 +221,7 @@ def extremes(places, like, order, patch, part, found, worst, lowest):
             for i in range(m):
                 part[i] = _further(pixel(a, at + i, like, order), part[i], lowest)
             f += 1
+        _turn(part, m, turned)
         done = 0
         while done < m:
             to, run = _run(patch, at + done, m - done)
