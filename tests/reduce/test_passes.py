@@ -53,6 +53,33 @@ def test_threads_equal_one(array: vfs.VirtualArray, workers: int | None) -> None
         np.testing.assert_array_equal(result.data, again[name].data)  # to the last digit
 
 
+def test_nobody_waits_for_a_slow_thread(array: vfs.VirtualArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "STRETCH", 1)
+    half, taken = array.valid.size // 2, threading.Event()
+
+    class Slow(FrameMean):
+        def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
+            super().process(tile, region, buffers)
+            if region.start[0] == 0:
+                assert taken.wait(60), "the other thread leaves half of the frames to this one"
+            elif region.stop[0] <= half:
+                taken.set()
+
+    array.reduce(x=Slow(), workers=2)
+
+
+def test_sums_of_floats_do_not_depend_on_which_thread_is_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "STRETCH", 1)
+    array = vfs.open(write_npy(tmp_path, np.random.default_rng(2).random((500, 8, 8))))
+    work: dict[str, vfs.Reduction] = {"sum": vfs.Sum(), "std": vfs.Std(), "each": vfs.FrameSum()}
+    first = array.reduce(**work, workers=3)
+    for _ in range(5):
+        for name, result in array.reduce(**work, workers=3).items():
+            np.testing.assert_array_equal(result.data, first[name].data)
+
+
 def test_many_in_one_pass_equal_each_by_itself(array: vfs.VirtualArray) -> None:
     together = array.reduce(**MANY)
     assert list(together) == list(MANY)

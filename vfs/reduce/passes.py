@@ -1,9 +1,12 @@
 """One pass over the frames of an array, for any number of reductions.
 
-Threads share the pass. Each takes a stretch of the frames, the first thread the first ones, and has
-its own "sig" and "single" buffers. These are merged at the end, in the order of the stretches. So
-integers are the same whatever the number of threads. Floats are the same every time for the same
-number of threads; sums of floats that are added up in another order differ in their last digits.
+Threads share the pass, and each has its own "sig" and "single" buffers, which are merged at the end.
+A thread takes one stretch of frames after the other, shorter and shorter ones: so all are done at
+the same time, also where a core is slower than others, or has other work to do. Where that could
+matter for results, because floats are added up or by a reduction of somebody else, each takes a
+single stretch, the first thread the first one, and buffers are merged in this order. So integers are
+the same whatever the number of threads. Floats are the same every time for the same number of
+threads; sums of floats that are added up in another order differ in their last digits.
 
 A thread looks between two blocks, every few milliseconds, whether it is to stop. Whoever leaves the
 pass, by Ctrl-C too, waits until all threads have stopped.
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -40,6 +44,10 @@ SHARED = 1 << 23
 
 Disk, centre of mass and sum in one pass, 128 MiB of MIB U16: 2 MiB 15.0 ms, 4 MiB 13.0, 8 MiB 12.2,
 16 MiB 12.8; one after the other 15.4.
+"""
+STRETCH = 1 << 25
+"""Bytes of frames that a thread takes at least, one stretch after the other. To plan a stretch takes a tenth of a
+millisecond, and the last ones of two threads end so much apart at most: a millisecond where nothing is decoded.
 """
 
 
@@ -195,27 +203,54 @@ class Pass:
             self.own.append({name: self._zeros(name, nav=False) for name in self.bound})
             self.counted.append(0)
         if workers > 1:
-            self._threads([first + (last - first) * k // workers for k in range(workers + 1)])
+            self._threads(self._shares(first, last, workers))
         else:
             self._stretch(0, first, last, _now_and_then(self._tell))
         self._tell()
 
-    def _threads(self, edges: Sequence[int]) -> None:
-        """Take a stretch of units in each of several threads, and wait for all of them."""
-        with ThreadPoolExecutor(len(edges) - 1, "vfs-reduce") as pool:
+    def _shares(self, first: int, last: int, workers: int) -> list[deque[tuple[int, int]]]:
+        """Cut units into stretches: those that each thread takes, which may be the same ones for all."""
+        own = [
+            (one, spec) for name, one in self.bound.items() for spec in self.specs[name].values() if spec[0] != "nav"
+        ]
+        if not all(isinstance(one, Kernel) and np.dtype(dtype).kind in "biu" for one, (_, dtype, _) in own):
+            edges = [first + (last - first) * k // workers for k in range(workers + 1)]
+            return [deque([ends]) for ends in pairwise(edges)]
+        nbytes = max(1, len(self.stored) * self.frames.size * self.frames.dtype.itemsize)
+        least = max(1, min(STRETCH * self.source.units // nbytes, (last - first) // workers))
+        stretches: deque[tuple[int, int]] = deque()
+        while first < last:
+            end = min(last, first + max(least, (last - first) // (2 * workers)))
+            stretches.append((first, end))
+            first = end
+        return [stretches] * workers
+
+    def _threads(self, shares: Sequence[deque[tuple[int, int]]]) -> None:
+        """Take stretches of units in a thread for each share, and wait for all of them."""
+        failed: list[tuple[int, BaseException]] = []
+
+        def work(worker: int) -> None:
+            while shares[worker] and not self.stopped.is_set():
+                try:
+                    first, last = shares[worker].popleft()
+                except IndexError:  # another thread was faster
+                    return
+                try:
+                    self._stretch(worker, first, last)
+                except BaseException as error:
+                    failed.append((first, error))
+                    raise
+
+        with ThreadPoolExecutor(len(shares), "vfs-reduce") as pool:
             try:
-                futures: list[Future[None]] = [
-                    pool.submit(self._stretch, k, first, last) for k, (first, last) in enumerate(pairwise(edges))
-                ]
-                while wait(futures, TOLD, FIRST_EXCEPTION).not_done and not any(
-                    one.done() and one.exception() for one in futures
-                ):
+                futures: list[Future[None]] = [pool.submit(work, worker) for worker in range(len(shares))]
+                while wait(futures, TOLD, FIRST_EXCEPTION).not_done and not failed:
                     self._tell()
             finally:
                 self.stopped.set()  # they are done, or something is wrong, or it is Ctrl-C
         self.stopped.clear()
-        for future in futures:  # of several errors that of the first frames
-            future.result()
+        if failed:  # of several errors that of the first frames
+            raise min(failed, key=lambda one: one[0])[1]
 
     def _stretch(self, worker: int, first: int, last: int, tell: Callable[[], None] | None = None) -> None:
         """Take the units `first` to `last` in one thread."""
