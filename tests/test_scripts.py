@@ -284,9 +284,7 @@ def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -
 @pytest.mark.parametrize(
     ("script", "module"), [("load", "tests.fuse.load"), ("fuzz", "tests.fuzz"), ("bench", "tests.benchmarks.bench")]
 )
-def test_what_needs_the_environment_of_tests_takes_that_of_the_python_asked_for(
-    checkout: Checkout, script: str, module: str
-) -> None:
+def test_bench_load_and_fuzz_take_the_python_asked_for(checkout: Checkout, script: str, module: str) -> None:
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for given, folder in (("", ".venv-test"), (version, f".venv-test-{version}")):
         status, out, _ = checkout.call(script, "reduce", VFS_PYTHON=given)

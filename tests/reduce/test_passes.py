@@ -65,7 +65,8 @@ def test_nobody_waits_for_a_slow_thread(array: vfs.VirtualArray, monkeypatch: py
             elif region.stop[0] <= half:
                 taken.set()
 
-    array.reduce(x=Slow(), workers=2)
+    found = array.reduce(x=Slow(), workers=2)["x"].data
+    np.testing.assert_array_equal(found, array.reduce(x=FrameMean(), workers=0)["x"].data)
 
 
 def test_sums_of_floats_do_not_depend_on_which_thread_is_faster(

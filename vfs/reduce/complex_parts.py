@@ -18,7 +18,7 @@ from vfs.reduce.reduction import Buffers, FrameBlock, FrameType, Kernel, Spec, d
 Join = Callable[[np.ndarray], np.ndarray]
 
 
-class Joined(Kernel):
+class JoinedParts(Kernel):
     """Makes a result of the parts that a kernel makes.
 
     Args:

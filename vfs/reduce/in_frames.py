@@ -21,7 +21,7 @@ from vfs.errors import OptionError
 from vfs.kernels.reduce import in_frames as kernels
 from vfs.model import coverage
 from vfs.reduce import masks
-from vfs.reduce.complex_parts import Joined, join_to, parts_of
+from vfs.reduce.complex_parts import JoinedParts, join_to, parts_of
 from vfs.reduce.reduction import (
     Buffers,
     FrameBlock,
@@ -364,7 +364,7 @@ class RadialSum(Reduction):
             return _Rings(frames, rings, bins, self.dtype)
         taken, join = parts_of(frames), join_to(self.dtype, alone=False)
         inner = _Rings(taken, np.stack([2 * rings, 2 * rings + 1], -1), 2 * bins, None)
-        return Joined(inner, taken, join, inner.dims)
+        return JoinedParts(inner, taken, join, inner.dims)
 
 
 class _Rings(Kernel):

@@ -16,7 +16,7 @@ import numpy as np
 from vfs.buffers import aligned
 from vfs.kernels.reduce import over_frames as kernels
 from vfs.model import coverage
-from vfs.reduce.complex_parts import Join, Joined, join_to, parts_of
+from vfs.reduce.complex_parts import Join, JoinedParts, join_to, parts_of
 from vfs.reduce.reduction import (
     Buffers,
     FrameBlock,
@@ -88,10 +88,10 @@ class _OfPixels(Kernel):
         raise NotImplementedError
 
 
-def _of_parts(reduction: _OfPixels, frames: FrameType, join: Join) -> Joined:
+def _of_parts(reduction: _OfPixels, frames: FrameType, join: Join) -> JoinedParts:
     """Prepare a reduction for the parts of complex pixels."""
     taken = parts_of(frames)
-    return Joined(cast(Kernel, reduction.bound(taken)), taken, join)
+    return JoinedParts(cast(Kernel, reduction.bound(taken)), taken, join)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from vfs.kernels.reduce import in_frames as kernels
 from vfs.reduce import masks
-from vfs.reduce.complex_parts import Joined, join_to, parts_of
+from vfs.reduce.complex_parts import JoinedParts, join_to, parts_of
 from vfs.reduce.reduction import (
     Buffers,
     FrameBlock,
@@ -40,7 +40,7 @@ def masked_sums(name: str, chosen: np.ndarray, frames: FrameType, dtype: Any, al
     parts = np.zeros((len(chosen), 2, *taken.shape), bool)
     parts[:, 0, ..., 0] = parts[:, 1, ..., 1] = chosen
     inner = MaskedSums(name, parts.reshape(-1, *taken.shape), taken, None, alone=False)
-    return Joined(inner, taken, join_to(dtype, alone), () if alone else inner.dims)
+    return JoinedParts(inner, taken, join_to(dtype, alone), () if alone else inner.dims)
 
 
 def complex_sums(masks: Iterable[np.ndarray], dtype: Any, frames: FrameType, alone: bool) -> Kernel:
@@ -56,7 +56,7 @@ def complex_sums(masks: Iterable[np.ndarray], dtype: Any, frames: FrameType, alo
     taken = parts_of(frames) if pairs else frames
     weights = (np.asarray(part, made) for one in masks for part in _weights_of_parts(one, pairs))
     inner = WeightedSums(weights, made, made, taken, alone=False)
-    return Joined(inner, taken, join, () if alone else inner.dims)
+    return JoinedParts(inner, taken, join, () if alone else inner.dims)
 
 
 def _weights_of_parts(mask: np.ndarray, pairs: bool) -> list[np.ndarray]:
