@@ -27,6 +27,10 @@ BESIDE = 128 << 10
 """Bytes of a body that is worth a job if other connections are asking, too. The way to the thread takes some 15 µs."""
 ALONE = 1 << 20
 """Bytes of a body that is always worth a job."""
+AHEAD = 8 << 20
+"""Bytes of jobs that wait at most, unless they are always worth one: more of them leave the processor's cache before
+they are sent. Of 512 KiB over 32 connections a request took 225 µs without this limit, 175 with it, 195 with 3 MiB.
+"""
 LATELY = 0.001
 """Seconds in which another connection must have sent something for a connection not to be alone."""
 PATIENCE = 5.0  # seconds that the thread has to end
@@ -47,6 +51,7 @@ class Sender:
         self.loop = asyncio.get_running_loop()
         self._numbers = count()
         self._jobs: dict[int, tuple[Sequence[np.ndarray], Callable[[int], None]]] = {}  # memory, and who is told
+        self._ahead = 0  # bytes of jobs that wait
         self._last: tuple[object, float] = None, 0.0  # who sent last, and when
         self._ready = False
         self._jobs_out, self._jobs_in = os.pipe2(os.O_CLOEXEC)
@@ -73,7 +78,7 @@ class Sender:
         other, at = self._last
         now = self.loop.time()
         self._last = who, now
-        return nbytes >= ALONE or (other is not who and now - at < LATELY)
+        return nbytes >= ALONE or (other is not who and now - at < LATELY and self._ahead < AHEAD)
 
     def start(self, fd: int, parts: Sequence[memoryview], told: Callable[[int], None]) -> bool:
         """Have bytes sent to a socket that does not block. Their memory is kept until it is over.
@@ -93,12 +98,14 @@ class Sender:
         except OSError:  # the pipe is full, or closed
             return False
         self._jobs[number] = memory, told
+        self._ahead += sum(part.nbytes for part in parts)
         return True
 
     def _end(self) -> None:
         with suppress(BlockingIOError):
             for number, sent in _DONE.iter_unpack(os.read(self._done_out, _MANY * _DONE.size)):
-                _, told = self._jobs.pop(number)
+                memory, told = self._jobs.pop(number)
+                self._ahead -= sum(part.nbytes for part in memory)
                 told(sent)
 
     def close(self) -> None:
@@ -194,7 +201,8 @@ class SendingTransport(asyncio.Transport):
             OSError: there is none left.
         """
         if self._own is None:
-            self._own = socket.socket(fileno=os.dup(self._socket.fileno()))
+            like = self._socket
+            self._own = socket.socket(like.family, like.type, like.proto, fileno=os.dup(like.fileno()))
         return self._own
 
     def _wait(self, beside: bool) -> None:
