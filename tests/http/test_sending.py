@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import socket
 import struct
@@ -91,6 +92,7 @@ def connected(do: Do, beside: bool = True, jobs: list[int] | None = None) -> Any
             sender.close()
 
     asyncio.run(asyncio.sleep(0))  # what it opens once is open
+    gc.collect()  # what tests before left open is closed now, not in between
     before = len(os.listdir("/proc/self/fd"))
     done = asyncio.run(run())
     assert len(os.listdir("/proc/self/fd")) == before

@@ -102,20 +102,28 @@ class ChunkPlan:
         return made
 
 
+def _layout_of(array: ArrayReader) -> FrameLayout | None:
+    """Return the layout of frames that differ only in where they begin and that kernels put into place, else None."""
+    layout = array.dataset.layout.frames
+    fitting = (
+        layout is not None and layout.periodic and layout.chosen is None and array.direct and not array.accumulates
+    )
+    return layout if fitting else None
+
+
+def _alone(layout: FrameLayout, count: int) -> FrameLayout:
+    """Return the layout of `count` frames that follow one another from byte 0 of a file on."""
+    stream = np.array([[0, count * layout.stride, 0, 0]], np.int64)
+    return replace(layout, nav_shape=(count,), stream=stream, stored=count, offset=0)
+
+
 def plan_of(array: ArrayReader) -> ChunkPlan | None:
     """Plan the chunks of an array.
 
     Return None if chunks are not whole frames that lie one after the other in the files.
     """
-    layout, chunks = array.dataset.layout.frames, array.chunks
-    if (
-        layout is None
-        or not layout.periodic
-        or layout.chosen is not None
-        or not array.direct
-        or array.accumulates
-        or array.groups.chunks != chunks
-    ):
+    layout, chunks = _layout_of(array), array.chunks
+    if layout is None or array.groups.chunks != chunks:
         return None
     nav = len(layout.nav_shape)
     # The first axis along which a chunk has more than one position
@@ -123,8 +131,7 @@ def plan_of(array: ArrayReader) -> ChunkPlan | None:
     if chunks[cut + 1 :] != array.shape[cut + 1 :] or chunks[nav:] != array.shape[nav:]:
         return None
     count = math.prod(chunks[:nav])
-    alone = np.array([[0, count * layout.stride, 0, 0]], np.int64)
-    first = replace(layout, nav_shape=(count,), stream=alone, stored=count, offset=0)
+    first = _alone(layout, count)
     ranges, covered = first.read_ranges(Region.whole(first.shape), MOST)
     if covered != math.prod(chunks) or not covered:
         return None
@@ -230,15 +237,14 @@ class RunPlan(NamedTuple):
 
 def run_plan(array: ArrayReader) -> RunPlan | None:
     """Plan how elements in C order are read. None if frames do not lie so, or need more than a kernel's step."""
-    layout, decoder = array.dataset.layout.frames, array.dataset.decoder
-    if layout is None or not layout.periodic or layout.chosen is not None or not array.direct or array.accumulates:
+    layout = _layout_of(array)
+    if layout is None:
         return None
-    alone = np.array([[0, layout.stride, 0, 0]], np.int64)
-    frame, size = replace(layout, nav_shape=(1,), stream=alone, stored=1, offset=0).read_ranges(
-        Region.whole((1, *layout.sig_shape)), MOST
-    )
+    size = math.prod(layout.sig_shape)
+    frame, covered = _alone(layout, 1).read_ranges(Region.whole((1, *layout.sig_shape)), MOST)
     if (
         not size
+        or covered != size
         or layout.word_pixels != 1
         or len(frame) != 1
         or frame.item(0, STEP) != 1
@@ -246,5 +252,5 @@ def run_plan(array: ArrayReader) -> RunPlan | None:
         or frame.item(0, STOP) - frame.item(0, START) != size * array.stored.itemsize
     ):
         return None
-    step = 0 if array.plain and array.as_stored else cast(Decoder, decoder).step(array.dtype)
+    step = 0 if array.plain and array.as_stored else cast(Decoder, array.dataset.decoder).step(array.dtype)
     return None if step is None else RunPlan(array, layout, size, frame.item(0, START), step)

@@ -33,7 +33,7 @@ log = logging.getLogger("vfs.http")
 WHOLE = 64 << 20
 """Bytes. Longer bodies are read and sent in pieces, so that memory stays small."""
 PIECE = 8 << 20  # bytes of such a piece
-AT_ONCE = 1 << 20  # bytes of a body at most that is sent without ASGI
+LONGEST_REPLY = 1 << 20  # bytes of a body that is sent without ASGI
 MOMENT = 0.01  # seconds that a read takes before anything looks whether its client still waits
 
 Scope = Mapping[str, Any]
@@ -122,7 +122,7 @@ class Application:
             body = _NOTHING
             if span is not None:
                 start, stop = span
-                data = None if stop - start > AT_ONCE else found.face.at_once(found.key, start, stop)
+                data = None if stop - start > LONGEST_REPLY else found.face.at_once(found.key, start, stop)
                 if data is None:
                     return None
                 body = self._checked(data, key, looked.version, start, stop)
@@ -222,7 +222,7 @@ class Application:
             etag = etag_of(listed)
             if not key:
                 self.api.begin()
-            if _matched(headers, etag):
+            if conditions.matched(headers, etag):
                 await answer.headers(304, [(b"etag", etag)])
             else:
                 about = [(b"etag", etag), (b"content-security-policy", POLICY)]
@@ -247,7 +247,7 @@ class Application:
         found = assets().get(place.key.removeprefix("assets/"))
         if found is None or place.slash:
             raise RefusedError(404, f"nothing is called {printable(place.key[:200])}")
-        if _matched(headers, found.etag):
+        if conditions.matched(headers, found.etag):
             await answer.headers(304, [(b"etag", found.etag)])
         else:
             await answer.whole(200, found.body, found.kind, [(b"etag", found.etag)])
@@ -418,7 +418,7 @@ def _wanted(method: str, key: str, looked: Looked, headers: Mapping[bytes, bytes
     """
     size, etag = looked.node.size, looked.etag
     about = [(b"etag", etag), (b"content-type", _kind(key))]
-    if _matched(headers, etag):
+    if conditions.matched(headers, etag):
         return _Wanted(304, about, None)
     if_range = headers.get(b"if-range")
     asked = headers.get(b"range") if if_range is None or if_range.strip() == etag else None
@@ -438,18 +438,6 @@ def _wanted(method: str, key: str, looked: Looked, headers: Mapping[bytes, bytes
 def _kind(key: str) -> bytes:
     """Return the content type of a file."""
     return b"application/json" if key.endswith(_DOCUMENTS) else b"application/octet-stream"
-
-
-def _matched(headers: Mapping[bytes, bytes], etag: bytes) -> bool:
-    """Return True if the client has the bytes of this ETag already.
-
-    Raises:
-        RefusedError: it wants bytes of another ETag only.
-    """
-    match, none_match = headers.get(b"if-match"), headers.get(b"if-none-match")
-    if match is not None and not conditions.names(match, etag):
-        raise RefusedError(412, "the file has another ETag now")
-    return none_match is not None and conditions.names(none_match, etag, weak=True)
 
 
 def _request(scope: Scope, place: Place, headers: Mapping[bytes, bytes], receive: Receive) -> Request:

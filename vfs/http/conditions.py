@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from vfs.http.guard import RefusedError
 
 _ONE = re.compile(rb"bytes[ \t]*=[ \t]*(?:(\d{1,99})-(\d{1,99})?|-(\d{1,99}))[ \t]*", re.IGNORECASE)
 
@@ -49,3 +52,15 @@ def names(header: bytes, etag: bytes, weak: bool = False) -> bool:
     if header.strip() == b"*":
         return True
     return any(each == etag or (weak and each == b"W/" + etag) for each in map(bytes.strip, header.split(b",")))
+
+
+def matched(headers: Mapping[bytes, bytes], etag: bytes) -> bool:
+    """Return True if the client has the bytes of this ETag already.
+
+    Raises:
+        RefusedError: it wants bytes of another ETag only.
+    """
+    match, none_match = headers.get(b"if-match"), headers.get(b"if-none-match")
+    if match is not None and not names(match, etag):
+        raise RefusedError(412, "the file has another ETag now")
+    return none_match is not None and names(none_match, etag, weak=True)
