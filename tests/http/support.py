@@ -7,13 +7,17 @@ import http.client
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+import uvicorn
+from uvicorn.server import ServerState
+
 from vfs.hierarchy.contents import Contents
 from vfs.http.application import Application
+from vfs.http.connection import Connection, Shared
 from vfs.http.guard import Guard
 from vfs.http.reads import Reads
 
@@ -152,3 +156,50 @@ class Asgi:
 def application_of(contents: Contents, workers: int = 2, **how: Any) -> Application:
     """An application without a token."""
     return Application(contents, Guard(""), Reads(workers), **how)
+
+
+def look(shown: Contents, key: str) -> None:
+    """Look at the files, as the first request does in a thread."""
+    assert shown.version(key)
+    assert shown.at_hand(key)
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
+
+
+def talk(application: Application, to: Talk) -> Any:
+    """Talk to a connection of the application over a socket."""
+
+    async def run() -> Any:
+        config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None, access_log=False)
+        config.load()
+        state, loop = ServerState(), asyncio.get_running_loop()
+        shared = Shared(application, lambda: b"")
+        server = await loop.create_server(
+            lambda: Connection(config=config, server_state=state, app_state={}, shared=shared), "127.0.0.1", 0
+        )
+        try:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            made = await asyncio.wait_for(to(reader, writer), 60)
+            writer.close()
+            await writer.wait_closed()
+            while state.connections or state.tasks:
+                await asyncio.sleep(0.01)
+            return made
+        finally:
+            server.close()
+            await server.wait_closed()
+            shared.close()
+
+    return asyncio.run(run())
+
+
+async def answer(reader: asyncio.StreamReader, body: bool = True) -> tuple[int, bytes]:
+    """Read one response."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.partition(b"content-length: ")[2].split()[0]) if b"content-length" in head else 0
+    return int(head.split()[1]), await reader.readexactly(length if body else 0)
+
+
+def request(key: str, method: str = "GET", more: str = "") -> bytes:
+    return f"{method} /{key} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()

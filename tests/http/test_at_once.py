@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from uvicorn.server import ServerState
 
 import vfs
-from tests.http.support import Asgi, application_of
+from tests.http.support import Asgi, answer, application_of, look, request, talk
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.hierarchy import face_folder
-from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Face
 from vfs.http import application as http_application
 from vfs.http import connection
 from vfs.http.application import Application
 from vfs.http.connection import Connection
-from vfs.http.sending import Sender
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -52,14 +47,8 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Application:
     shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
     assert shown.get("scan.npy") is not None
     made = application_of(shown)
-    look(shown)
+    look(shown, CHUNK)
     return made
-
-
-def look(shown: Contents) -> None:
-    """Look at the files, as the first request does in a thread."""
-    assert shown.version(CHUNK)
-    assert shown.at_hand(CHUNK)
 
 
 KEYS = [
@@ -92,7 +81,7 @@ RANGES = [None, "bytes=0-9", "bytes=-5", "bytes=100-", "bytes=5000000-", "bytes=
 def test_the_answers_are_those_of_asgi(
     application: Application, key: str, method: str, span: str | None, condition: str, right: bool, host: str
 ) -> None:
-    look(application.contents)
+    look(application.contents, CHUNK)
     known = asyncio.run(Asgi(application, f"/{CHUNK}", "HEAD").run())
     etag = dict(known.sent[0]["headers"])[b"etag"].decode() if right else '"other"'
     headers = {"host": host} | ({"range": span} if span else {}) | ({condition: etag} if condition else {})
@@ -116,7 +105,7 @@ def test_what_the_page_cache_does_not_have_takes_a_thread(tmp_path: Path) -> Non
     path = write_mib(tmp_path, VALUES, scan=(4, 6))
     shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
     application, headers = application_of(shown), {b"host": b"localhost"}
-    look(shown)
+    look(shown, CHUNK)
     ask = f"/{CHUNK}".encode()
     assert application.at_once("GET", ask, headers) is None  # no file is open yet
     assert shown.get("scan.zarr/data/c/0/0/0/0") is not None
@@ -136,57 +125,13 @@ def test_a_source_that_broke_is_left_to_asgi(tmp_path: Path) -> None:
     shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
     application, headers = application_of(shown), {b"host": b"localhost"}
     assert shown.get(CHUNK) is not None
-    look(shown)
+    look(shown, CHUNK)
     data = tmp_path / "scan.mib"
     os.truncate(data, data.stat().st_size - 1)
     other = f"/{CHUNK}".replace("/1/", "/3/")  # of the first one the bytes are still kept
     assert application.at_once("GET", other.encode(), headers) is None
     assert asyncio.run(Asgi(application, other).run()).status == 422
     assert application.tally.errors == 1
-
-
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
-
-
-def talk(application: Application, to: Talk, encryption: ssl.SSLContext | None = None) -> Any:
-    """Talk to a connection of the application over a socket."""
-
-    async def run() -> Any:
-        config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None, access_log=False)
-        config.load()
-        state, loop, sender = ServerState(), asyncio.get_running_loop(), Sender()
-        server = await loop.create_server(
-            lambda: Connection(
-                config=config, server_state=state, app_state={}, at_once=application.at_once, sender=sender
-            ),
-            "127.0.0.1",
-            0,
-        )
-        try:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            made = await asyncio.wait_for(to(reader, writer), 60)
-            writer.close()
-            await writer.wait_closed()
-            while state.connections or state.tasks:
-                await asyncio.sleep(0.01)
-            return made
-        finally:
-            server.close()
-            await server.wait_closed()
-            sender.close()
-
-    return asyncio.run(run())
-
-
-async def answer(reader: asyncio.StreamReader, body: bool = True) -> tuple[int, bytes]:
-    """Read one response."""
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    length = int(head.partition(b"content-length: ")[2].split()[0]) if b"content-length" in head else 0
-    return int(head.split()[1]), await reader.readexactly(length if body else 0)
-
-
-def request(key: str, method: str = "GET", more: str = "") -> bytes:
-    return f"{method} /{key} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()
 
 
 def test_requests_in_one_go_are_answered_in_order(application: Application) -> None:
@@ -206,7 +151,7 @@ def test_requests_in_one_go_are_answered_in_order(application: Application) -> N
         writer.write(b"".join(each for each, _ in asked))
         return [await answer(reader, body=not each.startswith(b"HEAD")) for each, _ in asked]
 
-    look(application.contents)
+    look(application.contents, CHUNK)
     assert talk(application, to) == [expected for _, expected in asked]
 
 
@@ -225,7 +170,7 @@ def test_headers_that_repeat_are_parsed_once(application: Application, monkeypat
             got.append(await answer(reader))
         return got
 
-    look(application.contents)
+    look(application.contents, CHUNK)
     stored = {f"scan.zarr/data/c/{n}/0/0/0": part.tobytes() for n, part in enumerate(VALUES.reshape(4, 6, 16, 32))}
     stored["scan.v2.zarr/data/3/0/0/0"] = stored["scan.zarr/data/c/3/0/0/0"]
     missing = (404, b"nothing is called nothing\n")
@@ -247,7 +192,11 @@ def test_what_only_looks_like_a_repeated_request_is_parsed(application: Applicat
         # heads in pieces, of which the last ends with the headers that are known
         [([plain], whole), ([b"GET /nothing HTTP/1.1\r\nX: ", plain], (404, b"nothing is called")), ([plain], whole)],
         [([b"GET /metr", request("")[5:]], (404, b"nothing is called metr")), ([plain], whole)],
-        [([plain[:-2] + b"Range: bytes=0-3\r\nX: ", plain], (206, one[:4])), ([plain], whole)],
+        [
+            ([plain.split(b"Host")[0] + b"Range: bytes=0-3\r\nX: ", plain], (206, one[:4])),
+            ([plain], whole),
+            ([plain[:-2] + b"host: localhost\r\n\r\n"], (400, b"The request has several Host headers.")),
+        ],
         [([b"\r\n" + plain], whole), ([plain.split(b"Host")[0] + plain], (400, b"Invalid HTTP"))],
         # headers that are not all of them
         [([plain[:-2] + b"A: 1\r\n", b"B: 2\r\n\r\n"], whole), ([plain.split(b"Host")[0] + b"B: 2\r\n\r\n"], refused)],
@@ -275,7 +224,7 @@ def test_what_only_looks_like_a_repeated_request_is_parsed(application: Applicat
             with suppress(TimeoutError):
                 assert await asyncio.wait_for(reader.read(1), 0.1) == b""  # nothing else was answered
 
-        look(application.contents)
+        look(application.contents, CHUNK)
         talk(application, to)
 
 
@@ -340,7 +289,7 @@ def test_a_client_that_does_not_read_is_not_answered_at_once(
         for _ in range(many):
             assert await answer(reader) == (200, one)
 
-    look(application.contents)
+    look(application.contents, CHUNK)
     talk(application, to)
 
 

@@ -30,6 +30,7 @@ from tests.http.support import Asgi, Client, application_of, connected, eventual
 from vfs.cli.app import main
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
+from vfs.hierarchy import face_folder
 from vfs.http import end, is_address, servers
 from vfs.http.server import serve as serve_here
 from vfs.serving.failures import FIRST
@@ -438,6 +439,7 @@ def test_clients_that_go_away_take_their_reads_with_them(scan: Path) -> None:
 
 
 def test_what_is_in_memory_needs_no_thread(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(face_folder, "LOOK", 600.0)
     shown = contents(scan)
     application = application_of(shown)
 

@@ -124,6 +124,9 @@ def test_under_load_every_byte_is_right_and_nothing_grows(scan: Path, vanishing:
         pid = next(one.pid for one in servers() if one.address == server.address)
         most = 0
         urlopen(f"{server.url}scan.zarr/data/c/0/0/0").read()  # compiles, where nobody has yet
+        first = Load(server.url)  # opens files, and loads what answers natively
+        first.until = time.monotonic() + 2
+        asyncio.run(first.run())
         load = Load(server.url, may_break=vanishing)
         before = own(pid)
         idle = memory_of(pid)
@@ -151,6 +154,9 @@ def test_under_load_every_byte_is_right_and_nothing_grows(scan: Path, vanishing:
         assert most < idle + CACHE + CONNECTIONS * CHUNK + SLACK
         threads, fds = before
         assert eventually(lambda: own(pid)[0] <= threads + 8 and own(pid)[1] <= fds + 8 + 2)
+        with urlopen(f"{server.url}metrics") as answer:
+            counted = dict(line.split() for line in answer.read().decode().splitlines() if not line.startswith("#"))
+        assert int(counted["vfs_native_requests_total"]) > 10
         # It lives, and is as it was
         again = Load(server.url)
         again.until = time.monotonic() + 1.5 + 0.1

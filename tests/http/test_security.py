@@ -388,7 +388,8 @@ def test_connections_that_are_left_open(server: Any) -> None:
     assert lives(server)
     for connection in left:
         connection.close()
-    assert eventually(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= fds + 2)
+    # Threads that answer natively may have come meanwhile, with five descriptors
+    assert eventually(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= fds + 5 + 2)
 
 
 # encryption

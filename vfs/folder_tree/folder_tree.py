@@ -265,7 +265,7 @@ class FolderTree:
         if found is None:
             return None
         live, face, key = found
-        return PathAtHand(face, key, self._version(live.record.stamp))
+        return PathAtHand(face, key, self._version(live.record.stamp), live.until, live)
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
         found = self._used_before(path)

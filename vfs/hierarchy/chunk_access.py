@@ -50,7 +50,8 @@ class Chunks:
         self._fetch = array.fetch_blocks if array.decodes_whole else array.fetch
 
     @cached_property
-    def _plan(self) -> ChunkPlan | None:
+    def plan(self) -> ChunkPlan | None:
+        """How chunks of whole frames are read that lie one after the other in one file; None if they do not."""
         return plan_of(self.array)
 
     @cached_property
@@ -69,7 +70,7 @@ class Chunks:
 
         Returns: None if it is not in the cache and takes longer, waits for a disk, or cannot be read.
         """
-        array, plan = self.array, self._plan
+        array, plan = self.array, self.plan
         key = array.token, array.moved(0), position
         made = array.cache.peek(key)
         if made is None:
@@ -95,7 +96,7 @@ class Chunks:
             RegionError: there is no such chunk.
             SourceError: the source cannot be read.
         """
-        array, plan = self.array, self._plan
+        array, plan = self.array, self.plan
         run: tuple[int, int, int] | None = None
         if plan is not None:
             place = plan.place(position) if plan.straight else None
@@ -137,7 +138,7 @@ class Chunks:
         Raises:
             RegionError, SourceError: see `get`.
         """
-        array, plan = self.array, self._plan
+        array, plan = self.array, self.plan
         out = np.empty(array.chunks, array.dtype) if memory is None else memory.view(array.dtype).reshape(array.chunks)
         place = None if plan is None else plan.place(position)
         run = plan is not None and plan.run and array.backend.in_place
@@ -228,8 +229,8 @@ class Chunks:
             not array.backend.copies
             and array.as_stored
             and isinstance(array.dataset.decoder, PlainDecoder)
-            and self._plan is not None
-            and not self._plan.straight
+            and self.plan is not None
+            and not self.plan.straight
         )
 
     def view(self, position: tuple[int, ...]) -> ChunkView | None:
@@ -238,7 +239,7 @@ class Chunks:
         Raises:
             SourceError: the file is not the one that was opened, or too short.
         """
-        array, plan = self.array, self._plan
+        array, plan = self.array, self.plan
         place = plan.place(position) if plan is not None and self.viewed else None
         if plan is None or place is None:
             return None

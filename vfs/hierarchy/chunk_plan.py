@@ -30,6 +30,10 @@ MOST = 4096
 WORTH_A_THREAD = 1 << 19
 """Bytes. Making more of them takes longer than the way to a thread and back."""
 
+PIECE = 1 << 18
+"""Bytes of a piece of a chunk, about: the processor's cache holds it and what it is made of."""
+LARGEST_FRAME = 4 << 20  # bytes of a frame that is a piece
+
 FEW = 64  # read ranges of a box that is read where it is at hand
 
 
@@ -72,12 +76,17 @@ class ChunkPlan:
             and self.last - self.first == array.chunk_bytes
         )
         self.straight = self.run and array.views
-        self._array = array
+        self.array = array
 
     @cached_property
     def at_hand(self) -> AtHand | None:
         """How the chunk is read where it is at hand; None if it never is."""
-        return _at_hand(self._array, self.ranges)
+        return _at_hand(self.array, self.ranges)
+
+    @cached_property
+    def pieces(self) -> Pieces | None:
+        """How the chunk is made piece by piece; None if a kernel's step does not do."""
+        return _pieces(self)
 
     def place(self, position: tuple[int, ...]) -> tuple[int, int] | None:
         """Return (file, byte at which the record of a chunk's first frame begins).
@@ -190,6 +199,48 @@ def _at_hand(array: ArrayReader, ranges: np.ndarray) -> AtHand | None:
         return None
     rows = ranges if decoder.takes_lines else kernels.ranges.in_lines(ranges, 0)
     return AtHand(step, rows, first, last, ranges.item(0, DEST) * array.dtype.itemsize)
+
+
+class Pieces(NamedTuple):
+    """Says how a chunk is made of pieces: some frames each, one after the other, by one kernel's step.
+
+    Bytes count from the first byte of the record of a piece's first frame.
+
+    Attributes:
+        step: address of the step that decodes a piece, see `vfs.kernels.steps`; 0 if its bytes are those of the chunk.
+        ranges: read ranges of a piece, frame by frame; without a step, none.
+        rows: number of ranges of a frame.
+        frames: number of frames of a piece.
+        first: the first byte of a frame that is wanted.
+        span: bytes from there to the last one that is wanted.
+    """
+
+    step: int
+    ranges: np.ndarray
+    rows: int
+    frames: int
+    first: int
+    span: int
+
+
+def _pieces(plan: ChunkPlan) -> Pieces | None:
+    array, frame = plan.array, plan.frame
+    size = math.prod(plan.layout.sig_shape) * array.dtype.itemsize
+    if plan.run:
+        return Pieces(0, NO_ROWS, 0, plan.count, plan.first, size)
+    decoder = cast(Decoder, array.dataset.decoder)
+    step = decoder.step(array.dtype)
+    first, last = int(frame[:, START].min()), int(frame[:, STOP].max())
+    if step is None or decoder.accumulates or max(size, last - first) > LARGEST_FRAME:
+        return None
+    rows = frame if decoder.takes_lines else kernels.ranges.in_lines(frame, 0)
+    count = max(1, min(plan.count, PIECE // size))
+    ranges = np.tile(rows, (count, 1))
+    number = np.repeat(np.arange(count), len(rows))
+    ranges[:, START] += number * plan.layout.stride
+    ranges[:, STOP] += number * plan.layout.stride
+    ranges[:, DEST] += number * (size // array.dtype.itemsize)
+    return Pieces(step, ranges, len(rows), count, first, last - first)
 
 
 class RunPlan(NamedTuple):

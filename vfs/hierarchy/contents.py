@@ -53,11 +53,18 @@ class ResolvedPath(NamedTuple):
 
 
 class PathAtHand(NamedTuple):
-    """A path whose sources were looked at a moment ago: its face, the key in it, and its `Contents.version`."""
+    """A path whose sources were looked at a moment ago: its face, the key in it, and its `Contents.version`.
+
+    Attributes:
+        until: `time.monotonic()` up to which they need not be looked at again.
+        lifetime: see `ResolvedPath`; it may end before.
+    """
 
     face: Face
     key: str
     version: bytes
+    until: float
+    lifetime: Lifetime | None
 
 
 class Contents(Protocol):

@@ -179,7 +179,7 @@ class FaceFolder:
         watched = self._watched.get(name)
         if watched is None or (watched.opened and time.monotonic() >= watched.until):
             return None
-        return PathAtHand(self.faces[name], key, watched.version())
+        return PathAtHand(self.faces[name], key, watched.version(), watched.until, None)
 
 
 def _cut(name: str, most: int) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from vfs.buffers import scratch
@@ -22,6 +20,7 @@ from vfs.http.answers import METHODS, STEP, USUAL, Answer, Headers, Reply, Usual
 from vfs.http.api import Api, Request, query_of
 from vfs.http.guard import Guard, Place, RefusedError
 from vfs.http.index import index, links
+from vfs.http.native import NativeAnswers
 from vfs.http.pages import POLICY, assets, etag_of, page
 from vfs.http.reads import GoneError, Reads
 from vfs.model.stored import TRIES
@@ -82,7 +81,8 @@ class Application:
         debug: put tracebacks into the log.
 
     Attributes:
-        tally: what was done so far.
+        tally: what was done so far, but natively.
+        native: answers requests natively; None: nothing does.
         failures: log of requests that failed.
     """
 
@@ -94,10 +94,39 @@ class Application:
         self.reads = reads
         self.tally = Tally()
         self.failures = Failures(log)
+        self.native: NativeAnswers | None = None
         self._origins = tuple(origin.encode() for origin in origins)
         self._debug = debug
         self._gate = Gate()
         self.api = Api(contents, self._read, self._failed)
+
+    def lends(self, path: bytes, headers: Mapping[bytes, bytes]) -> Usual | None:
+        """Say if requests for a chunk, and for others of its array, may be answered natively.
+
+        Args:
+            path: path of the URL, with its %-escapes.
+            headers: names in lower case.
+
+        Returns: headers of all answers; None if not.
+        """
+        if self._debug or self.native is None or not _CONDITIONS.isdisjoint(headers):
+            return None
+        try:
+            self.guard.check_host(headers.get(b"host"))
+            key, slash = self.guard.place(path)
+            found = None if slash or key.startswith(_OWN) else self.contents.at_hand(key)
+            if found is None or not self.native.learn(path, key, found):
+                return None
+        except Exception:  # `__call__` meets it again, and says what it is
+            return None
+        return self._usual(headers.get(b"origin"))
+
+    @property
+    def done(self) -> Tally:
+        """What was done so far, natively too."""
+        requests, nbytes = (0, 0) if self.native is None else self.native.done
+        tally = self.tally
+        return Tally(tally.requests + requests, tally.reads + requests, tally.bytes + nbytes, tally.errors)
 
     def at_once(self, method: str, path: bytes, headers: Mapping[bytes, bytes]) -> Reply | None:
         """Answer a request for a file that is at hand. ASGI's messages take as long as a short read; this has none.
@@ -378,12 +407,13 @@ class Application:
 
     def metrics(self) -> bytes:
         """Return the counts as text that Prometheus reads."""
-        cache = self.contents.cache
+        cache, tally, native = self.contents.cache, self.done, self.native.done[0] if self.native else 0
         rows: list[tuple[str, str, str, int]] = [
-            ("requests_total", "counter", "Requests that came", self.tally.requests),
-            ("reads_total", "counter", "Requests for bytes", self.tally.reads),
-            ("sent_bytes_total", "counter", "Bytes of bodies", self.tally.bytes),
-            ("errors_total", "counter", "Requests whose source could not be read", self.tally.errors),
+            ("requests_total", "counter", "Requests that came", tally.requests),
+            ("native_requests_total", "counter", "Requests of these that needed no interpreter", native),
+            ("reads_total", "counter", "Requests for bytes", tally.reads),
+            ("sent_bytes_total", "counter", "Bytes of bodies", tally.bytes),
+            ("errors_total", "counter", "Requests whose source could not be read", tally.errors),
             ("cache_hits_total", "counter", "Decoded pieces that were in the cache", cache.hits),
             ("cache_misses_total", "counter", "Decoded pieces that were not in the cache", cache.misses),
             ("cache_bytes", "gauge", "Bytes of decoded pieces in the cache", cache.held),
@@ -397,17 +427,14 @@ class Application:
 _NOTHING = memoryview(b"")
 _FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *USUAL)
 _METRICS = Place("metrics", False)
+_CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range"))
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
 _DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
 def _looked(key: str, node: Node, version: bytes) -> Looked:
     """Return what is known of a file."""
-    if not version:  # sources may change at any time: no two answers are known to be equal
-        return Looked(node, b"", b'"%s"' % secrets.token_hex(16).encode())
-    digest = blake2b(version, digest_size=16)
-    digest.update(key.encode("utf-8", "surrogateescape"))
-    return Looked(node, version, b'"%s"' % digest.hexdigest().encode())
+    return Looked(node, version, conditions.etag_of(version, key))
 
 
 def _wanted(method: str, key: str, looked: Looked, headers: Mapping[bytes, bytes]) -> _Wanted:

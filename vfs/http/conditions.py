@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
 
 from vfs.http.guard import RefusedError
@@ -52,6 +55,34 @@ def names(header: bytes, etag: bytes, weak: bool = False) -> bool:
     if header.strip() == b"*":
         return True
     return any(each == etag or (weak and each == b"W/" + etag) for each in map(bytes.strip, header.split(b",")))
+
+
+def etag_of(version: bytes, key: str) -> bytes:
+    """Return the ETag of a file in one state of its sources.
+
+    Args:
+        version: see `vfs.hierarchy.contents.Contents.version`; empty: no two answers are known to be equal.
+        key: path of the file.
+    """
+    if not version:
+        return b'"%s"' % secrets.token_hex(16).encode()
+    above, coordinates = split(key)
+    return b'"%s%s"' % (stem_of(version, above), coordinates.replace("/", ".").encode())
+
+
+@lru_cache(1 << 10)
+def stem_of(version: bytes, above: str) -> bytes:
+    """Return what the ETags of all chunks of an array begin with."""
+    digest = blake2b(version, digest_size=16)
+    digest.update(above.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest().encode()
+
+
+def split(key: str) -> tuple[str, str]:
+    """Split a path into what chunks of one array share, and the coordinates at its end, with their slashes."""
+    above = len(key.rstrip("/0123456789"))
+    above = key.find("/", above) if "/" in key[above:] else len(key)
+    return key[:above], key[above:]
 
 
 def matched(headers: Mapping[bytes, bytes], etag: bytes) -> bool:

@@ -1,7 +1,8 @@
 """One connection of a client.
 
 It limits what the connection may cost: the length of a request's head, and the time it takes to come.
-It sends what is at hand at once. All else goes the way of ASGI, through uvicorn.
+It lends itself to threads that answer one request for a chunk after the other (`vfs.http.native`), and sends what else
+is at hand at once. All else goes the way of ASGI, through uvicorn.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vfs.http.answers import USUAL, Reply
+from vfs.http.application import Application
+from vfs.http.native import Loan, NativeAnswers
 from vfs.http.sending import Sender, SendingTransport
 
 MOST = 64 << 10
@@ -25,58 +28,107 @@ SECONDS = 20.0
 """Time that a request line and headers may take from their first byte on; then the connection is closed."""
 KEPT = 75  # seconds that a connection without requests is kept
 
-AtOnce = Callable[[str, bytes, Mapping[bytes, bytes]], Reply | None]
-"""See `vfs.http.application.Application.at_once`."""
+KNOWN = 256
+"""Most headers of requests that are remembered."""
+LONGEST_KNOWN = 4 << 10  # bytes of them
+PAUSE = 0.05
+"""Seconds for which a connection is not lent again that came back with the request with which it was lent."""
 
 _LONG_LINE = b"HTTP/1.1 414 URI Too Long\r\n"
 _LONG_HEAD = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 _BAD = b"HTTP/1.1 400 Bad Request\r\n"
+_TOO_LONG = "The head of the request is too long."
 
 
 _PLAIN_GET = re.compile(rb"GET (/[!-\"$->@-~]*) HTTP/1\.1")
 """A request line that needs no parser: a path without `?` and `#`."""
 
 
-class _TooLongError(Exception):
-    """The head of a request is too long."""
+class _RefusedError(Exception):
+    """A request is refused while it is parsed."""
 
 
-class _Parsed(NamedTuple):
-    """Headers of a request that was answered at once, as they came and as they were parsed."""
+class KnownHeaders:
+    """Remembers headers of requests: clients repeat them with every request, and need not have them parsed again."""
 
-    lines: bytes
-    headers: Mapping[bytes, bytes]
+    def __init__(self) -> None:
+        self._known: dict[bytes, Mapping[bytes, bytes]] = {}  # by the lines behind the request line
+
+    def get(self, lines: bytes) -> Mapping[bytes, bytes] | None:
+        return self._known.get(lines)
+
+    def add(self, data: bytes, headers: Mapping[bytes, bytes]) -> None:
+        """Remember headers.
+
+        Args:
+            data: a request, if it came in one piece that holds nothing else.
+        """
+        line, _, lines = data.partition(b"\r\n")
+        if (
+            len(lines) <= LONGEST_KNOWN
+            and _PLAIN_GET.fullmatch(line)
+            and lines.find(b"\r\n\r\n") == len(lines) - 4
+            and lines not in self._known
+        ):
+            if len(self._known) >= KNOWN:
+                self._known.clear()
+            self._known[lines] = headers
+
+
+class Shared:
+    """What the connections of a server have in common. It is made in the thread of the event loop.
+
+    Args:
+        application: answers requests.
+        common: returns header lines that every answer has, and that change now and then.
+
+    Attributes:
+        native: answers requests for chunks.
+        sender: sends large bodies.
+        known: headers that came before.
+    """
+
+    def __init__(self, application: Application, common: Callable[[], bytes]) -> None:
+        self.application = application
+        self.native = application.native = NativeAnswers(common)
+        self.sender = Sender()
+        self.known = KnownHeaders()
+
+    def close(self) -> None:
+        """End the threads."""
+        self.sender.close()
+        self.native.close()
 
 
 class Connection(HttpToolsProtocol):
     """A connection of uvicorn with limits, which it does not have itself when it parses with httptools.
 
     Args:
-        at_once: answers a request that needs no ASGI.
-        sender: sends large bodies.
+        shared: what it has in common with others.
         args, how: what uvicorn gives to its connections.
     """
 
-    def __init__(self, *args: Any, at_once: AtOnce, sender: Sender, **how: Any) -> None:
+    def __init__(self, *args: Any, shared: Shared, **how: Any) -> None:
         super().__init__(*args, **how)
-        self._reply_at_once = at_once
-        self._sender = sender
+        self._shared = shared
+        self._loan: Loan | None = None
+        self._keeps_until = 0.0  # it is not lent before
         self._replied = False  # to the request that is being parsed
         self._data = b""  # what is being parsed, if it began with a request
-        self._parsed: _Parsed | None = None  # a client repeats its headers with every request
         self._in_message = False  # a request has begun and not ended
         self._in_head = False  # its head has not
         self._head = 0  # bytes of that head, about
         self._requests = 0  # heads that have ended
         self._unanswered: deque[Any] = deque()  # cycles of uvicorn; the first one is being answered
         self._status = _BAD
+        self._refusal = ""  # why a request is refused while it is parsed
         self._late: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
         self._rests_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         if transport.get_extra_info("sslcontext") is None:
-            transport = SendingTransport(transport, self, self._sender)
+            transport = SendingTransport(transport, self, self._shared.sender)
         super().connection_made(transport)
         self._late = self.loop.call_later(SECONDS, self._close_late)
 
@@ -106,23 +158,27 @@ class Connection(HttpToolsProtocol):
             self._head = self._head + len(data) if self._requests == before else 0
             if self._head > MOST:
                 self._status = _LONG_HEAD if self.url else _LONG_LINE
-                self.send_400_response("The head of the request is too long.")
+                self.send_400_response(_TOO_LONG)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_message, self._in_head, self._lines = True, True, 0
+        self._in_message, self._in_head, self._lines, self._hosts = True, True, 0, 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
         if len(self.url) > MOST:
-            self._status = _LONG_LINE
-            raise _TooLongError
+            self._status, self._refusal = _LONG_LINE, _TOO_LONG
+            raise _RefusedError
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._lines += len(name) + len(value)
         if self._lines > MOST:
-            self._status = _LONG_HEAD
-            raise _TooLongError
+            self._status, self._refusal = _LONG_HEAD, _TOO_LONG
+            raise _RefusedError
+        self._hosts += name.lower() == b"host"
+        if self._hosts > 1:
+            self._refusal = "The request has several Host headers."
+            raise _RefusedError
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -131,13 +187,14 @@ class Connection(HttpToolsProtocol):
         self._requests += 1
         headers = self._headers_at_once()
         method = self.parser.get_method().decode("ascii")
-        reply = None if headers is None else self._reply_at_once(method, self.url, headers)
-        if headers is None or reply is None:
+        reply = None if headers is None else self._shared.application.at_once(method, self.url, headers)
+        if headers is not None:
+            self._shared.known.add(self._data, headers)
+        if reply is None:
             super().on_headers_complete()
             self._unanswered.append(self.cycle)
         else:
             self._replied = True
-            self._remember(headers)
             self._send(reply)
 
     def on_message_complete(self) -> None:
@@ -168,30 +225,64 @@ class Connection(HttpToolsProtocol):
         headers = dict(self.headers)
         return headers if _UNUSUAL.isdisjoint(headers) and b"?" not in self.url else None
 
-    def _remember(self, headers: Mapping[bytes, bytes]) -> None:
-        """Keep headers as they came, if request line and headers came in one piece that holds nothing else."""
-        line, _, lines = self._data.partition(b"\r\n")
-        if _PLAIN_GET.fullmatch(line) and lines.find(b"\r\n\r\n") == len(lines) - 4:
-            self._parsed = _Parsed(lines, headers)
-
     def _repeats(self, data: bytes) -> bool:
-        """Answer a request whose headers are those of the one before, which need not be parsed again.
+        """Answer a request whose headers came before, and need not be parsed again.
 
-        Returns: False if the parser must look at it, or it is not answered at once.
+        Returns: False if the parser must look at it.
         """
-        parsed = self._parsed
-        if parsed is None or self._in_message or not data.endswith(parsed.lines):
+        end = data.find(b"\r\n", 0, MOST)
+        headers = None if self._in_message or end < 0 else self._shared.known.get(data[end + 2 :])
+        line = None if headers is None else _PLAIN_GET.fullmatch(data, 0, end)
+        if headers is None or line is None or not self._free():
             return False
-        end = len(data) - len(parsed.lines) - 2
-        line = _PLAIN_GET.fullmatch(data, 0, end) if 0 < end <= MOST and data[end : end + 2] == b"\r\n" else None
-        if line is None or not self._free():
-            return False
-        reply = self._reply_at_once("GET", line[1], parsed.headers)
-        if reply is None:
-            return False
+        if not self._lend(line[1], headers, data, end + 2):
+            reply = self._shared.application.at_once("GET", line[1], headers)
+            if reply is None:
+                return False
+            self._send(reply)
+        self._on_time()
         self._requests += 1
-        self._send(reply)
         return True
+
+    def _lend(self, path: bytes, headers: Mapping[bytes, bytes], request: bytes, line: int) -> bool:
+        """Have a request and those after it answered natively. Returns False if that cannot be.
+
+        Args:
+            line: bytes of its request line.
+        """
+        transport = self.transport
+        if not isinstance(transport, SendingTransport) or self.loop.time() < self._keeps_until:
+            return False
+        usual = self._shared.application.lends(path, headers)
+        fd = None if usual is None else transport.lend()
+        if usual is None or fd is None:
+            return False
+        first = _STATUS[HTTPStatus.OK] + _lines(usual)
+        self._loan = self._shared.native.lend(fd, request[line:], first, request, partial(self._taken_back, request))
+        if self._loan is None:
+            transport.taken_back()
+            return False
+        self._rest()
+        return True
+
+    def _taken_back(self, began: bytes, data: bytes, broken: bool) -> None:
+        """Go on with this connection, which was lent.
+
+        Args:
+            began: the request with which it was lent.
+            data: what came and was not answered.
+            broken: the last answer was cut off: only a broken connection says that it is not all.
+        """
+        transport, self._loan = self.transport, None
+        assert isinstance(transport, SendingTransport)
+        if data == began:
+            self._keeps_until = self.loop.time() + PAUSE
+        self._rests_since = self.loop.time()
+        transport.taken_back()
+        if broken:
+            transport.abort()
+        elif data:
+            self.data_received(data)
 
     def _send(self, reply: Reply) -> None:
         lines = [_STATUS[reply.status], _lines(reply.usual)]
@@ -220,7 +311,10 @@ class Connection(HttpToolsProtocol):
     def _close_resting(self) -> None:
         """Close the connection if it has had no request for `KEPT` seconds."""
         busy = self._in_head or (self.cycle is not None and not self.cycle.response_complete)
-        left = KEPT if busy else self._rests_since + KEPT - self.loop.time()
+        since = self._rests_since
+        if self._loan is not None:
+            busy, since = self._loan.busy, max(since, self._loan.since)
+        left = KEPT if busy else since + KEPT - self.loop.time()
         self._resting = None
         if left > 0:
             self._resting = self.loop.call_later(left, self._close_resting)
@@ -229,7 +323,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that cannot be parsed, and close the connection."""
-        text = msg.encode("ascii")
+        text = (self._refusal or msg).encode("ascii")
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n" % len(text)
         last = b"access-control-allow-origin: *\r\nconnection: close\r\n\r\n"
         self.transport.write(self._status + _lines(USUAL) + head + last + text)

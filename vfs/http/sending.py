@@ -139,6 +139,7 @@ class SendingTransport(asyncio.Transport):
         self._own: socket.socket | None = None  # the same, once something waits
         self._parts: deque[memoryview] = deque()  # what is left to send
         self._sending = False  # the thread is at it
+        self._lent = False  # others have the connection
         self._closing = False  # once all of it is sent
         self._lost = False  # the connection has ended; what was written before is still sent
 
@@ -153,6 +154,31 @@ class SendingTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         if not self._closing:
+            self._transport.resume_reading()
+
+    def lend(self) -> int | None:
+        """Leave the connection to others, until it is `taken_back`. Nothing is written meanwhile.
+
+        Returns: its descriptor; None if it cannot be left just now.
+        """
+        if self._parts or self._closing or self._lost:
+            return None
+        try:
+            fd = self._kept().fileno()
+        except OSError:
+            return None
+        self._transport.pause_reading()
+        self._lent = True
+        return fd
+
+    def taken_back(self) -> None:
+        """Go on with a connection that was lent."""
+        self._lent = False
+        if self._lost:
+            self._let_go()
+        elif self._closing:
+            self._transport.close()
+        else:
             self._transport.resume_reading()
 
     def get_write_buffer_size(self) -> int:
@@ -244,7 +270,11 @@ class SendingTransport(asyncio.Transport):
 
     def close(self) -> None:
         """Close the connection when all is sent."""
-        if self._parts and not self._lost:
+        if self._lent and self._own is not None:
+            self._closing = True
+            with suppress(OSError):  # it may have ended by itself
+                self._own.shutdown(socket.SHUT_RD)  # those who have it take this for the end of the client's requests
+        elif self._parts and not self._lost:
             self._closing = True
             self._transport.pause_reading()
         else:
@@ -260,21 +290,22 @@ class SendingTransport(asyncio.Transport):
         self._lost = True
         if error is not None:
             self._drop()
-        elif not self._parts and not self._sending:
+        elif not self._parts:
             self._let_go()
 
     def _drop(self) -> None:
         """Send nothing more."""
-        if self._own is not None and self._sending:
+        if self._own is not None and (self._sending or self._lent):
             with suppress(OSError):  # it may have ended by itself
                 self._own.shutdown(socket.SHUT_RDWR)
         elif self._own is not None:
             self._sender.loop.remove_writer(self._own)
         self._parts.clear()
-        if self._lost and not self._sending:
+        if self._lost:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._own is not None:
+        """Close the descriptor, unless somebody uses it: then this is called again."""
+        if self._own is not None and not (self._sending or self._lent):
             self._own.close()
             self._own = None

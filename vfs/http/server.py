@@ -202,15 +202,18 @@ class _Run:
     ) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
         from vfs.http.application import Application
-        from vfs.http.connection import KEPT, Connection
+        from vfs.http.connection import KEPT, Connection, Shared
         from vfs.http.reads import Reads
-        from vfs.http.sending import Sender
 
-        reads, sender = Reads(self.workers), Sender()
+        def common() -> bytes:
+            return b"".join(b"%s: %s\r\n" % header for header in server.server_state.default_headers)
+
+        reads = Reads(self.workers)
         application = Application(self.contents, self.guard, reads, origins=origins, debug=debug)
+        shared = Shared(application, common)
         config = web.Config(
             application,
-            http=partial(Connection, at_once=application.at_once, sender=sender),
+            http=partial(Connection, shared=shared),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -248,13 +251,13 @@ class _Run:
             if server.started:
                 self._begin(entry, reporter)
                 application.api.load()
-                sender.begin()
+                shared.sender.begin()
             await running
         finally:
             for number in ENDING:
                 loop.remove_signal_handler(number)
             reads.close()
-            sender.close()
+            shared.close()
             application.api.close()
             application.failures.close()
             last = reporter.end()
@@ -284,7 +287,7 @@ class _Run:
             return None
 
     def _status(self, application: Any, entry: Entry | None) -> ServerStatus:
-        cache, tally = self.contents.cache, application.tally
+        cache, tally = self.contents.cache, application.done
         return ServerStatus(
             address=self.address,
             sources=self.sources,

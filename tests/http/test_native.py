@@ -1,0 +1,418 @@
+"""Threads without the interpreter answer requests for chunks as all other code does, and leave the rest to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.http.support import Asgi, answer, application_of, look, request, talk
+from vfs.engine.cache import ChunkCache
+from vfs.folder_tree.plans import folder, folder_tree
+from vfs.hierarchy import face_folder
+from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.faces import ZarrFace
+from vfs.http import connection, native
+from vfs.http.application import Application
+from vfs.http.conditions import etag_of, split
+from vfs.testing.inside import set_of
+from vfs.testing.writers import write_mib
+
+VALUES = np.arange(24 * 64 * 32, dtype="u2").reshape(24, 64, 32)
+Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _looked_at_for_long() -> Iterator[None]:
+    """Files are not looked at again during a test, however slow the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(face_folder, "LOOK", 600.0)
+        yield
+
+
+def contents_of(path: Path, **how: Any) -> Contents:
+    """The contents of a server of one set, of which all was read once: its files are open and in the page cache."""
+    shown = folder([set_of(vfs.open_group(path, backend="buffered", **how))], ChunkCache())
+    for name, face in shown.faces.items():
+        if isinstance(face, ZarrFace):
+            for key in face.keys(""):
+                shown.get(f"{name}/{key}")
+            look(shown, f"{name}/zarr.json")
+    shown.cache.clear()
+    return shown
+
+
+async def natively(application: Application, reader: Reader, writer: Writer, key: str) -> tuple[int, bytes]:
+    """Ask for a chunk until it is answered natively."""
+    assert application.native is not None
+    while True:
+        before = application.native.done[0]
+        writer.write(request(key))
+        got = await answer(reader)
+        await asyncio.sleep(0.01)
+        if application.native.done[0] > before:
+            return got
+
+
+def raw(folder: Path, values: np.ndarray = VALUES, **how: Any) -> tuple[Path, dict[str, Any]]:
+    path = folder / "scan.raw"
+    values.tofile(path)
+    return path, {"format": "raw", "dtype": values.dtype.str, "sig_shape": values.shape[1:], **how}
+
+
+WAYS: dict[str, Callable[[Path], tuple[Path, dict[str, Any]]]] = {
+    "read": lambda at: raw(at, chunks=(2, -1, -1)),
+    "mapped": lambda at: raw(at, np.arange(12 * 256 * 128, dtype="f4").reshape(12, 256, 128), chunks=(2, -1, -1)),
+    "mapped at odd bytes": lambda at: raw(
+        at, np.arange(12 * 255 * 129, dtype="u2").reshape(12, 255, 129), chunks=(3, -1, -1)
+    ),
+    "scan": lambda at: raw(at, nav_shape=(4, 6), chunks=(2, 6, -1, -1)),
+    "offset": lambda at: raw(at, sync_offset=5, chunks=(2, -1, -1)),
+    "swapped": lambda at: raw(at, VALUES.astype(">u2"), chunks=(5, -1, -1)),
+    "gaps": lambda at: raw(
+        at,
+        np.arange(20 * 80 * 32, dtype="u2").reshape(20, 80, 32),
+        sig_shape=(70, 32),
+        frame_header=300,
+        frame_footer=340,
+        chunks=(5, -1, -1),
+    ),
+    "converted": lambda at: (write_mib(at, VALUES), {"nav_shape": (24,), "chunks": (3, -1, -1), "dtype": "f4"}),
+    "mirrored": lambda at: (write_mib(at, VALUES), {"nav_shape": (24,), "chunks": (3, -1, -1), "flip_y": True}),
+    "MIB": lambda at: (write_mib(at, VALUES, frames_per_file=6), {"nav_shape": (24,), "chunks": (3, -1, -1)}),
+    "R64": lambda at: (
+        write_mib(at, VALUES & 4095, kind="R64", depth=12),
+        {"nav_shape": (24,), "chunks": (4, -1, -1)},
+    ),
+    "4 chips": lambda at: (
+        write_mib(at, VALUES & 63, kind="R64", depth=6, quad=True),
+        {"nav_shape": (24,), "chunks": (4, -1, -1)},
+    ),
+    "cut frames": lambda at: raw(at, chunks=(2, 32, -1)),
+}
+
+
+@pytest.mark.parametrize("piece", [1 << 18, 1])
+@pytest.mark.parametrize("way", WAYS)
+def test_all_chunks_are_those_of_asgi(tmp_path: Path, way: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vfs.hierarchy.chunk_plan.PIECE", piece)
+    path, how = WAYS[way](tmp_path)
+    shown = contents_of(path, **how)
+    application = application_of(shown)
+    keys = [
+        f"{name}/{key}"
+        for name, face in shown.faces.items()
+        if isinstance(face, ZarrFace)
+        for key in face.keys("data/")
+        if key not in face.documents
+    ]
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        assert application.native is not None
+        if way != "cut frames":
+            await natively(application, reader, writer, keys[0])
+        before = application.native.done
+        whole = 0
+        for key in keys:
+            expected = await Asgi(application, f"/{key}").run()
+            writer.write(request(key))
+            head = await reader.readuntil(b"\r\n\r\n")
+            status, *lines = head.decode().splitlines()[:-1]
+            assert status == "HTTP/1.1 200 OK"
+            headers = {name.decode(): value.decode() for name, value in expected.sent[0]["headers"]}
+            assert dict(line.split(": ", 1) for line in lines) == headers
+            body = await reader.readexactly(int(headers["content-length"]))
+            assert body == expected.body
+            whole += len(body)
+        await asyncio.sleep(0.05)
+        requests, nbytes = application.native.done
+        if way == "cut frames":
+            assert requests == 0
+        elif way not in ("offset", "swapped"):  # whose last chunks are cut, or hold blank frames
+            assert (requests, nbytes) == (before[0] + len(keys), before[1] + whole)
+        else:
+            assert before[0] < requests < before[0] + len(keys)
+        assert application.done.bytes == application.tally.bytes + nbytes
+
+    talk(application, to)
+
+
+def test_the_rest_is_left_to_others(tmp_path: Path) -> None:
+    path, how = raw(tmp_path, nav_shape=(4, 6), chunks=(1, 6, -1, -1))
+    application = application_of(contents_of(path, **how))
+    rows = [row.tobytes() for row in VALUES.reshape(4, 6, 64, 32)]
+    key = "scan.zarr/data/c/{}/0/0/0".format
+    none = (404, b"")
+    asked: list[tuple[list[bytes], list[tuple[int, bytes]]]] = [
+        ([request(key(1), "HEAD")], [(200, b"")]),
+        ([request(key(1), more="Range: bytes=5-9\r\n")], [(206, rows[1][5:10])]),
+        ([request("scan.zarr/data/zarr.json")], [(200, b"{")]),
+        ([request("scan.npy")], [(200, b"\x93NUMPY")]),
+        *[([request(key(number))], [none]) for number in ("4", "01", "-1", "+1", "", "9" * 19, "9" * 99, "1/1")],
+        *[
+            ([request(f"scan.zarr/data/{rest}")], [none])
+            for rest in ("c/1/0/0", "c/1/0/0/0/", "c/1/0/0/0/0", "c1/0/0/0")
+        ],
+        ([request(key("%31"))], [(200, rows[1])]),
+        ([request(key(1), "POST")], [(405, b"")]),
+        ([request(key(1)) + request(key(2))], [(200, rows[1]), (200, rows[2])]),
+        ([request(key(3)) * 20], [(200, rows[3])] * 20),
+        ([request(key(1))[:20], request(key(1))[20:]], [(200, rows[1])]),
+        ([request(key(2))[:-2], b"\r\n"], [(200, rows[2])]),
+        ([request(key(2), more="X: 1\r\n")], [(200, rows[2])]),
+        ([request(key(2), more=f"X: {'x' * 5000}\r\n")], [(200, rows[2])]),
+        ([request("x" * 5000)], [(404, b"nothing")]),
+    ]
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        for parts, answers in asked:
+            if reader.at_eof():  # after a 405
+                writer.close()
+                await writer.wait_closed()
+                reader, writer = await asyncio.open_connection(*writer.get_extra_info("peername"))
+            assert await natively(application, reader, writer, key(0)) == (200, rows[0])
+            for part in parts:
+                writer.write(part)
+                await asyncio.sleep(0.02)
+            for status, body in answers:
+                got = await answer(reader, body=not parts[0].startswith(b"HEAD"))
+                assert (got[0], got[1][: len(body)]) == (status, body), parts
+            if status == 405:
+                assert await reader.read() == b""
+        writer.close()
+
+    talk(application, to)
+
+
+def test_a_request_that_cannot_be_parsed_ends_the_connection(tmp_path: Path) -> None:
+    path, how = raw(tmp_path, chunks=(2, -1, -1))
+    application = application_of(contents_of(path, **how))
+
+    async def to(reader: Reader, writer: Writer) -> bytes:
+        await natively(application, reader, writer, "scan.zarr/data/c/1/0/0")
+        writer.write(b"\x00\x01\r\n\r\n")
+        return await reader.read()
+
+    assert talk(application, to).startswith(b"HTTP/1.1 400 ")
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], int]] = {
+    "truncated": (lambda path: os.truncate(path, 100), 422),
+    "other bytes": (lambda path: path.write_bytes(bytes(path.stat().st_size)), 422),
+    "replaced": (lambda path: shutil.copy(path, path.with_name("new")).replace(path), 422),
+    "deleted": (lambda path: path.unlink(), 422),
+    "touched": (lambda path: path.chmod(0o600), 200),
+    "linked": (lambda path: os.link(path, path.with_name("link")), 200),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_changes(tmp_path: Path, change: str) -> None:
+    path, how = raw(tmp_path, chunks=(2, -1, -1))
+    application = application_of(contents_of(path, **how))
+    act, status = CHANGES[change]
+    key = "scan.zarr/data/c/{}/0/0".format
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        assert application.native is not None
+        assert await natively(application, reader, writer, key(1)) == (200, VALUES[2:4].tobytes())
+        act(path)
+        done = application.native.done[0]
+        for n in range(2, 6):  # others: the first one may be kept, until the files are looked at again
+            writer.write(request(key(n)))
+            got = await answer(reader)
+            assert got[0] == status
+            assert (got[1] == VALUES[2 * n : 2 * n + 2].tobytes()) == (status == 200)
+        if status == 200:  # it is learnt anew
+            await natively(application, reader, writer, key(6))
+        else:
+            assert application.native.done[0] == done
+
+    talk(application, to)
+
+
+LARGE = 48 << 20
+"""Bytes of a chunk that sockets do not take at once."""
+
+
+def large(folder: Path, stored: str) -> tuple[Path, dict[str, Any], bytes]:
+    """A set with one large chunk, and the bytes of that."""
+    values = np.random.default_rng(0).integers(0, 1 << 16, LARGE // 2, "u2").reshape(-1, 256, 256)
+    path, how = raw(folder, values.astype(stored), chunks=(-1, -1, -1))
+    return path, how, values.tobytes()
+
+
+async def slow(writer: Writer, key: str) -> tuple[socket.socket, bytes]:
+    """Ask for a chunk natively on another connection, and read only its head and some bytes."""
+    loop = asyncio.get_running_loop()
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    made.setblocking(False)
+    await loop.sock_connect(made, writer.get_extra_info("peername"))
+    await loop.sock_sendall(made, request(key))
+    got = b""
+    while len(got) < 10_000:
+        got += await loop.sock_recv(made, 10_000)
+    await asyncio.sleep(0.05)  # the socket is full
+    return made, got.partition(b"\r\n\r\n")[2]
+
+
+async def rest(made: socket.socket, got: bytes) -> bytes:
+    """Read the rest of an answer, until it is whole or the connection is closed."""
+    loop, parts, left = asyncio.get_running_loop(), [got], LARGE - len(got)
+    with made, suppress(ConnectionResetError):
+        while left and (part := await loop.sock_recv(made, 1 << 20)):
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("stored", ["<u2", ">u2"])
+@pytest.mark.parametrize("change", ["nothing", "evicted", "truncated", "other bytes", "touched"])
+def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, stored: str, change: str) -> None:
+    path, how, whole = large(tmp_path, stored)
+    shown = contents_of(path, **how)
+    application = application_of(shown)
+    key = "scan.zarr/data/c/0/0/0"
+
+    def evict() -> None:
+        os.sync()
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    acts = {name: act for name, (act, _) in CHANGES.items()} | {"nothing": lambda _: None, "evicted": lambda _: evict()}
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        assert (await natively(application, reader, writer, key))[1] == whole
+        clients = [await slow(writer, key) for _ in range(3)]
+        acts[change](path)
+        for client in clients:
+            got = await rest(*client)
+            if change in ("nothing", "evicted"):
+                assert got == whole
+            else:  # what was sent after the change is not all
+                assert len(got) < len(whole)
+
+    talk(application, to)
+
+
+def test_slow_clients_keep_nobody_waiting(tmp_path: Path) -> None:
+    path, how, whole = large(tmp_path, ">u2")
+    application = application_of(contents_of(path, **how))
+    key = "scan.zarr/data/c/0/0/0"
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        await natively(application, reader, writer, key)
+        clients = [await slow(writer, key) for _ in range(10)]
+        assert (await natively(application, reader, writer, key))[1] == whole
+        for gone, _ in clients[::2]:
+            gone.close()
+        assert (await natively(application, reader, writer, key))[1] == whole
+        for client in clients[1::2]:
+            assert await rest(*client) == whole
+
+    talk(application, to)
+
+
+@pytest.mark.parametrize("stored", ["<u2", ">u2"])
+def test_clients_that_go_away_leave_nothing(tmp_path: Path, stored: str) -> None:
+    path, how, _ = large(tmp_path, stored)
+    application = application_of(contents_of(path, **how))
+    key = "scan.zarr/data/c/0/0/0"
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        await natively(application, reader, writer, key)
+        await asyncio.sleep(0.05)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            clients = [(await slow(writer, key))[0] for _ in range(4)]
+            for client in clients:
+                client.close()
+        while len(os.listdir("/proc/self/fd")) > before:
+            await asyncio.sleep(0.01)
+        writer.write(request(key)[:10])  # the connection is given back
+
+    talk(application, to)  # waits until no connection is left
+    assert application.tally.errors == 0
+
+
+def test_a_lent_connection_that_rests_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "KEPT", 1.0)
+    path, how = raw(tmp_path, chunks=(2, -1, -1))
+    application = application_of(contents_of(path, **how))
+
+    async def to(reader: Reader, writer: Writer) -> tuple[float, bytes]:
+        loop = asyncio.get_running_loop()
+        await natively(application, reader, writer, "scan.zarr/data/c/1/0/0")
+        for _ in range(4):
+            await asyncio.sleep(0.5)
+            await natively(application, reader, writer, "scan.zarr/data/c/1/0/0")
+        began = loop.time()
+        return loop.time() - began, await reader.read()
+
+    assert talk(application, to)[1] == b""
+
+
+def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MOST_FILES", 2)
+    shown = contents_of(write_mib(tmp_path, VALUES, frames_per_file=3), nav_shape=(24,), chunks=(3, -1, -1))
+    application = application_of(shown)
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        for n in (0, 1, 2, 7, 6, 5, 0):
+            got = await natively(application, reader, writer, f"scan.zarr/data/c/{n}/0/0")
+            assert got == (200, VALUES[3 * n : 3 * n + 3].tobytes())
+
+    talk(application, to)
+
+
+def test_sets_of_a_folder_that_changes(tmp_path: Path) -> None:
+    path = tmp_path / "scan.npy"
+    np.save(path, VALUES)
+    application = application_of(folder_tree(tmp_path))
+    key = "scan.zarr/data/c/0/0/0"
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        size = 0
+        for k in range(3):
+            np.save(path, VALUES + k)
+            os.utime(path, ns=(k + 1, k + 1))
+            while True:
+                writer.write(request(key))
+                status, body = await answer(reader)
+                assert status == 200
+                size = len(body) // VALUES[0].nbytes
+                if body == (VALUES + k)[:size].tobytes():
+                    break
+                assert k
+                assert body == (VALUES + k - 1)[:size].tobytes()
+            assert (await natively(application, reader, writer, key))[1] == (VALUES + k)[:size].tobytes()
+
+    talk(application, to)
+
+
+def test_etags_end_with_coordinates() -> None:
+    assert [split(key) for key in ("a/c/1/0", "a7/1", "a", "", "7", "0/0", "a/1x/2", "a/1.2/3")] == [
+        ("a/c", "/1/0"),
+        ("a7", "/1"),
+        ("a", ""),
+        ("", ""),
+        ("7", ""),
+        ("0", "/0"),
+        ("a/1x", "/2"),
+        ("a/1.2", "/3"),
+    ]
+    made = [
+        etag_of(version, key) for version in (b"1", b"2") for key in ("a/c/1/0", "a/c/1/1", "b/c/1/0", "a/c/10", "a/c")
+    ]
+    assert len(set(made)) == 10
+    assert etag_of(b"", "a") != etag_of(b"", "a")
