@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.page.conftest import browse as browse
+from tests.page.conftest import chromium as chromium
+
 TABLES = {
     "mounted": ("client", "version", "face", "whole", "crossing", "edge", "unreadable source"),
     "served": (

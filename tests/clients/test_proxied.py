@@ -1,4 +1,4 @@
-"""`vfs serve` behind jupyter-server-proxy, under a prefix: links, zarr, ranges, errors, and the `Host` check."""
+"""`vfs serve` behind jupyter-server-proxy, under a prefix: page, links, zarr, ranges, errors, and the `Host` check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import urljoin, urlsplit
@@ -20,6 +20,7 @@ import pytest
 
 import vfs
 from tests.http.support import Client, Reply, eventually
+from tests.page.support import Browsed, patterns, scan_in
 
 from .clients import CHUNKS, HOME, Scan
 
@@ -48,12 +49,13 @@ class Jupyter:
 
     Attributes:
         url: where it answers.
-        headers: what lets a request in.
+        headers: what lets a request in; login: the query that lets a browser in.
     """
 
     def __init__(self, folder: Path) -> None:
         token = secrets.token_hex()
         self.headers = {"Authorization": f"token {token}"}
+        self.login = f"?token={token}"
         port = free_port()
         self.url = f"http://127.0.0.1:{port}/user/ada/"
         environment = os.environ | {
@@ -123,6 +125,45 @@ def test_links_lead_to_every_file(jupyter: Jupyter, scan: Scan) -> None:
             for url, reply in seen.items():
                 assert settled(reply.body) == settled(direct.ask(url.removeprefix(base)).body)
         assert {f"{base}scan.npy", f"{base}scan.zarr/zarr.json", f"{base}scan.v2.zarr/.zmetadata"} <= seen.keys()
+
+
+@pytest.fixture
+def look(browse: Callable[[str], Browsed], jupyter: Jupyter) -> Callable[[str], Browsed]:
+    """Opens the page of a server by way of the proxy, in a browser that has logged in."""
+
+    def look(url: str) -> Browsed:
+        page = browse(jupyter.of(url))
+        assert page.page.context.request.get(jupyter.url + "api" + jupyter.login).ok  # its cookie stays in the browser
+        return page.open()
+
+    return look
+
+
+def detected(page: Browsed, header: Path) -> np.ndarray:
+    """Compute the image of the page's detector with the library."""
+    chosen = dict(page.state("detector"))
+    made = {"disk": vfs.Disk, "ring": vfs.Ring}[chosen.pop("kind")](**chosen)
+    return np.asarray(vfs.open(header).reduce(image=made)["image"].data)
+
+
+def test_the_page(look: Callable[[str], Browsed], tmp_path: Path) -> None:
+    frames = patterns()
+    with vfs.serve(header := scan_in(tmp_path, frames), port=0) as server:
+        page = look(server.url).settled()
+        disk = detected(page, header)
+        assert np.array_equal(page.numbers("scan"), disk)
+        assert np.array_equal(page.numbers("frame"), frames[6, 8])
+        for which, numbers in (("scan", disk), ("frame", frames[6, 8])):
+            least, most = (np.unravel_index(at, numbers.shape) for at in (numbers.argmin(), numbers.argmax()))
+            assert page.colour(which, *map(int, least))[0] < page.colour(which, *map(int, most))[0]
+        page.click("scan", 3, 11)
+        page.wait("vfs.frame.status === 'exact' && vfs.frame.caption === '3, 11'")
+        assert np.array_equal(page.numbers("frame"), frames[3, 11])
+        page.screenshot("proxied")
+        page.press("3")
+        page.wait("vfs.scan.status === 'exact' && vfs.scan.caption.startsWith('ring')")
+        assert np.array_equal(page.numbers("scan"), detected(page, header))
+        page.close()
 
 
 @pytest.mark.parametrize("face", ["scan.zarr", "scan.v2.zarr"])
