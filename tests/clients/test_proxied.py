@@ -166,6 +166,17 @@ def test_the_page(look: Callable[[str], Browsed], tmp_path: Path) -> None:
         page.close()
 
 
+def test_a_long_computation_is_seen_and_stopped(look: Callable[[str], Browsed], tmp_path: Path) -> None:
+    np.lib.format.open_memmap(tmp_path / "long.npy", "w+", "u2", (256, 256, 1024, 1024))  # 128 GiB, none of it stored
+    with vfs.serve(tmp_path / "long.npy", port=0) as server:
+        page = look(server.url)
+        page.wait("window.vfs && /^[0-9]+ %$/.test(vfs.scan.status)")
+        with page.page.expect_response(re.compile("/api/stop/")) as stopped:
+            page.press("3")
+        assert stopped.value.json() == {"stopped": True}
+        page.close()
+
+
 @pytest.mark.parametrize("face", ["scan.zarr", "scan.v2.zarr"])
 def test_zarr(jupyter: Jupyter, scan: Scan, face: str) -> None:
     import zarr

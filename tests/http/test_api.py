@@ -491,6 +491,7 @@ def test_a_source_that_breaks_ends_a_computation_in_words(scan: Path) -> None:
         ("compute", "GET", "POST, OPTIONS"),
         ("frame", "POST", "GET, HEAD, OPTIONS"),
         ("thumbnails", "HEAD", "GET, OPTIONS"),
+        ("stop", "GET", "POST, OPTIONS"),
     ],
 )
 def test_other_methods_are_told_which_go(shown: Application, what: str, method: str, allowed: str) -> None:
@@ -644,33 +645,64 @@ def test_equal_computations_share_their_steps(shown: Application, monkeypatch: p
     assert len(ran) == len(records(bodies[0])) - 1
 
 
-@pytest.mark.usefixtures("small_steps")
-def test_a_computation_stops_when_its_reader_goes_away(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    began, real = threading.Semaphore(0), computing.reduce
-    ended: list[str] = []
+class Endless:
+    """A reduction that goes on until it is given up.
 
-    def endless(*args: Any, progress: Any, **how: Any) -> Any:
-        began.release()
+    Attributes:
+        began: released when it has begun; ended: names of the errors that ended it.
+    """
+
+    def __init__(self) -> None:
+        self.began = threading.Semaphore(0)
+        self.ended: list[str] = []
+
+    def __call__(self, *args: Any, progress: Any, **how: Any) -> Any:
+        self.began.release()
         try:
             while True:
                 progress(0, 1)
         except BaseException as error:
-            ended.append(type(error).__name__)
+            self.ended.append(type(error).__name__)
             raise
-        return real(*args, progress=progress, **how)
 
-    monkeypatch.setattr(computing, "reduce", endless)
-    body = json.dumps({"results": {"s": "frame_sum()"}}).encode()
 
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
+    made = Endless()
+    monkeypatch.setattr(computing, "reduce", made)
+    return made
+
+
+SUMS = json.dumps({"results": {"s": "frame_sum()"}}).encode()
+
+
+def test_a_computation_stops_when_its_reader_goes_away(shown: Application, endless: Endless) -> None:
     async def run() -> Asgi:
-        one = Asgi(shown, "/api/compute/scan.zarr/data", "POST", body)
+        one = Asgi(shown, "/api/compute/scan.zarr/data", "POST", SUMS)
         running = asyncio.ensure_future(one.run())
-        await asyncio.to_thread(began.acquire)
+        await asyncio.to_thread(endless.began.acquire)
         one.gone.set()
         return await running
 
     assert not asyncio.run(run()).sent
-    assert eventually(lambda: ended == ["AbandonedError"])
+    assert eventually(lambda: endless.ended == ["AbandonedError"])
+
+
+def test_a_computation_stops_when_the_server_is_told(shown: Application, endless: Endless) -> None:
+    async def run() -> list[Asgi]:
+        one = Asgi(shown, "/api/compute/scan.zarr/data?id=a", "POST", SUMS)
+        running = asyncio.ensure_future(one.run())
+        await asyncio.to_thread(endless.began.acquire)
+        others = [("compute/scan.zarr/data?id=a", SUMS), ("stop/b", b""), ("stop/a", b"")]
+        asked = [await Asgi(shown, f"/api/{path}", "POST", body).run() for path, body in others]
+        return [*asked, await running, await Asgi(shown, "/api/stop/a", "POST").run()]
+
+    same, other, this, stopped, late = asyncio.run(run())
+    assert same.status == 400
+    assert [json.loads(one.body)["stopped"] for one in (other, this, late)] == [False, True, False]
+    assert (stopped.status, stopped.ended) == (200, True)
+    assert records(stopped.body) == [({"error": "it was stopped", "bytes": 0}, {})]
+    assert eventually(lambda: endless.ended == ["AbandonedError"])
 
 
 # the page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,7 @@ def test_a_new_detector_aborts_the_computation_before(page: Browsed) -> None:
         window.aborted = 0;
         window.fetch = (address, how) => {
             if (!address.includes("api/compute") || window.aborted) return ask(address, how);
+            window.accepted = how.headers.accept;
             return new Promise((_, fail) => how.signal.addEventListener("abort", () => {
                 window.aborted += 1;
                 fail(how.signal.reason);
@@ -124,9 +126,12 @@ def test_a_new_detector_aborts_the_computation_before(page: Browsed) -> None:
     }""")
     page.press("3")
     page.wait("vfs.scan.status === 'preview'")
-    page.press("2")
+    with page.page.expect_response(re.compile("/api/stop/")) as stopped:  # a proxy may not say that it was aborted
+        page.press("2")
     page.settled()
     assert page.page.evaluate("() => window.aborted") == 1
+    assert page.page.evaluate("() => window.accepted") == "text/event-stream"  # else a proxy may keep it to the end
+    assert stopped.value.json() == {"stopped": False}  # the server was never asked
     assert page.page.locator(".banner").count() == 0
 
 

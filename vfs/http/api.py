@@ -77,6 +77,10 @@ class Request(NamedTuple):
     receive: Callable[[], Awaitable[Any]]
 
 
+Answering = Callable[[str, Request, Answer], Awaitable[None]]
+"""Answers a request, given what its path names."""
+
+
 class Api:
     """Answers requests below `api/`. It is called in the thread of the event loop.
 
@@ -91,6 +95,7 @@ class Api:
         self._failed = failed
         self._threads = threads
         self._under_way: Counter[tuple[str, str]] = Counter()
+        self._streams: dict[str, asyncio.Event] = {}  # id -> set when the stream is to stop
         self.computing = Reads(COMPUTING)
         self.ahead = Ahead(self.computing)
         self.look = FirstLook(self._all, self._face, contents.cache)
@@ -103,19 +108,20 @@ class Api:
             VfsError: a source cannot be read.
         """
         what, _, rest = request.path.partition("/")
-        known = {
+        known: dict[str, Answering] = {
             "list": self._list,
             "set": self._set,
             "array": self._array,
             "python": self._python,
             "frame": self._frame,
-            "thumbnails": self._thumbnails,
+            "thumbnails": partial(self._until_stopped, self._thumbnails),
             "centre": self._centre,
-            "compute": self._compute,
+            "compute": partial(self._until_stopped, self._compute),
+            "stop": self._stop,
         }
         if what not in known:
             raise RefusedError(404, f"api/ has {', '.join(known)}")
-        allowed = {"compute": ("POST",), "thumbnails": ("GET",)}.get(what, ("GET", "HEAD"))
+        allowed = {"compute": ("POST",), "stop": ("POST",), "thumbnails": ("GET",)}.get(what, ("GET", "HEAD"))
         if request.method not in allowed:
             raise RefusedError(405, f"api/{what}: expected {allowed[0]}", allow=", ".join((*allowed, "OPTIONS")))
         try:
@@ -143,6 +149,37 @@ class Api:
             self._under_way[key] -= 1
             if not self._under_way[key]:
                 del self._under_way[key]
+
+    async def _until_stopped(self, stream: Answering, key: str, request: Request, answer: Answer) -> None:
+        """Send a stream, until `_stop` ends it: not every proxy says that its client has gone away.
+
+        Raises:
+            RefusedError: another one under way has its id.
+        """
+        name = request.query.get("id")
+        if name is None:
+            await stream(key, request, answer)
+            return
+        if name in self._streams:
+            raise RefusedError(400, f"id={printable(name[:40])}: another request under way has it")
+        stopped = self._streams[name] = asyncio.Event()
+        try:
+            await stream(key, request._replace(receive=partial(_message, request.receive, stopped)), answer)
+        except GoneError:
+            if not stopped.is_set():
+                raise
+            if not answer.status:
+                await answer.begin(200, [(b"content-type", _NUMBERS)])
+            await answer.send(record({"error": "it was stopped"}).data, last=True)
+        finally:
+            del self._streams[name]
+
+    async def _stop(self, name: str, request: Request, answer: Answer) -> None:
+        """Stop a stream. It is no error that there is none: it may just have ended."""
+        stopped = self._streams.get(name)
+        if stopped is not None:
+            stopped.set()
+        await _json(answer, request, {"stopped": stopped is not None})
 
     async def _work(self, request: Request, work: Callable[[], Any]) -> Any:
         """Run work in a thread; equal requests at the same time share a run."""
@@ -446,6 +483,17 @@ def query_of(raw: bytes) -> dict[str, str]:
         return dict(parse_qsl(raw.decode("ascii"), max_num_fields=20, strict_parsing=True)) if raw else {}
     except ValueError:
         raise RefusedError(400, "expected a query as in ?at=3,4&max=512") from None
+
+
+async def _message(receive: Callable[[], Awaitable[Any]], stopped: asyncio.Event) -> Any:
+    """Return the next message of a client; once its stream is to stop, that it has gone away."""
+    coming, stop = asyncio.ensure_future(receive()), asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait((coming, stop), return_when=asyncio.FIRST_COMPLETED)
+        return {"type": "http.disconnect"} if stopped.is_set() else await coming
+    finally:
+        coming.cancel()
+        stop.cancel()
 
 
 async def _body(request: Request) -> bytes:

@@ -187,9 +187,8 @@ function numbers(dtype, buffer) {
  */
 export async function* compute(key, path, wanted, signal) {
   const body = JSON.stringify(wanted);
-  const headers = { "content-type": "application/json" };
-  const response = await ask(`api/compute/${encoded(key)}/${encoded(path)}`, { method: "POST", body, headers, signal });
-  for await (const { head, body: part } of records(response)) {
+  const how = { method: "POST", body, headers: { "content-type": "application/json" } };
+  for await (const { head, body: part } of stream(`api/compute/${encoded(key)}/${encoded(path)}`, {}, signal, how)) {
     const values = {};
     let at = 0;
     for (const each of head.results || []) {
@@ -208,10 +207,33 @@ export async function* compute(key, path, wanted, signal) {
  * @yields {{path: string, shape?: number[], data?: TypedArray, error?: string}}
  */
 export async function* thumbnails(key, first, count, size, signal) {
-  const which = first === "main" ? "main=1" : `first=${first}&count=${count}`;
-  const response = await ask(`api/thumbnails/${encoded(key)}?${which}&size=${size}`, { signal });
-  for await (const { head, body } of records(response)) {
+  const which = first === "main" ? { main: 1 } : { first, count };
+  for await (const { head, body } of stream(`api/thumbnails/${encoded(key)}`, { ...which, size }, signal)) {
     yield head.bytes ? { ...head, data: numbers(head.dtype, body) } : head;
+  }
+}
+
+/**
+ * Fetch a stream, record by record.
+ *
+ * jupyter-server-proxy passes a stream on as it comes only where nothing but `text/event-stream` is accepted, else once
+ * all of it is there. It also reads on when the browser has closed the connection, so the server is told to stop.
+ *
+ * @param {string} path encoded.
+ * @param {Object} query name -> value.
+ * @param {AbortSignal} signal ends it, also on the server.
+ * @param {Object} [how] of `fetch`.
+ * @yields {{head: Object, body: ArrayBuffer}}
+ */
+async function* stream(path, query, signal, how = {}) {
+  const id = Math.random().toString(36).slice(2);
+  const headers = { ...how.headers, accept: "text/event-stream" };
+  const stop = () => void fetch(address(`api/stop/${id}`), { method: "POST" }).catch(() => {});
+  signal.addEventListener("abort", stop);
+  try {
+    yield* records(await ask(`${path}?${new URLSearchParams({ ...query, id })}`, { ...how, headers, signal }));
+  } finally {
+    signal.removeEventListener("abort", stop);
   }
 }
 
