@@ -12,6 +12,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urljoin, urlsplit
 
@@ -23,6 +24,7 @@ from tests.http.support import Client, Reply, eventually
 from tests.page.support import Browsed, patterns, scan_in
 
 from .clients import CHUNKS, HOME, Scan
+from .compare import regions
 
 if not os.environ.get("VFS_CLIENTS"):
     pytest.skip("foreign tools in full are opt-in: scripts/test --clients", allow_module_level=True)
@@ -177,16 +179,54 @@ def test_a_long_computation_is_seen_and_stopped(look: Callable[[str], Browsed], 
         page.close()
 
 
-@pytest.mark.parametrize("face", ["scan.zarr", "scan.v2.zarr"])
-def test_zarr(jupyter: Jupyter, scan: Scan, face: str) -> None:
+def with_fsspec(url: str, headers: dict[str, str]) -> Any:
     import zarr
 
+    return zarr.open(url, mode="r", storage_options={"client_kwargs": {"headers": headers}})["data"]
+
+
+def with_obstore(url: str, headers: dict[str, str]) -> Any:
+    import zarr
+    from zarr.storage import ObjectStore
+
+    options = {"default_headers": headers, "allow_http": True}
+    store = pytest.importorskip("obstore.store").HTTPStore.from_url(url, client_options=options)
+    return zarr.open(ObjectStore(store, read_only=True), mode="r")["data"]
+
+
+def with_xarray(url: str, headers: dict[str, str]) -> Any:
+    import xarray
+
+    return xarray.open_zarr(url, storage_options={"client_kwargs": {"headers": headers}})["data"]
+
+
+Opens = Callable[[str, dict[str, str]], Any]
+each_way = pytest.mark.parametrize("opens", [with_fsspec, with_obstore, with_xarray])
+each_face = pytest.mark.parametrize("face", ["scan.zarr", "scan.v2.zarr"])
+
+
+@each_way
+@each_face
+def test_zarr(jupyter: Jupyter, scan: Scan, opens: Opens, face: str) -> None:
+    expected = np.load(scan.expected)
     with vfs.serve(scan.path, port=0, chunks=CHUNKS) as server:
-        group = zarr.open_group(
-            jupyter.of(server.url) + face, mode="r", storage_options={"client_kwargs": {"headers": jupyter.headers}}
-        )
-        assert sorted(group) == ["data", "exposure", "timestamp"]
-        assert np.array_equal(group["data"][:], np.load(scan.expected))
+        array = opens(jupyter.of(server.url) + face, jupyter.headers)
+        for region in regions(expected.shape).values():
+            assert np.array_equal(array[region], expected[region])
+
+
+@pytest.mark.filterwarnings("ignore:Both zarr.json")  # the page to log in comes under every name
+@each_way
+@each_face
+def test_zarr_that_cannot_be_read(jupyter: Jupyter, scan: Scan, opens: Opens, face: str) -> None:
+    with vfs.serve(scan.path, port=0, chunks=CHUNKS) as server:
+        url = jupyter.of(server.url) + face
+        with pytest.raises(json.JSONDecodeError):
+            opens(url, {})
+        array = opens(url, jupyter.headers)
+        os.truncate(scan.second, 1000)
+        with pytest.raises(Exception, match="422"):
+            np.asarray(array[:])
 
 
 def test_ranges_and_statuses(jupyter: Jupyter, scan: Scan) -> None:
@@ -215,6 +255,16 @@ def test_ranges_and_statuses(jupyter: Jupyter, scan: Scan) -> None:
             assert ask("scan.zarr/data/c/2/0/0/0").status == 422
         with Client(jupyter.of(server.url.replace(server.token, "0" * 22))) as wrong:
             assert wrong.ask("scan.npy", **jupyter.headers).status == 401
+
+
+def test_only_100_mib_at_once(jupyter: Jupyter, tmp_path: Path) -> None:
+    most = 100 << 20
+    np.lib.format.open_memmap(tmp_path / "large.npy", "w+", "u1", (2, 10_000, 10_000))  # none of it is stored
+    with vfs.serve(tmp_path / "large.npy", port=0) as server, Client(jupyter.of(server.url)) as client:
+        for last, status, size in ((most - 1, 206, most), (most, 599, None)):
+            reply = client.ask("large.npy", range=f"bytes=0-{last}", **jupyter.headers)
+            assert reply.status == status
+            assert size in (None, len(reply.body))
 
 
 def test_another_name_needs_to_be_allowed(jupyter: Jupyter, scan: Scan) -> None:
