@@ -305,6 +305,27 @@ def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, stored: str, chang
     talk(application, to)
 
 
+def test_files_of_other_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mincore says that all pages of these are in memory."""
+    path, how = raw(tmp_path, np.zeros((64, 256, 256), "u2"), chunks=(8, -1, -1))
+    application = application_of(contents_of(path, **how))
+    monkeypatch.setattr(os, "geteuid", lambda: -1)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        assert application.native is not None
+        await natively(application, reader, writer, "scan.zarr/data/c/0/0/0")
+        os.sync()
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        done = application.native.done[0]
+        writer.write(request("scan.zarr/data/c/2/0/0"))
+        assert (await answer(reader))[0] == 200
+        assert application.native.done[0] == done  # it had to be read from the disk
+
+    talk(application, to)
+
+
 def test_slow_clients_keep_nobody_waiting(tmp_path: Path) -> None:
     path, how, whole = large(tmp_path, ">u2")
     application = application_of(contents_of(path, **how))
@@ -376,16 +397,17 @@ def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_sets_of_a_folder_that_changes(tmp_path: Path) -> None:
-    path = tmp_path / "scan.npy"
+    path, new = tmp_path / "tree" / "scan.npy", tmp_path / "new.npy"
+    path.parent.mkdir()
     np.save(path, VALUES)
-    application = application_of(folder_tree(tmp_path))
+    application = application_of(folder_tree(path.parent))
     key = "scan.zarr/data/c/0/0/0"
 
     async def to(reader: Reader, writer: Writer) -> None:
         size = 0
         for k in range(3):
-            np.save(path, VALUES + k)
-            os.utime(path, ns=(k + 1, k + 1))
+            np.save(new, VALUES + k)
+            new.replace(path)
             while True:
                 writer.write(request(key))
                 status, body = await answer(reader)

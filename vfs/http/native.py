@@ -132,7 +132,7 @@ class _ArraySource:
         self.version = version
         self.lifetime: Lifetime | None = None
         self.open: dict[int, Descriptor] = {}
-        self.fds, self.maps = np.zeros((2, len(files)), np.int64)
+        self.fds, self.maps, self.tells = np.zeros((3, len(files)), np.int64)
         how, _ = layout.how
         steps = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
         ranges = np.ascontiguousarray(pieces.ranges)
@@ -171,6 +171,7 @@ class _ArraySource:
             (word.ROOM, made + (read if pieces.step else 0)),
             (word.FILES, self.fds.ctypes.data),
             (word.MAPS, self.maps.ctypes.data),
+            (word.TELLS, self.tells.ctypes.data),
             (word.SIZES, files.sizes.ctypes.data),
             (word.WRITTEN, files.times.ctypes.data),
             (word.CHANGED, files.ctimes.ctypes.data),
@@ -230,6 +231,8 @@ class _ArraySource:
         self._memory[file] = memory
         self.open[file] = opened
         write = kernels.fuse.native.write_word
+        owner = os.fstat(opened.fd).st_uid == os.geteuid()
+        write(self.tells.ctypes.data, file, int(owner or os.access(opened.path, os.W_OK)))
         write(self.maps.ctypes.data, file, memory.ctypes.data)  # first this: who sees the new descriptor sees it
         write(self.fds.ctypes.data, file, opened.fd + 1)
         return True

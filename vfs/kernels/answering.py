@@ -28,7 +28,7 @@ from vfs.kernels.at_hand import same
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.fuse.native import atomic_add, atomic_get, clock_gettime, peek, peek8, peek32, poke8, poke32, put, room
 from vfs.kernels.fuse.tables import LINE, SECOND, WORD, Iovec, Timespec, Words
-from vfs.kernels.intrinsics import get, memcpy
+from vfs.kernels.intrinsics import get, memcpy, pread
 from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE, file_byte, locate
 from vfs.kernels.steps import call
 
@@ -118,6 +118,7 @@ class ChunkSource(Words):
     ROOM = auto()  # bytes of memory that a piece needs, before and after decoding
     FILES = auto()  # address of a word for each file: its descriptor + 1; 0: not open
     MAPS = auto()  # address of a word for each file: the address of its map
+    TELLS = auto()  # address of a word for each file: 1 if mincore(2) tells which of its pages are in memory
     SIZES = auto()  # addresses of a word for each file: bytes, mtime, ctime
     WRITTEN = auto()
     CHANGED = auto()
@@ -133,6 +134,7 @@ _MONOTONIC = 1
 _AGAIN = 11  # EAGAIN
 _SOURCE_BYTES = len(ChunkSource) * WORD
 _PAGE = mmap.PAGESIZE
+_SAMPLE = 64 << 10  # bytes of a file of which one is read
 _PAGES = 1024  # of which the system is asked at once if they are in memory
 _VECTOR = len(Iovec)
 _MESSAGE = 7  # words of struct msghdr
@@ -379,9 +381,7 @@ def _fill(lent, source, spare, first):
     stride = get(how, STRIDE)
     begin = get(lent, Lent.BASE) + start + done * stride
     if first:
-        if not _unchanged(lent, source):
-            return -1
-        if count < frames and not _in_memory(lent, source, begin, span + (frames - 1) * stride):
+        if not (_unchanged(lent, source) and _in_memory(lent, source, begin, span + (frames - 1) * stride)):
             return -1
         _take_block(lent, source, spare)
         if get(lent, Lent.BLOCK) == 0:
@@ -389,7 +389,7 @@ def _fill(lent, source, spare, first):
     size, made = span + (count - 1) * stride, count * get(source, ChunkSource.FRAME_BYTES)
     step, out = get(source, ChunkSource.STEP), get(lent, Lent.BLOCK)
     memory = out + made if step else out
-    if not _read(get(lent, Lent.DESCRIPTOR), memory, size, begin, first) or not _unchanged(lent, source):
+    if not _read(get(lent, Lent.DESCRIPTOR), memory, size, begin) or not _unchanged(lent, source):
         return -1
     if step:
         call(
@@ -415,9 +415,7 @@ def _fill_mapped(lent, source, first):
         return 1
     if done == 1:
         tail = get(lent, Lent.TAIL)
-        if not _read(get(lent, Lent.DESCRIPTOR), tail, TAIL, begin + size - TAIL, False) or not _unchanged(
-            lent, source
-        ):
+        if not _read(get(lent, Lent.DESCRIPTOR), tail, TAIL, begin + size - TAIL) or not _unchanged(lent, source):
             return -1
         put(lent, Lent.BODY_AT, tail)
         put(lent, Lent.BODY_LEFT, TAIL)
@@ -427,9 +425,15 @@ def _fill_mapped(lent, source, first):
 
 @inner
 def _in_memory(lent, source, begin, size):
-    """Return True if the page cache has bytes of the file of a body."""
+    """Return True if the page cache has bytes of the file of a body.
+
+    mincore(2) says so of all pages if the file is another user's and may not be written to. Then some bytes are read.
+    """
+    file = get(lent, Lent.FILE)
+    if not get(get(source, ChunkSource.TELLS), file):
+        return _samples_at_hand(get(lent, Lent.DESCRIPTOR), begin, size)
     found = _room_for_pages()
-    address = get(get(source, ChunkSource.MAPS), get(lent, Lent.FILE)) + begin
+    address = get(get(source, ChunkSource.MAPS), file) + begin
     stop = address + size
     address -= address % _PAGE
     while address < stop:
@@ -444,15 +448,26 @@ def _in_memory(lent, source, begin, size):
 
 
 @inner
-def _read(descriptor, memory, size, begin, at_hand):
-    """Read bytes of a file. Returns False if that cannot be, or has to wait for a disk and is to be `at_hand`."""
-    vector = _room_for_vectors()
+def _samples_at_hand(descriptor, begin, size):
+    """Return True if some bytes of a file, not far from each other, can be read without waiting for a disk."""
+    vector, sample = _room_for_vectors(), _room_for_word()
+    put(vector, Iovec.ADDRESS, sample)
+    put(vector, Iovec.LENGTH, 1)
+    at, last = begin, begin + size - 1
+    while True:
+        if _preadv2(np.int32(descriptor), vector, np.int32(1), at, np.int32(_NO_WAIT)) != 1:
+            return False
+        if at == last:
+            return True
+        at = min(at + _SAMPLE, last)
+
+
+@inner
+def _read(descriptor, memory, size, begin):
+    """Read bytes of a file. Returns False if that cannot be."""
     done = 0
     while done < size:
-        put(vector, Iovec.ADDRESS, memory + done)
-        put(vector, Iovec.LENGTH, size - done)
-        flags = np.int32(_NO_WAIT if at_hand else 0)
-        got = _preadv2(np.int32(descriptor), vector, np.int32(1), begin + done, flags)
+        got = pread(np.int32(descriptor), memory + done, size - done, begin + done)
         if got <= 0:
             return False
         done += got
