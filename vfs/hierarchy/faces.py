@@ -32,7 +32,7 @@ from numpy.lib import format as npy
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.hierarchy.chunk_access import Chunks, ChunkView
-from vfs.hierarchy.chunk_plan import WORTH_A_THREAD
+from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan
 from vfs.hierarchy.documents import v2, v3
 from vfs.model.naming import check_paths
 from vfs.model.stored import Files
@@ -48,6 +48,14 @@ class Node(NamedTuple):
     folder: bool
     size: int
     listed: bool = False
+
+
+class PlannedChunk(NamedTuple):
+    """A chunk that is read as others of its array are: their plan, its position, and how its key ends with that."""
+
+    plan: ChunkPlan
+    position: tuple[int, ...]
+    coordinates: str
 
 
 class Face(Protocol):
@@ -68,6 +76,10 @@ class Face(Protocol):
 
         It waits for no disk.
         """
+        ...
+
+    def planned(self, key: str) -> PlannedChunk | None:
+        """Return how a chunk is read whose frames lie whole and one after the other in one file; else None."""
         ...
 
 
@@ -240,6 +252,14 @@ class ZarrFace:
         made = self.chunks[array].at_once(position, stop - start < array.chunk_bytes)
         return None if made is None else made.data[start:stop]
 
+    def planned(self, key: str) -> PlannedChunk | None:
+        found = self.chunk(key)
+        if found is None or not found[2] or not found[1]:
+            return None
+        array, position, _ = found
+        plan = self.chunks[array].plan
+        return None if plan is None else PlannedChunk(plan, position, "".join(f"/{p}" for p in position))
+
     @cached_property
     def slow(self) -> tuple[str, ...]:
         """The beginnings of the keys of chunks for which `get` takes longer than the way to a thread and back."""
@@ -338,6 +358,9 @@ class NpyFace:
 
     def kept(self, key: str) -> bool:
         return False
+
+    def planned(self, key: str) -> PlannedChunk | None:
+        return None
 
     def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
         return None if key else self._bytes(start, stop, self._chunks.run_at_once)

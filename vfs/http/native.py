@@ -26,7 +26,6 @@ from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import ChunkPlan, Pieces
 from vfs.hierarchy.contents import Lifetime, PathAtHand
-from vfs.hierarchy.faces import ZarrFace
 from vfs.http.conditions import split, stem_of
 
 THREADS = max(2, min(4, os.cpu_count() or 1))
@@ -287,19 +286,15 @@ class NativeAnswers:
         Returns: True if they can answer this one if the page cache has it.
         """
         tables = self._tables
+        chunk = found.face.planned(found.key) if found.version else None
+        place = None if chunk is None else chunk.plan.place(chunk.position)
+        if chunk is None or place is None or not path.endswith(own := chunk.coordinates.encode()):
+            return False
         if tables is None:
             self._begin()
-        chunk = found.face.chunk(found.key) if isinstance(found.face, ZarrFace) and tables and found.version else None
-        if tables is None or chunk is None or not chunk[2] or not isinstance(found.face, ZarrFace):
             return False
-        array, position, _ = chunk
-        plan = found.face.chunks[array].plan
         above, numbers = split(key)
-        own = "".join(f"/{number}" for number in position)
-        place = None if plan is None else plan.place(position)
-        if plan is None or place is None or not own or not path.endswith(own.encode()) or not numbers.endswith(own):
-            return False
-        backend = array.backend
+        plan, backend = chunk.plan, chunk.plan.array.backend
         opened = backend.handles.kept(place[0]) if isinstance(backend, BufferedBackend) else None
         prefix = path[: -len(own)]
         source = self._sources.get(prefix)
@@ -309,7 +304,7 @@ class NativeAnswers:
         if opened is None:
             return False
         if source is None:
-            stem = stem_of(found.version, above) + numbers.removesuffix(own).replace("/", ".").encode()
+            stem = stem_of(found.version, above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
             source = self._made(tables, prefix, plan, found, stem)
         if source is None or not self._shown(source, place[0], opened):
             return False
