@@ -101,7 +101,7 @@ WAYS: dict[str, Callable[[Path], tuple[Path, dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("piece", [1 << 18, 1])
+@pytest.mark.parametrize("piece", [1 << 20, 1])
 @pytest.mark.parametrize("way", WAYS)
 def test_all_chunks_are_those_of_asgi(tmp_path: Path, way: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vfs.hierarchy.chunk_plan.PIECE", piece)

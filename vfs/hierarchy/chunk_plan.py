@@ -30,8 +30,10 @@ MOST = 4096
 WORTH_A_THREAD = 1 << 19
 """Bytes. Making more of them takes longer than the way to a thread and back."""
 
-PIECE = 1 << 18
-"""Bytes of a piece of a chunk, about: the processor's cache holds it and what it is made of."""
+PIECE = 1 << 20
+"""Bytes of a piece of a chunk, about. With fewer, who reads them sleeps and wakes more often: of 8 MiB over one
+connection a request took 3.9 ms with 256 KiB, 3.0 with 1 MiB and 3.9 with 8 MiB.
+"""
 LARGEST_FRAME = 4 << 20  # bytes of a frame that is a piece
 
 FEW = 64  # read ranges of a box that is read where it is at hand

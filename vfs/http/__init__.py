@@ -10,6 +10,9 @@ Every request is answered like this:
 2. `application`: node and version of the key, then ETag, range and status (`conditions`);
 3. `reads`: bytes that must be read or decoded are, in a few threads; what is in memory is sent at once.
 
+But a connection on which chunks are asked for, one after the other, is lent to threads that answer without the
+interpreter (`native`), and comes back with what they cannot answer (`connection`).
+
 The page to look at data is in `pages`. What it asks for below `api/` is in `api`: pictures (`views`) and
 computations (`computing`), which are sent as `records`.
 
