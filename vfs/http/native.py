@@ -27,6 +27,7 @@ from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import ChunkPlan, Pieces
 from vfs.hierarchy.contents import Lifetime, PathAtHand
 from vfs.http.conditions import split, stem_of
+from vfs.kernels.fuse.tables import LINE
 
 THREADS = max(2, min(4, os.cpu_count() or 1))
 """Threads that answer. Copying is most of what they do: with two, 512 KiB over 8 connections take two thirds of the
@@ -51,6 +52,7 @@ class Loan:
     """A connection that is lent: the words and the memory that threads use, and who gets it back.
 
     Args:
+        words: its words in the table that threads read.
         fd: its descriptor.
         lines, usual: see `NativeAnswers.lend`.
         request: a request that it begins with.
@@ -58,7 +60,13 @@ class Loan:
     """
 
     def __init__(
-        self, fd: int, lines: bytes, usual: bytes, request: bytes, told: Callable[[bytes, bool], None]
+        self,
+        words: np.ndarray,
+        fd: int,
+        lines: bytes,
+        usual: bytes,
+        request: bytes,
+        told: Callable[[bytes, bool], None],
     ) -> None:
         k = kernels.answering
         self.fd = fd
@@ -66,7 +74,8 @@ class Loan:
         self._kept = lines, usual
         self.memory = np.empty(k.INPUT + k.HEAD + k.TAIL, np.uint8)
         self.memory[: len(request)] = np.frombuffer(request, np.uint8)
-        self.words = np.zeros(len(k.Lent), np.int64)
+        self.words = words
+        words[:] = 0
         at = self.memory.ctypes.data
         for word, value in (
             (k.Lent.SOCKET, fd),
@@ -381,17 +390,18 @@ class NativeAnswers:
         if (
             tables is None
             or fd >= kernels.answering.DESCRIPTORS
+            or not tables.free_loans
             or len(request) >= kernels.answering.INPUT
             or len(usual) > MOST_HEAD // 2
         ):
             return None
         self._date(tables)
-        loan = Loan(fd, lines, usual, request, told)
+        loan = Loan(tables.free_loans.pop(), fd, lines, usual, request, told)
         self._loans[fd] = loan
         try:
             tables.lend(fd, loan.words)
         except OSError:
-            del self._loans[fd]
+            tables.free_loans.append(self._loans.pop(fd).words)
             return None
         return loan
 
@@ -410,7 +420,9 @@ class NativeAnswers:
         assert self._tables is not None
         for fd in self._tables.returned():
             loan = self._loans.pop(fd)
-            loan.told(*loan.left)
+            left = loan.left
+            self._tables.free_loans.append(loan.words)
+            loan.told(*left)
 
     def close(self) -> None:
         """End the threads. What they are doing has some seconds to end."""
@@ -428,6 +440,7 @@ class _AnswerTables:
     Attributes:
         back: descriptor that is readable when connections are back.
         free: places in the table of sources that none has.
+        free_loans: words for connections that none has.
     """
 
     def __init__(self) -> None:
@@ -438,15 +451,21 @@ class _AnswerTables:
         self._lines: deque[np.ndarray] = deque(maxlen=64)  # a thread may be reading an old one
         self._said = b""
         self.free = [(number, self._places[number]) for number in reversed(range(k.SOURCES))]
+        self._loans = np.zeros((k.LENT, -(-len(k.Lent) // LINE) * LINE), np.int64)
+        self.free_loans = list(self._loans)
         self._poll = select.epoll()
         self.back, self._back_in = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.back, False)
         self._stop, self._stop_in = os.pipe2(os.O_CLOEXEC)
+        self._jobs, self._jobs_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poll.register(self._stop, select.EPOLLIN)
+        self._poll.register(self._jobs, select.EPOLLIN)
         for word, value in (
             (k.AnswerWord.POLL, self._poll.fileno()),
             (k.AnswerWord.STOP, self._stop),
             (k.AnswerWord.BACK, self._back_in),
+            (k.AnswerWord.JOBS, self._jobs),
+            (k.AnswerWord.JOBS_IN, self._jobs_in),
             (k.AnswerWord.LENT, self._lent.ctypes.data),
             (k.AnswerWord.SOURCES, self._places.ctypes.data),
         ):
@@ -510,5 +529,5 @@ class _AnswerTables:
             thread.join(max(0.0, until - time.monotonic()))
         if not any(thread.is_alive() for thread in self._threads):
             self._poll.close()
-            for pipe in (self.back, self._back_in, self._stop):
+            for pipe in (self.back, self._back_in, self._stop, self._jobs, self._jobs_in):
                 os.close(pipe)

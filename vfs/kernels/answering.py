@@ -26,7 +26,20 @@ from numba import types
 
 from vfs.kernels.at_hand import same
 from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.fuse.native import atomic_add, atomic_get, clock_gettime, peek, peek8, peek32, poke8, poke32, put, room
+from vfs.kernels.fuse.native import (
+    atomic_add,
+    atomic_get,
+    atomic_put,
+    atomic_replace,
+    clock_gettime,
+    peek,
+    peek8,
+    peek32,
+    poke8,
+    poke32,
+    put,
+    room,
+)
 from vfs.kernels.fuse.tables import LINE, SECOND, WORD, Iovec, Timespec, Words
 from vfs.kernels.intrinsics import get, memcpy, pread
 from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE, file_byte, locate
@@ -40,6 +53,12 @@ INPUT = 4096
 """Bytes of a request, at most."""
 HEAD = 4096
 """Bytes for the head of an answer."""
+LENT = 1024
+"""Most connections that are lent at a time. Their words are never freed: a job may come too late."""
+NOTHING, WANTED, UNDER_WAY, MADE = range(4)
+"""Values of `Lent.AHEAD`: nobody is to make the next piece; a thread that is idle may; one does; it has, or it
+could not.
+"""
 TAIL = 64
 """Bytes of a body from a map that are sent after the file was looked at again."""
 
@@ -53,12 +72,15 @@ class AnswerWord(Words):
     LENT = auto()  # address of int64[DESCRIPTORS]: the address of `Lent` of the connection with a descriptor
     SOURCES = auto()  # address of int64[SOURCES, len(ChunkSource)]
     USED = auto()  # places there that were ever used
+    JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
+    JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `Lent`
     COMMON = auto()  # address of the length of header lines that every answer has, a word, and of these lines: the date
-    REQUESTS = LINE  # requests answered
-    BYTES = LINE + 1  # bytes of their bodies
+    REQUESTS = 2 * LINE  # requests answered
+    BYTES = 2 * LINE + 1  # bytes of their bodies
+    IDLE = 3 * LINE  # threads that have nothing to do
 
 
-ANSWER_WORDS = 2 * LINE
+ANSWER_WORDS = 4 * LINE
 
 
 class Lent(Words):
@@ -84,8 +106,11 @@ class Lent(Words):
     HEAD_LEFT = auto()
     BODY_AT = auto()  # address of what is left of the piece
     BODY_LEFT = auto()
-    BLOCK = auto()  # address of memory for pieces; 0: none
+    BLOCK = auto()  # address of memory for the piece; 0: none
     BLOCK_BYTES = auto()
+    AHEAD = auto()  # what is with the piece after it, see `NOTHING`
+    NEXT = auto()  # address of memory for that; 0: none
+    NEXT_FRAMES = auto()  # its frames, once it is made
 
 
 class ChunkSource(Words):
@@ -155,6 +180,8 @@ _epoll_wait = types.ExternalFunction("epoll_wait", types.int32(types.int32, type
 _epoll_ctl = types.ExternalFunction("epoll_ctl", types.int32(types.int32, types.int32, types.int32, types.intp))
 _recv = types.ExternalFunction("recv", types.intp(types.int32, types.intp, types.intp, types.int32))
 _sendmsg = types.ExternalFunction("sendmsg", types.intp(types.int32, types.intp, types.int32))
+_read_pipe = types.ExternalFunction("read", types.intp(types.int32, types.intp, types.intp))
+_yield = types.ExternalFunction("sched_yield", types.int32())
 _write = types.ExternalFunction("write", types.intp(types.int32, types.intp, types.intp))
 _preadv2 = types.ExternalFunction("preadv2", types.intp(types.int32, types.intp, types.int32, types.int64, types.int32))
 _mincore = types.ExternalFunction("mincore", types.int32(types.intp, types.intp, types.intp))
@@ -179,12 +206,20 @@ def answer(state):
     put(spare, _BLOCK, 0)
     put(spare, _BLOCK_BYTES, 0)
     poll, stop = np.int32(get(state, AnswerWord.POLL)), get(state, AnswerWord.STOP)
+    jobs = get(state, AnswerWord.JOBS)
     while True:
-        if _epoll_wait(poll, event, np.int32(1), np.int32(-1)) != 1:
+        atomic_add(state, AnswerWord.IDLE, 1)
+        found = _epoll_wait(poll, event, np.int32(1), np.int32(-1))
+        atomic_add(state, AnswerWord.IDLE, -1)
+        if found != 1:
             continue
         socket = peek32(event + _EVENT_DATA)
         if socket == stop:
             break
+        if socket == jobs:
+            if _read_pipe(np.int32(jobs), word, WORD) == WORD:  # else another thread was faster
+                _make_ahead(peek(word))
+            continue
         waits = _go_on(state, get(get(state, AnswerWord.LENT), socket), spare)
         if waits:
             poke32(event, waits | _ONCE)
@@ -209,7 +244,7 @@ def _go_on(state, lent, spare):
             put(lent, Lent.GOT, got)
         if not _begin(state, lent, spare):
             return 0
-    sent = _send(lent, spare)
+    sent = _send(state, lent, spare)
     if sent == 0:
         return _WAIT_OUT
     source = get(lent, Lent.SOURCE)
@@ -373,32 +408,95 @@ def _fill(lent, source, spare, first):
     """
     if get(source, ChunkSource.MAPPED):
         return _fill_mapped(lent, source, first)
-    done, frames = get(lent, Lent.DONE), get(source, ChunkSource.FRAMES)
-    count = min(get(source, ChunkSource.PIECE), frames - done)
-    if count <= 0:
+    if get(lent, Lent.DONE) == get(source, ChunkSource.FRAMES):
         return 0
-    how, start, span = get(source, ChunkSource.HOW), get(source, ChunkSource.FIRST), get(source, ChunkSource.SPAN)
-    stride = get(how, STRIDE)
-    begin = get(lent, Lent.BASE) + start + done * stride
     if first:
-        if not (_unchanged(lent, source) and _in_memory(lent, source, begin, span + (frames - 1) * stride)):
+        size = get(source, ChunkSource.SPAN) + (get(source, ChunkSource.FRAMES) - 1) * get(
+            get(source, ChunkSource.HOW), STRIDE
+        )
+        begin = get(lent, Lent.BASE) + get(source, ChunkSource.FIRST)
+        if not (_unchanged(lent, source) and _in_memory(lent, source, begin, size)):
             return -1
         _take_block(lent, source, spare)
         if get(lent, Lent.BLOCK) == 0:
             return -1
-    size, made = span + (count - 1) * stride, count * get(source, ChunkSource.FRAME_BYTES)
-    step, out = get(source, ChunkSource.STEP), get(lent, Lent.BLOCK)
-    memory = out + made if step else out
-    if not _read(get(lent, Lent.DESCRIPTOR), memory, size, begin) or not _unchanged(lent, source):
+    if _settled(lent) == NOTHING:
+        count = _made(lent, source, get(lent, Lent.BLOCK))
+    else:
+        count = get(lent, Lent.NEXT_FRAMES)
+        block = get(lent, Lent.BLOCK)
+        put(lent, Lent.BLOCK, get(lent, Lent.NEXT))
+        put(lent, Lent.NEXT, block)
+    if count == 0:
         return -1
+    put(lent, Lent.DONE, get(lent, Lent.DONE) + count)
+    put(lent, Lent.BODY_AT, get(lent, Lent.BLOCK))
+    put(lent, Lent.BODY_LEFT, count * get(source, ChunkSource.FRAME_BYTES))
+    return 1
+
+
+@inner
+def _made(lent, source, out):
+    """Read and decode the next piece of a body.
+
+    Args:
+        out: address of its memory, which also takes what it is decoded from.
+
+    Returns: its number of frames; 0 if it cannot be had.
+    """
+    done, start, step = get(lent, Lent.DONE), get(source, ChunkSource.FIRST), get(source, ChunkSource.STEP)
+    count = min(get(source, ChunkSource.PIECE), get(source, ChunkSource.FRAMES) - done)
+    stride = get(get(source, ChunkSource.HOW), STRIDE)
+    size, made = get(source, ChunkSource.SPAN) + (count - 1) * stride, count * get(source, ChunkSource.FRAME_BYTES)
+    memory = out + made if step else out
+    begin = get(lent, Lent.BASE) + start + done * stride
+    if not (_read(get(lent, Lent.DESCRIPTOR), memory, size, begin) and _unchanged(lent, source)):
+        return 0
     if step:
         call(
             step, get(source, ChunkSource.RANGES), count * get(source, ChunkSource.ROWS), memory, size, start, out, made
         )
-    put(lent, Lent.DONE, done + count)
-    put(lent, Lent.BODY_AT, out)
-    put(lent, Lent.BODY_LEFT, made)
-    return 1
+    return count
+
+
+@inner
+def _ask_ahead(state, lent, source):
+    """Have the next piece of a body made by a thread that has nothing to do, if there are both."""
+    if (
+        get(source, ChunkSource.MAPPED)
+        or get(lent, Lent.DONE) == get(source, ChunkSource.FRAMES)
+        or atomic_get(lent, Lent.AHEAD) != NOTHING
+        or atomic_get(state, AnswerWord.IDLE) <= 0
+    ):
+        return
+    if get(lent, Lent.NEXT) == 0:
+        put(lent, Lent.NEXT, _malloc(get(lent, Lent.BLOCK_BYTES)))
+    if get(lent, Lent.NEXT):
+        job = _room_for_word()
+        put(job, 0, lent)
+        atomic_put(lent, Lent.AHEAD, WANTED)
+        _write(np.int32(get(state, AnswerWord.JOBS_IN)), job, WORD)  # if there is no room, nobody takes it
+
+
+@inner
+def _make_ahead(lent):
+    """Make the next piece of a body that another thread is sending, unless that made it meanwhile."""
+    if atomic_replace(lent, Lent.AHEAD, WANTED, UNDER_WAY):
+        count = _made(lent, get(lent, Lent.SOURCE), get(lent, Lent.NEXT))
+        put(lent, Lent.NEXT_FRAMES, count)
+        atomic_put(lent, Lent.AHEAD, MADE)
+
+
+@inner
+def _settled(lent):
+    """Return `MADE` if the next piece was made ahead, else `NOTHING`. It is waited for if it is under way."""
+    if atomic_replace(lent, Lent.AHEAD, WANTED, NOTHING):
+        return NOTHING
+    while atomic_get(lent, Lent.AHEAD) == UNDER_WAY:
+        _yield()
+    found = atomic_get(lent, Lent.AHEAD)
+    put(lent, Lent.AHEAD, NOTHING)
+    return found
 
 
 @inner
@@ -491,6 +589,9 @@ def _take_block(lent, source, spare):
 @inner
 def _end(lent, spare):
     """End a body. Its memory goes to the thread, which will use it next: the processor's cache has it."""
+    _settled(lent)
+    _free(get(lent, Lent.NEXT))
+    put(lent, Lent.NEXT, 0)
     if get(lent, Lent.BLOCK):
         _free(get(spare, _BLOCK))
         put(spare, _BLOCK, get(lent, Lent.BLOCK))
@@ -502,7 +603,7 @@ def _end(lent, spare):
 
 
 @inner
-def _send(lent, spare):
+def _send(state, lent, spare):
     """Send what is left of an answer. Returns 1: all is sent; 0: the socket has no room; -1: it cannot be ended."""
     source, socket = get(lent, Lent.SOURCE), np.int32(get(lent, Lent.SOCKET))
     vectors, message = _room_for_vectors(), _room_for_message()
@@ -513,6 +614,7 @@ def _send(lent, spare):
             if filled <= 0:
                 return 1 if filled == 0 else -1
             continue
+        _ask_ahead(state, lent, source)
         put(vectors, Iovec.ADDRESS, get(lent, Lent.HEAD_AT))
         put(vectors, Iovec.LENGTH, head)
         put(vectors, _VECTOR + Iovec.ADDRESS, get(lent, Lent.BODY_AT))

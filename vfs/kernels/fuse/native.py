@@ -184,6 +184,17 @@ def atomic_swap(typing_context, table, word, value):
     return types.int64(types.int64, types.int64, types.int64), generate
 
 
+@intrinsic
+def atomic_replace(typing_context, table, word, old, new):
+    """Store a word of a table if its value is `old`. Return True if it was."""
+
+    def generate(context, builder, signature, args):
+        done = builder.cmpxchg(_word(builder, *args[:2]), args[2], args[3], "seq_cst", "seq_cst")
+        return builder.extract_value(done, 1)
+
+    return types.boolean(types.int64, types.int64, types.int64, types.int64), generate
+
+
 @inner
 def address(table, word):
     """Return the address of a word of a table."""
