@@ -277,7 +277,7 @@ async def rest(made: socket.socket, got: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("stored", ["<u2", ">u2"])
-@pytest.mark.parametrize("change", ["nothing", "evicted", "truncated", "other bytes", "touched"])
+@pytest.mark.parametrize("change", ["nothing", "evicted", "truncated", "other bytes", "touched", "touched and seen"])
 def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, stored: str, change: str) -> None:
     path, how, whole = large(tmp_path, stored)
     shown = contents_of(path, **how)
@@ -289,7 +289,17 @@ def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, stored: str, chang
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-    acts = {name: act for name, (act, _) in CHANGES.items()} | {"nothing": lambda _: None, "evicted": lambda _: evict()}
+    def touch(path: Path) -> None:
+        path.chmod(0o600)
+        face = shown.faces["scan.zarr"]
+        assert isinstance(face, ZarrFace)
+        assert face.arrays["data"].dataset.files.same(0, path.stat())  # as another read does, which goes on with it
+
+    acts = {name: act for name, (act, _) in CHANGES.items()} | {
+        "nothing": lambda _: None,
+        "evicted": lambda _: evict(),
+        "touched and seen": touch,
+    }
 
     async def to(reader: Reader, writer: Writer) -> None:
         assert (await natively(application, reader, writer, key))[1] == whole

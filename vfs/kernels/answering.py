@@ -347,8 +347,6 @@ def _place(lent, source, at, end, now):
     """
     if now >= atomic_get(source, ChunkSource.UNTIL):
         return False
-    if atomic_get(get(source, ChunkSource.MOVES), 0) != get(source, ChunkSource.MOVED):
-        return False
     frame = 0
     for axis in range(get(source, ChunkSource.AXES)):
         if at >= end or peek8(at) != _SLASH:
@@ -386,7 +384,10 @@ def _place(lent, source, at, end, now):
 
 @inner
 def _unchanged(lent, source):
-    """Return True if the file of a body is in the state in which it was opened."""
+    """Return True if the file of a body is in the state for which the source was made.
+
+    Another read that finds it touched changes the table of ctimes, and `MOVES` before: so that is looked at last.
+    """
     file = get(lent, Lent.FILE)
     return same(
         get(lent, Lent.DESCRIPTOR),
@@ -394,7 +395,7 @@ def _unchanged(lent, source):
         get(get(source, ChunkSource.SIZES), file),
         get(get(source, ChunkSource.WRITTEN), file),
         get(get(source, ChunkSource.CHANGED), file),
-    )
+    ) and atomic_get(get(source, ChunkSource.MOVES), 0) == get(source, ChunkSource.MOVED)
 
 
 @inner
