@@ -320,7 +320,6 @@ def test_files_of_other_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path, how = raw(tmp_path, np.zeros((64, 256, 256), "u2"), chunks=(8, -1, -1))
     application = application_of(contents_of(path, **how))
     monkeypatch.setattr(os, "geteuid", lambda: -1)
-    monkeypatch.setattr(os, "access", lambda *_: False)
 
     async def to(reader: Reader, writer: Writer) -> None:
         assert application.native is not None

@@ -239,8 +239,7 @@ class _ArraySource:
         self._memory[file] = memory
         self.open[file] = opened
         write = kernels.fuse.native.write_word
-        owner = os.fstat(opened.fd).st_uid == os.geteuid()
-        write(self.tells.ctypes.data, file, int(owner or os.access(opened.path, os.W_OK)))
+        write(self.tells.ctypes.data, file, int(os.fstat(opened.fd).st_uid == os.geteuid()))
         write(self.maps.ctypes.data, file, memory.ctypes.data)  # first this: who sees the new descriptor sees it
         write(self.fds.ctypes.data, file, opened.fd + 1)
         return True
@@ -318,8 +317,8 @@ class NativeAnswers:
         if source is None or not self._shown(source, place[0], opened):
             return False
         source.answer_until(found.until)
-        if found.lifetime is not None and found.lifetime.until < found.until:  # it was told just now
-            source.answer_until(OVER)
+        if found.lifetime is not None and (found.lifetime.dropped or found.lifetime.until < found.until):
+            source.answer_until(OVER)  # it was told just now
         return True
 
     def _made(
@@ -420,9 +419,8 @@ class NativeAnswers:
         assert self._tables is not None
         for fd in self._tables.returned():
             loan = self._loans.pop(fd)
-            left = loan.left
+            self._loop.call_soon(loan.told, *loan.left)
             self._tables.free_loans.append(loan.words)
-            loan.told(*left)
 
     def close(self) -> None:
         """End the threads. What they are doing has some seconds to end."""

@@ -143,7 +143,9 @@ class ChunkSource(Words):
     ROOM = auto()  # bytes of memory that a piece needs, before and after decoding
     FILES = auto()  # address of a word for each file: its descriptor + 1; 0: not open
     MAPS = auto()  # address of a word for each file: the address of its map
-    TELLS = auto()  # address of a word for each file: 1 if mincore(2) tells which of its pages are in memory
+    TELLS = (
+        auto()
+    )  # address of a word for each file: 1 if mincore(2) tells which of its pages are in memory: it is ours
     SIZES = auto()  # addresses of a word for each file: bytes, mtime, ctime
     WRITTEN = auto()
     CHANGED = auto()
@@ -526,7 +528,7 @@ def _fill_mapped(lent, source, first):
 def _in_memory(lent, source, begin, size):
     """Return True if the page cache has bytes of the file of a body.
 
-    mincore(2) says so of all pages if the file is another user's and may not be written to. Then some bytes are read.
+    mincore(2) may say so of all pages if the file is another user's. Then some bytes are read.
     """
     file = get(lent, Lent.FILE)
     if not get(get(source, ChunkSource.TELLS), file):
