@@ -75,20 +75,19 @@ class Loan:
         self.memory = np.empty(k.INPUT + k.HEAD + k.TAIL, np.uint8)
         self.memory[: len(request)] = np.frombuffer(request, np.uint8)
         self.words = words
-        words[:] = 0
         at = self.memory.ctypes.data
-        for word, value in (
-            (k.Lent.SOCKET, fd),
-            (k.Lent.LINES, _address(lines)),
-            (k.Lent.LINES_BYTES, len(lines)),
-            (k.Lent.USUAL, _address(usual)),
-            (k.Lent.USUAL_BYTES, len(usual)),
-            (k.Lent.INPUT, at),
-            (k.Lent.GOT, len(request)),
-            (k.Lent.HEAD, at + k.INPUT),
-            (k.Lent.TAIL, at + k.INPUT + k.HEAD),
-        ):
-            self.words[word] = value
+        words[:] = 0
+        words[: k.Lent.SINCE] = (
+            fd,
+            _address(lines),
+            len(lines),
+            _address(usual),
+            len(usual),
+            at,
+            len(request),
+            at + k.INPUT,
+            at + k.INPUT + k.HEAD,
+        )
 
     @property
     def since(self) -> float:
@@ -105,6 +104,11 @@ class Loan:
         """What came and was not answered, and True if the last answer was cut off."""
         word = kernels.answering.Lent
         return self.memory[: int(self.words[word.GOT])].tobytes(), bool(self.words[word.BROKEN])
+
+
+def _write(table: np.ndarray, word: int, value: int) -> None:
+    """Store a word that threads read. Numba takes 50 µs to look at a member of an enumeration; a number takes none."""
+    kernels.fuse.native.write_word(table.ctypes.data, int(word), int(value))
 
 
 def _address(data: bytes) -> int:
@@ -188,7 +192,7 @@ class _ArraySource:
         self._set(word.ACTIVE, 1)
 
     def _set(self, word: int, value: int) -> None:
-        kernels.fuse.native.write_word(self.words.ctypes.data, word, value)
+        _write(self.words, word, value)
 
     def answer_until(self, until: float) -> None:
         """Answer for it up to a time, monotonic seconds."""
@@ -222,7 +226,7 @@ class _ArraySource:
     def used(self) -> bool:
         """True while a thread looks at it, or a body of it is under way."""
         word = kernels.answering.ChunkSource.USERS
-        return bool(kernels.fuse.native.read_word(self.words.ctypes.data, word))
+        return bool(kernels.fuse.native.read_word(self.words.ctypes.data, int(word)))
 
     def show(self, file: int, opened: Descriptor) -> bool:
         """Let threads read a file. Returns False if they cannot."""
@@ -238,10 +242,9 @@ class _ArraySource:
             self._replaced.append((self.open[file], self._memory[file]))
         self._memory[file] = memory
         self.open[file] = opened
-        write = kernels.fuse.native.write_word
-        write(self.tells.ctypes.data, file, int(os.fstat(opened.fd).st_uid == os.geteuid()))
-        write(self.maps.ctypes.data, file, memory.ctypes.data)  # first this: who sees the new descriptor sees it
-        write(self.fds.ctypes.data, file, opened.fd + 1)
+        _write(self.tells, file, os.fstat(opened.fd).st_uid == os.geteuid())
+        _write(self.maps, file, memory.ctypes.data)  # first this: who sees the new descriptor sees it
+        _write(self.fds, file, opened.fd + 1)
         return True
 
 
@@ -482,8 +485,7 @@ class _AnswerTables:
     def show(self, number: int) -> None:
         """Let threads look at a place of the table of sources."""
         word = kernels.answering.AnswerWord.USED
-        write = kernels.fuse.native.write_word
-        write(self._state.ctypes.data, word, max(number + 1, int(self._state[word])))
+        _write(self._state, word, max(number + 1, int(self._state[word])))
 
     def say(self, lines: bytes) -> None:
         """Set the header lines that all answers have."""
@@ -493,8 +495,7 @@ class _AnswerTables:
             made[1:].view(np.uint8)[: len(lines)] = np.frombuffer(lines, np.uint8)
             self._lines.append(made)
             self._said = lines
-            word = kernels.answering.AnswerWord.COMMON
-            kernels.fuse.native.write_word(self._state.ctypes.data, word, made.ctypes.data)
+            _write(self._state, kernels.answering.AnswerWord.COMMON, made.ctypes.data)
 
     def lend(self, fd: int, words: np.ndarray) -> None:
         """Give a connection to the threads, which look at it at once.
