@@ -8,6 +8,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.http.support import Asgi, answer, application_of, look, request, talk
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.hierarchy import face_folder
-from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.contents import Contents, PathAtHand
 from vfs.hierarchy.faces import ZarrFace
 from vfs.http import connection, native
 from vfs.http.application import Application
@@ -118,8 +119,9 @@ def test_all_chunks_are_those_of_asgi(tmp_path: Path, way: str, piece: int, monk
 
     async def to(reader: Reader, writer: Writer) -> None:
         assert application.native is not None
-        if way != "cut frames":
-            await natively(application, reader, writer, keys[0])
+        for first in {key.partition("/")[0]: key for key in reversed(keys)}.values():
+            if way != "cut frames":
+                await natively(application, reader, writer, first)
         before = application.native.done
         whole = 0
         for key in keys:
@@ -215,6 +217,14 @@ CHANGES: dict[str, tuple[Callable[[Path], object], int]] = {
 }
 
 
+def touch(shown: Contents, path: Path) -> None:
+    """Touch a file, and find that out as a read does, which goes on with it."""
+    path.chmod(0o600)
+    face = shown.faces["scan.zarr"]
+    assert isinstance(face, ZarrFace)
+    assert face.arrays["data"].dataset.files.same(0, path.stat())
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_changes(tmp_path: Path, change: str) -> None:
     path, how = raw(tmp_path, chunks=(2, -1, -1))
@@ -236,6 +246,31 @@ def test_a_file_that_changes(tmp_path: Path, change: str) -> None:
             await natively(application, reader, writer, key(6))
         else:
             assert application.native.done[0] == done
+
+    talk(application, to)
+
+
+def test_a_file_found_touched_while_it_is_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, how = raw(tmp_path, chunks=(2, -1, -1))
+    shown = contents_of(path, **how)
+    application = application_of(shown)
+    at_hand = shown.at_hand
+
+    def then_touched(key: str) -> PathAtHand | None:
+        found = at_hand(key)
+        monkeypatch.setattr(shown, "at_hand", at_hand)
+        touch(shown, path)
+        return found
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        await natively(application, reader, writer, "scan.v2.zarr/data/1/0/0")
+        monkeypatch.setattr(shown, "at_hand", then_touched)
+        for n in range(1, 5):
+            key = f"scan.zarr/data/c/{n}/0/0"
+            writer.write(request(key))
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert etag_of(shown.version(key), key) in head
+            assert await reader.readexactly(2 * VALUES[0].nbytes) == VALUES[2 * n : 2 * n + 2].tobytes()
 
     talk(application, to)
 
@@ -289,16 +324,10 @@ def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, stored: str, chang
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def touch(path: Path) -> None:
-        path.chmod(0o600)
-        face = shown.faces["scan.zarr"]
-        assert isinstance(face, ZarrFace)
-        assert face.arrays["data"].dataset.files.same(0, path.stat())  # as another read does, which goes on with it
-
     acts = {name: act for name, (act, _) in CHANGES.items()} | {
         "nothing": lambda _: None,
         "evicted": lambda _: evict(),
-        "touched and seen": touch,
+        "touched and seen": partial(touch, shown),
     }
 
     async def to(reader: Reader, writer: Writer) -> None:

@@ -289,6 +289,9 @@ class NativeAnswers:
     def learn(self, path: bytes, key: str, found: PathAtHand) -> bool:
         """Let threads answer requests for the chunks of an array, as far as they can.
 
+        A new source is not answered for yet: another read may have found its files touched after `found` was made.
+        The version that comes with the next request tells.
+
         Args:
             path: path of a request for one of them.
             key: the same as a path of the contents.
@@ -316,18 +319,17 @@ class NativeAnswers:
             return False
         if source is None:
             stem = stem_of(found.version, above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
-            source = self._made(tables, prefix, plan, found, stem)
-        if source is None or not self._shown(source, place[0], opened):
+            self._make(tables, prefix, plan, found, stem)
+            return False
+        if not self._shown(source, place[0], opened):
             return False
         source.answer_until(found.until)
         if found.lifetime is not None and (found.lifetime.dropped or found.lifetime.until < found.until):
             source.answer_until(OVER)  # it was told just now
         return True
 
-    def _made(
-        self, tables: _AnswerTables, prefix: bytes, plan: ChunkPlan, found: PathAtHand, stem: bytes
-    ) -> _ArraySource | None:
-        """Make a source. None if its chunks need more than a step, or there is no place."""
+    def _make(self, tables: _AnswerTables, prefix: bytes, plan: ChunkPlan, found: PathAtHand, stem: bytes) -> None:
+        """Make a source, unless its chunks need more than a step, or there is no place."""
         pieces, array = plan.pieces, plan.array
         about = b'content-type: application/octet-stream\r\ncontent-length: %d\r\netag: "%s' % (array.chunk_bytes, stem)
         if (
@@ -336,18 +338,18 @@ class NativeAnswers:
             or len(about) > MOST_HEAD
             or len(array.dataset.files) > MOST_OF_A_SET
         ):
-            return None
+            return
         self._collect()
         if not tables.free and self._sources:
             self._drop(min(self._sources.values(), key=lambda source: source.until))
         if not tables.free:
-            return None
+            return
         source = _ArraySource(tables.free.pop(), prefix, plan, pieces, found.version, about)
+        source.until = found.until  # threads do not know yet; but others were not asked for as lately
         tables.show(source.number)
         self._sources[prefix] = source
         if found.lifetime is not None:
             source.live(found.lifetime, partial(self._loop.call_soon_threadsafe, self._collect))
-        return source
 
     def _shown(self, source: _ArraySource, file: int, opened: Descriptor) -> bool:
         """Let threads read a file of a source. False if they cannot."""
