@@ -301,9 +301,9 @@ async def slow(writer: Writer, key: str) -> tuple[socket.socket, bytes]:
     return made, got.partition(b"\r\n\r\n")[2]
 
 
-async def rest(made: socket.socket, got: bytes) -> bytes:
+async def rest(made: socket.socket, got: bytes, size: int = LARGE) -> bytes:
     """Read the rest of an answer, until it is whole or the connection is closed."""
-    loop, parts, left = asyncio.get_running_loop(), [got], LARGE - len(got)
+    loop, parts, left = asyncio.get_running_loop(), [got], size - len(got)
     with made, suppress(ConnectionResetError):
         while left and (part := await loop.sock_recv(made, 1 << 20)):
             parts.append(part)
@@ -430,6 +430,34 @@ def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for n in (0, 1, 2, 7, 6, 5, 0):
             got = await natively(application, reader, writer, f"scan.zarr/data/c/{n}/0/0")
             assert got == (200, VALUES[3 * n : 3 * n + 3].tobytes())
+
+    talk(application, to)
+
+
+def test_slow_clients_keep_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MOST_FILES", 1)
+    values = np.arange(8 * 3 << 20, dtype="u2").reshape(-1, 1024, 1024)  # sockets do not take 6 MiB at once
+    files = len(values) // 3
+    shown = contents_of(write_mib(tmp_path, values, frames_per_file=3), nav_shape=(len(values),), chunks=(3, -1, -1))
+    application = application_of(shown)
+
+    def opened() -> int:
+        names = (Path("/proc/self/fd") / fd for fd in os.listdir("/proc/self/fd"))
+        return sum(str(tmp_path) in os.readlink(name) for name in names if name.is_symlink())
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        clients, before = [], opened()
+        await natively(application, reader, writer, "scan.zarr/data/c/0/0/0")
+        for n in range(files):
+            key = f"scan.zarr/data/c/{n}/0/0"
+            for _ in range(3):  # it is learnt, if it can be
+                writer.write(request(key))
+                await answer(reader)
+            clients.append(await slow(writer, key))
+        assert opened() <= before + 2
+        for n, client in enumerate(clients):
+            assert await rest(*client, values[:3].nbytes) == values[3 * n : 3 * n + 3].tobytes()
+        await natively(application, reader, writer, "scan.zarr/data/c/7/0/0")
 
     talk(application, to)
 

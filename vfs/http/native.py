@@ -35,7 +35,8 @@ time of one, on two processors of which the client has one."""
 MAPPED = 128 << 10
 """Bytes of a chunk that is sent from a map of its file. A smaller one is read: that takes fewer calls."""
 MOST_FILES = 64
-"""Most files that are kept open and mapped for this. Each takes two descriptors."""
+"""Most files that are kept open and mapped for this. Each takes two descriptors. Slow clients of sources that ended
+may keep as many more."""
 MOST_OF_A_SET = 1 << 16  # most files of a set
 MOST_AXES = 16
 MOST_HEAD = 2048
@@ -43,7 +44,6 @@ MOST_HEAD = 2048
 PATIENCE = 5.0  # seconds that the threads have to end
 TICK = 0.25  # seconds after which the date is looked at
 OVER = 0.0  # a time that has passed
-MOST_REPLACED = 64
 _MANY = 64  # connections that are taken back at once
 _WORD = np.dtype(np.int64).itemsize
 
@@ -218,9 +218,9 @@ class _ArraySource:
                 self.lifetime.told.remove(self._told)
 
     @property
-    def worn(self) -> bool:
-        """True if so many of its files were opened anew that their memory is to be freed."""
-        return len(self._replaced) > MOST_REPLACED
+    def held(self) -> int:
+        """Number of files that it keeps open."""
+        return len(self.open) + len(self._replaced)
 
     @property
     def used(self) -> bool:
@@ -230,8 +230,6 @@ class _ArraySource:
 
     def show(self, file: int, opened: Descriptor) -> bool:
         """Let threads read a file. Returns False if they cannot."""
-        if self.open.get(file) is opened:
-            return True
         size = int(self.plan.array.dataset.files.sizes[file])
         try:
             shown = mmap.mmap(opened.fd, size, prot=mmap.PROT_READ)
@@ -312,7 +310,7 @@ class NativeAnswers:
         opened = backend.handles.kept(place[0]) if isinstance(backend, BufferedBackend) else None
         prefix = path[: -len(own)]
         source = self._sources.get(prefix)
-        if source is not None and (source.version != found.version or source.plan is not plan or source.worn):
+        if source is not None and (source.version != found.version or source.plan is not plan):
             self._drop(source)
             source = None
         if opened is None:
@@ -353,11 +351,13 @@ class NativeAnswers:
 
     def _shown(self, source: _ArraySource, file: int, opened: Descriptor) -> bool:
         """Let threads read a file of a source. False if they cannot."""
-        if file not in source.open and sum(len(each.open) for each in self._sources.values()) >= MOST_FILES:
-            self._drop(max(self._sources.values(), key=lambda each: len(each.open)))
-            if source.path not in self._sources:
-                return False
-        return source.show(file, opened)
+        if source.open.get(file) is opened:
+            return True
+        if sum(each.held for each in self._sources.values()) >= MOST_FILES:
+            self._drop(max(self._sources.values(), key=lambda each: each.held))
+            self._collect()
+        held = sum(each.held for each in (*self._sources.values(), *self._ended))
+        return source.path in self._sources and held < 2 * MOST_FILES and source.show(file, opened)
 
     def _drop(self, source: _ArraySource) -> None:
         """End a source. Its memory is freed when nobody uses it."""
