@@ -225,27 +225,47 @@ def touch(shown: Contents, path: Path) -> None:
     assert face.arrays["data"].dataset.files.same(0, path.stat())
 
 
+@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_that_changes(tmp_path: Path, change: str) -> None:
-    path, how = raw(tmp_path, chunks=(2, -1, -1))
+def test_a_file_that_changes(tmp_path: Path, change: str, mapped: bool) -> None:
+    values = np.arange(24 * 256 * 128, dtype="f4").reshape(24, 256, 128) if mapped else VALUES
+    path, how = raw(tmp_path, values, chunks=(2, -1, -1))
     application = application_of(contents_of(path, **how))
     act, status = CHANGES[change]
     key = "scan.zarr/data/c/{}/0/0".format
 
     async def to(reader: Reader, writer: Writer) -> None:
         assert application.native is not None
-        assert await natively(application, reader, writer, key(1)) == (200, VALUES[2:4].tobytes())
+        assert await natively(application, reader, writer, key(1)) == (200, values[2:4].tobytes())
         act(path)
         done = application.native.done[0]
         for n in range(2, 6):  # others: the first one may be kept, until the files are looked at again
             writer.write(request(key(n)))
             got = await answer(reader)
             assert got[0] == status
-            assert (got[1] == VALUES[2 * n : 2 * n + 2].tobytes()) == (status == 200)
+            assert (got[1] == values[2 * n : 2 * n + 2].tobytes()) == (status == 200)
         if status == 200:  # it is learnt anew
             await natively(application, reader, writer, key(6))
         else:
             assert application.native.done[0] == done
+
+    talk(application, to)
+
+
+def test_files_are_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(face_folder, "LOOK", 0.3)
+    (tmp_path / "in").mkdir()
+    path, how = raw(tmp_path / "in", chunks=(2, -1, -1))
+    application = application_of(contents_of(path, **how))
+    key = "scan.zarr/data/c/1/0/0"
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        got = await natively(application, reader, writer, key)
+        path.parent.rename(tmp_path / "away")  # the open file does not tell
+        while got[0] == 200:
+            writer.write(request(key))
+            got = await answer(reader)
+        assert got[0] == 422
 
     talk(application, to)
 
@@ -430,6 +450,27 @@ def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for n in (0, 1, 2, 7, 6, 5, 0):
             got = await natively(application, reader, writer, f"scan.zarr/data/c/{n}/0/0")
             assert got == (200, VALUES[3 * n : 3 * n + 3].tobytes())
+
+    talk(application, to)
+
+
+def test_a_source_that_ended_answers_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MOST_FILES", 1)
+    shown = contents_of(write_mib(tmp_path, VALUES, frames_per_file=3), nav_shape=(24,), chunks=(3, -1, -1))
+    application = application_of(shown)
+    key = "scan.zarr/data/c/{}/0/0".format
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        assert application.native is not None
+        await natively(application, reader, writer, key(0))
+        others = await asyncio.open_connection(*writer.get_extra_info("peername"))
+        await natively(application, *others, key(1))
+        before = application.native.done
+        writer.write(request(key(0)))
+        assert await answer(reader) == (200, VALUES[:3].tobytes())
+        await asyncio.sleep(0.01)
+        assert application.native.done == before
+        others[1].close()
 
     talk(application, to)
 
