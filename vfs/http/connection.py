@@ -282,7 +282,11 @@ class Connection(HttpToolsProtocol):
         if broken:
             transport.abort()
         elif data:
-            self.data_received(data)
+            try:
+                self.data_received(data)
+            except Exception:
+                transport.abort()  # as asyncio does with what it gives
+                raise
 
     def _send(self, reply: Reply) -> None:
         lines = [_STATUS[reply.status], _lines(reply.usual)]

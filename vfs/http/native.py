@@ -424,7 +424,7 @@ class NativeAnswers:
         assert self._tables is not None
         for fd in self._tables.returned():
             loan = self._loans.pop(fd)
-            self._loop.call_soon(loan.told, *loan.left)
+            self._loop.call_soon(loan.told, *loan.left)  # an error of one connection is none of the others
             self._tables.free_loans.append(loan.words)
 
     def close(self) -> None:
