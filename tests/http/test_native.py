@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import socket
@@ -568,6 +569,29 @@ def test_sets_of_a_folder_that_changes(tmp_path: Path) -> None:
             assert (await natively(application, reader, writer, key))[1] == (VALUES + k)[:size].tobytes()
 
     talk(application, to)
+
+
+def test_files_that_were_replaced_are_let_go(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "scan.npy"
+    np.save(path, VALUES)
+    application = application_of(folder_tree(path.parent))
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        for _ in range(3):
+            await natively(application, reader, writer, "scan.zarr/data/c/0/0/0")
+            np.save(tmp_path / "new.npy", VALUES)
+            (tmp_path / "new.npy").replace(path)
+        while f"{path} (deleted)" in Path("/proc/self/maps").read_text():
+            writer.write(request("scan.zarr/data/c/0/0/0"))
+            await answer(reader)
+            await asyncio.sleep(0.01)
+
+    gc.disable()  # it may not come for long
+    try:
+        talk(application, to)
+    finally:
+        gc.enable()
 
 
 def test_etags_end_with_coordinates() -> None:

@@ -216,6 +216,7 @@ class _ArraySource:
         if self.lifetime is not None and self._told is not None:
             with suppress(ValueError):
                 self.lifetime.told.remove(self._told)
+            self._told = None  # it refers to this: its files would stay open until the collector comes
 
     @property
     def held(self) -> int:
