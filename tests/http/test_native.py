@@ -164,12 +164,12 @@ def test_the_rest_is_left_to_others(tmp_path: Path) -> None:
         *[([request(key(number))], [none]) for number in ("4", "01", "-1", "+1", "", "9" * 19, "9" * 99, "1/1")],
         *[
             ([request(f"scan.zarr/data/{rest}")], [none])
-            for rest in ("c/1/0/0", "c/1/0/0/0/", "c/1/0/0/0/0", "c1/0/0/0")
+            for rest in ("c/1/0/0", "c/1/0/0/0/", "c/1/0/0/0/0", "c1/0/0/0", "c/0/1/0/0", "c/0/0/1/0")
         ],
         ([request("scan.zarr/dada/c/1/0/0/0")], [none]),
         ([request(key(1)).replace(b"localhost", b"elsewhere")], [(400, b"")]),
         ([request(key("%31"))], [(200, rows[1])]),
-        ([request(key(1), "POST")], [(405, b"")]),
+        ([request(key(1), "PUT")], [(405, b"")]),
         ([request(key(1)) + request(key(2))], [(200, rows[1]), (200, rows[2])]),
         ([request(key(3)) * 20], [(200, rows[3])] * 20),
         ([request(key(1))[:20], request(key(1))[20:]], [(200, rows[1])]),
@@ -368,16 +368,18 @@ def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, stored: str, chang
     talk(application, to)
 
 
-@pytest.mark.parametrize(("way", "kept"), [("small", 0), (">u2", 4 << 20)])
-def test_what_waits_for_a_disk_is_left_to_others(tmp_path: Path, way: str, kept: int) -> None:
+@pytest.mark.parametrize(("way", "asked", "kept"), [("read", 0, 0), ("mapped", 5, 0), ("large", 0, 4 << 20)])
+def test_what_waits_for_a_disk_is_left_to_others(tmp_path: Path, way: str, asked: int, kept: int) -> None:
     """Also if the page cache has the first piece."""
-    path, how = raw(tmp_path, chunks=(2, -1, -1)) if way == "small" else large(tmp_path, way)[:2]
-    application = application_of(contents_of(path, **how))
-    key = "scan.zarr/data/c/0/0/0"
+    path, how = large(tmp_path, ">u2")[:2] if way == "large" else WAYS[way](tmp_path)
+    shown = contents_of(path, **how)
+    application = application_of(shown)
+    key = f"scan.zarr/data/c/{asked}/0/0"
+    whole = shown.get(key)
 
     async def to(reader: Reader, writer: Writer) -> None:
         assert application.native is not None
-        got = await natively(application, reader, writer, key)
+        await natively(application, reader, writer, "scan.zarr/data/c/0/0/0")
         before = application.native.done
         os.sync()
         with path.open("rb") as file:
@@ -389,7 +391,7 @@ def test_what_waits_for_a_disk_is_left_to_others(tmp_path: Path, way: str, kept:
             else:
                 pytest.skip("the page cache keeps the file")
         writer.write(request(key))
-        assert await answer(reader) == got
+        assert await answer(reader) == (200, whole)
         await asyncio.sleep(0.01)
         assert application.native.done == before
 
@@ -496,20 +498,23 @@ def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_source_that_ended_answers_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "MOST_FILES", 1)
-    shown = contents_of(write_mib(tmp_path, VALUES, frames_per_file=3), nav_shape=(24,), chunks=(3, -1, -1))
+    values = np.arange(2 * 3 << 20, dtype="u2").reshape(-1, 1024, 1024)  # sockets do not take 6 MiB at once
+    shown = contents_of(write_mib(tmp_path, values, frames_per_file=3), nav_shape=(len(values),), chunks=(3, -1, -1))
     application = application_of(shown)
-    key = "scan.zarr/data/c/{}/0/0".format
+    key = "scan.zarr/data/c/0/0/0"
 
     async def to(reader: Reader, writer: Writer) -> None:
         assert application.native is not None
-        await natively(application, reader, writer, key(0))
+        await natively(application, reader, writer, key)
+        client, _ = await slow(writer, key)  # so its memory is kept
         others = await asyncio.open_connection(*writer.get_extra_info("peername"))
-        await natively(application, *others, key(1))
+        await natively(application, *others, "scan.v2.zarr/data/1/0/0")
         before = application.native.done
-        writer.write(request(key(0)))
-        assert await answer(reader) == (200, VALUES[:3].tobytes())
+        writer.write(request(key))
+        assert await answer(reader) == (200, values[:3].tobytes())
         await asyncio.sleep(0.01)
         assert application.native.done == before
+        client.close()
         others[1].close()
 
     talk(application, to)
