@@ -46,6 +46,7 @@ TICK = 0.25  # seconds after which the date is looked at
 OVER = 0.0  # a time that has passed
 _MANY = 64  # connections that are taken back at once
 _WORD = np.dtype(np.int64).itemsize
+_stuck: list[NativeAnswers] = []  # their threads did not end, and use their memory
 
 
 class Loan:
@@ -405,7 +406,7 @@ class NativeAnswers:
         self._loans[fd] = loan
         try:
             tables.lend(fd, loan.words)
-        except OSError:
+        except (OSError, ValueError):  # the server has ended
             tables.free_loans.append(self._loans.pop(fd).words)
             return None
         return loan
@@ -435,7 +436,8 @@ class NativeAnswers:
             self._tick.cancel()
         if self._tables is not None:
             self._loop.remove_reader(self._tables.back)
-            self._tables.close()
+            if not self._tables.close():
+                _stuck.append(self)
 
 
 class _AnswerTables:
@@ -524,12 +526,15 @@ class _AnswerTables:
         word = kernels.answering.AnswerWord
         return int(self._state[word.REQUESTS]), int(self._state[word.BYTES])
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        """End the threads. Returns False if they do not end in time: they wait for a disk, say."""
         os.close(self._stop_in)
         until = time.monotonic() + PATIENCE
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
-        if not any(thread.is_alive() for thread in self._threads):
-            self._poll.close()
-            for pipe in (self.back, self._back_in, self._stop, self._jobs, self._jobs_in):
-                os.close(pipe)
+        if any(thread.is_alive() for thread in self._threads):
+            return False
+        self._poll.close()
+        for pipe in (self.back, self._back_in, self._stop, self._jobs, self._jobs_in):
+            os.close(pipe)
+        return True
