@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vfs.kernels.answering import ANSWER_WORDS, AnswerWord
 from vfs.kernels.fuse import tables
 from vfs.kernels.fuse.tables import LINE, STATE_WORDS, STATX, StateWord, Words, offset
 from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE
@@ -16,7 +17,7 @@ from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE
 def test_words_count_from_0_and_none_is_named_twice() -> None:
     for kind in Words.__subclasses__():
         assert len(kind) == len(kind.__members__), kind
-        if kind is not StateWord:
+        if kind not in (StateWord, AnswerWord):
             assert list(kind) == list(range(len(kind)))
 
 
@@ -26,6 +27,11 @@ def test_what_many_threads_write_to_shares_no_cache_line() -> None:
     others = {word // LINE for word in StateWord if word not in (StateWord.EPOCH, StateWord.INSIDE)}
     assert not written & others
     assert (max(written) + 1) * LINE <= STATE_WORDS
+    lines = {word: word // LINE for word in AnswerWord}
+    counted = {AnswerWord.REQUESTS, AnswerWord.BYTES}  # once for a request
+    assert not {lines[word] for word in counted | {AnswerWord.IDLE}} & {lines[w] for w in AnswerWord if w < 2 * LINE}
+    assert lines[AnswerWord.IDLE] not in {lines[word] for word in counted}
+    assert (max(lines.values()) + 1) * LINE <= ANSWER_WORDS
 
 
 def test_a_source_places_frames_as_locate_does() -> None:

@@ -147,7 +147,7 @@ class Application:
             node = found and found.face.node(found.key)
             if found is None or node is None or node.folder:
                 return None
-            looked = _looked(key, node, found.version)
+            looked = Looked(node, found.version, conditions.etag_of(found.version, key))
             status, about, span = _wanted(method, key, looked, headers)
             body = _NOTHING
             if span is not None:
@@ -323,7 +323,8 @@ class Application:
         node = self.contents.node(key)
         if node is None or node.folder:
             return node and Looked(node, b"", b"")
-        return _looked(key, node, self.contents.version(key))
+        version = self.contents.version(key)
+        return Looked(node, version, conditions.etag_of(version, key))
 
     def _index(self, key: str) -> bytes:
         """Return the page that lists a folder; of the root, the page that shows data."""
@@ -431,11 +432,6 @@ _METRICS = Place("metrics", False)
 _CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range"))
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
 _DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
-
-
-def _looked(key: str, node: Node, version: bytes) -> Looked:
-    """Return what is known of a file."""
-    return Looked(node, version, conditions.etag_of(version, key))
 
 
 def _wanted(method: str, key: str, looked: Looked, headers: Mapping[bytes, bytes]) -> _Wanted:
