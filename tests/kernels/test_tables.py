@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vfs.kernels.answering import ANSWER_WORDS, AnswerWord
+from vfs.kernels.answer_words import ANSWER_WORDS, AnswerWord
 from vfs.kernels.fuse import tables
 from vfs.kernels.fuse.tables import LINE, STATE_WORDS, STATX, StateWord, Words, offset
 from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE

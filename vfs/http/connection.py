@@ -19,7 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vfs.http.answers import USUAL, Reply
 from vfs.http.application import Application
-from vfs.http.native import Loan, NativeAnswers
+from vfs.http.native import NativeAnswers
+from vfs.http.native_tables import Loan
 from vfs.http.sending import Sender, SendingTransport
 
 MOST = 64 << 10

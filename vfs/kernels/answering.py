@@ -1,9 +1,9 @@
 """Answers requests for whole chunks in threads that never need the interpreter.
 
 An event loop in Python takes as long for a request as the system takes to move 512 KiB. So a connection that
-asks for one chunk after the other is *lent* to the threads that run `answer`, see `Lent`. They look for the chunk
-in the table of *sources* (`ChunkSource`), and answer a request if they find it there and its bytes are in the page
-cache. With anything else the connection goes back: a word with its descriptor is written to a pipe.
+asks for one chunk after the other is *lent* to the threads that run `answer`. They look for the chunk in the table of
+*sources*, and answer a request if they find it there and its bytes are in the page cache. With anything else the
+connection goes back: a word with its descriptor is written to a pipe. `vfs.kernels.answer_words` has the tables.
 
 Where bytes lie as they are shown, the system copies them from a map of the file to the socket. It does so in a call,
 so a file that shrinks is an error of that call and no signal. Otherwise pieces of whole frames are read and decoded.
@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import mmap
 import platform
-from enum import auto
 
 import numpy as np
 from numba import types
 
+from vfs.kernels.answer_words import INPUT, MADE, NOTHING, TAIL, UNDER_WAY, WANTED, AnswerWord, ChunkSource, Lent
 from vfs.kernels.at_hand import same
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.fuse.native import (
@@ -40,123 +40,16 @@ from vfs.kernels.fuse.native import (
     put,
     room,
 )
-from vfs.kernels.fuse.tables import LINE, SECOND, WORD, Iovec, Timespec, Words
-from vfs.kernels.intrinsics import get, memcpy, pread
+from vfs.kernels.fuse.tables import SECOND, WORD, Iovec, Timespec
+from vfs.kernels.intrinsics import NO_WAIT, get, memcpy, pread, preadv2, read, write
 from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE, file_byte, locate
 from vfs.kernels.steps import call
-
-SOURCES = 64
-"""Places for sources."""
-DESCRIPTORS = 1 << 16
-"""A connection whose descriptor is this or more is not lent."""
-INPUT = 4096
-"""Bytes of a request, at most."""
-HEAD = 4096
-"""Bytes for the head of an answer."""
-LENT = 1024
-"""Most connections that are lent at a time. Their words are never freed: a job may come too late."""
-NOTHING, WANTED, UNDER_WAY, MADE = range(4)
-"""Values of `Lent.AHEAD`: nobody is to make the next piece; a thread that is idle may; one does; it has, or it
-could not.
-"""
-TAIL = 64
-"""Bytes of a body from a map that are sent after the file was looked at again."""
-
-
-class AnswerWord(Words):
-    """Words of the table that the threads share."""
-
-    POLL = auto()  # descriptor of the epoll instance
-    STOP = auto()  # descriptor that is readable when the threads are to end
-    BACK = auto()  # descriptor of the pipe to which descriptors of connections go that are not lent any more
-    LENT = auto()  # address of int64[DESCRIPTORS]: the address of `Lent` of the connection with a descriptor
-    SOURCES = auto()  # address of int64[SOURCES, len(ChunkSource)]
-    USED = auto()  # places there that were ever used
-    JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
-    JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `Lent`
-    COMMON = auto()  # address of the length of header lines that every answer has, a word, and of these lines: the date
-    REQUESTS = 2 * LINE  # requests answered
-    BYTES = 2 * LINE + 1  # bytes of their bodies
-    IDLE = 3 * LINE  # threads that have nothing to do
-
-
-ANSWER_WORDS = 4 * LINE
-
-
-class Lent(Words):
-    """Words of a lent connection. The first ones are filled before it is lent."""
-
-    SOCKET = auto()  # its descriptor, which does not block
-    LINES = auto()  # address of the header lines of each request, from the end of the request line on
-    LINES_BYTES = auto()
-    USUAL = auto()  # address of the status line and the first header lines of each answer
-    USUAL_BYTES = auto()
-    INPUT = auto()  # address of uint8[INPUT]: a request
-    GOT = auto()  # bytes of a request there that is not answered
-    HEAD = auto()  # address of uint8[HEAD]
-    TAIL = auto()  # address of uint8[TAIL]
-    SINCE = auto()  # when its last request came, ns of the monotonic clock
-    BROKEN = auto()  # 1: a body was begun and cannot be ended
-    SOURCE = auto()  # address of the source of the body under way; 0: none is
-    DESCRIPTOR = auto()  # of the file
-    FILE = auto()  # its number
-    BASE = auto()  # byte of the file at which the record of the chunk's first frame begins
-    DONE = auto()  # frames of the chunk that were taken; of a chunk from a map, parts of it
-    HEAD_AT = auto()  # address of what is left of the head
-    HEAD_LEFT = auto()
-    BODY_AT = auto()  # address of what is left of the piece
-    BODY_LEFT = auto()
-    BLOCK = auto()  # address of memory for the piece; 0: none
-    BLOCK_BYTES = auto()
-    AHEAD = auto()  # what is with the piece after it, see `NOTHING`
-    NEXT = auto()  # address of memory for that; 0: none
-    NEXT_FRAMES = auto()  # its frames, once it is made
-
-
-class ChunkSource(Words):
-    """Words of a source: the chunks of an array of one face, of which each holds whole frames of one file."""
-
-    ACTIVE = auto()  # 1: it is answered for
-    USERS = auto()  # threads that look at it, and bodies under way
-    UNTIL = auto()  # ns of the monotonic clock up to which it is answered for
-    MOVES = auto()  # address of `vfs.model.stored.Files.moves`
-    MOVED = auto()  # its value when the source was made
-    PATH = auto()  # address of the path of its chunks, up to the slash before the first coordinate
-    PATH_BYTES = auto()
-    ABOUT = auto()  # address of the header lines of its answers, up to the part of the ETag that is the coordinates
-    ABOUT_BYTES = auto()
-    AXES = auto()  # coordinates of a chunk
-    STEPS = auto()  # address of int64[AXES, 2]: number of whole chunks along an axis, frames from one to the next
-    HOW = auto()  # address of four numbers, see `locate.STRIDE`
-    STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
-    STREAM_ROWS = auto()
-    LENGTH = auto()  # bytes of the stream from the first frame of a chunk to the end of the last one
-    FRAMES = auto()  # frames of a chunk
-    FRAME_BYTES = auto()  # bytes of a frame in the chunk
-    FIRST = auto()  # byte of a frame's record at which its pixels begin
-    SPAN = auto()  # bytes from there to the end of its last pixel
-    MAPPED = auto()  # 1: chunks lie in the file as they are shown, and are sent from a map
-    STEP = auto()  # address of the step that decodes a piece, see `vfs.kernels.steps`; 0: the bytes are the piece
-    RANGES = auto()  # address of the read ranges of a piece, in bytes from the record of its first frame on
-    ROWS = auto()  # ranges of a frame
-    PIECE = auto()  # frames of a piece
-    ROOM = auto()  # bytes of memory that a piece needs, before and after decoding
-    FILES = auto()  # address of a word for each file: its descriptor + 1; 0: not open
-    MAPS = auto()  # address of a word for each file: the address of its map
-    TELLS = (
-        auto()
-    )  # address of a word for each file: 1 if mincore(2) tells which of its pages are in memory: it is ours
-    SIZES = auto()  # addresses of a word for each file: bytes, mtime, ctime
-    WRITTEN = auto()
-    CHANGED = auto()
-
 
 _WAIT_IN, _WAIT_OUT, _ONCE = 0x1, 0x4, 1 << 30  # flags of epoll(7)
 _MODIFY = 3  # operation of epoll_ctl(2)
 # struct epoll_event has no gap behind its first word on x86
 _EVENT_DATA = 4 if platform.machine() in ("x86_64", "AMD64") else 8
 _DONT_WAIT, _NO_SIGNAL, _MORE = 0x40, 0x4000, 0x8000  # flags of send(2)
-_NO_WAIT = 8  # flag RWF_NOWAIT of preadv2(2)
 _MONOTONIC = 1
 _AGAIN = 11  # EAGAIN
 _SOURCE_BYTES = len(ChunkSource) * WORD
@@ -182,10 +75,7 @@ _epoll_wait = types.ExternalFunction("epoll_wait", types.int32(types.int32, type
 _epoll_ctl = types.ExternalFunction("epoll_ctl", types.int32(types.int32, types.int32, types.int32, types.intp))
 _recv = types.ExternalFunction("recv", types.intp(types.int32, types.intp, types.intp, types.int32))
 _sendmsg = types.ExternalFunction("sendmsg", types.intp(types.int32, types.intp, types.int32))
-_read_pipe = types.ExternalFunction("read", types.intp(types.int32, types.intp, types.intp))
 _yield = types.ExternalFunction("sched_yield", types.int32())
-_write = types.ExternalFunction("write", types.intp(types.int32, types.intp, types.intp))
-_preadv2 = types.ExternalFunction("preadv2", types.intp(types.int32, types.intp, types.int32, types.int64, types.int32))
 _mincore = types.ExternalFunction("mincore", types.int32(types.intp, types.intp, types.intp))
 _memcmp = types.ExternalFunction("memcmp", types.int32(types.intp, types.intp, types.intp))
 _malloc = types.ExternalFunction("malloc", types.intp(types.intp))
@@ -219,7 +109,7 @@ def answer(state):
         if socket == stop:
             break
         if socket == jobs:
-            if _read_pipe(np.int32(jobs), word, WORD) == WORD:  # else another thread was faster
+            if read(np.int32(jobs), word, WORD) == WORD:  # else another thread was faster
                 _make_ahead(peek(word))
             continue
         waits = _go_on(state, get(get(state, AnswerWord.LENT), socket), spare)
@@ -230,7 +120,7 @@ def answer(state):
             if _epoll_ctl(poll, np.int32(_MODIFY), np.int32(socket), event) == 0:
                 continue
         put(word, 0, socket)
-        _write(np.int32(get(state, AnswerWord.BACK)), word, WORD)
+        write(np.int32(get(state, AnswerWord.BACK)), word, WORD)
     _free(get(spare, _BLOCK))
 
 
@@ -478,7 +368,7 @@ def _ask_ahead(state, lent, source):
         job = _room_for_word()
         put(job, 0, lent)
         atomic_put(lent, Lent.AHEAD, WANTED)
-        _write(np.int32(get(state, AnswerWord.JOBS_IN)), job, WORD)  # if there is no room, nobody takes it
+        write(np.int32(get(state, AnswerWord.JOBS_IN)), job, WORD)  # if there is no room, nobody takes it
 
 
 @inner
@@ -556,7 +446,7 @@ def _samples_at_hand(descriptor, begin, size):
     put(vector, Iovec.LENGTH, 1)
     at, last = begin, begin + size - 1
     while True:
-        if _preadv2(np.int32(descriptor), vector, np.int32(1), at, np.int32(_NO_WAIT)) != 1:
+        if preadv2(np.int32(descriptor), vector, np.int32(1), at, np.int32(NO_WAIT)) != 1:
             return False
         if at == last:
             return True

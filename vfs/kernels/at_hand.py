@@ -7,11 +7,11 @@ decode it, to look at the file again. So all that is one call here. It never wai
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.fuse.native import peek, peek32, poke, put, room, statx
 from vfs.kernels.fuse.tables import SECOND, STATX, WORD, Iovec, offset
+from vfs.kernels.intrinsics import NO_WAIT, preadv2
 from vfs.kernels.steps import call
 
 # Flags of statx(2)
@@ -22,13 +22,10 @@ _LINKS, _SIZE = offset(STATX, "links"), offset(STATX, "size")
 _WRITTEN, _WRITTEN_NS = offset(STATX, "written", "seconds"), offset(STATX, "written", "nanoseconds")
 _CHANGED, _CHANGED_NS = offset(STATX, "changed", "seconds"), offset(STATX, "changed", "nanoseconds")
 _STATX_WORDS = STATX.itemsize // WORD
-_NOWAIT = 8  # flag RWF_NOWAIT of preadv2(2)
 
 _room_for_statx = room(_STATX_WORDS)
 _room_for_a_path = room(1)
 _room_for_a_vector = room(len(Iovec))
-
-_preadv2 = types.ExternalFunction("preadv2", types.intp(types.int32, types.intp, types.int32, types.int64, types.int32))
 
 
 @inner
@@ -74,7 +71,7 @@ def read(ranges, step, memory, out, base, start, fd, size, written, changed):
     put(vector, Iovec.LENGTH, n)
     if not same(fd, 0, size, written, changed):
         return False
-    if _preadv2(np.int32(fd), vector, np.int32(1), base + start, np.int32(_NOWAIT)) != n:
+    if preadv2(np.int32(fd), vector, np.int32(1), base + start, np.int32(NO_WAIT)) != n:
         return False
     if not same(fd, 0, size, written, changed):
         return False

@@ -14,6 +14,7 @@ from numba import types
 from vfs.kernels.compiled import kernel
 from vfs.kernels.fuse.native import peek, poke, put, room
 from vfs.kernels.fuse.tables import WORD, Iovec, Words
+from vfs.kernels.intrinsics import read, write
 
 WAIT = 2
 """Milliseconds that a socket which is full may take to have room again. Then the event loop waits for it."""
@@ -47,8 +48,6 @@ _room_for_done = room(len(Done))
 _room_for_vectors = room(2 * _VECTOR)
 _room_for_polls = room(2)
 
-_read = types.ExternalFunction("read", types.intp(types.int32, types.intp, types.intp))
-_write = types.ExternalFunction("write", types.intp(types.int32, types.intp, types.intp))
 _writev = types.ExternalFunction("writev", types.intp(types.int32, types.intp, types.int32))
 _poll = types.ExternalFunction("poll", types.int32(types.intp, types.uint64, types.int32))
 
@@ -64,7 +63,7 @@ def send(jobs, done):
         done: descriptor of a pipe that takes what is said of them, see `Done`.
     """
     job, said, vectors, polls = _room_for_job(), _room_for_done(), _room_for_vectors(), _room_for_polls()
-    while _read(np.int32(jobs), job, _JOB_BYTES) == _JOB_BYTES:
+    while read(np.int32(jobs), job, _JOB_BYTES) == _JOB_BYTES:
         socket = peek(job + Job.SOCKET * WORD)
         head, body = peek(job + Job.HEAD_BYTES * WORD), peek(job + Job.BODY_BYTES * WORD)
         sent, failed = 0, False
@@ -86,4 +85,4 @@ def send(jobs, done):
             failed = True
         put(said, Done.NUMBER, peek(job + Job.NUMBER * WORD))
         put(said, Done.SENT, sent)
-        _write(np.int32(done), said, _DONE_BYTES)
+        write(np.int32(done), said, _DONE_BYTES)

@@ -1,0 +1,342 @@
+"""What threads read that answer without the interpreter: lent connections, sources, and the tables that hold both.
+
+`vfs.kernels.answer_words` says what each word is. `vfs.http.native` decides what is lent and answered for.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from vfs import kernels
+from vfs.backends.handles import Descriptor
+from vfs.hierarchy.chunk_plan import ChunkPlan, Pieces
+from vfs.hierarchy.contents import Lifetime
+from vfs.kernels.answer_words import (
+    ANSWER_WORDS,
+    DESCRIPTORS,
+    HEAD,
+    INPUT,
+    LENT,
+    SOURCES,
+    TAIL,
+    AnswerWord,
+    ChunkSource,
+    Lent,
+)
+from vfs.kernels.fuse.tables import LINE, WORD
+
+THREADS = max(2, min(4, os.cpu_count() or 1))
+"""Threads that answer. Copying is most of what they do: with two, 512 KiB over 8 connections take two thirds of the
+time of one, on two processors of which the client has one."""
+MAPPED = 128 << 10
+"""Bytes of a chunk that is sent from a map of its file. A smaller one is read: that takes fewer calls."""
+PATIENCE = 5.0  # seconds that the threads have to end
+OVER = 0.0  # a time that has passed
+_MANY = 64  # connections that are taken back at once
+
+
+class Loan:
+    """A connection that is lent: the words and the memory that threads use, and who gets it back.
+
+    Args:
+        words: its words in the table that threads read.
+        fd: its descriptor.
+        lines, usual: see `vfs.http.native.NativeAnswers.lend`.
+        request: a request that it begins with.
+        told: see `vfs.http.native.NativeAnswers.lend`.
+    """
+
+    def __init__(
+        self,
+        words: np.ndarray,
+        fd: int,
+        lines: bytes,
+        usual: bytes,
+        request: bytes,
+        told: Callable[[bytes, bool], None],
+    ) -> None:
+        self.fd = fd
+        self.told = told
+        self._kept = lines, usual
+        self.memory = np.empty(INPUT + HEAD + TAIL, np.uint8)
+        self.memory[: len(request)] = np.frombuffer(request, np.uint8)
+        self.words = words
+        at = self.memory.ctypes.data
+        words[:] = 0
+        words[: Lent.SINCE] = (
+            fd,
+            _address(lines),
+            len(lines),
+            _address(usual),
+            len(usual),
+            at,
+            len(request),
+            at + INPUT,
+            at + INPUT + HEAD,
+        )
+
+    @property
+    def since(self) -> float:
+        """When its last request came, monotonic seconds; 0 if none has come."""
+        return float(self.words[Lent.SINCE]) / 1e9
+
+    @property
+    def busy(self) -> bool:
+        """True while a body is under way."""
+        return bool(self.words[Lent.SOURCE])
+
+    @property
+    def left(self) -> tuple[bytes, bool]:
+        """What came and was not answered, and True if the last answer was cut off."""
+        word = Lent
+        return self.memory[: int(self.words[word.GOT])].tobytes(), bool(self.words[word.BROKEN])
+
+
+def _write(table: np.ndarray, word: int, value: int) -> None:
+    """Store a word that threads read. Numba takes 50 µs to look at a member of an enumeration; a number takes none."""
+    kernels.fuse.native.write_word(table.ctypes.data, int(word), int(value))
+
+
+def _address(data: bytes) -> int:
+    return int(np.frombuffer(data, np.uint8).ctypes.data)
+
+
+class ArraySource:
+    """A source, as threads see it.
+
+    Args:
+        place: its number in the table, and its words there.
+        path: what the paths of its chunks begin with.
+        plan, pieces: how chunks are read.
+        version: see `vfs.hierarchy.contents.Contents.version`.
+        about: header lines of its answers, up to the coordinates in the ETag.
+
+    Attributes:
+        until: monotonic seconds up to which it is answered for.
+        lifetime: see `vfs.hierarchy.contents.ResolvedPath`.
+        open: the files that threads may read.
+    """
+
+    def __init__(
+        self, place: tuple[int, np.ndarray], path: bytes, plan: ChunkPlan, pieces: Pieces, version: bytes, about: bytes
+    ) -> None:
+        word = ChunkSource
+        array, layout = plan.array, plan.layout
+        files = array.dataset.files
+        self.place = place
+        self.number, self.words = place
+        self.path = path
+        self.plan = plan
+        self.version = version
+        self.lifetime: Lifetime | None = None
+        self.open: dict[int, Descriptor] = {}
+        self.fds, self.maps, self.tells = np.zeros((3, len(files)), np.int64)
+        how, _ = layout.how
+        steps = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
+        ranges = np.ascontiguousarray(pieces.ranges)
+        size = array.chunk_bytes // plan.count
+        made = pieces.frames * size
+        read = pieces.span + (pieces.frames - 1) * layout.stride
+        mapped = pieces.step == 0 and array.chunk_bytes >= MAPPED
+        self._kept = [how, steps, ranges, about, layout, files]
+        self._memory: dict[int, np.ndarray] = {}  # maps of files
+        self._replaced: list[object] = []  # files that were opened anew, which a thread may be reading
+        self._told: Callable[[], None] | None = None
+        self.until = 0.0
+        self.words[word.UNTIL :] = 0
+        for name, value in (
+            (word.MOVES, files.moves.ctypes.data),
+            (word.MOVED, files.moves.item(0)),
+            (word.PATH, _address(path)),
+            (word.PATH_BYTES, len(path)),
+            (word.ABOUT, _address(about)),
+            (word.ABOUT_BYTES, len(about)),
+            (word.AXES, len(steps)),
+            (word.STEPS, steps.ctypes.data),
+            (word.HOW, how.ctypes.data),
+            (word.STREAM, layout.stream.ctypes.data),
+            (word.STREAM_ROWS, len(layout.stream)),
+            (word.LENGTH, plan.length),
+            (word.FRAMES, plan.count),
+            (word.FRAME_BYTES, size),
+            (word.FIRST, pieces.first),
+            (word.SPAN, pieces.span),
+            (word.MAPPED, mapped),
+            (word.STEP, pieces.step),
+            (word.RANGES, ranges.ctypes.data),
+            (word.ROWS, pieces.rows),
+            (word.PIECE, pieces.frames),
+            (word.ROOM, made + (read if pieces.step else 0)),
+            (word.FILES, self.fds.ctypes.data),
+            (word.MAPS, self.maps.ctypes.data),
+            (word.TELLS, self.tells.ctypes.data),
+            (word.SIZES, files.sizes.ctypes.data),
+            (word.WRITTEN, files.times.ctypes.data),
+            (word.CHANGED, files.ctimes.ctypes.data),
+        ):
+            self.words[name] = value
+        self._set(word.ACTIVE, 1)
+
+    def _set(self, word: int, value: int) -> None:
+        _write(self.words, word, value)
+
+    def answer_until(self, until: float) -> None:
+        """Answer for it up to a time, monotonic seconds."""
+        self.until = until
+        self._set(ChunkSource.UNTIL, max(1, int(until * 1e9)))
+
+    def live(self, lifetime: Lifetime, collect: Callable[[], object]) -> None:
+        """Have it end with its set. The set may say so in any thread."""
+
+        def told() -> None:
+            self.answer_until(OVER)
+            with suppress(RuntimeError):  # the event loop has ended
+                collect()
+
+        self.lifetime, self._told = lifetime, told
+        lifetime.told.append(told)
+
+    def end(self) -> None:
+        """Answer for it no longer."""
+        self._set(ChunkSource.ACTIVE, 0)
+        if self.lifetime is not None and self._told is not None:
+            with suppress(ValueError):
+                self.lifetime.told.remove(self._told)
+            self._told = None  # it refers to this: its files would stay open until the collector comes
+
+    @property
+    def held(self) -> int:
+        """Number of files that it keeps open."""
+        return len(self.open) + len(self._replaced)
+
+    @property
+    def used(self) -> bool:
+        """True while a thread looks at it, or a body of it is under way."""
+        word = ChunkSource.USERS
+        return bool(kernels.fuse.native.read_word(self.words.ctypes.data, int(word)))
+
+    def show(self, file: int, opened: Descriptor) -> bool:
+        """Let threads read a file. Returns False if they cannot."""
+        size = int(self.plan.array.dataset.files.sizes[file])
+        try:
+            shown = mmap.mmap(opened.fd, size, prot=mmap.PROT_READ)
+        except (OSError, ValueError):
+            return False
+        memory = np.frombuffer(shown, np.uint8)
+        if file in self.open:
+            self._replaced.append((self.open[file], self._memory[file]))
+        self._memory[file] = memory
+        self.open[file] = opened
+        _write(self.tells, file, os.fstat(opened.fd).st_uid == os.geteuid())
+        _write(self.maps, file, memory.ctypes.data)  # first this: who sees the new descriptor sees it
+        _write(self.fds, file, opened.fd + 1)
+        return True
+
+
+class AnswerTables:
+    """The threads, and what they share.
+
+    Attributes:
+        back: descriptor that is readable when connections are back.
+        free: places in the table of sources that none has.
+        free_loans: words for connections that none has.
+    """
+
+    def __init__(self) -> None:
+        self._state = np.zeros(ANSWER_WORDS, np.int64)
+        self._lent = np.zeros(DESCRIPTORS, np.int64)
+        self._places = np.zeros((SOURCES, len(ChunkSource)), np.int64)
+        self._lines: deque[np.ndarray] = deque(maxlen=64)  # a thread may be reading an old one
+        self._said = b""
+        self.free = [(number, self._places[number]) for number in reversed(range(SOURCES))]
+        self._loans = np.zeros((LENT, -(-len(Lent) // LINE) * LINE), np.int64)
+        self.free_loans = list(self._loans)
+        self._poll = select.epoll()
+        self.back, self._back_in = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self.back, False)
+        self._stop, self._stop_in = os.pipe2(os.O_CLOEXEC)
+        self._jobs, self._jobs_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._poll.register(self._stop, select.EPOLLIN)
+        self._poll.register(self._jobs, select.EPOLLIN)
+        for word, value in (
+            (AnswerWord.POLL, self._poll.fileno()),
+            (AnswerWord.STOP, self._stop),
+            (AnswerWord.BACK, self._back_in),
+            (AnswerWord.JOBS, self._jobs),
+            (AnswerWord.JOBS_IN, self._jobs_in),
+            (AnswerWord.LENT, self._lent.ctypes.data),
+            (AnswerWord.SOURCES, self._places.ctypes.data),
+        ):
+            self._state[word] = value
+        self.say(b"")
+        self._threads = [
+            threading.Thread(target=self._run, name=f"vfs-answer-{n}", daemon=True) for n in range(THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they would interrupt what waits here
+        kernels.answering.answer(self._state.ctypes.data)
+
+    def show(self, number: int) -> None:
+        """Let threads look at a place of the table of sources."""
+        word = AnswerWord.USED
+        _write(self._state, word, max(number + 1, int(self._state[word])))
+
+    def say(self, lines: bytes) -> None:
+        """Set the header lines that all answers have."""
+        if lines != self._said or not self._lines:
+            made = np.zeros(1 + -(-len(lines) // WORD), np.int64)
+            made[0] = len(lines)
+            made[1:].view(np.uint8)[: len(lines)] = np.frombuffer(lines, np.uint8)
+            self._lines.append(made)
+            self._said = lines
+            _write(self._state, AnswerWord.COMMON, made.ctypes.data)
+
+    def lend(self, fd: int, words: np.ndarray) -> None:
+        """Give a connection to the threads, which look at it at once.
+
+        Raises:
+            OSError: that cannot be.
+        """
+        self._lent[fd] = words.ctypes.data
+        self._poll.register(fd, select.EPOLLIN | select.EPOLLOUT | select.EPOLLONESHOT)
+
+    def returned(self) -> list[int]:
+        """Return the descriptors of the connections that are back."""
+        try:
+            found: list[int] = np.frombuffer(os.read(self.back, _MANY * WORD), np.int64).tolist()
+        except BlockingIOError:
+            return []
+        for fd in found:
+            self._poll.unregister(fd)
+        return found
+
+    @property
+    def done(self) -> tuple[int, int]:
+        word = AnswerWord
+        return int(self._state[word.REQUESTS]), int(self._state[word.BYTES])
+
+    def close(self) -> bool:
+        """End the threads. Returns False if they do not end in time: they wait for a disk, say."""
+        os.close(self._stop_in)
+        until = time.monotonic() + PATIENCE
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            return False
+        self._poll.close()
+        for pipe in (self.back, self._back_in, self._stop, self._jobs, self._jobs_in):
+            os.close(pipe)
+        return True

@@ -1,0 +1,115 @@
+"""Declares the tables of words that Python and the kernel of `vfs.kernels.answering` share. Loads no numba.
+
+`vfs.http.native_tables` fills them. `vfs.kernels.fuse.tables` says what words are.
+"""
+
+from __future__ import annotations
+
+from enum import auto
+
+from vfs.kernels.fuse.tables import LINE, Words
+
+SOURCES = 64
+"""Places for sources."""
+DESCRIPTORS = 1 << 16
+"""A connection whose descriptor is this or more is not lent."""
+INPUT = 4096
+"""Bytes of a request, at most."""
+HEAD = 4096
+"""Bytes for the head of an answer."""
+LENT = 1024
+"""Most connections that are lent at a time. Their words are never freed: a job may come too late."""
+NOTHING, WANTED, UNDER_WAY, MADE = range(4)
+"""Values of `Lent.AHEAD`: nobody is to make the next piece; a thread that is idle may; one does; it has, or it
+could not.
+"""
+TAIL = 64
+"""Bytes of a body from a map that are sent after the file was looked at again."""
+
+
+class AnswerWord(Words):
+    """Words of the table that the threads share."""
+
+    POLL = auto()  # descriptor of the epoll instance
+    STOP = auto()  # descriptor that is readable when the threads are to end
+    BACK = auto()  # descriptor of the pipe to which descriptors of connections go that are not lent any more
+    LENT = auto()  # address of int64[DESCRIPTORS]: the address of `Lent` of the connection with a descriptor
+    SOURCES = auto()  # address of int64[SOURCES, len(ChunkSource)]
+    USED = auto()  # places there that were ever used
+    JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
+    JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `Lent`
+    COMMON = auto()  # address of the length of header lines that every answer has, a word, and of these lines: the date
+    REQUESTS = 2 * LINE  # requests answered
+    BYTES = 2 * LINE + 1  # bytes of their bodies
+    IDLE = 3 * LINE  # threads that have nothing to do
+
+
+ANSWER_WORDS = 4 * LINE
+
+
+class Lent(Words):
+    """Words of a lent connection. The first ones are filled before it is lent."""
+
+    SOCKET = auto()  # its descriptor, which does not block
+    LINES = auto()  # address of the header lines of each request, from the end of the request line on
+    LINES_BYTES = auto()
+    USUAL = auto()  # address of the status line and the first header lines of each answer
+    USUAL_BYTES = auto()
+    INPUT = auto()  # address of uint8[INPUT]: a request
+    GOT = auto()  # bytes of a request there that is not answered
+    HEAD = auto()  # address of uint8[HEAD]
+    TAIL = auto()  # address of uint8[TAIL]
+    SINCE = auto()  # when its last request came, ns of the monotonic clock
+    BROKEN = auto()  # 1: a body was begun and cannot be ended
+    SOURCE = auto()  # address of the source of the body under way; 0: none is
+    DESCRIPTOR = auto()  # of the file
+    FILE = auto()  # its number
+    BASE = auto()  # byte of the file at which the record of the chunk's first frame begins
+    DONE = auto()  # frames of the chunk that were taken; of a chunk from a map, parts of it
+    HEAD_AT = auto()  # address of what is left of the head
+    HEAD_LEFT = auto()
+    BODY_AT = auto()  # address of what is left of the piece
+    BODY_LEFT = auto()
+    BLOCK = auto()  # address of memory for the piece; 0: none
+    BLOCK_BYTES = auto()
+    AHEAD = auto()  # what is with the piece after it, see `NOTHING`
+    NEXT = auto()  # address of memory for that; 0: none
+    NEXT_FRAMES = auto()  # its frames, once it is made
+
+
+class ChunkSource(Words):
+    """Words of a source: the chunks of an array of one face, of which each holds whole frames of one file."""
+
+    ACTIVE = auto()  # 1: it is answered for
+    USERS = auto()  # threads that look at it, and bodies under way
+    UNTIL = auto()  # ns of the monotonic clock up to which it is answered for
+    MOVES = auto()  # address of `vfs.model.stored.Files.moves`
+    MOVED = auto()  # its value when the source was made
+    PATH = auto()  # address of the path of its chunks, up to the slash before the first coordinate
+    PATH_BYTES = auto()
+    ABOUT = auto()  # address of the header lines of its answers, up to the part of the ETag that is the coordinates
+    ABOUT_BYTES = auto()
+    AXES = auto()  # coordinates of a chunk
+    STEPS = auto()  # address of int64[AXES, 2]: number of whole chunks along an axis, frames from one to the next
+    HOW = auto()  # address of four numbers, see `locate.STRIDE`
+    STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
+    STREAM_ROWS = auto()
+    LENGTH = auto()  # bytes of the stream from the first frame of a chunk to the end of the last one
+    FRAMES = auto()  # frames of a chunk
+    FRAME_BYTES = auto()  # bytes of a frame in the chunk
+    FIRST = auto()  # byte of a frame's record at which its pixels begin
+    SPAN = auto()  # bytes from there to the end of its last pixel
+    MAPPED = auto()  # 1: chunks lie in the file as they are shown, and are sent from a map
+    STEP = auto()  # address of the step that decodes a piece, see `vfs.kernels.steps`; 0: the bytes are the piece
+    RANGES = auto()  # address of the read ranges of a piece, in bytes from the record of its first frame on
+    ROWS = auto()  # ranges of a frame
+    PIECE = auto()  # frames of a piece
+    ROOM = auto()  # bytes of memory that a piece needs, before and after decoding
+    FILES = auto()  # address of a word for each file: its descriptor + 1; 0: not open
+    MAPS = auto()  # address of a word for each file: the address of its map
+    TELLS = (
+        auto()
+    )  # address of a word for each file: 1 if mincore(2) tells which of its pages are in memory: it is ours
+    SIZES = auto()  # addresses of a word for each file: bytes, mtime, ctime
+    WRITTEN = auto()
+    CHANGED = auto()
