@@ -219,6 +219,37 @@ def test_a_forked_process_starts_its_own(desk: Any, path: str) -> None:
     assert desk.helper.process.pid == number
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_while_a_file_is_asked_for_does_not_hold_up_the_answer(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """The child kept the pipe open on which the answer ends: that came when the child ended, or was called damage."""
+    vfs.open(path)
+    asking, forked = threading.Event(), threading.Event()
+    enter = desk.enter
+
+    def slow(*args: Any) -> Any:
+        asking.set()
+        forked.wait(0.2)
+        return enter(*args)
+
+    monkeypatch.setattr(desk, "enter", slow)
+    monkeypatch.setattr(helper, "SILENCE", 3.0)
+    with ThreadPoolExecutor(1) as pool:
+        opened = pool.submit(vfs.open, path)
+        asking.wait()
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+        forked.set()
+        try:
+            assert opened.result().shape == vfs.open(path).shape
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
 def test_no_process_can_be_started(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(vfs.SourceError, match="does not start: No such file") as caught:

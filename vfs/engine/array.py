@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from vfs.backends import Backend
-from vfs.engine import chunking
+from vfs.engine import chunking, forked  # noqa: F401  (what it does at a fork)
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections
 from vfs.engine.reader import RegionReader

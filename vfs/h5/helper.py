@@ -130,17 +130,19 @@ class _SharedHelper:
 
 
 _shared = _SharedHelper()
+_piping = threading.RLock()  # held while this process has the end of a pipe that the helper writes to; see `_sent`
 
 
 def _after_fork() -> None:
     global _shared
+    _piping.release()
     if _shared.helper is not None:
         _shared.helper.socket.close()
         _shared.helper.process.returncode = 0  # it is the parent's child: this process cannot wait for it
     _shared = _SharedHelper()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_piping.acquire, after_in_parent=_piping.release, after_in_child=_after_fork)
 atexit.register(lambda: _shared.close())
 
 
@@ -221,22 +223,7 @@ def _ending(status: int) -> str:
 
 def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) -> tuple[memoryview, int]:
     """Return (what the other process wrote, its wait status)."""
-    reading, writing = os.pipe()
-    try:
-        with suppress(OSError):
-            fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
-        try:
-            helper = _shared.enter(request, writing, file)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise SourceError(
-                f"{path}: HDF5 files are read by another process, and {sys.executable!r} does not start: {why}"
-            ) from None
-    except BaseException:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
+    helper, reading = _sent(path, request, file)
     failed = True
     try:
         stream = _all_of(reading)
@@ -257,6 +244,30 @@ def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) ->
             f" {helper.process.returncode})"
         )
     return stream[: -STATUS.size], status
+
+
+def _sent(path: str, request: dict[str, Any], file: int) -> tuple[_Helper, int]:
+    """Send a request. Return (the helper, the end of a pipe from which its answer is read).
+
+    No fork comes between: a child would keep the other end open, and the answer would have no end before it ends.
+    """
+    with _piping:
+        reading, writing = os.pipe()
+        try:
+            with suppress(OSError):
+                fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
+            return _shared.enter(request, writing, file), reading
+        except OSError as error:
+            os.close(reading)
+            why = error.strerror or str(error)
+            raise SourceError(
+                f"{path}: HDF5 files are read by another process, and {sys.executable!r} does not start: {why}"
+            ) from None
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
 
 
 def _all_of(pipe: int) -> memoryview | None:
