@@ -77,12 +77,15 @@ forget_kernels() {
     find "$kernels" -name '*.nb[ic]' ! -newer "$newest" -exec rm -f {} + || true  # another one may do the same just now
 }
 
-# environment DIR EXTRAS: $root/DIR holds this checkout with its dependencies. Made where it is missing, renewed where
-# pyproject.toml has changed; two at once wait for each other.
+# environment DIR EXTRAS [GROUP [lowest]]: $root/DIR holds this checkout with its dependencies, those of a dependency group
+# where one is named, and the lowest versions that pyproject.toml allows where that is said. Made where it is missing,
+# renewed where pyproject.toml has changed; two at once wait for each other.
 environment() {
     env=$root/$1
     extras=$2
-    stamp=$({ printf '%s\n' "$extras"; cat "$root/pyproject.toml"; } | cksum)
+    group=${3:-}
+    lowest=${4:-}
+    stamp=$({ printf '%s\n' "$extras $group $lowest"; cat "$root/pyproject.toml"; } | cksum)
     forget_kernels
     fresh && return 0
     find_python
@@ -97,11 +100,22 @@ environment() {
             "$python" -I -m venv "$env" >"$env/install.log" 2>&1 || broken
             printf '%s\n' "$root" >"$env/.root"
         fi
-        (cd "$root" && "$env/bin/python" -I -m pip install -q --no-compile --no-input --disable-pip-version-check -e ".[$extras]") >"$env/install.log" 2>&1 || broken
+        install >"$env/install.log" 2>&1 || broken
         printf '%s\n' "$stamp" >"$env/.stamp"
     fi
     exec 9>&-
 }
+
+# Installs this checkout into $env, and what $extras, $group and $lowest say.
+install() (
+    cd "$root" || exit
+    pip() { "$env/bin/python" -I -m pip install -q --no-compile --no-input --disable-pip-version-check "$@"; }
+    [ -z "$lowest" ] || {
+        pip uv && "$env/bin/uv" pip compile -q --python "$env/bin/python" --resolution lowest-direct --extra "$extras" --output-file "$env/lowest.txt" pyproject.toml
+    } || exit
+    [ -z "$group" ] || pip 'pip>=25.1' || exit  # older ones know no dependency groups
+    pip ${lowest:+-c "$env/lowest.txt"} -e ".[$extras]" ${group:+--group "$group"}
+)
 
 fresh() { [ -x "$env/bin/python" ] && [ "$(cat "$env/.root" 2>/dev/null)" = "$root" ] && [ "$(cat "$env/.stamp" 2>/dev/null)" = "$stamp" ]; }
 

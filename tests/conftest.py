@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -29,9 +30,23 @@ COMMANDS = {"export", "reduce", "demo"}
 """Those of the command line that write or read with zarr: tests that name one themselves depend on it."""
 
 
+VERSIONED = ("tests/kernels/", "tests/h5/", "tests/http/test_protocol.py", "tests/formats/test_tiff.py")
+"""Tests that reach the parts of numba, h5py, uvicorn and tifffile that differ between versions."""
+
+
+def pytest_configure() -> None:
+    """Take signals as in the foreground: `nohup scripts/test &` ignores some, and so would all that the tests start."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)  # this process goes on; what it starts has none of its handlers
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that depend on the zarr that is installed: `scripts/test -m zarr` runs these only."""
+    """Mark the tests that depend on the zarr that is installed, and those that depend on other libraries' versions."""
     for item in items:
+        if item.nodeid.startswith(VERSIONED):
+            item.add_marker("versions")
         if isinstance(item, pytest.Function):
             fixtures = [made.func for found in item._fixtureinfo.name2fixturedefs.values() for made in found]
             if any(map(_asks_zarr, (item.function, *fixtures))):

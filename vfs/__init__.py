@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
 
-__version__ = "0.1.0"
+    __version__: str
 
 __all__ = [
     "CenterOfMass",
@@ -96,8 +96,10 @@ _MODULES = {"rsciio": "vfs.integrations.rsciio"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value: Any = import_module(_MODULES[name])
+    if name == "__version__":
+        value: Any = import_module("importlib.metadata").version("vfs")
+    elif name in _MODULES:
+        value = import_module(_MODULES[name])
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
