@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,6 +34,8 @@ from tests.formats.description_sets import (
     write_csv,
     write_npz,
 )
+from vfs.cli.describe import describe
+from vfs.cli.report import as_json
 from vfs.errors import OptionError, SourceChangedError, UnknownFormatError
 from vfs.formats import detect
 from vfs.kernels.columns import FILE, LINES
@@ -362,6 +365,43 @@ def test_arrays_and_companions(tmp_path: Path) -> None:
     same(scan.main[...], frames[[5, 0]])
     same(scan["entry/sum"][...], frames[0])
     same(vfs.open(path, array="entry/sum")[...], frames[0])
+
+
+def arrays_of(folder: Path, sizes: Mapping[str, int], **marks: bool) -> Path:
+    """Describe arrays of some numbers of rows, and which of them opens first."""
+    made = {}
+    for name, rows in sizes.items():
+        (folder / f"{name}.bin").write_bytes(values((rows, 3), "<u2").tobytes())
+        made[name] = {"dtype": "<u2", "shape": [rows, 3], "files": [f"{name}.bin"], "frames": {}}
+        made[name] |= {"main": marks[name]} if name in marks else {}
+    return write(folder, {"vfs": 1, "arrays": made})
+
+
+def test_the_main_array_is_the_same_everywhere(tmp_path: Path) -> None:
+    path = arrays_of(tmp_path, {"table": 9, "image": 4, "detail": 3}, table=False, image=True, detail=True)
+    group, named = vfs.open_group(path), vfs.open(path, array="table")
+    assert list(group) == ["image", "table", "detail"]
+    assert (group.main.shape, vfs.open(path).shape, named.shape) == ((4, 3), (4, 3), (9, 3))
+    faces = set_of(group).tree.faces()
+    assert set(faces) == {".zarr", ".v2.zarr", ".npy", ".table.npy", ".detail.npy"}
+    assert faces[".npy"].root.size == 128 + 4 * 6
+    assert as_json(set_of(group))["main"] == "image"
+    for explicit in (False, True):  # a description of it says the same
+        for set_, shape in ((group, (4, 3)), (named.group, (9, 3))):
+            again = write(tmp_path, describe(set_of(set_), explicit=explicit), "again.vfs.json")
+            assert vfs.open(again).shape == shape
+
+
+def test_a_set_without_a_main_array_opens_as_a_group_only(tmp_path: Path) -> None:
+    path = arrays_of(tmp_path, {"table": 9, "mask": 4}, table=False, mask=False)
+    with pytest.raises(vfs.FormatError, match=r"expected images .* only what comes beside them: table, mask; .*array="):
+        vfs.open(path)
+    with pytest.warns(vfs.IncompleteWarning, match="table, mask"):
+        group = vfs.open_group(path)
+    assert ".npy" not in set_of(group).tree.faces()
+    same(vfs.open(path, array="mask")[...], values((4, 3), "<u2"))
+    with pytest.warns(vfs.IncompleteWarning):
+        assert vfs.open(path, allow_incomplete=True).shape == (9, 3)
 
 
 # how a set is opened

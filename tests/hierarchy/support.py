@@ -11,6 +11,7 @@ import numpy as np
 from tests.engine.support import in_memory
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.faces import Hierarchy
+from vfs.model.stored import main_of
 
 
 def array_of(
@@ -25,7 +26,8 @@ def array_of(
 
 
 def tree_of(*arrays: ArrayReader, name: str = "set", **attrs: Any) -> Hierarchy:
-    return Hierarchy(name, {array.dataset.path: array for array in arrays}, attrs)
+    main = main_of([array.dataset for array in arrays])
+    return Hierarchy(name, {array.dataset.path: array for array in arrays}, attrs, main.path if main else "")
 
 
 FORMATS = [3, 2]

@@ -433,15 +433,6 @@ def test_npy_of_blocks_and_any_offset() -> None:
 # trees and folders
 
 
-def test_main_is_the_largest_of_its_own_right() -> None:
-    small, large = array_of(np.zeros((2, 2)), "a"), array_of(np.zeros((3, 3)), "b")
-    beside = array_of(np.zeros((9, 9)), "c", companion=True)
-    assert tree_of(small, large, beside).main == "b"
-    assert tree_of(beside).main == "c"
-    assert tree_of(array_of(np.zeros(3), "x"), array_of(np.zeros(3), "y")).main == "x"
-    assert Hierarchy("set", {"a": small, "b": large}, {}, "a").main == "a"
-
-
 def test_faces_of_a_tree(tree: Hierarchy) -> None:
     assert list(tree.faces()) == [
         ".zarr",
@@ -522,6 +513,6 @@ def test_showing_a_set_goes_through_its_arrays_a_few_times() -> None:
             gone_through.append(1)
             return super().values()
 
-    folder = FaceFolder([Hierarchy("many", Arrays(some_arrays), {})])
+    folder = FaceFolder([Hierarchy("many", Arrays(some_arrays), {}, "a0")])
     assert len(folder.faces) == 102
     assert len(gone_through) < 10

@@ -125,7 +125,7 @@ def make_tree(folder: Path, backend: str = "mmap") -> Hierarchy:
         [dataset] = by_name("npy").open([str(file)])
         dataset = replace(dataset, path=path, attrs={"name": path, "unit": "Å"})
         arrays[path] = ArrayReader(dataset, make_backend(backend, dataset.files), chunks=chunks)
-    return Hierarchy("zoo", arrays, {"vfs": {"format": "npy"}})
+    return Hierarchy("zoo", arrays, {"vfs": {"format": "npy"}}, next(iter(arrays)))
 
 
 def tree_store(folder: Path, zarr_format: int, backend: str = "mmap") -> Store:

@@ -364,7 +364,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
     @property
     def main(self) -> VirtualArray:
-        """The array that was asked for (`array=`), else the largest one."""
+        """The array that was asked for (`array=`), else the one that its format calls the main one, or the largest."""
         return self[self._opened.tree.main]
 
     @property

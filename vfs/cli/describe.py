@@ -158,7 +158,7 @@ def _explicit(group: OpenedSet, names: _RelativeNames) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     for path, array in group.arrays.items():
         try:
-            found[path] = _array(array, names)
+            found[path] = _array(array, names) | _rank(path, group)
         except OptionError:
             if not array.dataset.companion:
                 raise
@@ -213,14 +213,20 @@ def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
         "fill_value": _fill(dataset, stored),
         "attributes": plain_json(dataset.attrs),
         "conventions": plain_json(dataset.conventions),
-        "companion": dataset.companion,
         "files": [names.of(dataset.files.paths[k]) for k in used],
     }
     return {
-        name: value
-        for name, value in made.items()
-        if value or name not in ("fill_value", "attributes", "conventions", "companion")
+        name: value for name, value in made.items() if value or name not in ("fill_value", "attributes", "conventions")
     } | place
+
+
+def _rank(path: str, group: OpenedSet) -> dict[str, bool]:
+    """Describe which array opens first. Nothing says that of an array that was asked for, or that is alone."""
+    dataset = group.arrays[path].dataset
+    if dataset.companion and path != group.tree.main:
+        return {"companion": True}
+    asked = group.opening.options.array is not None
+    return {} if asked or dataset.main is None else {"main": dataset.main}
 
 
 def _fill(dataset: StoredArray, stored: np.dtype) -> Any:

@@ -40,8 +40,9 @@ class Format:
         summary: one line about the format.
         sniff: (path, first bytes) -> True if the file is of this format. It gets at most `HEAD`
             bytes, must be cheap, and may not raise.
-        open: (paths, *, options) -> data sets, the main one first. One path names its set; several
-            paths are the set. A file that only records how another set is opened returns a `Saved`.
+        open: (paths, *, options) -> data sets. `main` of each says whether it is what the makers' own
+            program shows first; where no data set says so, the largest is. One path names its set;
+            several paths are the set. A file that only records how another set is opened returns a `Saved`.
         index_extensions: endings of files whose only purpose is to name a set. When a folder is
             searched for sets, they come before the other files.
     """

@@ -391,9 +391,8 @@ class Hierarchy:
         name: name of the data set.
         arrays: path -> array.
         attrs: attributes of the root group.
-        main: path of the main array; None for the largest array that is not a companion (of equal
-            ones the first).
-        stands_in: True if the real main array is absent and `main` is only the largest of the
+        main: path of the main array, see `vfs.model.stored.main_of`.
+        stands_in: True if the real main array is absent and `main` is only the best of the
             others. Then no .npy file has the name of the data set.
 
     Raises:
@@ -405,16 +404,13 @@ class Hierarchy:
         name: str,
         arrays: Mapping[str, ArrayReader],
         attrs: Mapping[str, Any],
-        main: str | None = None,
+        main: str,
         stands_in: bool = False,
     ) -> None:
         check_paths(arrays.keys())
         self.name = name
         self.arrays = arrays
         self.attrs = attrs
-        if main is None:
-            own = {path: array for path, array in arrays.items() if not array.dataset.companion} or arrays
-            main = max(own, key=lambda path: own[path].nbytes)
         self.main = main
         self.stands_in = stands_in
 

@@ -13,7 +13,6 @@ Only headers and correction images are read.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import warnings
@@ -50,7 +49,7 @@ from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.pickles import digest, packed
 from vfs.model.signatures import Paths
-from vfs.model.stored import Absence, Files, Saved, StoredArray
+from vfs.model.stored import Absence, Files, Saved, StoredArray, main_of
 
 ALLOW = "allow_incomplete=True (--allow-incomplete)"
 
@@ -152,7 +151,7 @@ class OpenedSet:
 
     @property
     def main(self) -> ArrayReader:
-        """Reader of the array that was asked for, else of the largest one."""
+        """Reader of the array that was asked for, else of the main one."""
         return self.tree.arrays[self.tree.main]
 
     @property
@@ -166,8 +165,8 @@ class _StoredSet:
     """The arrays of a data set as they are stored.
 
     Attributes:
-        datasets: all arrays, the main array included.
-        main: the array that was asked for, else the largest array that is not a companion.
+        datasets: all arrays, the main one first.
+        main: the array that was asked for, else the one that `main_of` returns.
     """
 
     datasets: Sequence[StoredArray]
@@ -335,11 +334,24 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundar
         paths = [dataset.path for dataset in datasets]
         if wanted not in paths:
             raise UnknownArrayError(f"{file}: no array {wanted!r}; there are: {first_names(nearest(wanted, paths))}")
-        datasets = [dataset for dataset in datasets if dataset.path == wanted or dataset.companion]
-    main, *others = [dataset for dataset in datasets if dataset.path == wanted or not dataset.companion]
-    if others:
-        main = max((main, *others), key=lambda dataset: math.prod(dataset.shape) * dataset.dtype.itemsize)
-    return _StoredSet(datasets, main)
+        main = datasets[paths.index(wanted)]
+        datasets = [dataset for dataset in datasets if dataset is main or dataset.companion]
+    else:
+        main = main_of(datasets) or _standing_in(datasets, file)
+    return _StoredSet([main, *(dataset for dataset in datasets if dataset.path != main.path)], main)
+
+
+def _standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:
+    """Return the largest array of a set in which no array may be the main one; it says that the main one is absent."""
+    found = main_of([altered(dataset, main=None) for dataset in datasets if not dataset.companion])
+    assert found is not None
+    own = [dataset.path for dataset in datasets if not dataset.companion]
+    said = (
+        f"{file}: expected images or other data to show first, found only what comes beside them: {first_names(own)};"
+        " open one of these by its name with array= (--array)"
+    )
+    absence = Absence(said, FormatError, "shows the largest of them", main=True)
+    return altered(found, absent=(*found.absent, absence))
 
 
 def _bounded(datasets: Sequence[StoredArray], boundary: Boundary) -> list[StoredArray]:

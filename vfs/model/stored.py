@@ -2,8 +2,8 @@
 
 `Files` are the files of a set, with the size and time that each had when the set was opened. A
 `StoredArray` is one array of the set: it knows where the elements lie (`layout`), how they decode
-(`decoder`), and the names of its axes. A format's `open` returns its arrays in order, the main one
-first. Nothing here reads elements.
+(`decoder`), and the names of its axes. A format's `open` returns its arrays, and marks which of
+them may be the main one (`StoredArray.main`, `main_of`). Nothing here reads elements.
 """
 
 from __future__ import annotations
@@ -230,6 +230,9 @@ class StoredArray:
             it that are shown (int64[m]); else None.
         absent: parts of this array that the files should hold and do not.
         companion: True for an array that belongs to another one (time stamps of its frames).
+        main: True for what the program that wrote the files shows first; several arrays may be equals.
+            False for what is never shown first: metadata, tables, masks, thumbnails, encoded streams. None
+            where the files do not say. See `main_of`.
         computed: True where reading a little may go through all of another array: nobody reads it unasked.
     """
 
@@ -247,6 +250,7 @@ class StoredArray:
     group_attrs: Mapping[str, Any] = field(default_factory=dict)
     absent: tuple[Absence, ...] = ()
     companion: bool = False
+    main: bool | None = None
     computed: bool = False
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
@@ -427,6 +431,20 @@ def per_frame(
     return StoredArray(
         path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True
     )
+
+
+def main_of(arrays: Sequence[StoredArray]) -> StoredArray | None:
+    """Return the main array of a set: the largest in bytes of those marked `main=True`, of equals the first.
+
+    Where none is marked so, it is the largest of those that are not marked at all. Companions never are.
+
+    Returns None if there is no such array: all are companions or marked `main=False`.
+    """
+    own = [array for array in arrays if not array.companion]
+    for mark in (True, None):
+        if marked := [array for array in own if array.main is mark]:
+            return max(marked, key=lambda array: math.prod(array.shape) * array.dtype.itemsize)
+    return None
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ class FormatTests(CountedTests):
             found.row.companions
         )
         assert group.name
+        assert group[next(iter(group))] is group.main
         assert not reader_of(found.open()).dataset.companion
         assert bool({*found.files} - {*found.named}) == found.row.finds_files
 

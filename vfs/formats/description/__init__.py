@@ -20,8 +20,8 @@ Every array (of the first three kinds, and each of `arrays`) has:
   [real, imaginary]).
 - `attributes`: any metadata, shown as the attribute `vfs`; `conventions`: attributes that are shown
   beside it (`units`).
-- `companion`: true for an array that accompanies another one, such as time stamps; only within
-  `arrays`.
+- `companion`: true for an array that accompanies another one, such as time stamps; `main`: true for
+  what opens first, false for what never does; only within `arrays`. Among equals the largest opens first.
 
 `blocks`: boxes of elements in C order, each with `file`, `offset` (bytes), `origin` and `shape`
 (elements). They may have any shape and place and need not form a grid, but may not overlap. A block
@@ -106,9 +106,7 @@ def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
             _with_recorded_absence(array, paths[0])
             for array in _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)
         ]
-    members = whole.members(
-        ("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.OPTIONAL[:-1], *_OWN[kind], "group_attributes")
-    )
+    members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.ALONE, *_OWN[kind], "group_attributes"))
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
     return [
         _with_recorded_absence(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])

@@ -16,7 +16,8 @@ from vfs.model.layout import Layout
 from vfs.model.stored import Files, StoredArray, nav_dims
 
 REQUIRED = ("dtype", "shape")
-OPTIONAL = ("dims", "sig_ndim", "fill_value", "attributes", "conventions", "companion")
+ALONE = ("dims", "sig_ndim", "fill_value", "attributes", "conventions")
+OPTIONAL = (*ALONE, "companion", "main")  # of an array beside others
 MOST_AXES = 32  # the limit of the oldest numpy that vfs supports
 _OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the hierarchy writes itself
 
@@ -31,7 +32,7 @@ class Common:
         dims: a name per axis.
         sig_ndim: number of last axes that are a frame.
         fill: value of places without data, a Python number that `dtype` can hold.
-        attributes, conventions, companion: see `vfs.model.stored.StoredArray`.
+        attributes, conventions, companion, main: see `vfs.model.stored.StoredArray`.
     """
 
     dtype: np.dtype
@@ -42,6 +43,7 @@ class Common:
     attributes: Mapping[str, Any]
     conventions: Mapping[str, Any]
     companion: bool
+    main: bool | None
 
     def dataset(
         self,
@@ -71,6 +73,7 @@ class Common:
             conventions=self.conventions,
             group_attrs=group,
             companion=self.companion,
+            main=self.main,
         )
 
 
@@ -101,6 +104,7 @@ def common(members: Mapping[str, Value]) -> Common:
         members["attributes"].metadata() if "attributes" in members else {},
         conventions,
         "companion" in members and members["companion"].flag(),
+        members["main"].flag() if "main" in members else None,
     )
 
 
