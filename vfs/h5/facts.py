@@ -86,6 +86,8 @@ class Data:
         fill: value of elements that were never written.
         attrs: attributes.
         labels: names of its axes, "" for one without a name.
+        fields: names of the two parts of a complex number, where these are stored as fields.
+        text: the text that it holds, of those that are read: see `vfs.h5.values.text`.
     """
 
     name: str
@@ -106,6 +108,8 @@ class Data:
     fill: int | float | complex = 0
     attrs: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,4 +195,6 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         fill=complex(*fill) if isinstance(fill, list) else fill,
         attrs=said.get("attrs", {}),
         labels=tuple(said.get("labels", ())),
+        fields=tuple(said.get("fields", ())),
+        text=said.get("text", ""),
     )

@@ -135,6 +135,7 @@ class _Reader:
             facts, tables = self._facts(at, item, 0)
         except LeftOutError as reason:
             facts, tables = {**_reason(reason), **_size(item, reason), "attrs": values.attributes(item)}, ()
+            facts |= {"text": values.text(name, item)} if isinstance(reason, NoNumbersError) else {}
         self.write(packed({"name": name, **facts}, *tables))
 
     def _facts(self, at: Opened, item: Any, depth: int) -> tuple[dict[str, Any], tuple[np.ndarray, ...]]:
@@ -160,6 +161,7 @@ class _Reader:
             "attrs": attrs,
         }
         facts["labels"] = values.labels(attrs, len(shape))
+        facts["fields"] = item.dtype.names or ()
         kind = plan.get_layout()
         if kind == h5py.h5d.VIRTUAL:
             return facts | {"kind": "virtual", "mapped": list(self._mapped(at, item, shape, depth))}, ()

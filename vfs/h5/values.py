@@ -71,6 +71,22 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+_TEXTS = re.compile(r"((Presentation/)?Displays|SharedProperties)/Image\w+/[^/]+", re.ASCII)
+
+
+def text(name: str, item: Any) -> str:
+    """Return the text in a data set of one element, where it says how Velox displays an image; else "".
+
+    Others are not read: libhdf5 may crash on damaged texts of variable length.
+    """
+    if not _TEXTS.fullmatch(name) or item.size != 1 or item.dtype.kind not in "OS" or item.dtype.itemsize > MOST_TEXT:
+        return ""
+    try:
+        return _plain(np.asarray(item[()]).reshape(-1)[0]) or ""
+    except (OSError, TypeError, ValueError, RuntimeError):
+        return ""
+
+
 def labels(attrs: dict[str, Any], ndim: int) -> list[str]:
     """Return the names of axes by HDF5's own convention; none if the file does not use it."""
     said = attrs.get("DIMENSION_LABELS")

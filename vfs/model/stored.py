@@ -261,6 +261,12 @@ class StoredArray:
         return self.decoder.dtype
 
     @property
+    def label(self) -> str:
+        """The name that the program that wrote the array gave it (attribute `name`: "HAADF"), or ""."""
+        name = self.attrs.get("name")
+        return " ".join(name.split()) if isinstance(name, str) else ""
+
+    @property
     def valid(self) -> np.ndarray:
         """Scan positions at which anything is stored: bool, in the shape of the navigation axes.
 

@@ -15,9 +15,10 @@ below it (elsewhere only with `follow_outside`). The numbered links of a Dectris
 cannot be read are absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a
 warning. The attribute `left_out` lists data sets that cannot be shown, with the reason: text,
 compound types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot
-have (`vfs.model.naming`). If one of these is larger than all shown arrays, it counts as absent.
+have (`vfs.model.naming`). If one of these would be the main array (`ranks`), it counts as absent.
 
-Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox or NeXus (`axes`).
+Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox or NeXus (`axes`), which also
+say which array opens first (`ranks`). Arrays of Velox have their names (HAADF) in the attribute `name`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from typing import Any
 from vfs.boundary import current
 from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
+from vfs.formats.hdf5 import velox
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
+from vfs.formats.hdf5.ranks import marks
 from vfs.formats.hdf5.series import absences, join_numbered
 from vfs.formats.hdf5.storage import StoredData, frames, stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
@@ -63,8 +66,8 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     path = Files.stat(paths).paths[0]
     known = survey(path, current())
     try:
-        found, left, absent = _arrays(path, known)
-        datasets = _datasets(path, known, found, left)
+        found, left, main, absent = _arrays(path, known)
+        datasets = _datasets(path, known, found, left, main)
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:
         # libhdf5 accepts some wrong numbers of damaged files
         if isinstance(error, FormatError | DependencyError):
@@ -81,8 +84,10 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     return [altered(datasets[0], absent=tuple(absent)), *datasets[1:]]
 
 
-def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, str], list[Absence]]:
-    """Return (arrays that can be shown, reasons for which others cannot, absences)."""
+def _arrays(
+    path: str, known: Survey
+) -> tuple[dict[str, StoredData], dict[str, str], dict[str, bool | None], list[Absence]]:
+    """Return (arrays that can be shown, reasons for which others cannot, which of them are main, absences)."""
     made: dict[int, StoredData] = {}  # an object may have several names
     found: dict[str, StoredData] = {}
     left: dict[str, str] = {}
@@ -97,29 +102,45 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, 
             if isinstance(reason, AbsentError):
                 gone[name] = reason
     absent = join_numbered(path, found, left, gone, known)
-    return (
-        found,
-        left,
-        absent
-        + absences(path, gone)
-        + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone}),
-    )
+    main = marks(found, known)
+    certain = any(main[name] for name in found) and not any(main.get(name) for name in gone)
+    absent += [altered(one, refused=None, main=False) if certain else one for one in absences(path, gone)]
+    unshown = {name: why for name, why in left.items() if name not in gone}
+    return found, left, main, absent + _larger(path, known, found, unshown, main)
 
 
-def _larger(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[Absence]:
-    """Report the largest array of numbers that cannot be shown as absent, if all shown ones are smaller.
+def _larger(
+    path: str,
+    known: Survey,
+    found: Mapping[str, StoredData],
+    left: Mapping[str, str],
+    main: Mapping[str, bool | None],
+) -> list[Absence]:
+    """Report the largest array of numbers that cannot be shown as absent, if it would be the main one.
 
-    Otherwise users would take the largest shown array for the main one.
+    Otherwise users would take a smaller one for it.
     """
-    sizes = {name: math.prod(known.data[name].shape) for name in left if name in known.data and known.data[name].shape}
+    mark = True if any(main.values()) else None
+    sizes = {
+        name: math.prod(known.data[name].shape)
+        for name in left
+        if name in known.data and known.data[name].shape and main[name] is mark
+    }
+    shown = max((math.prod(entry.shape) for name, entry in found.items() if main[name] is mark), default=0)
     name = max(sizes, key=sizes.__getitem__, default="")
-    if not name or sizes[name] <= max((math.prod(entry.shape) for entry in found.values()), default=0):
+    if not name or sizes[name] <= shown:
         return []
     said = f"{path}: {name} {list(known.data[name].shape)} cannot be shown: {left[name]}"
     return [Absence(said, FormatError, "shows the largest of the other arrays", main=True)]
 
 
-def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[StoredArray]:
+def _datasets(
+    path: str,
+    known: Survey,
+    found: Mapping[str, StoredData],
+    left: Mapping[str, str],
+    main: Mapping[str, bool | None],
+) -> list[StoredArray]:
     """Make the arrays, largest first."""
     root = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
     order = sorted(found, key=lambda name: -math.prod(found[name].shape) * found[name].dtype.itemsize)
@@ -132,8 +153,18 @@ def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: M
         paths = found[name].files or (path,)
         if paths not in files:
             files[paths] = _unchanged(Files.stat(paths), known)
+    labels = velox.names(found, known)
     return [
-        _dataset(name, found[name], files[found[name].files or (path,)], root, axes[name], dims[name]) for name in order
+        _dataset(
+            name,
+            found[name],
+            files[found[name].files or (path,)],
+            {"root": root} | ({"name": labels[name]} if name in labels else {}),
+            axes[name],
+            dims[name],
+            main[name],
+        )
+        for name in order
     ]
 
 
@@ -150,7 +181,13 @@ def _unchanged(files: Files, known: Survey) -> Files:
 
 
 def _dataset(
-    name: str, entry: StoredData, files: Files, root: Mapping[str, Any], axes: Axes | None, dims: tuple[str, ...]
+    name: str,
+    entry: StoredData,
+    files: Files,
+    about: Mapping[str, Any],
+    axes: Axes | None,
+    dims: tuple[str, ...],
+    main: bool | None,
 ) -> StoredArray:
     nav = max(0, len(entry.shape) - 2)
     more: dict[str, Any] = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
@@ -161,7 +198,7 @@ def _dataset(
     layout = entry.layout
     if isinstance(layout, FrameLayout) and len(layout.nav_shape) != nav:
         layout = frames(entry.shape, layout.word_bytes, layout.stream, nav)
-    attrs = {**entry.attrs, "root": root, **more}
+    attrs = {**entry.attrs, **about, **more}
     return StoredArray(
         name,
         files,
@@ -173,6 +210,7 @@ def _dataset(
         fill=entry.fill,
         block=entry.chunk,
         attrs=attrs,
+        main=main,
     )
 
 

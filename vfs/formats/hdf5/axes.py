@@ -16,10 +16,9 @@ calibration names the array, `values`.
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
@@ -27,17 +26,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from vfs import kernels
-from vfs.errors import VfsError
+from vfs.formats.hdf5 import velox
+from vfs.formats.hdf5.small import read_small
 from vfs.formats.hdf5.storage import StoredData
-from vfs.formats.headers import read_at
 from vfs.h5.facts import Survey
-from vfs.kernels.columns import FILE, START, STOP
-from vfs.model.decode import BlockDecoder, Decoder
-from vfs.model.layout import BlockLayout
-from vfs.model.region import Region
 
-_MOST = 1 << 20  # most elements of a vector that is read
 _EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place
 _NO_NAME = {"none", "_none_", "undefined", "t.undefined", "<undefined>", "[]"}
 
@@ -168,11 +161,7 @@ def _velox(
     names, calibrated = _VELOX[kind[1]]
     if len(shape) != len(names):
         return None
-    text = _values(found[f"{group}/Metadata"], lambda whole: (whole[0], 1))
-    try:
-        said = json.loads(bytes(text.astype(np.uint8)).split(b"\0")[0]) if text is not None else {}
-    except ValueError:
-        said = {}
+    said = velox.metadata(group, found)
     known: dict[str, dict[str, Any]] = {}
     for axis in names:
         with suppress(ValueError, KeyError, TypeError):
@@ -239,7 +228,7 @@ def _nxmx(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: M
     axes = []
     for name in ("frame_time", "y_pixel_size", "x_pixel_size"):
         path = f"{detector}/{name}"
-        value = _values(found[path]) if path in found and math.prod(found[path].shape) == 1 else None
+        value = read_small(found[path]) if path in found and math.prod(found[path].shape) == 1 else None
         known = None
         if value is not None and float(value[0]) > 0:
             known = {"scale": float(value[0]), "offset": 0.0, "unit": survey.data[path].attrs.get("units")}
@@ -287,7 +276,7 @@ def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredDa
     attrs = survey.data[path].attrs
     known: dict[str, Any] = {"unit": attrs.get("units")}
     if path in found and len(found[path].shape) == 1:
-        values = _values(found[path])
+        values = read_small(found[path])
         line = None if values is None else _line(np.asarray(values, "f8"), length, short)
         known = {"values": path, **known} if line is None else {"scale": line[0], "offset": line[1], **known}
     return Axis(_word(attrs.get("name")), known)
@@ -302,40 +291,3 @@ def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] |
     if scale == 0 or np.abs(values - values[0] - scale * np.arange(n)).max() > _EVEN * abs(scale):
         return None
     return scale, float(values[0]) + (scale / 2 if n == length + 1 and not (short and n == 2) else 0.0)
-
-
-def _values(
-    entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole
-) -> np.ndarray | None:
-    """Read the elements of a small array, or of its first corner, flat.
-
-    Returns None if there are too many, or they cannot be read.
-    """
-    shape = tuple(min(n, m) for n, m in zip(take(entry.shape), entry.shape, strict=True))
-    if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MOST:
-        return None
-    region = Region.whole(shape)
-    out = np.full(shape, entry.fill, entry.dtype.newbyteorder("="))
-    layout = entry.layout
-    try:
-        if layout.whole:
-            decoder = cast(BlockDecoder, entry.decoder)
-            for box, stored, lead, (file, start, size, number) in cast(BlockLayout, layout).touched(region):
-                made = decoder.decode_block(
-                    np.frombuffer(read_at(entry.files[file], size, start), np.uint8), number, stored
-                )
-                ends = [min(b, n) for b, n in zip(box.stop, shape, strict=True)]
-                of = tuple(slice(p, p + e - a) for p, a, e in zip(lead, box.start, ends, strict=True))
-                out[tuple(slice(a, e) for a, e in zip(box.start, ends, strict=True))] = made[of]
-        else:
-            rows = kernels.ranges.by_file(layout.read_ranges(region)[0])
-            for file in np.unique(rows[:, FILE]).tolist():
-                some = rows[rows[:, FILE] == file]
-                start, stop = int(some[:, START].min()), int(some[:, STOP].max())
-                if stop - start > 16 * _MOST:
-                    return None
-                data = np.frombuffer(read_at(entry.files[file], stop - start, start), np.uint8)
-                cast(Decoder, entry.decoder).decode(some, data, start, out.reshape(-1))
-    except (VfsError, MemoryError):  # the axis gets no calibration; reading the array itself raises the error
-        return None
-    return out.reshape(-1)
