@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.cli.report import as_text
+from vfs.http.views import described
 from vfs.testing.inside import set_of
 
 NXDATA, NXENTRY, NXDETECTOR = {"NX_class": "NXdata"}, {"NX_class": "NXentry"}, {"NX_class": "NXdetector"}
@@ -269,4 +271,7 @@ def test_names_and_order_of_velox(tmp_path: Path) -> None:
         found = set_of(vfs.open_group(velox(tmp_path, arrays, texts, **computed)))
         assert found.tree.main == f"Data/Image/{main}/Data"
         assert [found.arrays[f"Data/{name}/Data"].dataset.label for name in arrays] == names
-        assert found.main.attrs["name"] == names["ab".index(main)]
+        label = names["ab".index(main)]
+        assert found.main.attrs["name"] == described("", found.main, True)["label"] == label
+        assert f"Data/Image/{main}/Data ({label})" in "\n".join(as_text(found))
+        assert not list(found.arrays)[-1].endswith("/Data")  # what is never shown first comes last

@@ -470,6 +470,18 @@ def test_garbled_documents(tmp_path: Path, document: str, words: str) -> None:
             assert array.shape == (2, 3, 4, 9, 7)
 
 
+def test_the_label_of_a_slide_is_never_the_main_image(tmp_path: Path) -> None:
+    tissue, label = frames_of((9, 7), "u2"), frames_of((20, 30), "u2")
+    for names, expected in ((("tissue", "Label Image"), tissue), (("macro", "label image"), label)):
+        images = "".join(
+            f'<Image ID="Image:{k}" Name="{name}"><Pixels DimensionOrder="XYZCT" Type="uint16" SizeX="{page.shape[1]}"'
+            f' SizeY="{page.shape[0]}" SizeZ="1" SizeC="1" SizeT="1"><TiffData IFD="{k}"/></Pixels></Image>'
+            for k, (name, page) in enumerate(zip(names, (tissue, label), strict=True))
+        )
+        path = write_tiff(tmp_path / "a.ome.tif", [tissue, label], description=f"<OME>{images}</OME>")
+        same(np.squeeze(vfs.open(path)[...]), expected)
+
+
 def test_companion_without_names(tmp_path: Path) -> None:
     (tmp_path / "a.companion.ome").write_text(ome_xml(SIZES, "uint16", "<TiffData/>"))
     refuses(tmp_path / "a.companion.ome", "which file", kind=vfs.FormatError)

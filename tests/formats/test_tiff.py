@@ -325,6 +325,27 @@ def test_directories_in_any_form(tmp_path: Path) -> None:
 # series
 
 
+@pytest.mark.parametrize(("order", "big"), [("<", False), (">", True)])
+@pytest.mark.parametrize(("kind", "mask"), [(1, False), (4, True), (9, False)])
+def test_a_thumbnail_label_or_mask_is_never_the_main_array(
+    tmp_path: Path, order: str, big: bool, kind: int, mask: bool
+) -> None:
+    """By NewSubfileType, in files that another library writes, whichever page comes first."""
+    small, large = frames_of((6, 5), "u2"), frames_of((80, 90), "u1") > 99 if mask else frames_of((8, 9, 3), "u1")
+    pages = [(small, 0), (large, kind)]
+    for name, some in (("a.tif", pages), ("b.tif", pages[::-1])):
+        with tifffile.TiffWriter(tmp_path / name, byteorder=order, bigtiff=big) as writer:
+            for page, said in some:
+                writer.write(
+                    page, subfiletype=said, metadata=None, photometric="rgb" if page.ndim == 3 else "minisblack"
+                )
+        same(vfs.open(tmp_path / name)[...], small)
+    with tifffile.TiffWriter(tmp_path / "c.tif") as writer:  # all there is
+        writer.write(large, subfiletype=kind, metadata=None, photometric="minisblack" if mask else "rgb")
+        writer.write(small > 9 if mask else small, subfiletype=kind, metadata=None, photometric="minisblack")
+    same(vfs.open(tmp_path / "c.tif")[...], large.astype("u1"))
+
+
 def test_several_series(tmp_path: Path) -> None:
     a, b, c = frames_of((3, 6, 5), "u2"), frames_of((7, 20), "f4"), frames_of((2, 4, 4, 3), "u1")
     path = write_tiff(tmp_path / "a.tif", [a[0], b, a[1], c[0], a[2], c[1]])

@@ -10,6 +10,7 @@ import numpy as np
 from vfs.cli.screen import Screen
 from vfs.engine.frames import FrameView, Look, look
 from vfs.engine.picture import bars, contrast, shaded, shares
+from vfs.errors import printable
 from vfs.hierarchy.opening import OpenedSet
 
 _HIGH = 4  # lines of a histogram
@@ -36,7 +37,7 @@ def frame_lines(group: OpenedSet, position: str | None, screen: Screen) -> Itera
     )
     index = f"[{', '.join(map(str, at))}]" if at and array.size else ""
     yield (
-        f"{group.name} {array.dataset.path}{index}  {sizes} "
+        f"{printable(f'{group.name} {array.dataset.title}')}{index}  {sizes} "
         f" {array.dtype}{', magnitudes' if array.dtype.kind == 'c' else ''}"
     )
     if not array.size:

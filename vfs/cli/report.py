@@ -87,6 +87,7 @@ def _array_json(array: ArrayReader, attrs: Mapping[str, Any], shared: Mapping[st
     """Return everything about an array but the metadata in `shared`."""
     chunking = array.chunking
     return {
+        "name": array.dataset.label,
         "shape": list(array.shape),
         "dtype": array.dtype.name,
         "dims": list(array.dims),
@@ -223,7 +224,7 @@ def _metadata(array: ArrayReader, said: Mapping[str, Any], columns: int) -> Iter
 def _rows(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str]]:
     """Return the lines of each array's row: cells of a table, or the value of an array of one element."""
     several = [path for path in paths if not _is_read(group.arrays[path])]
-    rows = dict(zip(several, table([_cells(path, group.arrays[path]) for path in several], columns), strict=True))
+    rows = dict(zip(several, table([_cells(group.arrays[path]) for path in several], columns), strict=True))
     return [rows.get(path) or _number_row(path, group.arrays[path], columns) for path in paths]
 
 
@@ -236,10 +237,10 @@ def _number_row(path: str, array: ArrayReader, columns: int) -> list[str]:
     return _paragraph(f"{path} = {single_value(array)}{_unit(array, ' ')}", columns, 2)
 
 
-def _cells(path: str, array: ArrayReader) -> tuple[str, ...]:
+def _cells(array: ArrayReader) -> tuple[str, ...]:
     """Return the cells of an array's row: name, dtype, bytes, axes with their lengths and the unit."""
     unit = printable(_unit(array, ", in ")).replace(" ", GLUE).replace(GLUE, " ", 1)
-    return printable(path), array.dtype.name, size(array.nbytes), _axis_lengths(array) + unit
+    return printable(array.dataset.title), array.dtype.name, size(array.nbytes), _axis_lengths(array) + unit
 
 
 def _axis_lengths(array: ArrayReader) -> str:

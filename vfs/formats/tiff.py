@@ -33,6 +33,7 @@ from vfs.formats.tiff_structure.headers import (
     SOFTWARE,
     Kind,
     Reader,
+    beside_others,
     described_as_ome,
     header_of,
     quiet,
@@ -379,6 +380,7 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
         members.append([lead.of_files(len(table.at) - behind, behind)])
     assert first is not None
     out = []
+    aside = _aside(table, members[0])
     for k, main in enumerate(members[0]):
         above = f"series_{k}/" if len(members[0]) > 1 else ""
         attrs = _attrs(first, main, without)
@@ -395,6 +397,7 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
                     parts,
                     concatenate,
                     attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts},
+                    False if aside[k] else None,
                 )
             )
     if not out:
@@ -403,12 +406,27 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     return [altered(d, absent=out[0].absent) for d in out]  # all arrays lack the same files
 
 
+def _aside(table: PageTable, series: Sequence[_PageSeries]) -> list[bool]:
+    """Find the series that are smaller versions or masks of others, as their first pages say: none if all are."""
+    if len(series) < 2:
+        return [False] * len(series)
+    rows = [one.rows[0] if one.rows else None for one in series]
+    aside = [row is not None and beside_others(table.paths[table.file[row]], table.at[row]) for row in rows]
+    return [False] * len(series) if all(aside) else aside
+
+
 def _described(series: Sequence[_PageSeries]) -> str:
     return " and ".join(f"{s.kind.dtype}{list(s.shape)}" for s in series) or "nothing"
 
 
 def _dataset(
-    table: PageTable, files: Files, path: str, parts: Sequence[_PageSeries], concatenate: bool, attrs: dict[str, Any]
+    table: PageTable,
+    files: Files,
+    path: str,
+    parts: Sequence[_PageSeries],
+    concatenate: bool,
+    attrs: dict[str, Any],
+    main: bool | None,
 ) -> StoredArray:
     """Make one array from its parts in all files."""
     one = parts[0]
@@ -438,7 +456,7 @@ def _dataset(
     layout, decoder, block = arrange(_planes_of(table, parts), index, lead, one.shown)
     shape = lead + one.shape[one.nav :]
     return StoredArray(
-        path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs, absent=row.absent
+        path, files, layout, decoder, shape, names, len(lead), block=block, attrs=attrs, absent=row.absent, main=main
     )
 
 

@@ -52,6 +52,7 @@ from vfs.model.signatures import Paths
 from vfs.model.stored import Absence, Files, Saved, StoredArray, main_of
 
 ALLOW = "allow_incomplete=True (--allow-incomplete)"
+_ORDER = {True: 0, None: 1, False: 2}
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class _StoredSet:
     """The arrays of a data set as they are stored.
 
     Attributes:
-        datasets: all arrays, the main one first.
+        datasets: all arrays: the main one, its equals, others, and last those that are never main.
         main: the array that was asked for, else the one that `main_of` returns.
     """
 
@@ -338,7 +339,8 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundar
         datasets = [dataset for dataset in datasets if dataset is main or dataset.companion]
     else:
         main = main_of(datasets) or _standing_in(datasets, file)
-    return _StoredSet([main, *(dataset for dataset in datasets if dataset.path != main.path)], main)
+    others = sorted((one for one in datasets if one.path != main.path), key=lambda one: _ORDER[one.main])
+    return _StoredSet([main, *others], main)
 
 
 def _standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.frames import MOST, FrameView, look
-from vfs.errors import OptionError
+from vfs.errors import OptionError, printable
 from vfs.hierarchy.documents import plain_json
 from vfs.http.records import sendable
 from vfs.model.region import Region
@@ -37,6 +37,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
     known = {dim: {key: one.get(key) for key in ("scale", "offset", "unit")} for dim, one in array.calibration.items()}
     return {
         "path": path,
+        "label": printable(array.dataset.label),
         "shape": list(array.shape),
         "dtype": array.dtype.name,
         "dims": list(array.dims),

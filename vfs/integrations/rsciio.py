@@ -45,8 +45,9 @@ def file_reader(
     asked = options.get("array") is not None
     signals = []
     for array in [main] if asked else [main, *_beside(main)]:
-        path = array._reader.dataset.path.removesuffix("/data")
-        title = array.group.name if array is main and not asked else f"{array.group.name} {path}"
+        dataset = array._reader.dataset
+        own = dataset.label or dataset.path.removesuffix("/data")
+        title = array.group.name if array is main and not asked and not dataset.label else f"{array.group.name} {own}"
         general = {"title": title, "original_filename": os.path.basename(filename)}
         signals.append(_signal(array, general, lazy, block))
     return signals

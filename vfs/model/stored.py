@@ -262,9 +262,17 @@ class StoredArray:
 
     @property
     def label(self) -> str:
-        """The name that the program that wrote the array gave it (attribute `name`: "HAADF"), or ""."""
+        """The name that the program that wrote the array gave it (attribute `name`: "HAADF"), or "".
+
+        An array that is alone has none: the name of its set is enough.
+        """
         name = self.attrs.get("name")
-        return " ".join(name.split()) if isinstance(name, str) else ""
+        return " ".join(name.split()) if isinstance(name, str) and self.path != "data" else ""
+
+    @property
+    def title(self) -> str:
+        """The path, and the name in brackets where there is one: "Data/Image/5066/Data (HAADF)"."""
+        return f"{self.path} ({self.label})" if self.label else self.path
 
     @property
     def valid(self) -> np.ndarray:

@@ -37,6 +37,7 @@ from vfs.model.stored import Absence, Files, StoredArray
 from vfs.model.units import spelled
 
 _DIMS = ("t", "c", "z", "y", "x")
+_BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # images of a slide scanner, by name
 _BLANKS = 1_000_000  # most blank planes if few are stored; with more, the document is garbled
 _UNITS = {  # of NGFF, which writes names
     "um": "micrometer",
@@ -121,12 +122,15 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         if image.runs:
             above = f"image_{k}/" if len(document.images) > 1 else ""
             placed, arrays = _arrays(found, image, above, holder)
-            out += arrays
+            beside = _BESIDE.fullmatch(str(image.attrs.get("name", "")).strip()) is not None
+            out += [altered(one, main=False) for one in arrays] if beside else arrays
             absent += placed.absent(f"{holder}: its OME-XML says" + f" of image {k}" * bool(above))
             lost += int(np.count_nonzero(placed.lost))
     if not out:
         raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
     gone = _lost(found, holder, lost) + tuple(absent)
+    if all(one.main is False for one in out):
+        out = [altered(one, main=None) for one in out]
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
 

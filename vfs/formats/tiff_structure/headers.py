@@ -29,6 +29,7 @@ import numpy as np
 from vfs.boundary import open_file, read_open
 from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourceError
 
+NEW_SUBFILE, SUBFILE = 254, 255
 DESCRIPTION, SOFTWARE = 270, 305
 Order = Literal["<", ">"]
 
@@ -226,6 +227,21 @@ class Reader:
             return raw.decode()
         except UnicodeDecodeError:
             return raw.decode("latin-1")
+
+
+def beside_others(path: str, at: int) -> bool:
+    """Return True if the directory at byte `at` says of its page that it is a smaller version or a mask of another.
+
+    That is bit 0 or 2 of NewSubfileType, or 2 or 4 in the older SubfileType. Thumbnails, labels and overviews of
+    slides have these.
+    """
+    with Reader(path) as reader:
+        data, begin, _ = reader.directory(at)
+        for tag, field, value in reader.entries(data, begin):
+            if tag in (NEW_SUBFILE, SUBFILE) and field.length == 1 and field.type in _UNSIGNED:
+                kind = reader.number(field, value)
+                return bool(kind & 5) if tag == NEW_SUBFILE else kind in (2, 4)
+    return False
 
 
 def described_as_ome(path: str) -> bool:

@@ -171,14 +171,14 @@ export class ArrayList {
   _filter() {
     const words = this.search.value.trim().toLowerCase();
     this.search.hidden = this.arrays.length < 8;
-    this.shown = this.arrays.map((_, at) => at).filter((at) => this.arrays[at].path.toLowerCase().includes(words));
+    this.shown = this.arrays.map((_, at) => at).filter((at) => titled(this.arrays[at]).toLowerCase().includes(words));
     this.cells.show(this.shown.length);
   }
 
   _cell(at) {
     const array = this.arrays[at];
     const about = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
-    return cell(array.path, about, this.thumbnails.get(at), "", array.path === this.current, () => this.chosen(array));
+    return cell(titled(array), about, this.thumbnails.get(at), "", array.path === this.current, () => this.chosen(array));
   }
 
   _again(at) {
@@ -191,6 +191,11 @@ export class ArrayList {
     const groups = new Set(this.shown.slice(from, to).map((at) => Math.floor(at / TOGETHER) * TOGETHER));
     for (const first of groups) this.thumbnails.want(this.key, first, TOGETHER, (place) => first + place);
   }
+}
+
+/** @returns {string} the name that the writing program gave an array, if any, and its path. */
+function titled({ label, path }) {
+  return label ? `${label} · ${path}` : path;
 }
 
 /** The first page: folders and sets. */

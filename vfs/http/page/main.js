@@ -225,9 +225,9 @@ function ownWarnings(set) {
 }
 
 function head(name, path, array) {
-  title.textContent = name || path;
+  title.textContent = array?.label ? `${name} · ${array.label}` : name || path;
   about.textContent = array ? `${path} · ${array.shape.join(" × ") || "one number"} · ${array.dtype}` : "";
-  document.title = `${name ? `${name} – ` : ""}${path} – vfs`;
+  document.title = `${name ? `${name} – ` : ""}${array?.label || path} – vfs`;
   toggles.up.hidden = !array || page.count === 1;
   for (const which of ["list", "info", "link"]) toggles[which].hidden = !array;
   if (array && page.set.count < 2) toggles.list.hidden = true;

@@ -17,6 +17,7 @@ const MOST = 500; // entries of one level that are shown
 export function show(side, set, array) {
   const axes = array.dims.map((name, axis) => `${name} ${array.shape[axis]}`).join(" · ");
   const facts = [
+    ["Name", array.label || null],
     ["Array", array.path],
     ["Axes", axes || "none: one number"],
     ["Type", array.dtype + (array.units ? `, in ${array.units}` : "")],
