@@ -10,8 +10,9 @@ Chunks that were never written, and parts of a virtual data set that have no sou
 value.
 
 External links, virtual data sets and external storage lead to other files in the same folder or
-below it (elsewhere only with `follow_outside`). The numbered links of a Dectris master
-(`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). Arrays in files that
+below it (elsewhere only with `follow_outside`). The numbered pieces of a Dectris master
+(`entry/data/data_000001` …) are one array, `entry/data/data` (`series`): a piece with two axes is a
+frame, and a number that is missing is a loss. Arrays in files that
 cannot be read are absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a
 warning. The attribute `left_out` lists data sets that cannot be shown, with the reason: text,
 compound types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot
@@ -78,7 +79,8 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             raise (absence.refused or FormatError)(absence.said)
         why = "; ".join(f"{name}: {reason}" for name, reason in list(left.items())[:3])
         raise FormatError(f"{path}: expected at least one array of numbers, found none{f' ({why})' if why else ''}")
-    return [altered(datasets[0], absent=tuple(absent)), *datasets[1:]]
+    first, *others = datasets
+    return [altered(first, absent=(*first.absent, *absent)), *others]
 
 
 def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, str], list[Absence]]:
@@ -173,6 +175,7 @@ def _dataset(
         fill=entry.fill,
         block=entry.chunk,
         attrs=attrs,
+        absent=entry.absent,
     )
 
 

@@ -14,6 +14,7 @@ from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, CompactValues, FilterDeco
 from vfs.h5.facts import AbsentError, Data, LeftOutError, Mapped, Survey
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, Layout
+from vfs.model.stored import Absence
 
 _MOST_BLOCKS = 20_000_000
 
@@ -50,6 +51,7 @@ class StoredData:
         chunk: elements per axis of a chunk; () if there are no chunks.
         filters: (number, parameters) in the order of writing.
         dtype: dtype in the file.
+        absent: parts that the files should hold and do not.
     """
 
     shape: tuple[int, ...]
@@ -63,6 +65,7 @@ class StoredData:
     filters: tuple[tuple[int, tuple[int, ...]], ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict)
     dims: tuple[str, ...] = ()
+    absent: tuple[Absence, ...] = ()
 
 
 def stored(data: Data, survey: Survey) -> StoredData:
@@ -91,27 +94,33 @@ def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     """Lay out one range of a file, or nothing at all."""
     shape = data.shape
     if data.offset < 0:
-        return _nothing(data, dtype)
-    nd = len(shape)
+        return _empty(data.shape, dtype, data.fill)
     stream = np.array([[0, math.prod(shape) * dtype.itemsize, data.offset, 0]], np.int64)
-    layout = frames(shape, dtype.itemsize, stream, max(0, nd - 2))
-    one = np.zeros((1, nd), np.int64)
-    zero = np.zeros(1, np.int64)
-    size = np.array([math.prod(shape) * dtype.itemsize])
-    blocks = Blocks(
-        one, np.array([shape], np.int64).reshape(1, nd), one, zero, np.array([data.offset]), size, zero, shape
-    )
+    layout = frames(shape, dtype.itemsize, stream, max(0, len(shape) - 2))
+    blocks = _one_block(shape, dtype, data.offset)
+    return StoredData(shape, dtype, (data.file,), data.fill, layout, PlainDecoder(dtype), blocks)
+
+
+def _one_block(shape: tuple[int, ...], dtype: np.dtype, offset: int) -> Blocks | None:
+    """Return the one piece of an array that is stored in C order in one file."""
+    if not math.prod(shape):
+        return None
+    origin, zero = np.zeros((1, len(shape)), np.int64), np.zeros(1, np.int64)
+    whole, size = np.array([shape], np.int64).reshape(1, -1), np.array([math.prod(shape) * dtype.itemsize])
+    return Blocks(origin, whole, origin, zero, np.array([offset]), size, zero, shape)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype, fill: Any) -> StoredData:
+    """Lay out an array of which nothing is stored."""
+    none, few = np.empty((0, len(shape))), np.empty(0)
     return StoredData(
-        shape, dtype, (data.file,), data.fill, layout, PlainDecoder(dtype), blocks if math.prod(shape) else None
+        shape,
+        dtype,
+        (),
+        fill,
+        BlockLayout.of(shape, none, none, few, few, word_bytes=dtype.itemsize),
+        PlainDecoder(dtype),
     )
-
-
-def _nothing(data: Data, dtype: np.dtype) -> StoredData:
-    nd = len(data.shape)
-    empty = BlockLayout.of(
-        data.shape, np.empty((0, nd)), np.empty((0, nd)), np.empty(0), np.empty(0), word_bytes=dtype.itemsize
-    )
-    return StoredData(data.shape, dtype, (), data.fill, empty, PlainDecoder(dtype))
 
 
 def frames(shape: tuple[int, ...], word_bytes: int, stream: np.ndarray, nav_ndim: int) -> FrameLayout:
@@ -138,7 +147,8 @@ def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
         raise LeftOutError(f"the raw files beside it have room for {done:,} bytes of {whole:,}")
     stream = np.array(rows, np.int64).reshape(-1, 4)
     layout = frames(data.shape, dtype.itemsize, stream, max(0, len(data.shape) - 2))
-    return StoredData(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype))
+    blocks = _one_block(data.shape, dtype, rows[0][2]) if len(rows) == 1 else None
+    return StoredData(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype), blocks)
 
 
 def _compact(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
@@ -213,6 +223,39 @@ def _of_blocks(
     return StoredData(shape, dtype, files, fill, layout, decoder, blocks, chunk, filters)
 
 
+def as_stack(parts: Sequence[StoredData]) -> list[StoredData]:
+    """Return arrays with an axis of frames first, each of which is a part of a stack.
+
+    An array with two axes is one frame, if all of these have one shape. Otherwise they have different
+    numbers of rows, as parts of a table do, and stay as they are.
+    """
+    flat = [part for part in parts if len(part.shape) == 2]
+    if len({part.shape for part in flat}) != 1:
+        return list(parts)
+    return [_one_frame(part) if len(part.shape) == 2 else part for part in parts]
+
+
+def _one_frame(part: StoredData) -> StoredData:
+    """Return an array with an axis of length 1 before the others. Its layout stays that of a frame."""
+
+    def ahead(values: np.ndarray, first: int) -> np.ndarray:
+        return np.insert(values, 0, first, axis=1)
+
+    blocks = part.blocks
+    if blocks is not None:
+        blocks = replace(
+            blocks,
+            origins=ahead(blocks.origins, 0),
+            shapes=ahead(blocks.shapes, 1),
+            box_starts=ahead(blocks.box_starts, 0),
+            pitch=(1, *blocks.pitch),
+        )
+    names = ("frame", *part.dims) if part.dims and "frame" not in part.dims else ()
+    return replace(
+        part, shape=(1, *part.shape), blocks=blocks, chunk=(1, *part.chunk) if part.chunk else (), dims=names
+    )
+
+
 def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
     """Join arrays one after the other along their first axis.
 
@@ -224,22 +267,48 @@ def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
         LeftOutError: the arrays are not alike.
     """
     there = [part for part in parts if part is not None]
-    first = there[0]
+    first = next((part for part in there if part.blocks is not None), there[0])
     places = []
     size = end = 0
     for part in parts:
         if part is None:
             size += length
             continue
-        if not part.shape or part.shape[1:] != first.shape[1:] or part.chunk != first.chunk or part.blocks is None:
-            raise LeftOutError("its pieces differ in shape, type, chunks or filters")
-        moved = part.blocks.origins.copy()
-        moved[:, 0] += size
-        places.append((part, replace(part.blocks, origins=moved)))
+        if not part.shape or part.shape[1:] != first.shape[1:]:
+            raise LeftOutError(f"its pieces differ in shape ({list(first.shape)}, {list(part.shape)})")
+        if part.blocks is not None:
+            moved = part.blocks.origins.copy()
+            moved[:, 0] += size
+            places.append((part, replace(part.blocks, origins=moved)))
+        elif part.files and 0 not in part.shape:
+            raise LeftOutError("its pieces are compact, or in several raw files")
+        if not _same_fill(part, first.fill) and _held(part) < math.prod(part.shape):
+            raise LeftOutError("its pieces differ in fill value, and parts of them were never written")
         size = end = size + part.shape[0]
-    return replace(
-        _merged((end, *first.shape[1:]), places, first.fill), chunk=first.chunk, attrs=first.attrs, dims=first.dims
-    )
+    shape = (end, *first.shape[1:])
+    if not places:
+        return replace(_empty(shape, first.dtype, first.fill), attrs=_shared(there), dims=first.dims)
+    chunk = first.chunk if all(part.chunk == first.chunk for part, _ in places) else ()
+    return replace(_merged(shape, places, first.fill), chunk=chunk, attrs=_shared(there), dims=first.dims)
+
+
+def _held(part: StoredData) -> int:
+    """Return the number of elements that are stored."""
+    return 0 if part.blocks is None else int(part.blocks.shapes.prod(axis=1).sum())
+
+
+def _same_fill(part: StoredData, fill: Any) -> bool:
+    return bool(part.fill == fill or (part.fill != part.fill and fill != fill))  # NaN differs from itself
+
+
+def _shared(parts: Sequence[StoredData]) -> Mapping[str, Any]:
+    """Return the attributes that all arrays have: others (image_nr_low) hold for a part only."""
+    first, *others = parts
+    return {
+        name: value
+        for name, value in first.attrs.items()
+        if all(name in other.attrs and other.attrs[name] == value for other in others)
+    }
 
 
 def _merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], fill: Any) -> StoredData:
@@ -289,7 +358,7 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
             )
     places = [(part, blocks) for part, blocks in places if len(blocks.files)]
     if not places:
-        return _nothing(data, dtype)
+        return _empty(data.shape, dtype, data.fill)
     made = _merged(data.shape, places, data.fill)
     assert made.blocks is not None
     if len(places) > 1:
@@ -313,9 +382,8 @@ def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData
     if part.dtype.newbyteorder("=") != dtype.newbyteorder("="):
         raise LeftOutError(f"a virtual data set of another type ({dtype}) than its source ({part.dtype})")
     if part.blocks is None and part.files and 0 not in part.shape:
-        raise LeftOutError("a virtual data set whose source is compact or in raw files")
-    held = 0 if part.blocks is None else int(part.blocks.shapes.prod(axis=1).sum())
-    if held < math.prod(data.shape) and part.fill != of.fill:
+        raise LeftOutError("a virtual data set whose source is compact or in several raw files")
+    if _held(part) < math.prod(data.shape) and not _same_fill(part, of.fill):
         raise LeftOutError(
             f"a virtual data set with another fill value ({of.fill}) than its source ({part.fill}), of which parts were"
             " never written"
