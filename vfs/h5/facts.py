@@ -12,6 +12,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,9 @@ class Data:
         fill: value of elements that were never written.
         attrs: attributes.
         labels: names of its axes, "" for one without a name.
+        scales: addresses of the dimension scales of its axes, -1 where there is none; () without any.
+        address: its own address in its file, if it is a dimension scale; else -1.
+        conventions: attributes for readers of netCDF: text, or numbers with the dtype that they have in the file.
     """
 
     name: str
@@ -106,6 +110,9 @@ class Data:
     fill: int | float | complex = 0
     attrs: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    scales: tuple[int, ...] = ()
+    address: int = -1
+    conventions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +131,23 @@ class Survey:
     sources: tuple[Data, ...]
     groups: Mapping[str, Mapping[str, Any]]
     files: Mapping[str, tuple[int, int]]
+
+    @cached_property
+    def scales(self) -> Mapping[tuple[str, int], str]:
+        """Names of all dimension scales, without their paths: (file, address) -> name."""
+        return {
+            (data.file, data.address): name.rpartition("/")[2] for name, data in self.data.items() if data.address >= 0
+        }
+
+    @cached_property
+    def lengths(self) -> Mapping[tuple[str, int], int]:
+        """Length of the axes that a dimension scale stands for, of the longest one: (file, address) -> length."""
+        found: dict[tuple[str, int], int] = {}
+        for data in self.data.values():
+            for address, length in zip(data.scales or (data.address,), data.shape, strict=False):
+                if address >= 0:
+                    found[data.file, address] = max(length, found.get((data.file, address), 0))
+        return found
 
 
 def packed(said: Mapping[str, Any], *tables: np.ndarray) -> bytes:
@@ -191,4 +215,10 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         fill=complex(*fill) if isinstance(fill, list) else fill,
         attrs=said.get("attrs", {}),
         labels=tuple(said.get("labels", ())),
+        scales=tuple(said.get("scales", ())),
+        address=said.get("address", -1),
+        conventions={
+            name: value if isinstance(value, str) else np.array(value[1], value[0])[()]
+            for name, value in said.get("conventions", {}).items()
+        },
     )

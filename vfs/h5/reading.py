@@ -65,6 +65,7 @@ class _Reader:
         self.objects = 0
         self.again = 0
         self.arrays = 0
+        self.netcdf = False
         self.known: dict[Mark, str] = {}  # object -> its first name
         # (file, data set) -> number of a source's facts, its shape
         self.sources: dict[tuple[str, str], tuple[int, tuple[int, ...]]] = {}
@@ -72,7 +73,9 @@ class _Reader:
     def walk(self, path: str, fd: int) -> None:
         self.write(packed({"at": ""}))
         main = self.links.opened(path, fd)
-        self.write(packed({"group": "", "attrs": values.attributes(main.root)}))
+        attrs = values.attributes(main.root)
+        self.netcdf = "_NCProperties" in attrs
+        self.write(packed({"group": "", "attrs": attrs}))
         for name, at, item in self._items(main, main.root, "", (_mark(main, main.root),)):
             self.arrays += 1
             if self.arrays > MOST_ARRAYS or self.objects > MOST_OBJECTS:
@@ -159,7 +162,13 @@ class _Reader:
             "fill": values.fill(item, number),
             "attrs": attrs,
         }
-        facts["labels"] = values.labels(attrs, len(shape))
+        facts |= {
+            "labels": values.labels(attrs, len(shape)),
+            "scales": values.scales(item, len(shape)),
+            "conventions": values.conventions(item, attrs, self.netcdf),
+        }
+        if attrs.get("CLASS") == "DIMENSION_SCALE":
+            facts["address"] = _mark(at, item)[1]
         kind = plan.get_layout()
         if kind == h5py.h5d.VIRTUAL:
             return facts | {"kind": "virtual", "mapped": list(self._mapped(at, item, shape, depth))}, ()

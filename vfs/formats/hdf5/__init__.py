@@ -43,6 +43,8 @@ _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
 """The first bytes of a user block with an XMP packet. The HDF5 mark then lies behind the bytes that `sniff` gets."""
 
+_ONLY_A_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
+
 
 def sniff(path: str, head: bytes) -> bool:
     return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or head[:8] == _XMP
@@ -90,6 +92,8 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, 
     left: dict[str, str] = {}
     gone: dict[str, AbsentError] = {}
     for name, data in known.data.items():
+        if str(data.attrs.get("NAME")).startswith(_ONLY_A_DIMENSION):
+            continue  # it has no values of its own, and names axes of others
         try:
             if id(data) not in made:
                 made[id(data)] = stored(data, known)
@@ -175,6 +179,7 @@ def _dataset(
         fill=entry.fill,
         block=entry.chunk,
         attrs=attrs,
+        conventions=entry.conventions,
         absent=entry.absent,
     )
 

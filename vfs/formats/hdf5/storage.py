@@ -51,7 +51,9 @@ class StoredData:
         chunk: elements per axis of a chunk; () if there are no chunks.
         filters: (number, parameters) in the order of writing.
         dtype: dtype in the file.
+        dims: names of the axes, "" for one without; () for none.
         absent: parts that the files should hold and do not.
+        conventions: attributes for readers of netCDF.
     """
 
     shape: tuple[int, ...]
@@ -66,6 +68,7 @@ class StoredData:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     dims: tuple[str, ...] = ()
     absent: tuple[Absence, ...] = ()
+    conventions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def stored(data: Data, survey: Survey) -> StoredData:
@@ -86,8 +89,21 @@ def stored(data: Data, survey: Survey) -> StoredData:
         "external": _external,
         "contiguous": _contiguous,
     }[data.kind](data, dtype, survey)
-    named = all(data.labels) and len(set(data.labels)) == len(data.labels) == len(data.shape)
-    return replace(made, attrs=data.attrs, dims=data.labels if named else ())
+    return replace(made, attrs=data.attrs, dims=_names(data, survey), conventions=data.conventions)
+
+
+def _names(data: Data, survey: Survey) -> tuple[str, ...]:
+    """Return the names of the axes: labels, else those of dimension scales; "" for an axis without one, () for none."""
+    scales = data.scales
+    if data.address >= 0 and data.shape and not scales:
+        scales = (data.address, *(-1,) * (len(data.shape) - 1))  # a coordinate variable of netCDF: its own name
+    axes = range(len(data.shape))
+    names = tuple(
+        (data.labels[k] if data.labels else "") or (survey.scales.get((data.file, scales[k]), "") if scales else "")
+        for k in axes
+    )
+    known = [name for name in names if name]
+    return names if known and len(set(known)) == len(known) and (scales or all(names)) else ()
 
 
 def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
@@ -177,14 +193,24 @@ def _chunked(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
                 f"its compression, HDF5 filter {number} ({known}), is not supported; `h5repack -f GZIP=4` makes a copy"
                 " that is"
             )
-    shape, nd = data.shape, len(data.shape)
+    shape, nd = _whole_shape(data, survey), len(data.shape)
     table = data.table
     origins = table[:, :nd]
-    shapes = np.minimum(np.array(data.chunk), np.array(shape) - origins)
+    shapes = np.minimum(np.array(data.chunk), np.array(data.shape) - origins)
     zero = np.zeros(len(table), np.int64)
     blocks = Blocks(origins, shapes, np.zeros_like(origins), zero, table[:, -3], table[:, -2], table[:, -1], data.chunk)
     filters = tuple((number, values) for number, values, _ in data.filters)
     return _of_blocks(shape, dtype, filters, data.chunk, blocks, (data.file,), data.fill)
+
+
+def _whole_shape(data: Data, survey: Survey) -> tuple[int, ...]:
+    """Return the elements per axis, with those that were not written yet.
+
+    An unlimited dimension of netCDF is as long as in the longest variable that has it. In shorter ones
+    the rest reads as the fill value.
+    """
+    scales = data.scales or (-1,) * len(data.shape)
+    return tuple(max(n, survey.lengths.get((data.file, scale), n)) for scale, n in zip(scales, data.shape, strict=True))
 
 
 def _of_blocks(
