@@ -22,6 +22,9 @@ HEAD = struct.Struct("=QQ")
 Runs = tuple[tuple[int, int, int], ...]
 """Along an axis: (first in the source, first in the virtual data set, length)."""
 
+Lost = tuple[str, str, bool, int]
+"""(reason, path, True if it may not be read, whole frames) of a file that should hold a part of a data set."""
+
 
 class LeftOutError(Exception):
     """A data set cannot be shown. The message is the reason."""
@@ -83,7 +86,9 @@ class Data:
             the filters that were left out.
         held: its bytes, if compact.
         parts: (file, first byte, bytes) of external storage.
+            The file of a lost piece is "".
         mapped: sources of a virtual data set.
+        lost: files of sources and of external storage that cannot be read, while others can.
         fill: value of elements that were never written.
         attrs: attributes.
         labels: names of its axes, "" for one without a name.
@@ -107,6 +112,7 @@ class Data:
     held: bytes = b""
     parts: tuple[tuple[str, int, int], ...] = ()
     mapped: tuple[Mapped, ...] = ()
+    lost: tuple[Lost, ...] = ()
     fill: int | float | complex = 0
     attrs: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
@@ -212,6 +218,7 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
             )
             for source, axes, start, place in said.get("mapped", ())
         ),
+        lost=tuple((why, path, outside, frames) for why, path, outside, frames in said.get("lost", ())),
         fill=complex(*fill) if isinstance(fill, list) else fill,
         attrs=said.get("attrs", {}),
         labels=tuple(said.get("labels", ())),

@@ -8,7 +8,8 @@ process.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import h5py
@@ -28,6 +29,7 @@ MOST_AGAIN = 5000  # further names of shown objects: a link to a group gives eve
 MOST_NAMES = 20_000  # further names, including those that are not shown
 MOST_SOURCES = 100_000
 DEEP = 64  # levels of groups in groups
+HOLE = 8  # numbers behind the last source of a series that are looked for: a lost file is not its end
 NUMBERED = 8  # levels of virtual data sets of virtual data sets
 
 Mark = tuple[tuple[int, int], int]
@@ -171,24 +173,40 @@ class _Reader:
             facts["address"] = _mark(at, item)[1]
         kind = plan.get_layout()
         if kind == h5py.h5d.VIRTUAL:
-            return facts | {"kind": "virtual", "mapped": list(self._mapped(at, item, shape, depth))}, ()
+            lost: dict[str, Lost] = {}
+            mapped = list(self._mapped(at, item, shape, depth, lost))
+            return facts | {"kind": "virtual", "mapped": mapped, "lost": _some_lost(mapped, lost)}, ()
         if kind == h5py.h5d.CHUNKED:
             return facts | chunks.chunked(plan, number), (chunks.table(item, plan, number, at.size, self.budget),)
         if kind == h5py.h5d.COMPACT:
             return facts | {"kind": "compact", "held": values.held(item).hex()}, ()
         if plan.get_external_count():
-            return facts | {"kind": "external", "parts": self._parts(at, plan)}, ()
+            lost = {}
+            parts = self._parts(at, plan, lost)
+            return facts | {
+                "kind": "external",
+                "parts": parts,
+                "lost": _some_lost([p for p in parts if p[0]], lost),
+            }, ()
         start = item.id.get_offset()
         return facts | {"kind": "contiguous", "offset": -1 if start is None else int(start)}, ()
 
-    def _parts(self, at: Opened, plan: Any) -> list[tuple[str, int, int]]:
-        """Return the pieces of external storage: (path, first byte, bytes; -1 for all up to the end)."""
+    def _parts(self, at: Opened, plan: Any, lost: dict[str, Lost]) -> list[tuple[str, int, int]]:
+        """Return the pieces of external storage: (path, first byte, bytes; -1 for all up to the end).
+
+        Args:
+            lost: gets the files that cannot be read. The paths of their pieces are "".
+        """
         parts = []
         for k in range(plan.get_external_count()):
             name, start, size = plan.get_external(k)
-            fd = self.links.descriptor(os.fsdecode(name), at)
-            path = os.readlink(f"/proc/self/fd/{fd}")
-            os.close(fd)
+            try:
+                fd = self.links.descriptor(os.fsdecode(name), at)
+                path = os.readlink(f"/proc/self/fd/{fd}")
+                os.close(fd)
+            except AbsentError as error:
+                path = ""
+                lost.setdefault(error.file, Lost(error, 0))
             parts.append((path, int(start), -1 if size == virtual.UNLIMITED else int(size)))
         return parts
 
@@ -203,14 +221,20 @@ class _Reader:
             if any(axis is not None for axis in axes):
                 shape = [int(n) for n in entries[0].vspace.shape]
                 ends = dict.fromkeys((axis for axis in axes if axis is not None), 0)
+                gone: list[AbsentError] = []
                 for entry, axis in zip(entries, axes, strict=True):
                     if axis is not None:
-                        ends[axis] = max(ends[axis], self._end(at, entry, axis, depth))
+                        try:
+                            ends[axis] = max(ends[axis], self._end(at, entry, axis, depth))
+                        except AbsentError as error:
+                            gone.append(error)
                     else:
                         boxes = virtual.box(entry.vspace, shape)
                         ends = {
                             axis: max([end, *(first + n for first, n in boxes[axis])]) for axis, end in ends.items()
                         }
+                if gone and 0 in ends.values():
+                    raise gone[0]
                 return tuple(ends.get(axis, n) for axis, n in enumerate(shape))
         if item.shape is None:
             raise LeftOutError("it has no shape")
@@ -220,21 +244,38 @@ class _Reader:
         """Return the end of a source, or of a series of sources, along an axis."""
         if not virtual.is_series(entry):
             return virtual.end(entry, axis, self._source(at, entry.file_name, entry.dset_name, depth)[1])
+        last, gone = -1, None
         for k in range(MOST_SOURCES):
             try:
                 self._source(at, *virtual.member(entry, k), depth)
-            except AbsentError:
-                return virtual.end_of_series(entry, axis, k)
+                last = k
+            except AbsentError as error:
+                gone = gone or error
+                if last < 0 or k - last > HOLE:
+                    if last < 0:
+                        raise gone from None
+                    return virtual.end_of_series(entry, axis, last + 1)
         raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
 
-    def _mapped(self, at: Opened, item: Any, shape: tuple[int, ...], depth: int) -> Iterator[tuple[Any, ...]]:
+    def _mapped(
+        self, at: Opened, item: Any, shape: tuple[int, ...], depth: int, lost: dict[str, Lost]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the boxes of a virtual data set as facts.
+
+        Args:
+            lost: gets the files of sources that cannot be read.
+        """
         count = 0
         for entry in item.virtual_sources():
             for file, path, box in virtual.numbered(entry, shape):
                 count += 1
                 if count > MOST_SOURCES:
                     raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
-                number, of = self._source(at, file, path, depth)
+                try:
+                    number, of = self._source(at, file, path, depth)
+                except AbsentError as error:
+                    lost.setdefault(error.file, Lost(error, 0)).frames += virtual.frames(box, shape)
+                    continue
                 axes = virtual.paired(
                     virtual.box(entry.src_space, of), box, of, shape, virtual.growing(entry.vspace) is not None
                 )
@@ -261,6 +302,25 @@ class _Reader:
             self.sources[key] = len(self.sources), facts["shape"]
             self.write(packed({"name": "", **facts, "number": self.sources[key][0]}, *tables))
         return self.sources[key]
+
+
+@dataclass
+class Lost:
+    """A file that should hold a part of a data set, and how many whole frames that part has."""
+
+    error: AbsentError
+    frames: int
+
+
+def _some_lost(there: Sequence[Any], lost: Mapping[str, Lost]) -> list[tuple[str, str, bool, int]]:
+    """Return the files that are lost, as facts.
+
+    Raises:
+        AbsentError: nothing is there.
+    """
+    if lost and not there:
+        raise next(iter(lost.values())).error
+    return [(str(one.error), file, one.error.outside, one.frames) for file, one in lost.items()]
 
 
 def _mark(at: Opened, item: Any) -> Mark:

@@ -14,7 +14,8 @@ below it (elsewhere only with `follow_outside`). The numbered pieces of a Dectri
 (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`): a piece with two axes is a
 frame, and a number that is missing is a loss. Arrays in files that
 cannot be read are absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a
-warning. The attribute `left_out` lists data sets that cannot be shown, with the reason: text,
+warning. An array that has lost some of its files (sources of a virtual data set, external storage,
+pieces) is an error, or with `allow_incomplete` blank there. The attribute `left_out` lists data sets that cannot be shown, with the reason: text,
 compound types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot
 have (`vfs.model.naming`). If one of these is larger than all shown arrays, it counts as absent.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vfs.boundary import current
@@ -32,8 +34,9 @@ from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedE
 from vfs.formats import Format
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
-from vfs.formats.hdf5.series import absences, join_numbered
-from vfs.formats.hdf5.storage import StoredData, frames, stored
+from vfs.formats.hdf5.pieces import StoredData, frames
+from vfs.formats.hdf5.series import absences, join_numbered, partly
+from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
 from vfs.model.layout import FrameLayout, altered
@@ -96,7 +99,8 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, 
             continue  # it has no values of its own, and names axes of others
         try:
             if id(data) not in made:
-                made[id(data)] = stored(data, known)
+                one = stored(data, known)
+                made[id(data)] = replace(one, absent=partly(path, name, one.lost))
             found[name] = made[id(data)]
         except LeftOutError as reason:
             left[name] = str(reason)

@@ -8,13 +8,13 @@ numbers of digits are joined only if each lies in another file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from vfs.errors import MissingSourceError, OutsideError
-from vfs.formats.hdf5.storage import StoredData, as_stack, joined
-from vfs.h5.facts import AbsentError, LeftOutError, Survey
+from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
+from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
 from vfs.model.stored import Absence
 
 _DIGITS = 6  # of Dectris
@@ -51,7 +51,8 @@ def join_numbered(
         for name in pieces.values():
             gone.pop(name, None)
             found.pop(name, None)
-        found[whole] = replace(made, absent=(*absent, *_before(path, pieces)))
+        partly_lost = chain.from_iterable(piece.absent for piece in there.values())
+        found[whole] = replace(made, absent=(*absent, *partly_lost, *_before(path, pieces)))
     return said
 
 
@@ -146,22 +147,27 @@ def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
 
     There is one line for files that do not exist, and one for files that may not be read.
     """
+    lost = [(f"{path}: {name} {error}", error.file, error.outside, 0) for name, error in gone.items()]
+    return [
+        replace(one, allowed="shows the largest of the other arrays", main=True)
+        for one in _of_files(lost, lambda said, many: f"{said}{many}")
+    ]
+
+
+def partly(path: str, name: str, lost: Sequence[Lost]) -> tuple[Absence, ...]:
+    """Report the files that should hold a part of an array and cannot be read."""
+    said = _of_files(lost, lambda why, many: f"{path}: {name} {why}{many}: parts of the array are missing")
+    return tuple(replace(one, allowed="shows them as blank") for one in said)
+
+
+def _of_files(lost: Sequence[Lost], line: Callable[[str, str], str]) -> list[Absence]:
     said = []
     for outside, refused in ((False, MissingSourceError), (True, OutsideError)):
-        some = {name: error for name, error in gone.items() if error.outside == outside}
-        for name, error in list(some.items())[:1]:
-            files = tuple(dict.fromkeys(error.file for error in some.values()))
-            line = f"{path}: {name} {error}{_more(len(some))}"
-            said.append(
-                Absence(
-                    line,
-                    refused,
-                    "shows the largest of the other arrays",
-                    {"files_missing": len(files)},
-                    files,
-                    main=True,
-                )
-            )
+        some = [one for one in lost if one[2] == outside]
+        if some:
+            files, frames = tuple(dict.fromkeys(file for _, file, _, _ in some)), sum(n for _, _, _, n in some)
+            counts = {"files_missing": len(files), **({"frames_missing": frames} if frames else {})}
+            said.append(Absence(line(some[0][0], _more(len(some))), refused, "", counts, files))
     return said
 
 
