@@ -131,12 +131,14 @@ class Survey:
         sources: facts of sources, by the numbers in `mapped`.
         groups: path -> attributes; "" is the root.
         files: path -> (bytes, modification time in ns) of every HDF5 file that was read.
+        writers: path -> program that has this file open for writing.
     """
 
     data: Mapping[str, Data]
     sources: tuple[Data, ...]
     groups: Mapping[str, Mapping[str, Any]]
     files: Mapping[str, tuple[int, int]]
+    writers: Mapping[str, str]
 
     @cached_property
     def scales(self) -> Mapping[tuple[str, int], str]:

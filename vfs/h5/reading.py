@@ -21,6 +21,7 @@ from vfs.h5 import chunks, values, virtual
 from vfs.h5.budget import OBJECT_SECONDS, Budget
 from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
 from vfs.h5.links import Links, Opened, first_line
+from vfs.h5.writers import BusyError
 from vfs.model.naming import unusable
 
 MOST_ARRAYS = 20_000
@@ -41,7 +42,8 @@ def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None])
 
     {"at": name} names the object that is read next. {"file": path, …} says that a file was opened.
     {"group": path, "attrs": …} and {"name": …} are facts. {"name": …, "same": name} is another name
-    of an object whose facts are known. {"error": text} says that the file cannot be understood.
+    of an object whose facts are known. {"error": text} says that the file cannot be understood, and
+    {"busy": text} that a program is writing it.
     {"end": true} is the last message.
 
     Args:
@@ -55,6 +57,8 @@ def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None])
         write(packed({"end": True}))
     except MemoryError:
         write(packed({"error": "it asks for more memory than a file of its size needs"}))
+    except BusyError as error:
+        write(packed({"busy": str(error)}))
     except Exception as error:  # h5py raises all kinds of errors for libhdf5's
         write(packed({"error": first_line(error)}))
 

@@ -12,12 +12,15 @@ value.
 External links, virtual data sets and external storage lead to other files in the same folder or
 below it (elsewhere only with `follow_outside`). The numbered pieces of a Dectris master
 (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`): a piece with two axes is a
-frame, and a number that is missing is a loss. Arrays in files that
-cannot be read are absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a
-warning. An array that has lost some of its files (sources of a virtual data set, external storage,
-pieces) is an error, or with `allow_incomplete` blank there. The attribute `left_out` lists data sets that cannot be shown, with the reason: text,
-compound types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot
-have (`vfs.model.naming`). If one of these is larger than all shown arrays, it counts as absent.
+frame, and a number that is missing is a loss. Arrays in files that cannot be read are absent:
+`vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. An array that has
+lost some of its files (sources of a virtual data set, external storage, pieces) is an error, or with
+`allow_incomplete` blank there. So is a file that a program has open for writing: what that program
+still holds would read as the fill value.
+
+The attribute `left_out` lists data sets that cannot be shown, with the reason: text, compound types,
+numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot have
+(`vfs.model.naming`). If one of these is larger than all shown arrays, it counts as absent.
 
 Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox or NeXus (`axes`).
 """
@@ -35,7 +38,7 @@ from vfs.formats import Format
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
-from vfs.formats.hdf5.series import absences, join_numbered, partly
+from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
 from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
@@ -84,6 +87,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             raise (absence.refused or FormatError)(absence.said)
         why = "; ".join(f"{name}: {reason}" for name, reason in list(left.items())[:3])
         raise FormatError(f"{path}: expected at least one array of numbers, found none{f' ({why})' if why else ''}")
+    absent += unflushed(known)
     first, *others = datasets
     return [altered(first, absent=(*first.absent, *absent)), *others]
 
@@ -112,7 +116,8 @@ def _arrays(path: str, known: Survey) -> tuple[dict[str, StoredData], dict[str, 
         left,
         absent
         + absences(path, gone)
-        + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone}),
+        + _larger(path, known, found, {name: why for name, why in left.items() if name not in gone})
+        + _empty(path, found),
     )
 
 
@@ -127,6 +132,26 @@ def _larger(path: str, known: Survey, found: Mapping[str, StoredData], left: Map
         return []
     said = f"{path}: {name} {list(known.data[name].shape)} cannot be shown: {left[name]}"
     return [Absence(said, FormatError, "shows the largest of the other arrays", main=True)]
+
+
+def _empty(path: str, found: Mapping[str, StoredData]) -> list[Absence]:
+    """Report an array without elements that would be the main one if it had some. Smaller ones must not stand for it.
+
+    That is one of three axes or more, more than the largest array has, or one whose single frame is larger.
+    """
+    largest = max((entry.shape for entry in found.values()), key=math.prod, default=())
+    if not math.prod(largest):
+        return []
+    for name, entry in found.items():
+        frame = math.prod(n for n in entry.shape if n)
+        if (
+            0 in entry.shape
+            and len(entry.shape) > 1
+            and (len(entry.shape) > max(2, len(largest)) or frame > math.prod(largest))
+        ):
+            said = f"{path}: {name} {list(entry.shape)} holds no element: nothing was written to it so far"
+            return [Absence(said, FormatError, "shows the largest of the other arrays", main=True)]
+    return []
 
 
 def _datasets(path: str, known: Survey, found: Mapping[str, StoredData], left: Mapping[str, str]) -> list[StoredArray]:

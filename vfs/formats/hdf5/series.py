@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
-from vfs.errors import MissingSourceError, OutsideError
+from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
 from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
 from vfs.model.stored import Absence
@@ -158,6 +158,18 @@ def partly(path: str, name: str, lost: Sequence[Lost]) -> tuple[Absence, ...]:
     """Report the files that should hold a part of an array and cannot be read."""
     said = _of_files(lost, lambda why, many: f"{path}: {name} {why}{many}: parts of the array are missing")
     return tuple(replace(one, allowed="shows them as blank") for one in said)
+
+
+def unflushed(known: Survey) -> list[Absence]:
+    """Report the files that a program has open for writing: what it has not passed on yet looks as if never written."""
+    return [
+        Absence(
+            f"{path}: {writer} has it open for writing, and may hold elements that are not in the file yet",
+            SourceError,
+            "shows what is in the file",
+        )
+        for path, writer in list(known.writers.items())[:1]
+    ]
 
 
 def _of_files(lost: Sequence[Lost], line: Callable[[str, str], str]) -> list[Absence]:
