@@ -123,6 +123,16 @@ def test_other_hdf5_is_not_decoded(tmp_path: Path) -> None:
     assert found["data"].dtype == "i8"
 
 
+def test_attributes_that_cannot_be_what_they_are_called(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        attrs = file.create_dataset("data", data=np.arange(6.0)).attrs
+        attrs.update({"scale_factor": "text", "_FillValue": [1.0, 2.0], "units": ["a", "b"], "calendar": 5})
+        attrs.update({"coordinates": h5py.Empty("S1"), "add_offset": 1 + 1j, "valid_range": np.zeros(0)})
+        attrs.update({"missing_value": np.float32(3), "flag_values": [[1, 2], [3, 4]], "long_name": np.bytes_("name")})
+    np.testing.assert_array_equal(vfs.open(tmp_path / "set.h5").xarray(), [0, 1, 2, np.nan, 4, 5])
+    assert set(vfs.open(tmp_path / "set.h5").zarr().attrs) == {"vfs", "missing_value", "long_name"}
+
+
 def test_dimension_scales_name_axes(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "set.h5", "w") as file:
         file["data"] = np.arange(24).reshape(2, 3, 4)

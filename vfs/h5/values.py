@@ -100,16 +100,17 @@ def _address(item: Any, references: Any) -> int:
     return int(h5py.h5o.get_info(h5py.h5r.dereference(references[0], item.id)).addr)
 
 
-CF = frozenset(
+_ONE_NUMBER = frozenset(("_FillValue", "scale_factor", "add_offset"))
+_NUMBERS = _ONE_NUMBER | {"missing_value", "valid_min", "valid_max", "valid_range", "actual_range"}
+_NUMBERS |= {"flag_values", "flag_masks"}
+_TEXT = frozenset(
     (
-        *("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"),
-        *("valid_min", "valid_max", "valid_range", "actual_range", "units", "units_metadata", "calendar"),
-        *("standard_name", "long_name", "axis", "positive", "flag_values", "flag_masks", "flag_meanings"),
-        *("coordinates", "bounds", "climatology", "grid_mapping", "cell_measures", "cell_methods"),
+        *("_Unsigned", "units", "units_metadata", "calendar", "standard_name", "long_name", "axis", "positive"),
+        *("flag_meanings", "coordinates", "bounds", "climatology", "grid_mapping", "cell_measures", "cell_methods"),
         *("grid_mapping_name", "crs_wkt", "spatial_ref", "formula_terms", "ancillary_variables"),
     )
 )
-"""Attributes by which readers of netCDF decode and arrange variables.
+"""Attributes by which readers of netCDF decode and arrange variables, by what they hold.
 
 See https://cfconventions.org, appendix A, and for `_Unsigned` the conventions of the netCDF users' guide.
 """
@@ -117,7 +118,7 @@ _PACKED = frozenset(("_FillValue", "missing_value", "scale_factor", "add_offset"
 
 
 def conventions(item: Any, attrs: dict[str, Any], netcdf: bool) -> dict[str, Any]:
-    """Return the attributes in `CF`: name -> text, or [dtype, number or list of numbers].
+    """Return the attributes in `_NUMBERS` and `_TEXT`: name -> text, or [dtype, number or list of numbers].
 
     Their dtypes count: a reader of netCDF unpacks numbers as the dtype of the scale factor says.
 
@@ -130,14 +131,19 @@ def conventions(item: Any, attrs: dict[str, Any], netcdf: bool) -> dict[str, Any
     if not of_netcdf and "DIMENSION_LIST" not in item.attrs:
         return {}
     found: dict[str, Any] = {}
-    for name in sorted(CF & attrs.keys()):
+    for name in sorted((_NUMBERS | _TEXT) & attrs.keys()):
         said = attrs[name]
         one = said[0] if isinstance(said, list) and len(said) == 1 else said
-        if isinstance(one, str):
+        if name in _TEXT and isinstance(one, str):
             found[name] = one
-        elif one != [] and (dtype := item.attrs.get_id(name).dtype).kind in "biuf":
-            found[name] = [dtype.newbyteorder("=").str, one]
+        elif name in _NUMBERS and _are_numbers(one) and (name not in _ONE_NUMBER or not isinstance(one, list)):
+            found[name] = [item.attrs.get_id(name).dtype.newbyteorder("=").str, one]
     return found
+
+
+def _are_numbers(said: Any) -> bool:
+    numbers = said if isinstance(said, list) else [said]
+    return len(numbers) > 0 and all(type(one) in (int, float) for one in numbers)
 
 
 _COMPLEX = (r"(r|re)$|real", r"(i|im)$|imag")
