@@ -168,10 +168,11 @@ class _Reader:
             "fill": values.fill(item, number),
             "attrs": attrs,
         }
+        scales = values.scales(item, len(shape))
         facts |= {
             "labels": values.labels(attrs, len(shape)),
-            "scales": values.scales(item, len(shape)),
-            "conventions": values.conventions(item, attrs, self.netcdf),
+            "scales": scales,
+            "conventions": values.conventions(item, attrs, self.netcdf or bool(scales)),
         }
         if attrs.get("CLASS") == "DIMENSION_SCALE":
             facts["address"] = _mark(at, item)[1]

@@ -85,7 +85,7 @@ def scales(item: Any, ndim: int) -> list[int]:
 
     Names are not asked for: libhdf5 would search the whole file for each.
     """
-    if "DIMENSION_LIST" not in item.attrs:
+    if not h5py.h5a.exists(item.id, b"DIMENSION_LIST"):
         return []
     try:
         lists = item.attrs["DIMENSION_LIST"]
@@ -117,18 +117,17 @@ See https://cfconventions.org, appendix A, and for `_Unsigned` the conventions o
 _PACKED = frozenset(("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"))
 
 
-def conventions(item: Any, attrs: dict[str, Any], netcdf: bool) -> dict[str, Any]:
+def conventions(item: Any, attrs: dict[str, Any], of_netcdf: bool) -> dict[str, Any]:
     """Return the attributes in `_NUMBERS` and `_TEXT`: name -> text, or [dtype, number or list of numbers].
 
     Their dtypes count: a reader of netCDF unpacks numbers as the dtype of the scale factor says.
 
     Args:
         attrs: the attributes as `attributes` gives them.
-        netcdf: True if the file says that netCDF wrote it. In other files only data sets that have
-            dimension scales, are one, or are packed have such attributes: elsewhere their words may mean other things.
+        of_netcdf: True if netCDF wrote the file, or the data set has dimension scales. Of others only
+            dimension scales and what is packed have such attributes: elsewhere their words may mean other things.
     """
-    of_netcdf = netcdf or _PACKED & attrs.keys() or attrs.get("CLASS") == "DIMENSION_SCALE"
-    if not of_netcdf and "DIMENSION_LIST" not in item.attrs:
+    if not (of_netcdf or _PACKED & attrs.keys() or attrs.get("CLASS") == "DIMENSION_SCALE"):
         return {}
     found: dict[str, Any] = {}
     for name in sorted((_NUMBERS | _TEXT) & attrs.keys()):
