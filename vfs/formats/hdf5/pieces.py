@@ -207,7 +207,25 @@ def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
     if not places:
         return replace(empty(shape, first.dtype, first.fill), attrs=_shared(there), dims=first.dims)
     chunk = first.chunk if all(part.chunk == first.chunk for part, _ in places) else ()
-    return replace(merged(shape, places, first.fill), chunk=chunk, attrs=_shared(there), dims=first.dims)
+    made = replace(merged(shape, places, first.fill), chunk=chunk, attrs=_shared(there), dims=first.dims)
+    return _in_a_stream(made, places) if all(part.layout.frames is not None for part, _ in places) else made
+
+
+def _in_a_stream(made: StoredData, places: Sequence[tuple[StoredData, Blocks]]) -> StoredData:
+    """Return a joined array whose pieces are stored in C order, as frames in a stream: they fit any scan shape."""
+    row = math.prod(made.shape[1:]) * made.dtype.itemsize
+    files = {path: n for n, path in enumerate(made.files)}
+    stream = [
+        (
+            first := int(blocks.origins[0, 0]) * row,
+            first + part.shape[0] * row,
+            int(blocks.offsets[0]),
+            files[part.files[0]],
+        )
+        for part, blocks in places
+    ]
+    rows = np.array(stream, np.int64)
+    return replace(made, layout=frames(made.shape, made.dtype.itemsize, rows, max(0, len(made.shape) - 2)))
 
 
 def held(part: StoredData) -> int:
