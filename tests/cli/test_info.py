@@ -326,3 +326,48 @@ def test_what_holds_for_all_sets_of_a_folder_is_taken(folder: Path, capsys: pyte
     lines = shown(capsys, folder, "--format", "npy", "-o", "sig_ndim=1", "--dtype", "f4")
     assert [line.split()[:2] for line in lines if " npy " in line] == [["image.npy", "npy"]]
     assert "float32 frame: 3, x: 4" in " ".join(" ".join(lines).split())
+
+
+def test_what_cannot_be_shown_is_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        file["data"] = np.zeros((3, 40, 50), "u2")
+        file["group/table"] = np.zeros(3, [("a", "i4"), ("b", "f8")])
+        for k in range(4):
+            file[f"text{k}"] = "words"
+        file["reference"] = file["data"].ref
+        file.create_dataset("packed", data=np.ones((4, 4)), chunks=(2, 2), scaleoffset=2)
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_chunk((2, 2))
+        for number, name in ((32003, b"snappy"), (40000, b"other")):
+            plan.set_filter(number, h5py.h5z.FLAG_OPTIONAL)
+            h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((4, 4)), plan)
+            plan.remove_filter(number)
+        h5py.h5d.create(file.id, b"opaque", h5py.h5t.create(h5py.h5t.OPAQUE, 8), h5py.h5s.create_simple((4,)))
+    lines = shown(capsys, path)
+    assert len(lines) <= SCREEN
+    assert [line.split(": its")[0] for line in lines[-4:-1]] == [
+        f"  not shown: {name}" for name in ("other", "packed", "snappy")
+    ]
+    assert "more reasons: -v lists them" in lines[-1]
+    everything = " ".join(" ".join(shown(capsys, path, "-v")).split())
+    for text in (
+        "packed: its compression, HDF5 filter 6 (scaleoffset), is not supported; `h5repack",
+        "snappy: its compression, HDF5 filter 32003 (snappy), is not supported",
+        "other: its compression, HDF5 filter 40000 (not registered), is not supported",
+        "not shown: reference, text0, text1, text2, text3: text or objects, no array of numbers",
+        "group/table: type",
+        "opaque: ",
+    ):
+        assert text in everything
+    found = json.loads("".join(shown(capsys, path, "--json")))[0]["left_out"]
+    assert set(found) == {
+        "packed",
+        "snappy",
+        "other",
+        "reference",
+        "opaque",
+        "group/table",
+        *(f"text{k}" for k in range(4)),
+    }
+    assert "snappy" in found["snappy"]

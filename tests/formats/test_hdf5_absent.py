@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import frames_of, one_line, same
+from tests.formats.frame_checks import frames_of, one_line, opens_incomplete, same
 from tests.formats.hdf5_sets import dectris, written
 from vfs.testing.inside import reader_of, set_of
 
@@ -142,3 +142,97 @@ def test_a_set_with_nothing_but_what_is_missing(tmp_path: Path) -> None:
     for opened in (vfs.open, vfs.open_group):
         with pytest.raises(vfs.MissingSourceError, match=r"set\.h5: data links to part\.h5, which is missing$"):
             opened(tmp_path / "set.h5")
+
+
+# what has lost a part
+
+
+def _stacked(folder: Path, parts: np.ndarray, **options: Any) -> Path:
+    """A virtual data set of frames [file, frame, y, x]."""
+    layout = h5py.VirtualLayout(parts.shape, parts.dtype)
+    for k, part in enumerate(parts):
+        written(folder, f"part{k}.h5", data=(part, options))
+        layout[k] = h5py.VirtualSource(f"part{k}.h5", "data", part.shape)
+    with h5py.File(folder / "set.h5", "w") as file:
+        file.create_virtual_dataset("data", layout, fillvalue=0)
+    return folder / "set.h5"
+
+
+def _halves(folder: Path, parts: np.ndarray, **options: Any) -> Path:
+    """A virtual data set of frames [frame, y, x], each of whose files holds some rows of all frames."""
+    n = parts.shape[2]
+    layout = h5py.VirtualLayout((parts.shape[1], n * len(parts), parts.shape[3]), parts.dtype)
+    for k, part in enumerate(parts):
+        written(folder, f"part{k}.h5", data=(part, options))
+        layout[:, k * n : k * n + n] = h5py.VirtualSource(f"part{k}.h5", "data", part.shape)
+    with h5py.File(folder / "set.h5", "w") as file:
+        file.create_virtual_dataset("data", layout)
+    return folder / "set.h5"
+
+
+def _raws(folder: Path, parts: np.ndarray, **options: Any) -> Path:
+    """A data set [file, frame, y, x] in raw files."""
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    for k, part in enumerate(parts):
+        part.tofile(folder / f"part{k}.h5")
+        plan.set_external(f"part{k}.h5".encode(), 0, part.nbytes)
+    with h5py.File(folder / "set.h5", "w") as file:
+        h5py.h5d.create(file.id, b"data", h5py.h5t.STD_U16LE, h5py.h5s.create_simple(parts.shape), plan)
+    return folder / "set.h5"
+
+
+def _series(folder: Path, parts: np.ndarray, **options: Any) -> Path:
+    """A virtual data set of frames that grows with a series of files."""
+    space = h5py.h5s.create_simple((len(parts), *parts.shape[1:]), (h5py.h5s.UNLIMITED, *parts.shape[1:]))
+    source = h5py.h5s.create_simple(parts.shape[1:])
+    space.select_hyperslab((0, 0, 0, 0), (h5py.h5s.UNLIMITED, 1, 1, 1), (1, 1, 1, 1), (1, *parts.shape[1:]))
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plan.set_virtual(space, b"part%b.h5", b"data", source)
+    for k, part in enumerate(parts):
+        written(folder, f"part{k}.h5", data=(part, options))
+    with h5py.File(folder / "set.h5", "w", libver="latest") as file:
+        h5py.h5d.create(file.id, b"data", h5py.h5t.STD_U16LE, space, plan)
+    return folder / "set.h5"
+
+
+@pytest.mark.parametrize("make", [_stacked, _halves, _raws, _series])
+@pytest.mark.parametrize("what", ["missing", "outside", "garbled"])
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip", "chunks": (1, 6, 5)}], ids=["plain", "gzip"])
+def test_an_array_that_has_lost_a_file(tmp_path: Path, make: Any, what: str, options: dict[str, Any]) -> None:
+    if make is _raws and (what == "garbled" or options):
+        return  # raw files may hold anything, and are not compressed
+    parts = frames_of((3, 2, 6, 5), "u2")
+    path, part = make(tmp_path, parts, **options), tmp_path / "part1.h5"
+    part.unlink()
+    if what == "outside":
+        (tmp_path.parent / "elsewhere.h5").touch()
+        part.symlink_to(tmp_path.parent / "elsewhere.h5")
+    elif what == "garbled":
+        part.write_bytes(b"garbled")
+    kind = vfs.OutsideError if what == "outside" else vfs.MissingSourceError
+    counts = {"files_missing": 1} | ({"frames_missing": 2} if make in (_stacked, _series) else {})
+    group = opens_incomplete(path, "data links to part1.h5", "parts of the array are missing", kind=kind, counts=counts)
+    twin = np.where(np.arange(3)[:, None, None, None] == 1, 0, parts).astype("u2")
+    twin = twin.transpose(1, 0, 2, 3).reshape(2, 18, 5) if make is _halves else twin
+    same(group["data"][...], twin)
+    with pytest.raises(kind, match=r"part1\.h5"):
+        vfs.open_group(path)
+
+
+def test_an_array_of_an_array_that_has_lost_a_file(tmp_path: Path) -> None:
+    parts = frames_of((3, 2, 6, 5), "u2")
+    _stacked(tmp_path, parts).rename(tmp_path / "inner.h5")
+    layout = h5py.VirtualLayout(parts.shape, parts.dtype)
+    layout[...] = h5py.VirtualSource("inner.h5", "data", parts.shape)
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        file.create_virtual_dataset("data", layout)
+        file["other"] = np.ones((2, 2))
+    (tmp_path / "part2.h5").unlink()
+    group = opens_incomplete(
+        tmp_path / "set.h5",
+        "data links to part2.h5",
+        kind=vfs.MissingSourceError,
+        counts={"files_missing": 1, "frames_missing": 2},
+    )
+    same(group["data"][...], np.concatenate([parts[:2], np.zeros((1, 2, 6, 5), "u2")]))
+    assert vfs.open(tmp_path / "set.h5", array="other").shape == (2, 2)  # nothing of it is lost

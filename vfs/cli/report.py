@@ -19,6 +19,8 @@ from vfs.hierarchy.opening import OpenedSet
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit
+REASONS = 3  # at most so many reasons why data sets are not shown
+_NO_NUMBERS = "no array of numbers"  # end of the reason for text, compound types and the like
 SEVERAL = 4  # at most so many sets are printed in full, one after the other; if there are more, each gets a row
 SHOWN = 12  # at most so many files, and so many metadata entries, are printed
 WIDE = 110  # at most so many characters of a metadata value are printed
@@ -44,6 +46,13 @@ def scale(array: ArrayReader) -> dict[str, Any]:
     }
 
 
+def left_out(group: OpenedSet) -> dict[str, str]:
+    """Return the data sets of a container that cannot be shown: name -> reason. Only HDF5 has any."""
+    root = plain_json(group.main.attrs.get("root", {}))
+    said = root.get("left_out", {}) if isinstance(root, dict) else {}
+    return {name: str(why) for name, why in said.items()} if isinstance(said, dict) else {}
+
+
 def as_json(group: OpenedSet) -> dict[str, Any]:
     """Return everything about a set in a form that JSON can hold.
 
@@ -67,6 +76,7 @@ def as_json(group: OpenedSet) -> dict[str, Any]:
         ),
         "incomplete": [one.said for one in group.absent],
         "absent": group.attrs["vfs"].get("incomplete", {}),
+        "left_out": left_out(group),
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
         "main": group.tree.main,
         "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.arrays.items()},
@@ -119,11 +129,14 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
         columns,
     )
     paths = _ordered(group)
-    blocks = _blocks(group, paths if verbose else paths[:SCREEN], verbose, columns)
-    if not verbose and (len(paths) > SCREEN or sum(map(len, blocks)) >= SCREEN):
-        blocks = _bounded(group, paths, columns)
+    left = _left_out(group, verbose, columns)
+    room = SCREEN - len(left)
+    blocks = _blocks(group, paths if verbose else paths[:room], verbose, columns)
+    if not verbose and (len(paths) > room or sum(map(len, blocks)) >= room):
+        blocks = _bounded(group, paths, room, columns)
     for block in blocks:
         yield from block
+    yield from left
     if verbose:
         yield from _more(group, files, columns)
 
@@ -159,14 +172,33 @@ def _ordered(group: OpenedSet) -> list[str]:
     return sorted(group.arrays, key=lambda path: (path != group.tree.main, group.arrays[path].size == 1))
 
 
-def _bounded(group: OpenedSet, paths: Sequence[str], columns: int) -> list[list[str]]:
-    """Return as many lines about arrays as fit a screen, in a list for each array.
+def _left_out(group: OpenedSet, verbose: bool, columns: int) -> list[str]:
+    """Return lines on data sets that cannot be shown, by reason: those that hold no numbers come last."""
+    names: dict[str, list[str]] = {}
+    for name, why in left_out(group).items():
+        names.setdefault(why, []).append(name)
+    reasons = sorted(names, key=lambda why: why.endswith(_NO_NUMBERS))
+    said = [printable(f"not shown: {_first(names[why], SHOWN if verbose else 2)}: {why}") for why in reasons]
+    if verbose:
+        return [line for text in said for line in _paragraph(text, columns, 2)]
+    more = len(said) - REASONS
+    lines = [f"  {cut(text, columns - 2)}" for text in said[:REASONS]]
+    return [*lines, *([f"  not shown for {count(more, 'more reason')}: -v lists them"] if more > 0 else [])]
+
+
+def _first(names: Sequence[str], most: int) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _bounded(group: OpenedSet, paths: Sequence[str], room: int, columns: int) -> list[list[str]]:
+    """Return as many lines about arrays as there is room for, in a list for each array.
 
     These are all lines of the main array, rows of some others and of some arrays of one element,
     and the number of arrays that are left out.
     """
     main = _blocks(group, paths[:1], False, columns)
-    room = SCREEN - 2 - len(main[0])  # two lines are for the set and for the number of arrays left out
+    room -= 2 + len(main[0])  # two lines are for the set and for the number of arrays left out
     numbers = [path for path in paths[1:] if group.arrays[path].size == 1]
     others = paths[1 : len(paths) - len(numbers)][:room]
     rows = _rows(group, [*others, *numbers[:room]], columns)

@@ -9,7 +9,8 @@ process, which has limits, and gets plain facts. There, too, libhdf5 opens no fi
                  written into a pipe
     reading.py   an HDF5 file -> facts, with h5py: links.py (files and paths), values.py (attributes
                  and types), chunks.py (where chunks are), virtual.py (what virtual data sets take
-                 of their sources), budget.py (limits)
+                 of their sources), budget.py (limits),
+                 writers.py (who writes a file)
     server.py    the other process: reads each file in a fork of its own with limits, so that none
                  leaves anything for the next
     helper.py    this process: starts the other one, asks it, and reports how it ended

@@ -12,6 +12,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ HEAD = struct.Struct("=QQ")
 
 Runs = tuple[tuple[int, int, int], ...]
 """Along an axis: (first in the source, first in the virtual data set, length)."""
+
+Lost = tuple[str, str, bool, int]
+"""(reason, path, True if it may not be read, whole frames) of a file that should hold a part of a data set."""
 
 
 class LeftOutError(Exception):
@@ -82,12 +86,17 @@ class Data:
             the filters that were left out.
         held: its bytes, if compact.
         parts: (file, first byte, bytes) of external storage.
+            The file of a lost piece is "".
         mapped: sources of a virtual data set.
+        lost: files of sources and of external storage that cannot be read, while others can.
         fill: value of elements that were never written.
         attrs: attributes.
         labels: names of its axes, "" for one without a name.
         fields: names of the two parts of a complex number, where these are stored as fields.
         text: the text that it holds, of those that are read: see `vfs.h5.values.text`.
+        scales: addresses of the dimension scales of its axes, -1 where there is none; () without any.
+        address: its own address in its file, if it is a dimension scale; else -1.
+        conventions: attributes for readers of netCDF: text, or numbers with the dtype that they have in the file.
     """
 
     name: str
@@ -105,11 +114,15 @@ class Data:
     held: bytes = b""
     parts: tuple[tuple[str, int, int], ...] = ()
     mapped: tuple[Mapped, ...] = ()
+    lost: tuple[Lost, ...] = ()
     fill: int | float | complex = 0
     attrs: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     text: str = ""
+    scales: tuple[int, ...] = ()
+    address: int = -1
+    conventions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +135,31 @@ class Survey:
         sources: facts of sources, by the numbers in `mapped`.
         groups: path -> attributes; "" is the root.
         files: path -> (bytes, modification time in ns) of every HDF5 file that was read.
+        writers: path -> program that has this file open for writing.
     """
 
     data: Mapping[str, Data]
     sources: tuple[Data, ...]
     groups: Mapping[str, Mapping[str, Any]]
     files: Mapping[str, tuple[int, int]]
+    writers: Mapping[str, str]
+
+    @cached_property
+    def scales(self) -> Mapping[tuple[str, int], str]:
+        """Names of all dimension scales, without their paths: (file, address) -> name."""
+        return {
+            (data.file, data.address): name.rpartition("/")[2] for name, data in self.data.items() if data.address >= 0
+        }
+
+    @cached_property
+    def lengths(self) -> Mapping[tuple[str, int], int]:
+        """Length of the axes that a dimension scale stands for, of the longest one: (file, address) -> length."""
+        found: dict[tuple[str, int], int] = {}
+        for data in self.data.values():
+            for address, length in zip(data.scales or (data.address,), data.shape, strict=False):
+                if address >= 0:
+                    found[data.file, address] = max(length, found.get((data.file, address), 0))
+        return found
 
 
 def packed(said: Mapping[str, Any], *tables: np.ndarray) -> bytes:
@@ -192,9 +224,16 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
             )
             for source, axes, start, place in said.get("mapped", ())
         ),
+        lost=tuple((why, path, outside, frames) for why, path, outside, frames in said.get("lost", ())),
         fill=complex(*fill) if isinstance(fill, list) else fill,
         attrs=said.get("attrs", {}),
         labels=tuple(said.get("labels", ())),
         fields=tuple(said.get("fields", ())),
         text=said.get("text", ""),
+        scales=tuple(said.get("scales", ())),
+        address=said.get("address", -1),
+        conventions={
+            name: value if isinstance(value, str) else np.array(value[1], value[0])[()]
+            for name, value in said.get("conventions", {}).items()
+        },
     )

@@ -154,7 +154,8 @@ def survey(path: str, boundary: Boundary) -> Survey:
         boundary: the folders in which the file may lie and to which links may lead.
 
     Raises:
-        FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end.
+        FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end; or a
+            program is writing it.
         DependencyError: h5py is not installed.
         SourceError: the file cannot be opened, or no other process can be started.
         SourceChangedError: the file was removed meanwhile.
@@ -177,11 +178,14 @@ def _understood(path: str, stream: memoryview, status: int) -> Survey:
     sources: dict[int, Data] = {}
     groups: dict[str, dict[str, Any]] = {}
     files: dict[str, tuple[int, int]] = {}
+    writers: dict[str, str] = {}
     at, ended = "", False
     try:
         for said, tables in unpacked(stream):
             if "missing" in said:
                 raise DependencyError(f"{path}: reading HDF5 needs h5py: pip install 'vfs[hdf5]' ({said['missing']})")
+            if "busy" in said:
+                raise FormatError(f"{path}: {said['busy']}")
             if "error" in said:
                 raise FormatError(f"{path}: the HDF5 file cannot be understood: {said['error']}")
             if "at" in said:
@@ -190,6 +194,7 @@ def _understood(path: str, stream: memoryview, status: int) -> Survey:
                 ended = True
             elif "file" in said and "name" not in said:
                 files[said["file"]] = int(said["size"]), int(said["time"])
+                writers |= {said["file"]: said["writer"]} if "writer" in said else {}
             elif "same" in said:
                 data[said["name"]] = data[said["same"]]
             elif "group" in said:
@@ -207,7 +212,7 @@ def _understood(path: str, stream: memoryview, status: int) -> Survey:
     if not ended:
         where = f" at {at[:200]}" if at else ""
         raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, {_ending(status)}{where}")
-    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files)
+    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files, writers)
 
 
 def _ending(status: int) -> str:

@@ -17,6 +17,7 @@ import h5py
 
 from vfs.boundary import ALLOW, Boundary, open_found
 from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.h5 import writers
 from vfs.h5.budget import Budget
 from vfs.h5.facts import AbsentError, LeftOutError, packed
 
@@ -56,22 +57,29 @@ class Links:
         self.write = write
         self.files: dict[str, Opened] = {}
         self.said: set[str] = set()
+        self.locks: dict[writers.Inode, int] | None = None
 
     def opened(self, path: str, fd: int) -> Opened:
         """Open a file by its descriptor, and close the descriptor.
 
         Raises:
             OSError: it is not an HDF5 file.
+            BusyError: a program is writing it.
         """
         try:
             found = os.fstat(fd)
             self.budget.file(found.st_size)
             root = h5py.File(f"/proc/self/fd/{fd}", "r", locking=False)
+        except OSError as error:
+            raise writers.explained(first_line(error), found) from None
         finally:
             os.close(fd)
         if path not in self.said:
             self.said.add(path)
-            self.write(packed({"file": path, "size": found.st_size, "time": found.st_mtime_ns}))
+            self.locks = writers.locks() if self.locks is None else self.locks
+            writer = self.locks.get((found.st_dev, found.st_ino))
+            said = {} if writer is None else {"writer": writers.program(writer)}
+            self.write(packed({"file": path, "size": found.st_size, "time": found.st_mtime_ns, **said}))
         return Opened(path, found.st_size, (found.st_dev, found.st_ino), root)
 
     def open(self, name: str, of: Opened) -> Opened:

@@ -8,7 +8,8 @@ process.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import h5py
@@ -20,6 +21,7 @@ from vfs.h5 import chunks, values, virtual
 from vfs.h5.budget import OBJECT_SECONDS, Budget
 from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
 from vfs.h5.links import Links, Opened, first_line
+from vfs.h5.writers import BusyError
 from vfs.model.naming import unusable
 
 MOST_ARRAYS = 20_000
@@ -28,6 +30,7 @@ MOST_AGAIN = 5000  # further names of shown objects: a link to a group gives eve
 MOST_NAMES = 20_000  # further names, including those that are not shown
 MOST_SOURCES = 100_000
 DEEP = 64  # levels of groups in groups
+HOLE = 8  # numbers behind the last source of a series that are looked for: a lost file is not its end
 NUMBERED = 8  # levels of virtual data sets of virtual data sets
 
 Mark = tuple[tuple[int, int], int]
@@ -39,7 +42,8 @@ def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None])
 
     {"at": name} names the object that is read next. {"file": path, …} says that a file was opened.
     {"group": path, "attrs": …} and {"name": …} are facts. {"name": …, "same": name} is another name
-    of an object whose facts are known. {"error": text} says that the file cannot be understood.
+    of an object whose facts are known. {"error": text} says that the file cannot be understood, and
+    {"busy": text} that a program is writing it.
     {"end": true} is the last message.
 
     Args:
@@ -53,6 +57,8 @@ def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None])
         write(packed({"end": True}))
     except MemoryError:
         write(packed({"error": "it asks for more memory than a file of its size needs"}))
+    except BusyError as error:
+        write(packed({"busy": str(error)}))
     except Exception as error:  # h5py raises all kinds of errors for libhdf5's
         write(packed({"error": first_line(error)}))
 
@@ -65,6 +71,7 @@ class _Reader:
         self.objects = 0
         self.again = 0
         self.arrays = 0
+        self.netcdf = False
         self.known: dict[Mark, str] = {}  # object -> its first name
         # (file, data set) -> number of a source's facts, its shape
         self.sources: dict[tuple[str, str], tuple[int, tuple[int, ...]]] = {}
@@ -72,7 +79,9 @@ class _Reader:
     def walk(self, path: str, fd: int) -> None:
         self.write(packed({"at": ""}))
         main = self.links.opened(path, fd)
-        self.write(packed({"group": "", "attrs": values.attributes(main.root)}))
+        attrs = values.attributes(main.root)
+        self.netcdf = "_NCProperties" in attrs
+        self.write(packed({"group": "", "attrs": attrs}))
         for name, at, item in self._items(main, main.root, "", (_mark(main, main.root),)):
             self.arrays += 1
             if self.arrays > MOST_ARRAYS or self.objects > MOST_OBJECTS:
@@ -160,28 +169,51 @@ class _Reader:
             "fill": values.fill(item, number),
             "attrs": attrs,
         }
-        facts["labels"] = values.labels(attrs, len(shape))
-        facts["fields"] = item.dtype.names or ()
+        scales = values.scales(item, len(shape))
+        facts |= {
+            "labels": values.labels(attrs, len(shape)),
+            "fields": item.dtype.names or (),
+            "scales": scales,
+            "conventions": values.conventions(item, attrs, self.netcdf or bool(scales)),
+        }
+        if attrs.get("CLASS") == "DIMENSION_SCALE":
+            facts["address"] = _mark(at, item)[1]
         kind = plan.get_layout()
         if kind == h5py.h5d.VIRTUAL:
-            return facts | {"kind": "virtual", "mapped": list(self._mapped(at, item, shape, depth))}, ()
+            lost: dict[str, Lost] = {}
+            mapped = list(self._mapped(at, item, shape, depth, lost))
+            return facts | {"kind": "virtual", "mapped": mapped, "lost": _some_lost(mapped, lost)}, ()
         if kind == h5py.h5d.CHUNKED:
             return facts | chunks.chunked(plan, number), (chunks.table(item, plan, number, at.size, self.budget),)
         if kind == h5py.h5d.COMPACT:
             return facts | {"kind": "compact", "held": values.held(item).hex()}, ()
         if plan.get_external_count():
-            return facts | {"kind": "external", "parts": self._parts(at, plan)}, ()
+            lost = {}
+            parts = self._parts(at, plan, lost)
+            return facts | {
+                "kind": "external",
+                "parts": parts,
+                "lost": _some_lost([p for p in parts if p[0]], lost),
+            }, ()
         start = item.id.get_offset()
         return facts | {"kind": "contiguous", "offset": -1 if start is None else int(start)}, ()
 
-    def _parts(self, at: Opened, plan: Any) -> list[tuple[str, int, int]]:
-        """Return the pieces of external storage: (path, first byte, bytes; -1 for all up to the end)."""
+    def _parts(self, at: Opened, plan: Any, lost: dict[str, Lost]) -> list[tuple[str, int, int]]:
+        """Return the pieces of external storage: (path, first byte, bytes; -1 for all up to the end).
+
+        Args:
+            lost: gets the files that cannot be read. The paths of their pieces are "".
+        """
         parts = []
         for k in range(plan.get_external_count()):
             name, start, size = plan.get_external(k)
-            fd = self.links.descriptor(os.fsdecode(name), at)
-            path = os.readlink(f"/proc/self/fd/{fd}")
-            os.close(fd)
+            try:
+                fd = self.links.descriptor(os.fsdecode(name), at)
+                path = os.readlink(f"/proc/self/fd/{fd}")
+                os.close(fd)
+            except AbsentError as error:
+                path = ""
+                lost.setdefault(error.file, Lost(error, 0))
             parts.append((path, int(start), -1 if size == virtual.UNLIMITED else int(size)))
         return parts
 
@@ -196,14 +228,20 @@ class _Reader:
             if any(axis is not None for axis in axes):
                 shape = [int(n) for n in entries[0].vspace.shape]
                 ends = dict.fromkeys((axis for axis in axes if axis is not None), 0)
+                gone: list[AbsentError] = []
                 for entry, axis in zip(entries, axes, strict=True):
                     if axis is not None:
-                        ends[axis] = max(ends[axis], self._end(at, entry, axis, depth))
+                        try:
+                            ends[axis] = max(ends[axis], self._end(at, entry, axis, depth))
+                        except AbsentError as error:
+                            gone.append(error)
                     else:
                         boxes = virtual.box(entry.vspace, shape)
                         ends = {
                             axis: max([end, *(first + n for first, n in boxes[axis])]) for axis, end in ends.items()
                         }
+                if gone and 0 in ends.values():
+                    raise gone[0]
                 return tuple(ends.get(axis, n) for axis, n in enumerate(shape))
         if item.shape is None:
             raise LeftOutError("it has no shape")
@@ -213,21 +251,38 @@ class _Reader:
         """Return the end of a source, or of a series of sources, along an axis."""
         if not virtual.is_series(entry):
             return virtual.end(entry, axis, self._source(at, entry.file_name, entry.dset_name, depth)[1])
+        last, gone = -1, None
         for k in range(MOST_SOURCES):
             try:
                 self._source(at, *virtual.member(entry, k), depth)
-            except AbsentError:
-                return virtual.end_of_series(entry, axis, k)
+                last = k
+            except AbsentError as error:
+                gone = gone or error
+                if last < 0 or k - last > HOLE:
+                    if last < 0:
+                        raise gone from None
+                    return virtual.end_of_series(entry, axis, last + 1)
         raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
 
-    def _mapped(self, at: Opened, item: Any, shape: tuple[int, ...], depth: int) -> Iterator[tuple[Any, ...]]:
+    def _mapped(
+        self, at: Opened, item: Any, shape: tuple[int, ...], depth: int, lost: dict[str, Lost]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the boxes of a virtual data set as facts.
+
+        Args:
+            lost: gets the files of sources that cannot be read.
+        """
         count = 0
         for entry in item.virtual_sources():
             for file, path, box in virtual.numbered(entry, shape):
                 count += 1
                 if count > MOST_SOURCES:
                     raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
-                number, of = self._source(at, file, path, depth)
+                try:
+                    number, of = self._source(at, file, path, depth)
+                except AbsentError as error:
+                    lost.setdefault(error.file, Lost(error, 0)).frames += virtual.frames(box, shape)
+                    continue
                 axes = virtual.paired(
                     virtual.box(entry.src_space, of), box, of, shape, virtual.growing(entry.vspace) is not None
                 )
@@ -254,6 +309,25 @@ class _Reader:
             self.sources[key] = len(self.sources), facts["shape"]
             self.write(packed({"name": "", **facts, "number": self.sources[key][0]}, *tables))
         return self.sources[key]
+
+
+@dataclass
+class Lost:
+    """A file that should hold a part of a data set, and how many whole frames that part has."""
+
+    error: AbsentError
+    frames: int
+
+
+def _some_lost(there: Sequence[Any], lost: Mapping[str, Lost]) -> list[tuple[str, str, bool, int]]:
+    """Return the files that are lost, as facts.
+
+    Raises:
+        AbsentError: nothing is there.
+    """
+    if lost and not there:
+        raise next(iter(lost.values())).error
+    return [(str(one.error), file, one.error.outside, one.frames) for file, one in lost.items()]
 
 
 def _mark(at: Opened, item: Any) -> Mark:

@@ -14,6 +14,7 @@ from vfs.h5.facts import LeftOutError, NoNumbersError
 MOST_ATTRIBUTES = 500
 MOST_VALUES = 4096  # of an attribute that is shown
 MOST_TEXT = 4096  # characters
+_REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")  # of dimension scales: see `scales`
 
 
 def attributes(item: Any) -> dict[str, Any]:
@@ -23,6 +24,8 @@ def attributes(item: Any) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for key in _names(item):
+        if key in _REFERENCES:
+            continue
         try:
             known = item.attrs.get_id(key)
             if math.prod(known.shape or ()) > MOST_VALUES or known.get_storage_size() > 8 * MOST_VALUES:
@@ -91,6 +94,71 @@ def labels(attrs: dict[str, Any], ndim: int) -> list[str]:
     """Return the names of axes by HDF5's own convention; none if the file does not use it."""
     said = attrs.get("DIMENSION_LABELS")
     return said if isinstance(said, list) and len(said) == ndim and all(isinstance(name, str) for name in said) else []
+
+
+def scales(item: Any, ndim: int) -> list[int]:
+    """Return the addresses of the dimension scales of all axes, -1 where there is none; [] if there are none at all.
+
+    Names are not asked for: libhdf5 would search the whole file for each.
+    """
+    if not h5py.h5a.exists(item.id, b"DIMENSION_LIST"):
+        return []
+    try:
+        lists = item.attrs["DIMENSION_LIST"]
+        return [_address(item, of) for of in lists] if len(lists) == ndim else []
+    except (OSError, TypeError, ValueError, RuntimeError, KeyError):
+        return []
+
+
+def _address(item: Any, references: Any) -> int:
+    if not len(references) or not references[0]:
+        return -1
+    return int(h5py.h5o.get_info(h5py.h5r.dereference(references[0], item.id)).addr)
+
+
+_ONE_NUMBER = frozenset(("_FillValue", "scale_factor", "add_offset"))
+_NUMBERS = _ONE_NUMBER | {"missing_value", "valid_min", "valid_max", "valid_range", "actual_range"}
+_NUMBERS |= {"flag_values", "flag_masks"}
+_TEXT = frozenset(
+    (
+        *("_Unsigned", "units", "units_metadata", "calendar", "standard_name", "long_name", "axis", "positive"),
+        *("flag_meanings", "coordinates", "bounds", "climatology", "grid_mapping", "cell_measures", "cell_methods"),
+        *("grid_mapping_name", "crs_wkt", "spatial_ref", "formula_terms", "ancillary_variables"),
+    )
+)
+"""Attributes by which readers of netCDF decode and arrange variables, by what they hold.
+
+See https://cfconventions.org, appendix A, and for `_Unsigned` the conventions of the netCDF users' guide.
+"""
+_PACKED = frozenset(("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"))
+
+
+def conventions(item: Any, attrs: dict[str, Any], of_netcdf: bool) -> dict[str, Any]:
+    """Return the attributes in `_NUMBERS` and `_TEXT`: name -> text, or [dtype, number or list of numbers].
+
+    Their dtypes count: a reader of netCDF unpacks numbers as the dtype of the scale factor says.
+
+    Args:
+        attrs: the attributes as `attributes` gives them.
+        of_netcdf: True if netCDF wrote the file, or the data set has dimension scales. Of others only
+            dimension scales and what is packed have such attributes: elsewhere their words may mean other things.
+    """
+    if not (of_netcdf or _PACKED & attrs.keys() or attrs.get("CLASS") == "DIMENSION_SCALE"):
+        return {}
+    found: dict[str, Any] = {}
+    for name in sorted((_NUMBERS | _TEXT) & attrs.keys()):
+        said = attrs[name]
+        one = said[0] if isinstance(said, list) and len(said) == 1 else said
+        if name in _TEXT and isinstance(one, str):
+            found[name] = one
+        elif name in _NUMBERS and _are_numbers(one) and (name not in _ONE_NUMBER or not isinstance(one, list)):
+            found[name] = [item.attrs.get_id(name).dtype.newbyteorder("=").str, one]
+    return found
+
+
+def _are_numbers(said: Any) -> bool:
+    numbers = said if isinstance(said, list) else [said]
+    return len(numbers) > 0 and all(type(one) in (int, float) for one in numbers)
 
 
 _COMPLEX = (r"(r|re)$|real", r"(i|im)$|imag")

@@ -6,6 +6,7 @@ would open these by their names. See `vfs.h5.links`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -46,6 +47,13 @@ def _segments(slab: Sequence[int], length: int) -> Segments:
     if count > MOST_RUNS:
         raise LeftOutError(f"a virtual data set with {count:,} pieces along an axis")
     return [(start + k * stride, min(block, length - start - k * stride)) for k in range(count)]
+
+
+def frames(box: Sequence[Segments], shape: Sequence[int]) -> int:
+    """Return the number of whole frames in a part of a data set, whose last two axes are those of a frame."""
+    sizes = [sum(n for _, n in axis) for axis in box]
+    nav = max(0, len(shape) - 2)
+    return math.prod(sizes[:nav]) if sizes[nav:] == list(shape[nav:]) else 0
 
 
 def numbered(entry: Any, shape: tuple[int, ...]) -> Iterator[tuple[str, str, list[Segments]]]:

@@ -7,8 +7,10 @@ because clients of zarr fail otherwise: `fill_value` is null in v2, and every do
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,6 +63,25 @@ def json_number(value: Any) -> Any:
     return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
 
 
+def _conventions(array: ArrayReader, zarr_format: int) -> dict[str, Any]:
+    """Return the attributes at the top level, with the value for missing elements (`_FillValue`) as xarray takes it.
+
+    With zarr v3 it wants a float as base64 of 8 bytes, little-endian: https://docs.xarray.dev/en/stable/internals/zarr-encoding-spec.html.
+    NaN masks nothing that is not NaN already, and JSON has no number for it.
+    """
+    said = plain_json(array.dataset.conventions)
+    missing = said.pop("_FillValue", None)
+    if missing is None or array.dtype.kind not in "iuf":
+        return dict(said)
+    try:
+        number = float(missing)
+    except (TypeError, ValueError):
+        return dict(said)
+    if zarr_format == 3 and array.dtype.kind == "f":
+        missing = base64.standard_b64encode(struct.pack("<d", number)).decode()
+    return {**said, "_FillValue": missing} if math.isfinite(number) else dict(said)
+
+
 def _array_v3(array: ArrayReader) -> dict[str, Any]:
     endian = {"configuration": {"endian": "little"}} if array.dtype.itemsize > 1 else {}
     return {
@@ -72,7 +93,7 @@ def _array_v3(array: ArrayReader) -> dict[str, Any]:
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": _fill(array),
         "codecs": [{"name": "bytes", **endian}],
-        "attributes": plain_json({"vfs": array.attrs, **array.dataset.conventions}),
+        "attributes": {**plain_json({"vfs": array.attrs}), **_conventions(array, 3)},
         "dimension_names": list(array.dims),
         "storage_transformers": [],
     }
@@ -122,9 +143,8 @@ def v2(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[
     docs[".zattrs"] = plain_json(attrs)
     for path, array in sorted(arrays.items()):
         docs[f"{path}/.zarray"] = _array_v2(array)
-        docs[f"{path}/.zattrs"] = plain_json(
-            {"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims), **array.dataset.conventions}
-        )
+        attrs = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims)})
+        docs[f"{path}/.zattrs"] = {**attrs, **_conventions(array, 2)}
     docs = dict(sorted(docs.items()))  # zarr loses siblings that are not next to each other
     written = {key: _document(value) for key, value in docs.items()}
     return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written

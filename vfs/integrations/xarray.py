@@ -8,6 +8,8 @@ Elements are read when they are used.
 - Calibrated axes have coordinates, with `units` and `long_name`.
 - Companions that count from a date are coordinates of type datetime64. Where no frame is stored,
   they are NaT. Other elements stay as they are stored: nothing is masked.
+- Variables of netCDF-4 and of others that carry the attributes of its conventions (`_FillValue`,
+  `scale_factor`, `units` of time …) are decoded by xarray, as `engine="h5netcdf"` does it.
 - Attributes that are neither text nor number become JSON text, since netCDF takes no other. The
   metadata of the format are in the attribute `vfs`.
 """
@@ -17,9 +19,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ import numpy as np
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.api.opening import open, open_group
 from vfs.engine.chunking import negotiate
-from vfs.errors import DependencyError, RegionError, VfsError
+from vfs.errors import DependencyError, VfsError
 from vfs.formats import detect
 from vfs.hierarchy.documents import plain_json
 from vfs.model.naming import DERIVED
@@ -37,6 +39,8 @@ try:
     import xarray
     from xarray.backends import BackendArray, BackendEntrypoint
     from xarray.core import indexing
+
+    from vfs.integrations.xarray_reading import LazyArray
 except ImportError as error:
     raise DependencyError(f"this needs xarray: pip install 'vfs[xarray]' ({error})") from None
 
@@ -44,8 +48,15 @@ BLOCK = "128MiB"
 """Size of the chunks that `chunks={}` makes: dask spends some 0.2 ms on each, more on a cluster."""
 TAKEN = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".cdf", ".tif", ".tiff", ".npy", ".zarr")
 """Endings of files that other tools open, or that say nothing of a detector: they need `engine="vfs"`."""
-DECODERS = ("mask_and_scale", "decode_timedelta", "concat_characters", "use_cftime", "decode_coords")
-"""Options of xarray for decoding that change nothing here: there is nothing to decode."""
+DECODERS = (
+    "mask_and_scale",
+    "decode_times",
+    "decode_timedelta",
+    "concat_characters",
+    "use_cftime",
+    "decode_coords",
+)
+"""Options of xarray for decoding: they apply to variables with attributes of netCDF. `decode_times` applies to all."""
 
 
 class VfsBackend(BackendEntrypoint):
@@ -53,7 +64,7 @@ class VfsBackend(BackendEntrypoint):
 
     description = "Open detector files (Merlin MIB, DM, MRC, SEQ, …) without converting them"
     url = (Path(__file__).parents[1] / "docs" / "xarray.md").as_uri()
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "decode_times")
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", *DECODERS)
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -74,7 +85,6 @@ class VfsBackend(BackendEntrypoint):
         filename_or_obj: Any,
         *,
         drop_variables: str | Iterable[str] | None = None,
-        decode_times: Any = True,
         **options: Any,
     ) -> xarray.Dataset:
         """Open the main array of a set, and what stands beside it. Reads headers, and uneven axes.
@@ -82,13 +92,14 @@ class VfsBackend(BackendEntrypoint):
         Args:
             filename_or_obj: what `vfs.open` takes as `paths`.
             drop_variables: names of variables that are left out.
-            decode_times: False leaves time stamps as the numbers that are stored.
-            options: those of `vfs.open`.
+            options: those of `vfs.open`, and of xarray for decoding (`DECODERS`): `decode_times=False`
+                leaves time stamps as the numbers that are stored.
 
         Raises: what `vfs.open` raises, and SourceError where the positions along an uneven axis cannot be read.
         """
-        group = open(filename_or_obj, **_without_decoders(options)).group
-        made = _dataset(group, _beside(group, group.main), decode_times, drop_variables)
+        decoders, own = _decoders(options)
+        group = open(filename_or_obj, **own).group
+        made = _dataset(group, _beside(group, group.main), decoders, drop_variables)
         made.attrs = _attributes(group.attrs)
         return made
 
@@ -97,12 +108,11 @@ class VfsBackend(BackendEntrypoint):
         filename_or_obj: Any,
         *,
         drop_variables: str | Iterable[str] | None = None,
-        decode_times: Any = True,
         **options: Any,
     ) -> dict[str, xarray.Dataset]:
         """Open all arrays of a set, each once: path of a node -> Dataset. Arguments and errors as of `open_dataset`."""
-        group = open_group(filename_or_obj, **_without_decoders(options))
-        return _datasets(group, decode_times, drop_variables)
+        decoders, own = _decoders(options)
+        return _datasets(open_group(filename_or_obj, **own), decoders, drop_variables)
 
     def open_datatree(self, filename_or_obj: Any, **options: Any) -> xarray.DataTree:
         """Open all arrays of a set as a tree. Arguments and errors as of `open_dataset`."""
@@ -120,8 +130,13 @@ def data_tree(group: VirtualGroup) -> xarray.DataTree:
     return xarray.DataTree.from_dict(_datasets(group), name=group.name)
 
 
-def _without_decoders(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in DECODERS}
+def _decoders(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide keyword arguments into those of xarray for decoding, and those of `vfs.open`."""
+    decoders = {name: value for name, value in options.items() if name in DECODERS and value is not None}
+    return decoders, {name: value for name, value in options.items() if name not in DECODERS}
+
+
+_AS_USUAL: Mapping[str, Any] = {}
 
 
 # which arrays stand together
@@ -171,13 +186,13 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _datasets(
-    group: VirtualGroup, decode_times: Any = True, drop: str | Iterable[str] | None = None
+    group: VirtualGroup, decoders: Mapping[str, Any] = _AS_USUAL, drop: str | Iterable[str] | None = None
 ) -> dict[str, xarray.Dataset]:
     """Make a Dataset of each folder: path of its node -> Dataset.
 
     In a tree, axes of a node must agree with those of the nodes above. So a Dataset stands at its
-    folder only where nothing is below; else it stands at the path of its first array. Arrays that
-    do not agree with the others of their folder make data sets of their own.
+    folder only where nothing is below, or groups of netCDF that share its dimensions; else it stands at the
+    path of its first array. Arrays that do not agree with the others of their folder make data sets of their own.
     """
     main = group.main
     folders: dict[str, list[VirtualArray]] = {}
@@ -192,30 +207,77 @@ def _datasets(
     made = {}
     for n, (folder, members) in enumerate(nodes):
         above = f"{folder}/".lstrip("/")
-        alone = all(k == n or not f"{other}/".lstrip("/").startswith(above) for k, (other, _) in enumerate(nodes))
-        place = folder if alone else _path(next(iter(members.values())))
-        made[f"/{place}"] = _dataset(group, members, decode_times, drop)
+        below = [node for k, node in enumerate(nodes) if k != n and f"{node[0]}/".lstrip("/").startswith(above)]
+        place = folder if _fits_above(folder, members, below) else _path(next(iter(members.values())))
+        made[f"/{place}"] = _dataset(group, members, decoders, drop)
     root = made.setdefault("/", xarray.Dataset())
     root.attrs = _attributes(group.attrs)
     return made
+
+
+def _fits_above(folder: str, members: Members, below: Sequence[tuple[str, Members]]) -> bool:
+    """Return True if the nodes below may inherit axes: there are none, or all are of netCDF and share them."""
+    if not below:
+        return True
+    sizes = _sizes(members)
+    return any(
+        _is_netcdf(array) for some in (members, *(node for _, node in below)) for array in some.values()
+    ) and all(
+        other != folder and _agree(sizes, _sizes(some)) and not any(_is_coordinate(name, some) for name in sizes)
+        for other, some in below
+    )
+
+
+def _sizes(members: Members) -> dict[str, int]:
+    return {dim: n for array in members.values() for dim, n in zip(array.dims, array.shape, strict=True)}
+
+
+def _is_coordinate(dim: str, members: Members) -> bool:
+    return (dim in members and members[dim].dims == (dim,)) or any(dim in one.calibration for one in members.values())
 
 
 # from arrays to variables
 
 
 def _dataset(
-    group: VirtualGroup, members: Members, decode_times: Any = True, drop: str | Iterable[str] | None = None
+    group: VirtualGroup,
+    members: Members,
+    decoders: Mapping[str, Any] = _AS_USUAL,
+    drop: str | Iterable[str] | None = None,
 ) -> xarray.Dataset:
     left_out = {drop} if isinstance(drop, str) else set(drop or ())
-    times = _times(members) if decode_times else {}
+    times = _times(members) if decoders.get("decode_times", True) else {}
     parts = {part for time in times.values() for part in time.parts}
     variables = {
         name: _variable(array) for name, array in members.items() if name not in parts and name not in left_out
     }
+    of_netcdf = any(map(_is_netcdf, members.values()))
+    stored = [name for name in variables if of_netcdf and _is_stored(members[name])]
+    decoded, beside = _decoded({name: variables[name] for name in stored}, decoders)
     coordinates = _coordinates(group, members) | {name: time.variable() for name, time in times.items()}
+    coordinates = {name: found for name, found in coordinates.items() if name not in left_out | variables.keys()}
+    variables |= decoded
     return xarray.Dataset(
-        variables, {name: found for name, found in coordinates.items() if name not in left_out | variables.keys()}
+        {name: made for name, made in variables.items() if name not in beside},
+        coordinates | {name: made for name, made in variables.items() if name in beside},
     )
+
+
+def _is_netcdf(array: VirtualArray) -> bool:
+    return bool(array._reader.dataset.conventions) and _is_stored(array)
+
+
+def _is_stored(array: VirtualArray) -> bool:
+    """Return True for an array of the file, neither companion nor derived: what xarray may decode."""
+    return not (array._reader.dataset.companion or array._reader.dataset.computed)
+
+
+def _decoded(
+    variables: Mapping[str, xarray.Variable], decoders: Mapping[str, Any]
+) -> tuple[dict[str, xarray.Variable], set[Any]]:
+    """Have xarray decode variables of netCDF. Returns: (variables, names of those that are coordinates of others)."""
+    made, _, beside = xarray.conventions.decode_cf_variables(variables, {}, **decoders)
+    return dict(made), set(beside)
 
 
 def _variable(array: VirtualArray) -> xarray.Variable:
@@ -223,10 +285,22 @@ def _variable(array: VirtualArray) -> xarray.Variable:
     shape = reader.chunks if reader.dataset.computed else negotiate(BLOCK, reader.source).shape
     # Of axes that are not cut, xarray need not know: it warns of chunks that cut them
     chunks = {dim: c for dim, c, n in zip(reader.dims, shape, reader.shape, strict=True) if c < n}
-    attrs = _attributes({**reader.dataset.conventions, **({"vfs": reader.attrs} if reader.attrs else {})})
+    attrs = _conventions(array) | _attributes({"vfs": reader.attrs} if reader.attrs else {})
     return xarray.Variable(
         reader.dims, indexing.LazilyIndexedArray(LazyArray(array)), attrs, {"preferred_chunks": chunks}
     )
+
+
+def _conventions(array: VirtualArray) -> dict[str, Any]:
+    """Return the attributes at the top level; those that stand for elements have the dtype of the elements."""
+    said = array._reader.dataset.conventions
+    numbers = {name: value for name, value in said.items() if isinstance(value, np.generic | np.ndarray)}
+    made = _attributes({name: value for name, value in said.items() if name not in numbers}) | numbers
+    if array.dtype.kind in "iuf":
+        for name in made.keys() & {"_FillValue", "missing_value"}:
+            with suppress(ValueError, TypeError, OverflowError):
+                made[name] = np.asarray(made[name]).astype(array.dtype)[()]
+    return made
 
 
 def _attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,84 +341,6 @@ def _positions(group: VirtualGroup, axis: Mapping[str, Any], n: int) -> np.ndarr
         return None
     read = np.array(values[...])
     return read if len(read) == n else (read[:-1] + read[1:]) / 2  # edges between the elements
-
-
-class LazyArray(BackendArray):
-    """Reads an array when xarray needs elements; what it gives belongs to the caller.
-
-    Lists of scan positions are read position by position, without those between. Along other axes,
-    what lies between is read too: it is in the same frames.
-    """
-
-    def __init__(self, array: VirtualArray) -> None:
-        self.array = array
-        self.shape = array.shape
-        self.dtype = array.dtype
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
-
-    def read(self, key: tuple[Any, ...]) -> np.ndarray:
-        """Read elements.
-
-        Args:
-            key: for each axis an integer, a slice, or int[n] positions, all of which are combined.
-
-        Raises:
-            RegionError: a position is outside of the array.
-            SourceError: the source cannot be read.
-        """
-        if not any(isinstance(part, np.ndarray) for part in key):
-            got = np.asarray(self.array[key])
-            return got if got.flags.writeable else got.copy()  # a view would change with the file
-        nav = self.array._reader.dataset.nav_ndim
-        cuts = [_cuts(part, n, apart=axis < nav) for axis, (part, n) in enumerate(zip(key, self.shape, strict=True))]
-        out = np.empty([sum(cut.length for cut in axis) for axis in cuts], self.dtype)
-        for box in product(*cuts):
-            read = self.array[tuple(cut.read for cut in box)]
-            for axis, cut in enumerate(box):
-                read = read if cut.pick is None else read.take(cut.pick, axis)
-            out[tuple(cut.to for cut in box)] = read
-        return out[tuple(0 if isinstance(part, int | np.integer) else slice(None) for part in key)]
-
-
-class _Cut(NamedTuple):
-    """A part of an axis that is read at once.
-
-    Attributes:
-        read: the elements of the array.
-        pick: which of these are wanted, int[length]; None: all, in their order.
-        to: where they go in the output.
-        length: how many they are.
-    """
-
-    read: slice
-    pick: np.ndarray | None
-    to: slice
-    length: int
-
-
-def _cuts(part: Any, n: int, apart: bool) -> list[_Cut]:
-    """Divide what is wanted of an axis into parts that are read at once.
-
-    Args:
-        n: length of the axis.
-        apart: elements that do not follow each other are read one by one.
-    """
-    try:
-        wanted = np.atleast_1d(np.arange(n)[part])
-    except IndexError as error:
-        raise RegionError(str(error)) from None
-    if isinstance(part, slice) and part.indices(n)[2] > 0:
-        return [_Cut(part, None, slice(None), len(wanted))]
-    edges = np.flatnonzero(np.diff(wanted) != 1) + 1 if apart else np.empty(0, np.int64)
-    cuts = []
-    for first, last in pairwise([0, *edges.tolist(), len(wanted)]):
-        some = wanted[first:last]
-        low, high = (int(some.min()), int(some.max()) + 1) if len(some) else (0, 0)
-        pick = None if np.array_equal(some, np.arange(low, high)) else some - low
-        cuts.append(_Cut(slice(low, high), pick, slice(first, last), len(some)))
-    return cuts
 
 
 # time stamps
@@ -427,10 +423,13 @@ _SINCE = re.compile(r"(\S+) since (\d{4}-\d\d-\d\d)")
 
 
 def _times(members: Members) -> dict[str, _Time]:
-    """Find companions that count from a date. Those that hold the rest of a second are added to the seconds."""
+    """Find companions that count from a date. Those that hold the rest of a second are added to the seconds.
+
+    xarray decodes times of netCDF.
+    """
     found = {}
     for name, array in members.items():
-        since = _SINCE.fullmatch(_unit(array))
+        since = None if _is_netcdf(array) else _SINCE.fullmatch(_unit(array))
         if since is None or since[1] not in _UNITS or array.dtype.kind not in "iuf":
             continue
         parts = {name: (array, _UNITS[since[1]])}

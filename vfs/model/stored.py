@@ -224,7 +224,8 @@ class StoredArray:
             () where it does not matter.
         attrs: JSON-able metadata of the format, shown as the attribute `vfs` of the array (of the
             root, for the main array).
-        conventions: attributes that other tools look for at the top level (`units`, `ome`), rarely any.
+        conventions: attributes that other tools look for at the top level (`units`, `ome`, those of netCDF).
+            Numbers may have a dtype of numpy, which xarray decodes by.
         group_attrs: the same for the root group (`ome` of an OME-TIFF).
         scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
             it that are shown (int64[m]); else None.

@@ -10,12 +10,18 @@ Chunks that were never written, and parts of a virtual data set that have no sou
 value.
 
 External links, virtual data sets and external storage lead to other files in the same folder or
-below it (elsewhere only with `follow_outside`). The numbered links of a Dectris master
-(`entry/data/data_000001` …) are one array, `entry/data/data` (`series`). Arrays in files that
-cannot be read are absent: `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a
-warning. The attribute `left_out` lists data sets that cannot be shown, with the reason: text,
-compound types, numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot
-have (`vfs.model.naming`). If one of these would be the main array (`ranks`), it counts as absent.
+below it (elsewhere only with `follow_outside`). The numbered pieces of a Dectris master
+(`entry/data/data_000001` …) are one array, `entry/data/data` (`series`): a piece with two axes is a
+frame, and a number that is missing is a loss. Arrays in files that cannot be read are absent:
+`vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. An array that has
+lost some of its files (sources of a virtual data set, external storage, pieces) is an error, or with
+`allow_incomplete` blank there. So is a file that a program has open for writing: what that program
+still holds would read as the fill value.
+
+The attribute `left_out` lists data sets that cannot be shown, with the reason: text, compound types,
+numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot have
+(`vfs.model.naming`). If one of these would be the main array
+(`ranks`), it counts as absent.
 
 Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox or NeXus (`axes`), which also
 say which array opens first (`ranks`). Arrays of Velox have their names (HAADF) in the attribute `name`.
@@ -25,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vfs.boundary import current
@@ -33,9 +40,10 @@ from vfs.formats import Format
 from vfs.formats.hdf5 import velox
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
+from vfs.formats.hdf5.pieces import StoredData, frames
 from vfs.formats.hdf5.ranks import marks
-from vfs.formats.hdf5.series import absences, join_numbered
-from vfs.formats.hdf5.storage import StoredData, frames, stored
+from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
+from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
 from vfs.model.layout import FrameLayout, altered
@@ -44,6 +52,8 @@ from vfs.model.stored import Absence, Files, StoredArray
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
 """The first bytes of a user block with an XMP packet. The HDF5 mark then lies behind the bytes that `sniff` gets."""
+
+_ONLY_A_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -81,7 +91,9 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             raise (absence.refused or FormatError)(absence.said)
         why = "; ".join(f"{name}: {reason}" for name, reason in list(left.items())[:3])
         raise FormatError(f"{path}: expected at least one array of numbers, found none{f' ({why})' if why else ''}")
-    return [altered(datasets[0], absent=tuple(absent)), *datasets[1:]]
+    absent += unflushed(known)
+    first, *others = datasets
+    return [altered(first, absent=(*first.absent, *absent)), *others]
 
 
 def _arrays(
@@ -93,9 +105,12 @@ def _arrays(
     left: dict[str, str] = {}
     gone: dict[str, AbsentError] = {}
     for name, data in known.data.items():
+        if str(data.attrs.get("NAME")).startswith(_ONLY_A_DIMENSION):
+            continue  # it has no values of its own, and names axes of others
         try:
             if id(data) not in made:
-                made[id(data)] = stored(data, known)
+                one = stored(data, known)
+                made[id(data)] = replace(one, absent=partly(path, name, one.lost))
             found[name] = made[id(data)]
         except LeftOutError as reason:
             left[name] = str(reason)
@@ -106,7 +121,18 @@ def _arrays(
     certain = any(main[name] for name in found) and not any(main.get(name) for name in gone)
     absent += [altered(one, refused=None, main=False) if certain else one for one in absences(path, gone)]
     unshown = {name: why for name, why in left.items() if name not in gone}
-    return found, left, main, absent + _larger(path, known, found, unshown, main)
+    absent += _larger(path, known, found, unshown, main)
+    return (
+        found,
+        left,
+        main,
+        absent + _empty(path, {name: entry for name, entry in found.items() if main[name] is _mark(main)}),
+    )
+
+
+def _mark(main: Mapping[str, bool | None]) -> bool | None:
+    """Return the mark of those among which size decides which one is main."""
+    return True if any(main.values()) else None
 
 
 def _larger(
@@ -120,7 +146,7 @@ def _larger(
 
     Otherwise users would take a smaller one for it.
     """
-    mark = True if any(main.values()) else None
+    mark = _mark(main)
     sizes = {
         name: math.prod(known.data[name].shape)
         for name in left
@@ -132,6 +158,26 @@ def _larger(
         return []
     said = f"{path}: {name} {list(known.data[name].shape)} cannot be shown: {left[name]}"
     return [Absence(said, FormatError, "shows the largest of the other arrays", main=True)]
+
+
+def _empty(path: str, found: Mapping[str, StoredData]) -> list[Absence]:
+    """Report an array without elements that would be the main one if it had some. Smaller ones must not stand for it.
+
+    That is one of three axes or more, more than the largest array has, or one whose single frame is larger.
+    """
+    largest = max((entry.shape for entry in found.values()), key=math.prod, default=())
+    if not math.prod(largest):
+        return []
+    for name, entry in found.items():
+        frame = math.prod(n for n in entry.shape if n)
+        if (
+            0 in entry.shape
+            and len(entry.shape) > 1
+            and (len(entry.shape) > max(2, len(largest)) or frame > math.prod(largest))
+        ):
+            said = f"{path}: {name} {list(entry.shape)} holds no element: nothing was written to it so far"
+            return [Absence(said, FormatError, "shows the largest of the other arrays", main=True)]
+    return []
 
 
 def _datasets(
@@ -211,6 +257,8 @@ def _dataset(
         block=entry.chunk,
         attrs=attrs,
         main=main,
+        conventions=entry.conventions,
+        absent=entry.absent,
     )
 
 

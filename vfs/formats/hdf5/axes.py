@@ -27,8 +27,8 @@ from typing import Any, cast
 import numpy as np
 
 from vfs.formats.hdf5 import velox
+from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
-from vfs.formats.hdf5.storage import StoredData
 from vfs.h5.facts import Survey
 
 _EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place

@@ -193,17 +193,37 @@ _SIZES = {2: 0, 3: -4}
 UNKNOWN = {
     5: "nbit",
     6: "scaleoffset",
-    32005: "cbf",
-    32006: "mafisc",
+    305: "lzo",
+    32002: "mafisc",
+    32003: "snappy",
+    32005: "apax",
+    32006: "cbf",
+    32007: "jpeg-xr",
+    32009: "spdp",
+    32010: "lpc-rice",
+    32011: "ccsds-123",
+    32012: "jpeg-ls",
     32013: "zfp",
+    32014: "fpzip",
+    32016: "b3d",
     32017: "sz",
     32018: "fcidecomp",
     32019: "jpeg",
+    32020: "vbz",
+    32021: "fapec",
+    32022: "bitgroom",
+    32023: "granular bitround",
     32024: "sz3",
-    32027: "jpeg-xl",
+    32025: "delta-rice",
+    32027: "flac",
     32028: "sperr",
+    32029: "terse/prolix",
+    32030: "ffmpeg",
 }
-"""Names of registered filters that are not supported here."""
+"""Names of registered filters that are not supported here.
+
+The list: https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md
+"""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from vfs.formats.hdf5 import velox
-from vfs.formats.hdf5.storage import StoredData
+from vfs.formats.hdf5.pieces import StoredData
 from vfs.h5.facts import Survey
 
 _PIECE = re.compile(r"data_\d{6}", re.ASCII)

@@ -1,17 +1,24 @@
 """Joins arrays in several HDF5 files, and reports absent ones.
 
-A Dectris master links to numbered pieces, which become one array.
+A Dectris master holds or links to numbered pieces (`data_000001`, `data_000002` …), which become one
+array. Dectris numbers them from 1 with six digits; other programs use fewer, so pieces with other
+numbers of digits are joined only if each lies in another file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
 
-from vfs.errors import MissingSourceError, OutsideError
-from vfs.formats.hdf5.storage import StoredData, joined
-from vfs.h5.facts import AbsentError, LeftOutError, Survey
+from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
+from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
 from vfs.model.stored import Absence
+
+_DIGITS = 6  # of Dectris
+_MOST_GONE = 10  # most missing pieces for each existing one
 
 
 def join_numbered(
@@ -19,46 +26,83 @@ def join_numbered(
 ) -> list[Absence]:
     """Replace numbered pieces (Dectris: data_000001, data_000002 …) by one array, `data`.
 
-    The pieces follow each other along its first axis.
+    Pieces with three axes follow each other along the first one. A piece with two axes is one frame.
 
     Args:
-        found: arrays by their paths; changed in place.
+        found: arrays by their paths; changed in place. A joined array reports its missing pieces itself.
         left: reasons for which other arrays cannot be shown; changed in place.
         gone: errors of the arrays in `left` that lie in unreadable files; joined pieces are removed.
 
-    Returns: absent parts of joined arrays. If all pieces of an array are gone, it is not joined.
+    Returns: what to say of pieces that are not joined. If all pieces of an array are gone, nothing.
     """
-    pieces: dict[str, list[str]] = {}
-    for name in sorted({*found, *left}):
-        above, _, last = name.rpartition("/")
-        if re.fullmatch(r"data_\d{6}", last, re.ASCII):
-            pieces.setdefault(f"{above}/data".lstrip("/"), []).append(name)
-    absent = []
-    for whole, names in pieces.items():
-        lost = [name for name in names if name in left]
-        if len(names) < 2 or len(lost) == len(names) or whole in {*found, *left, *known.groups}:
+    said = []
+    for whole, pieces in _pieces(path, {*found, *left}, known).items():
+        there = {number: found[name] for number, name in pieces.items() if name in found}
+        if len(pieces) < 2 or not there or whole in {*found, *left, *known.groups}:
             continue
+        lost = {name: left[name] for name in pieces.values() if name in left} | _holes(pieces)
         try:
-            there = [found.get(name) for name in names]
-            length = _length(there)
-            made = joined(there, length)
+            made = _joined(pieces, there)
         except LeftOutError as reason:
             left[whole] = str(reason)
+            said += _apart(path, whole, {name: why for name, why in lost.items() if name not in gone}, str(reason))
             continue
-        if lost:
-            absent.append(
-                _lost(
-                    path,
-                    whole,
-                    {name: left[name] for name in lost},
-                    made.shape[0] - sum(part.shape[0] for part in there if part),
-                )
-            )
-        for name in names:
+        absent = [_lost(path, whole, lost, made.shape[0] - _frames(there.values()), known)] if lost else []
+        for name in pieces.values():
             gone.pop(name, None)
             found.pop(name, None)
-        found[whole] = made
-    return absent
+        partly_lost = chain.from_iterable(piece.absent for piece in there.values())
+        found[whole] = replace(made, absent=(*absent, *partly_lost, *_before(path, pieces)))
+    return said
+
+
+def _pieces(path: str, names: Iterable[str], known: Survey) -> dict[str, dict[int, str]]:
+    """Return the pieces of each array: its path -> number -> path of the piece, in the order of the numbers."""
+    series: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        above, _, last = name.rpartition("/")
+        digits = re.fullmatch(r"data_(\d{1,9})", last, re.ASCII)
+        if digits and (len(digits[1]) == _DIGITS or _elsewhere(path, name, known)):
+            series.setdefault(f"{above}/data".lstrip("/"), []).append((int(digits[1]), name))
+    made = {whole: dict(sorted(pieces)) for whole, pieces in series.items()}
+    return {whole: pieces for whole, pieces in made.items() if len(pieces) == len(series[whole])}
+
+
+def _elsewhere(path: str, name: str, known: Survey) -> bool:
+    """Return True if a data set should lie in another file."""
+    data = known.data.get(name)
+    return data is not None and (data.absent or data.file or path) != path
+
+
+def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData]) -> StoredData:
+    """Join pieces in the order of their numbers, with room for missing ones.
+
+    Raises:
+        LeftOutError: they cannot be joined.
+    """
+    first, last = min(pieces), max(pieces)
+    if last - first >= _MOST_GONE * len(pieces) + len(pieces):
+        raise LeftOutError(f"its pieces are numbered from {first:,} to {last:,}, and most numbers are missing")
+    stacked = dict(zip(there, as_stack([*there.values()]), strict=True))
+    parts = [stacked.get(number) for number in range(first, last + 1)]
+    return joined(parts, _length(parts))
+
+
+def _holes(pieces: Mapping[int, str]) -> dict[str, str]:
+    """Return the pieces whose numbers are missing: path -> reason; no more than a message can use."""
+    numbers = sorted(pieces)
+    found: dict[str, str] = {}
+    for before, after in pairwise(numbers):
+        if after - before > 1 and after - before < _MOST_GONE * len(pieces) + len(pieces):
+            stem = pieces[after].rpartition("_")[0]
+            width = len(pieces[before]) - len(stem) - 1
+            why = f"is not there, but {pieces[after].rpartition('/')[2]} is"
+            found |= {f"{stem}_{number:0{width}d}": why for number in range(before + 1, after)}
+    return found
+
+
+def _frames(parts: Iterable[StoredData]) -> int:
+    return sum(part.shape[0] for part in as_stack([*parts]))
 
 
 def _length(parts: Sequence[StoredData | None]) -> int:
@@ -73,11 +117,29 @@ def _length(parts: Sequence[StoredData | None]) -> int:
     return next(iter(lengths), 0)
 
 
-def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int) -> Absence:
-    name, why = next(iter(lost.items()))
+def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int, known: Survey) -> Absence:
+    name, why = next(iter(sorted(lost.items())))
     said = f"{path}: {whole}: {name} {why}{_more(len(lost))}: frames are missing"
-    counts = {"files_missing": len(lost), "frames_missing": blank}
+    files = sum(name not in known.data or _elsewhere(path, name, known) for name in lost)
+    counts = {"files_missing": files, "frames_missing": blank}
     return Absence(said, MissingSourceError, "shows them as blank, but not those at the end", counts)
+
+
+def _apart(path: str, whole: str, lost: Mapping[str, str], why: str) -> list[Absence]:
+    """Say that pieces are not joined. It is an error if some are lost, of which nothing else is said."""
+    said = f"{path}: the numbered pieces of {whole} stay apart: {why}"
+    if not lost:
+        return [Absence(said)]
+    name, reason = next(iter(sorted(lost.items())))
+    more = f"{said} ({name} {reason}{_more(len(lost))})"
+    return [Absence(more, MissingSourceError, "shows those that are there", {"files_missing": len(lost)}, main=True)]
+
+
+def _before(path: str, pieces: Mapping[int, str]) -> list[Absence]:
+    """Say that the first piece has a number that Dectris gives to a later one."""
+    first = min(pieces)
+    said = f"{path}: {pieces[first]} is the first of its numbered pieces: those before it are not in the file"
+    return [Absence(said)] if first > 1 else []
 
 
 def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
@@ -85,22 +147,39 @@ def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:
 
     There is one line for files that do not exist, and one for files that may not be read.
     """
+    lost = [(f"{path}: {name} {error}", error.file, error.outside, 0) for name, error in gone.items()]
+    return [
+        replace(one, allowed="shows the largest of the other arrays", main=True)
+        for one in _of_files(lost, lambda said, many: f"{said}{many}")
+    ]
+
+
+def partly(path: str, name: str, lost: Sequence[Lost]) -> tuple[Absence, ...]:
+    """Report the files that should hold a part of an array and cannot be read."""
+    said = _of_files(lost, lambda why, many: f"{path}: {name} {why}{many}: parts of the array are missing")
+    return tuple(replace(one, allowed="shows them as blank") for one in said)
+
+
+def unflushed(known: Survey) -> list[Absence]:
+    """Report the files that a program has open for writing: what it has not passed on yet looks as if never written."""
+    return [
+        Absence(
+            f"{path}: {writer} has it open for writing, and may hold elements that are not in the file yet",
+            SourceError,
+            "shows what is in the file",
+        )
+        for path, writer in list(known.writers.items())[:1]
+    ]
+
+
+def _of_files(lost: Sequence[Lost], line: Callable[[str, str], str]) -> list[Absence]:
     said = []
     for outside, refused in ((False, MissingSourceError), (True, OutsideError)):
-        some = {name: error for name, error in gone.items() if error.outside == outside}
-        for name, error in list(some.items())[:1]:
-            files = tuple(dict.fromkeys(error.file for error in some.values()))
-            line = f"{path}: {name} {error}{_more(len(some))}"
-            said.append(
-                Absence(
-                    line,
-                    refused,
-                    "shows the largest of the other arrays",
-                    {"files_missing": len(files)},
-                    files,
-                    main=True,
-                )
-            )
+        some = [one for one in lost if one[2] == outside]
+        if some:
+            files, frames = tuple(dict.fromkeys(file for _, file, _, _ in some)), sum(n for _, _, _, n in some)
+            counts = {"files_missing": len(files), **({"frames_missing": frames} if frames else {})}
+            said.append(Absence(line(some[0][0], _more(len(some))), refused, "", counts, files))
     return said
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vfs import kernels
 from vfs.errors import VfsError
-from vfs.formats.hdf5.storage import StoredData
+from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.headers import read_at
 from vfs.kernels.columns import FILE, START, STOP
 from vfs.model.decode import BlockDecoder, Decoder

@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
-from vfs.formats.hdf5.storage import StoredData
 from vfs.h5.facts import Survey
 
 _ARRAY = re.compile(r"Data/(\w+)/([^/]+)/(\w+)", re.ASCII)

@@ -1,0 +1,91 @@
+"""Reads elements when xarray needs them, for the door `vfs.integrations.xarray`."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from vfs.api.arrays import VirtualArray
+from vfs.errors import RegionError
+
+
+class LazyArray(BackendArray):
+    """Reads an array when xarray needs elements; what it gives belongs to the caller.
+
+    Lists of scan positions are read position by position, without those between. Along other axes,
+    what lies between is read too: it is in the same frames.
+    """
+
+    def __init__(self, array: VirtualArray) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
+
+    def read(self, key: tuple[Any, ...]) -> np.ndarray:
+        """Read elements.
+
+        Args:
+            key: for each axis an integer, a slice, or int[n] positions, all of which are combined.
+
+        Raises:
+            RegionError: a position is outside of the array.
+            SourceError: the source cannot be read.
+        """
+        if not any(isinstance(part, np.ndarray) for part in key):
+            got = np.asarray(self.array[key])
+            return got if got.flags.writeable else got.copy()  # a view would change with the file
+        nav = self.array._reader.dataset.nav_ndim
+        cuts = [_cuts(part, n, apart=axis < nav) for axis, (part, n) in enumerate(zip(key, self.shape, strict=True))]
+        out = np.empty([sum(cut.length for cut in axis) for axis in cuts], self.dtype)
+        for box in product(*cuts):
+            read = self.array[tuple(cut.read for cut in box)]
+            for axis, cut in enumerate(box):
+                read = read if cut.pick is None else read.take(cut.pick, axis)
+            out[tuple(cut.to for cut in box)] = read
+        return out[tuple(0 if isinstance(part, int | np.integer) else slice(None) for part in key)]
+
+
+class _Cut(NamedTuple):
+    """A part of an axis that is read at once.
+
+    Attributes:
+        read: the elements of the array.
+        pick: which of these are wanted, int[length]; None: all, in their order.
+        to: where they go in the output.
+        length: how many they are.
+    """
+
+    read: slice
+    pick: np.ndarray | None
+    to: slice
+    length: int
+
+
+def _cuts(part: Any, n: int, apart: bool) -> list[_Cut]:
+    """Divide what is wanted of an axis into parts that are read at once.
+
+    Args:
+        n: length of the axis.
+        apart: elements that do not follow each other are read one by one.
+    """
+    try:
+        wanted = np.atleast_1d(np.arange(n)[part])
+    except IndexError as error:
+        raise RegionError(str(error)) from None
+    if isinstance(part, slice) and part.indices(n)[2] > 0:
+        return [_Cut(part, None, slice(None), len(wanted))]
+    edges = np.flatnonzero(np.diff(wanted) != 1) + 1 if apart else np.empty(0, np.int64)
+    cuts = []
+    for first, last in pairwise([0, *edges.tolist(), len(wanted)]):
+        some = wanted[first:last]
+        low, high = (int(some.min()), int(some.max()) + 1) if len(some) else (0, 0)
+        pick = None if np.array_equal(some, np.arange(low, high)) else some - low
+        cuts.append(_Cut(slice(low, high), pick, slice(first, last), len(some)))
+    return cuts
