@@ -165,7 +165,8 @@ class Reader:
     def directory(self, at: int) -> tuple[bytes, int, int]:
         """Read the directory at byte `at`.
 
-        Returns: (its entries, byte where they begin, byte of the next directory or 0).
+        Returns: (its entries, byte where they begin, byte of the next directory or 0; -1 if the file
+            ends before it says that).
         """
         head, entry, pointer = (8, 20, 8) if self.big else (2, 12, 4)
         order: Literal["little", "big"] = "little" if self.order == "<" else "big"
@@ -175,8 +176,10 @@ class Reader:
                 f"{self.path}: the directory at byte {at:,} claims {count:,} entries, expected 1 to 4,096; the file is"
                 " garbled"
             )
-        data = self.read(at + head, count * entry + pointer)
-        return data[:-pointer], at + head, int.from_bytes(data[-pointer:], order)
+        data = self.read(at + head, count * entry)
+        end = at + head + len(data)
+        after = -1 if end + pointer > self.size else int.from_bytes(self.read(end, pointer), order)
+        return data, at + head, after
 
     def entries(self, data: bytes, at: int) -> Iterator[tuple[int, Field, bytes]]:
         """Yield (tag, field, value in the entry) of a directory's entries, which begin at byte `at`."""
@@ -339,11 +342,39 @@ class Kind:
         size = np.minimum(np.array((1, *self.segment)), np.array(self.shaped) - origin)
         return origin, size
 
+    @property
+    def frame(self) -> tuple[int, int, int, int, np.dtype, bool]:
+        """What pages of one array have in common: (depth, length, width, samples, dtype, True for masks).
+
+        Compression, byte order, strips or tiles, and the order of samples may differ.
+        """
+        separate, depth, length, width, chunky = self.shaped
+        mask = bool(self.facts["photometric"] == "mask")  # of 1 bit, for the page before: no frame of a stack
+        return depth, length, width, separate * chunky, self.stored.newbyteorder("="), mask
+
     def same(self, other: Kind) -> bool:
         """Return True if pages of both kinds can stand in one array."""
-        return self is other or (
-            self.plain and other.plain and self.shaped == other.shaped and self.stored == other.stored
-        )
+        return self is other or self.frame == other.frame
+
+    def __str__(self) -> str:
+        """Return words for a message: "uint16[8, 9]"."""
+        return f"{self.stored.newbyteorder('=')}{list(self.shape)}" + (" (a mask)" if self.frame[-1] else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Unreadable:
+    """Describes pages that cannot be read.
+
+    Attributes:
+        why: words for a message.
+        like: the kind that they would have without compression; None if that is not known.
+    """
+
+    why: str
+    like: Kind | None = None
+
+    def __str__(self) -> str:
+        return self.why
 
 
 def storage_value(order: str, tag: int, kind: int, raw: bytes) -> tuple[int, ...] | bytes | str:
@@ -383,8 +414,29 @@ def lower_name(value: Any) -> str:
     return str(getattr(value, "name", value)).lower()
 
 
-def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Kind | str:
-    """Return the kind of pages with these tags about storage, or a text that says why they cannot be read."""
+_COMPRESSION, _PREDICTOR = 259, 317
+_EER = range(65000, 65003)
+_EVENTS = (
+    "EER, the electron events of a Falcon camera (compression {}), are no pixels; sum them into frames with a program"
+    " for EER (relion_convert_to_tiff, MotionCor3, IMOD) and open the TIFF or MRC that it writes"
+)
+
+
+def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Kind | Unreadable:
+    """Return the kind of pages with these tags about storage."""
+    made = _kind(order, tags)
+    if isinstance(made, Kind):
+        return made
+    number = tags.get(_COMPRESSION, (1,))
+    if number == (1,):
+        return Unreadable(made)
+    bare = _kind(order, {**tags, _COMPRESSION: (1,), _PREDICTOR: (1,)})
+    why = _EVENTS.format(number[0]) if number[0] in _EER else made
+    return Unreadable(why, bare if isinstance(bare, Kind) else None)
+
+
+def _kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Kind | str:
+    """Return the kind of pages, or a text that says why they cannot be read."""
     good: dict[int, tuple[int, ...] | bytes] = {}
     for tag, value in tags.items():
         if isinstance(value, str):
