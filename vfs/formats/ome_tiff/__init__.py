@@ -131,7 +131,8 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     """
     named = [os.path.abspath(path) for path in paths]
     document, holder = document_at(named[0])
-    found = _OmeSet(members(document, holder))
+    places, strange = members(document, holder)
+    found = _OmeSet(places)
     for path in named[1:]:
         if path not in found.paths and path != holder:
             raise OptionError(
@@ -152,7 +153,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             damaged += int(np.count_nonzero(np.isin(placed.file, list(found.errors))))
     if not out:
         raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
-    gone = (*_lost(found, holder, lost), *_damaged(found, damaged), *absent)
+    gone = (*_lost(found, holder, lost, strange), *_damaged(found, damaged), *absent)
     gone += tuple(one for made in out for one in made.absent)
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
@@ -167,11 +168,12 @@ def _damaged(found: _OmeSet, planes: int) -> tuple[Absence, ...]:
     return (Absence(said, type(error), "shows the planes of such files as blank", {"frames_missing": planes}),)
 
 
-def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
+def _lost(found: _OmeSet, holder: str, planes: int, strange: Sequence[str]) -> tuple[Absence, ...]:
     """Report the files that do not exist.
 
     Args:
         planes: number of planes in them.
+        strange: words for each file that has the name of one of them, and is another one.
     """
     gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
     if not gone:
@@ -181,6 +183,7 @@ def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
         f"{holder}: its OME-XML names {names}: missing, {len(gone):,} of {len(found.paths):,} files with {planes:,}"
         " planes"
     )
+    said += "".join(f"; {words}" for words in strange[:3]) + "; …" * (len(strange) > 3)
     counts = {"files_missing": len(gone), "frames_missing": planes}
     return (Absence(said, MissingSourceError, "shows their planes as blank", counts, gone),)
 
