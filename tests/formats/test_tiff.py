@@ -23,7 +23,7 @@ from tests.formats.frame_checks import BACKENDS, arranged, check_boxes, frames_o
 from vfs.backends.buffered import BufferedBackend
 from vfs.formats import detect
 from vfs.formats.tiff_structure import segments
-from vfs.formats.tiff_structure.headers import tiny_page
+from vfs.formats.tiff_structure.kinds import tiny_page
 from vfs.formats.tiff_structure.pages import PageTable
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of, set_of

@@ -28,10 +28,12 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSo
 from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members
-from vfs.formats.tiff_structure.headers import Kind, described_as_ome, header_of
+from vfs.formats.tiff_structure.headers import described_as_ome, header_of
+from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.nodata import fill_of
-from vfs.formats.tiff_structure.pages import PageTable, Structure
+from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.planes import arrange
+from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray

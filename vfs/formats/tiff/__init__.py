@@ -33,10 +33,11 @@ from vfs.formats.tiff.texts import says_more, series_told
 from vfs.formats.tiff.vendors import has_vendor, series_of_vendor
 from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, described_as_ome, header_of
 from vfs.formats.tiff_structure.nodata import fill_of
-from vfs.formats.tiff_structure.pages import FoundPlanes, PageTable, Structure
+from vfs.formats.tiff_structure.pages import FoundPlanes, PageTable
 from vfs.formats.tiff_structure.places import Planes, joined_planes
 from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.scales import calibration, dots
+from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.layout import altered
 from vfs.model.stored import Absence, Files, StoredArray
 

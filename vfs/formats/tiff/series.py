@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vfs.errors import FormatError
-from vfs.formats.tiff_structure.headers import Kind, Unreadable
-from vfs.formats.tiff_structure.pages import PageTable, Structure
+from vfs.formats.tiff_structure.kinds import Kind, Unreadable
+from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.places import Planes
+from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.stored import Absence
 
 

@@ -21,9 +21,11 @@ import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats.tiff.series import PageSeries, between_others, counted, split, unreadable
-from vfs.formats.tiff_structure.headers import DESCRIPTION, Kind, tifffile
-from vfs.formats.tiff_structure.pages import PageTable, Structure
+from vfs.formats.tiff_structure.headers import DESCRIPTION, tifffile
+from vfs.formats.tiff_structure.kinds import Kind
+from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.places import Planes
+from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.stored import Absence
 
 HINT = "plain=True (-o plain=true) shows the bare pages"

@@ -16,9 +16,11 @@ from vfs.boundary import open_stream
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats.tiff.series import PageSeries, split
 from vfs.formats.tiff.texts import HINT
-from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Kind, Reader, quiet, tifffile
-from vfs.formats.tiff_structure.pages import PageTable, Structure
+from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Reader, quiet, tifffile
+from vfs.formats.tiff_structure.kinds import Kind
+from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.places import Planes, complaints
+from vfs.formats.tiff_structure.structure import Structure
 
 # Kinds of metadata that tifffile turns into dimensions, in its order
 _METADATA = ("lsm", "fluoview", "stk", "scanimage")

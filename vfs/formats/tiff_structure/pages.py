@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -40,88 +38,18 @@ from vfs.formats.tiff_structure.alike import (
     FilePattern,
     PagePattern,
 )
-from vfs.formats.tiff_structure.headers import (
-    DESCRIPTION,
-    HOW,
-    Field,
-    Kind,
-    Order,
-    Reader,
-    Unreadable,
-    make_kind,
-    storage_value,
-)
+from vfs.formats.tiff_structure.headers import DESCRIPTION, Field, Reader
+from vfs.formats.tiff_structure.kinds import HOW, Kind, Unreadable, make_kind, storage_value
 from vfs.formats.tiff_structure.places import Planes, complaints, joined_planes
+from vfs.formats.tiff_structure.structure import Structure, lost_text, within
 from vfs.model.stored import Absence
 
 _KINDS = 1000  # most kinds of pages in a set; tifffile takes a fraction of a millisecond for each
 _SUBS = 64  # most smaller versions that a page may have
 _BATCH = 1 << 20  # segments checked at once
-_TOLD = {270, 271, 272, 282, 283, 305, 306, 315}  # tags with texts and resolutions
 
 # columns of `PageTable._where`
 _O_TYPE, _O_COUNT, _O_AT, _C_TYPE, _C_COUNT, _C_AT = range(6)
-
-
-@dataclass(frozen=True)
-class Structure:
-    """Describes the structure of one file of a `PageTable`.
-
-    Attributes:
-        index: number of the file in the table.
-        rows: rows of its pages, in the order of the file.
-        subs: row of a page -> rows of its sub-directories (smaller versions), -1 for each that does
-            not exist.
-        tags: tags of the first directory.
-        start: the first `START` bytes of the first page's description.
-        cut: error in the directory behind the last page, where the rest of the file cannot be had;
-            else None.
-    """
-
-    path: str
-    index: int
-    size: int
-    order: Order
-    big: bool
-    rows: range
-    subs: dict[int, list[int]]
-    tags: dict[int, Field]
-    start: str
-    cut: FormatError | TruncatedSourceError | None = None
-
-    def text(self, tag: int, most: int = 1 << 62) -> str:
-        """Return the text of a tag of the first directory; "" if there is none, or one longer than `most`."""
-        field = self.tags.get(tag)
-        if field is None or field.type != 2 or field.length > most or not _within(self.size, field):
-            return ""
-        if tag == DESCRIPTION and field.length <= START:
-            return self.start
-        with Reader(self.path) as reader:
-            return reader.text(field)
-
-    def number(self, tag: int) -> int:
-        """Return an unsigned integer of the first directory; 0 if there is none."""
-        found = self._values(tag, {3: ("H", 1), 4: ("I", 1)})
-        return int(found[0]) if found else 0
-
-    def ratio(self, tag: int) -> float:
-        """Return a ratio of unsigned integers of the first directory; 0 if there is none."""
-        found = self._values(tag, {5: ("I", 2)})
-        return found[0] / found[1] if found and found[1] else 0.0
-
-    def real(self, tag: int) -> float:
-        """Return a floating-point number of the first directory; 0 if there is none."""
-        found = self._values(tag, {11: ("f", 1), 12: ("d", 1)})
-        return float(found[0]) if found else 0.0
-
-    def _values(self, tag: int, forms: dict[int, tuple[str, int]]) -> tuple[Any, ...]:
-        field = self.tags.get(tag)
-        if field is None or field.type not in forms or field.length != 1 or not _within(self.size, field):
-            return ()
-        code, count = forms[field.type]
-        form = struct.Struct(f"{self.order}{count}{code}")
-        with Reader(self.path) as reader:
-            return form.unpack(reader.read(field.at, form.size))
 
 
 class PageTable:
@@ -234,10 +162,10 @@ class PageTable:
                         found[row].append(self._sub(walk, place))
                 except (FormatError, TruncatedSourceError) as error:
                     cut = cut or error
-            cut = cut or _lost_text(reader, tags)
+            cut = cut or lost_text(reader, tags)
             note = tags.get(DESCRIPTION)
             start = ""
-            if note is not None and note.type == 2 and _within(reader.size, note):
+            if note is not None and note.type == 2 and within(reader.size, note):
                 start = reader.text(note._replace(length=min(note.length, START)))
             return Structure(path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start, cut)
 
@@ -476,22 +404,6 @@ class FoundPlanes:
         n = len(self.bad)
         said = str(self.error) + f", and {n - 1:,} more pages" * (n > 1)
         return (Absence(said, type(self.error), "shows such pages as blank", {"frames_missing": n}),)
-
-
-def _within(size: int, field: Field) -> bool:
-    """Return True if a file of `size` bytes has the values of a field."""
-    return field.at + field.length * Reader.width(field) <= size
-
-
-def _lost_text(reader: Reader, tags: dict[int, Field]) -> TruncatedSourceError | None:
-    """Return the error for a text or a resolution that lies beyond the end of the file; None if there is none."""
-    for tag in sorted(_TOLD & set(tags)):
-        if not _within(reader.size, tags[tag]):
-            return TruncatedSourceError(
-                f"{reader.path}: tag {tag} lies at byte {tags[tag].at:,}, the file has {reader.size:,}; it looks"
-                " truncated"
-            )
-    return None
 
 
 class _Walk:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError
-from vfs.formats.tiff_structure.headers import Kind
+from vfs.formats.tiff_structure.kinds import Kind
 
 _LARGEST = 1 << 31  # most bytes of a block that decodes whole
 # Most bytes into which one compressed byte may decode (deflate: 1,032; zstd: 32,768; blank lines of

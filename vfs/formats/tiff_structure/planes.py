@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfs.errors import FormatError
-from vfs.formats.tiff_structure.headers import Kind
+from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.places import Planes
 from vfs.formats.tiff_structure.segments import MixedDecoder, PartDecoder, SegmentDecoder
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder

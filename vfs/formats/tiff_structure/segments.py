@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import DecodeError
-from vfs.formats.tiff_structure.headers import lower_name, quiet, tiny_page
+from vfs.formats.tiff_structure.headers import quiet
+from vfs.formats.tiff_structure.kinds import lower_name, tiny_page
 
 _DEFLATE = {8, 32946}
 _JPEG_2000 = {33003, 33004, 33005, 34712}
