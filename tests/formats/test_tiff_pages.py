@@ -169,6 +169,19 @@ def test_a_text_that_no_longer_fits_the_pages(tmp_path: Path, text: str) -> None
         warned(path, "text says", "uint16[10, 16, 20]", "not used")
 
 
+@pytest.mark.parametrize("append", [False, True])
+def test_pages_written_one_by_one_by_tifffile(tmp_path: Path, append: bool) -> None:
+    """Each has a text of its own, which tells nothing but its size: they are one stack."""
+    twin = frames_of((4, 16, 20), "u2")
+    for k, (page, one) in enumerate(zip(twin, (None, "zlib", "lzw", "packbits"), strict=True)):
+        tifffile.imwrite(tmp_path / "a.tif", page, compression=one, append=append and k > 0)
+    if not append:
+        with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+            for page in twin:
+                file.write(page)
+    check_boxes(tmp_path / "a.tif", twin, count=5)
+
+
 def test_texts_that_are_none(tmp_path: Path) -> None:
     """What is no text of tifffile, though it begins like one, is ignored."""
     twin = frames_of((3, 6, 5), "u2")

@@ -146,6 +146,8 @@ def series_told(table: PageTable, found: Structure) -> tuple[list[PageSeries], t
     behind = [table.kinds[table.kind[row]] for row in rows[k:]]
     if out and not out[0].planes and any(isinstance(one, Kind) and one.same(out[0].kind) for one in behind):
         return _unused(table, found, first if out[0].count > 1 else None)
+    if len(out) > 1 and all(one.count == 1 and one.alike(out[0]) for one in out):
+        return counted(table, found, found.rows)  # each page has a text that tells of this page only
     more, gone, words = counted(table, found, sorted([*odd, *rows[k:]]))
     return out + more, (*absent, *gone), words
 

@@ -126,14 +126,14 @@ class Kind:
         return origin, size
 
     @property
-    def frame(self) -> tuple[int, int, int, int, np.dtype, bool]:
+    def frame(self) -> tuple[int, int, int, int, str, bool]:
         """What pages of one array have in common: (depth, length, width, samples, dtype, True for masks).
 
         Compression, byte order, strips or tiles, and the order of samples may differ.
         """
         separate, depth, length, width, chunky = self.shaped
         mask = bool(self.facts["photometric"] == "mask")  # of 1 bit, for the page before: no frame of a stack
-        return depth, length, width, separate * chunky, self.stored.newbyteorder("="), mask
+        return depth, length, width, separate * chunky, self.stored.newbyteorder("=").str, mask
 
     def same(self, other: Kind) -> bool:
         """Return True if pages of both kinds can stand in one array."""

@@ -18,7 +18,7 @@ import numpy as np
 from vfs.errors import FormatError
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.places import Planes
-from vfs.formats.tiff_structure.segments import MixedDecoder, PartDecoder, SegmentDecoder
+from vfs.formats.tiff_structure.segments import MixedSegmentDecoder, PartDecoder, SegmentDecoder
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, Layout
 
@@ -88,7 +88,7 @@ def arrange(
             )
             for part, take in zip(parts, axes, strict=True)
         ]
-        mixed = MixedDecoder(tuple(decoders), tuple(numbers[:-1].tolist()), show)
+        mixed = MixedSegmentDecoder(tuple(decoders), tuple(numbers[:-1].tolist()), show)
         return blocks.layout(nav + sig), mixed, block
     pitch = (1,) * len(nav) + tuple(_pitch(one, shown)) if tiled else ()
     if plain:

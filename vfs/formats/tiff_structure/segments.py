@@ -151,7 +151,7 @@ class PartDecoder:
 
 
 @dataclass(frozen=True)
-class MixedDecoder:
+class MixedSegmentDecoder:
     """Decodes whole strips or tiles of pages that are stored in several ways.
 
     Args:
