@@ -348,6 +348,68 @@ def test_renamed_files(tmp_path: Path) -> None:
     same(vfs.open(one / "renamed.ome.tif")[...], twin)
 
 
+def test_members_are_told_by_their_uuid(tmp_path: Path) -> None:
+    """Files that swapped their names; and another run's file under the right name, which is not read."""
+    twin, other = frames_of((3, 1, 2, 9, 7), "u2"), frames_of((3, 1, 2, 9, 7), "u2", 5)
+    path = write_ome_tiff(tmp_path, twin, files=3)
+    os.rename(tmp_path / "set_1.ome.tif", tmp_path / "x")
+    os.rename(tmp_path / "set_2.ome.tif", tmp_path / "set_1.ome.tif")
+    os.rename(tmp_path / "x", tmp_path / "set_2.ome.tif")
+    same(vfs.open(path)[...], twin)
+    (tmp_path / "run").mkdir()
+    write_ome_tiff(tmp_path / "run", other, files=3)
+    data = (tmp_path / "run" / "set_2.ome.tif").read_bytes()
+    (tmp_path / "set_2.ome.tif").write_bytes(data.replace(b"4000-8000-", b"4000-9000-"))
+    ours, theirs = "urn:uuid:00000000-0000-4000-8000-000000000001", "urn:uuid:00000000-0000-4000-9000-000000000002"
+    words = f"set_1.ome.tif is another file, with UUID urn:uuid:00000000-0000-4000-8000-000000000002, expected {ours}"
+    counts = {"files_missing": 1, "frames_missing": 2}
+    array = opens_incomplete(path, words, counts=counts, kind=vfs.MissingSourceError).main
+    twin[1] = 0
+    same(array[...], twin)
+    os.rename(tmp_path / "set_2.ome.tif", tmp_path / "set_1.ome.tif")
+    array = opens_incomplete(
+        path, theirs, ours, counts={"files_missing": 2, "frames_missing": 4}, kind=vfs.MissingSourceError
+    ).main
+    twin[2] = 0
+    same(array[...], twin)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_first_file_was_renamed(tmp_path: Path, shared: bool) -> None:
+    """Files without UUIDs of their own, or with one for all: the opened one is the one that is missing."""
+    twin = frames_of((3, 1, 2, 9, 7), "u2")
+    path = write_ome_tiff(tmp_path, twin, files=3)
+    for file in tmp_path.glob("set_*.ome.tif"):
+        data = file.read_bytes().replace(b' UUID="urn', b' GUID="urn')
+        if shared:
+            data = file.read_bytes()
+            for k in (1, 2):
+                data = data.replace(b"00000000000%d" % k, b"000000000000")
+        file.write_bytes(data)
+    same(vfs.open(path)[...], twin)
+    path.rename(tmp_path / "renamed.ome.tif")
+    same(vfs.open(tmp_path / "renamed.ome.tif")[...], twin)
+    refuses(tmp_path / "set_1.ome.tif", "set_0.ome.tif: missing", kind=vfs.MissingSourceError)
+
+
+@pytest.mark.parametrize("how", [{}, {"compression": 8, "encode": zlib.compress}])
+@pytest.mark.parametrize("left", [0, 6, 100, -20, -150])
+def test_a_member_that_was_cut(tmp_path: Path, left: int, how: dict[str, Any]) -> None:
+    """Its whole pages are shown, the rest is blank."""
+    twin = frames_of((3, 1, 2, 9, 7), "u2")
+    path = write_ome_tiff(tmp_path, twin, files=3, describe="first", **how)
+    for name in ("set_1.ome.tif", "set_2.ome.tif"):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: left or None] if left else b"")
+        lost = 1 if left < 0 else 2
+        kind = (vfs.FormatError, vfs.TruncatedSourceError)
+        array = opens_incomplete(path, name, counts={"frames_missing": lost}, kind=kind).main  # type: ignore[arg-type]
+        want = twin.copy()
+        want[int(name[4]), 0, 2 - lost :] = 0
+        same(array[...], want)
+        (tmp_path / name).write_bytes(whole)
+
+
 def test_a_copy_with_another_name_is_read_itself(tmp_path: Path) -> None:
     twin = frames_of((1, 1, 2, 9, 7), "u2")
     path = write_ome_tiff(tmp_path, twin)
@@ -512,11 +574,15 @@ def test_planes_that_are_stored_differently(tmp_path: Path) -> None:
     second = tmp_path / "set_1.ome.tif"
     write_tiff(second, list(twin[1, 0]), strip=2)  # cut differently, but plain: the same array
     same(vfs.open(path)[...], twin)
-    for how in ({"order": ">"}, {"compression": 8, "encode": zlib.compress}):
+    for how in ({"order": ">"}, {"compression": 8, "encode": zlib.compress}, {"tile": (16, 16)}):
         write_tiff(second, list(twin[1, 0]), **how)
-        refuses(path, "set_1.ome.tif", "differently", kind=vfs.FormatError)
-    write_tiff(second, list(twin[1, 0, :, :, :5]))
-    refuses(path, "differently", kind=vfs.FormatError)
+        check_boxes(path, twin, count=5)
+    write_tiff(second, [twin[1, 0, 0, :, :5], twin[1, 0, 1]])
+    array = opens_incomplete(
+        path, "set_1.ome.tif", "uint16[9, 5], expected uint16[9, 7]", counts={"frames_missing": 1}, kind=vfs.FormatError
+    ).main
+    twin[1, 0, 0] = 0
+    same(array[...], twin)
 
 
 def test_truncated_anywhere(tmp_path: Path) -> None:

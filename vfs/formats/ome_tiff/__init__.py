@@ -28,9 +28,12 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSo
 from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members
-from vfs.formats.tiff_structure.headers import Kind, described_as_ome, header_of
-from vfs.formats.tiff_structure.pages import PageTable, Structure
+from vfs.formats.tiff_structure.headers import described_as_ome, header_of
+from vfs.formats.tiff_structure.kinds import Kind
+from vfs.formats.tiff_structure.nodata import fill_of
+from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.planes import arrange
+from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray
@@ -82,33 +85,57 @@ class _OmeSet:
         self.files = Files.stat(self.paths, missing_ok=True)
         self.table = PageTable()
         self.structures: dict[int, Structure] = {}
+        self.errors: dict[int, FormatError | TruncatedSourceError] = {}
         for i, path in enumerate(self.paths):
-            if self.files.sizes[i] >= 0:
+            if self.files.sizes[i] < 0:
+                self.table.skip(path, 0)
+                continue
+            try:
                 self.structures[i] = self.table.add(path)
+            except (FormatError, TruncatedSourceError) as error:
+                self.errors[i] = error
+
+    @property
+    def gone(self) -> np.ndarray:
+        """Which files do not exist, or have nothing that can be read: bool[n]."""
+        gone = self.files.sizes < 0
+        gone[list(self.errors)] = True
+        return gone
+
+    @property
+    def cut(self) -> FormatError | TruncatedSourceError | None:
+        """What is wrong with the first file of which only the first pages can be read; None if there is none."""
+        return next((one.cut for one in self.structures.values() if one.cut is not None), None)
 
     def kind(self, row: int) -> Kind:
         kind = self.table.kinds[self.table.kind[row]]
-        if isinstance(kind, str):
+        if not isinstance(kind, Kind):
             raise FormatError(
                 f"{self.table.paths[self.table.file[row]]}: the page at byte {self.table.at[row]:,} cannot be read:"
                 f" {kind}"
             )
         return kind
 
+    def unlike(self, rows: np.ndarray, kind: Kind) -> np.ndarray:
+        """Find the pages that cannot stand in an array of pages of a kind: bool[n]. A row is -1 without a page."""
+        kinds = np.frombuffer(self.table.kind, np.int64)[np.maximum(rows, 0)] if len(self.table.kind) else rows
+        unlike = [k for k, one in enumerate(self.table.kinds) if not (isinstance(one, Kind) and one.same(kind))]
+        return (rows >= 0) & np.isin(kinds, unlike)
+
 
 def open(paths: Sequence[str]) -> list[StoredArray]:
     """Open an OME-TIFF set by one of its files, or by its companion file.
 
     Raises:
-        FormatError: a file or the document is garbled, or planes of an image are stored
-            differently.
+        FormatError: a file or the document is garbled.
         TruncatedSourceError: a file is shorter than its pages.
         MissingSourceError: the named file, or the file that describes the set, does not exist.
         OptionError: the files do not belong to one set.
     """
     named = [os.path.abspath(path) for path in paths]
     document, holder = document_at(named[0])
-    found = _OmeSet(members(document, holder))
+    places, strange = members(document, holder)
+    found = _OmeSet(places)
     for path in named[1:]:
         if path not in found.paths and path != holder:
             raise OptionError(
@@ -117,28 +144,42 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             )
     out: list[StoredArray] = []
     absent: list[Absence] = []
-    lost = 0
+    lost = damaged = 0
     for k, image in enumerate(document.images):
         if image.runs:
             above = f"image_{k}/" if len(document.images) > 1 else ""
             placed, arrays = _arrays(found, image, above, holder)
             beside = _BESIDE.fullmatch(str(image.attrs.get("name", "")).strip()) is not None
             out += [altered(one, main=False) for one in arrays] if beside else arrays
-            absent += placed.absent(f"{holder}: its OME-XML says" + f" of image {k}" * bool(above))
-            lost += int(np.count_nonzero(placed.lost))
+            says = f"{holder}: its OME-XML says" + f" of image {k}" * bool(above)
+            absent += [*placed.absent(says, found.cut), *placed.unlike]
+            lost += int(np.count_nonzero(found.files.sizes[placed.file] < 0))
+            damaged += int(np.count_nonzero(np.isin(placed.file, list(found.errors))))
     if not out:
         raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
-    gone = _lost(found, holder, lost) + tuple(absent)
+    gone = (*_lost(found, holder, lost, strange), *_damaged(found, damaged), *absent)
+    gone += tuple(one for made in out for one in made.absent)
     if all(one.main is False for one in out):
         out = [altered(one, main=None) for one in out]
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
 
-def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
+def _damaged(found: _OmeSet, planes: int) -> tuple[Absence, ...]:
+    """Report the files of which nothing can be read, with so many planes."""
+    if not found.errors:
+        return ()
+    error = next(iter(found.errors.values()))
+    more = len(found.errors) - 1
+    said = str(error) + f", and {more:,} more files" * bool(more)
+    return (Absence(said, type(error), "shows the planes of such files as blank", {"frames_missing": planes}),)
+
+
+def _lost(found: _OmeSet, holder: str, planes: int, strange: Sequence[str]) -> tuple[Absence, ...]:
     """Report the files that do not exist.
 
     Args:
         planes: number of planes in them.
+        strange: words for each file that has the name of one of them, and is another one.
     """
     gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
     if not gone:
@@ -148,6 +189,7 @@ def _lost(found: _OmeSet, holder: str, planes: int) -> tuple[Absence, ...]:
         f"{holder}: its OME-XML names {names}: missing, {len(gone):,} of {len(found.paths):,} files with {planes:,}"
         " planes"
     )
+    said += "".join(f"; {words}" for words in strange[:3]) + "; …" * (len(strange) > 3)
     counts = {"files_missing": len(gone), "frames_missing": planes}
     return (Absence(said, MissingSourceError, "shows their planes as blank", counts, gone),)
 
@@ -177,6 +219,8 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
     if math.prod(nav) * math.prod(size) * samples * dtype.itemsize >= 1 << 62:
         raise FormatError(f"{holder}: its OME-XML says an image of {image.sizes}, which is absurd")
     placed = _place_planes(found, image, nav, samples, holder)
+    if kind is not None:
+        placed = placed.without(found, kind)
     attrs = {**image.attrs, **placed.attrs(found), **({} if kind is None else kind.facts)}
     if kind is None or not (placed.row >= 0).any():
         sig = size + ((samples,) if samples > 1 else ())
@@ -202,12 +246,19 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
 
 
 def _kind(found: _OmeSet, image: Image) -> Kind | None:
-    """Return the kind of the pages of an image; None if no page exists."""
-    for run in image.runs:
-        structure = found.structures.get(found.number[run.file])
-        if structure is not None and run.ifd < len(structure.rows):
-            return found.kind(structure.rows[run.ifd])
-    return None
+    """Return the kind of the pages of an image; None if no page exists.
+
+    Raises:
+        FormatError: the first page of each of its runs cannot be read.
+    """
+    size = image.sizes["Y"], image.sizes["X"]
+    structures = [(found.structures.get(found.number[run.file]), run.ifd) for run in image.runs]
+    rows = [one.rows[ifd] for one, ifd in structures if one is not None and ifd < len(one.rows)]
+    kinds = {number: found.table.kinds[number] for number in dict.fromkeys(found.table.kind[row] for row in rows)}
+    good = [kind for kind in kinds.values() if isinstance(kind, Kind)]
+    if rows and not good:
+        return found.kind(rows[0])
+    return next((kind for kind in good if kind.shaped[2:4] == size), good[0] if good else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,9 +270,10 @@ class _PlacedPlanes:
         plane: int64[p], position in the order of the document.
         file: int64[p], number of the file in the set.
         row: int64[p], row in the table of pages; -1 if the file or the page is missing.
-        lost: bool[p], True if the file is missing.
+        lost: bool[p], True if the file is missing, or nothing of it can be read.
         ignored: number of runs that begin outside of the image.
         total: number of planes that the image should have.
+        unlike: planes whose pages are of another kind.
     """
 
     index: np.ndarray
@@ -231,12 +283,36 @@ class _PlacedPlanes:
     lost: np.ndarray
     ignored: int
     total: int
+    unlike: tuple[Absence, ...] = ()
 
-    def absent(self, says: str) -> Iterator[Absence]:
+    def without(self, found: _OmeSet, kind: Kind) -> _PlacedPlanes:
+        """Return the same planes without those whose pages cannot stand in an array of pages of a kind."""
+        odd = np.flatnonzero(found.unlike(self.row, kind))
+        if not len(odd):
+            return self
+        keep = np.ones(len(self.row), bool)
+        keep[odd] = False
+        row, table = int(self.row[odd[0]]), found.table
+        other = table.kinds[table.kind[row]]
+        said = (
+            f"{table.paths[table.file[row]]}: the page at byte {table.at[row]:,} "
+            + (
+                f"is stored differently, {other}, expected {kind}"
+                if isinstance(other, Kind)
+                else f"cannot be read: {other}"
+            )
+            + f", and {len(odd) - 1:,} more" * (len(odd) > 1)
+        )
+        gone = Absence(said, FormatError, "shows such planes as blank", {"frames_missing": len(odd)})
+        columns = {name: getattr(self, name)[keep] for name in ("index", "plane", "file", "row", "lost")}
+        return replace(self, **columns, total=self.total - len(odd), unlike=(gone,))
+
+    def absent(self, says: str, cut: FormatError | TruncatedSourceError | None) -> Iterator[Absence]:
         """Yield the absences besides missing files.
 
         Args:
             says: beginning of the messages.
+            cut: what is wrong with a file of which only the first pages can be read.
         """
         known = self.lost | (self.row >= 0)
         blank = self.total - int(known.sum())
@@ -248,7 +324,9 @@ class _PlacedPlanes:
                 f" {'is' if blank == 1 else 'are'} blank"
             )
             said += f", {pages:,} of a page that its file does not have; it looks truncated" if pages else ""
-            refused = None if at_end else TruncatedSourceError if pages else FormatError
+            refused: type[VfsError] | None = None if at_end else TruncatedSourceError if pages else FormatError
+            if cut is not None:
+                said, refused = f"{said} ({cut})", type(cut)
             yield Absence(said, refused, "shows them so", {"frames_missing": blank})
         if self.ignored:
             yield Absence(
@@ -318,9 +396,7 @@ def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], sampl
     row = np.where(page < length[file_of], begin[file_of] + page, -1)
     _, last = np.unique(index[::-1], return_index=True)  # if several runs have a plane, the last one counts
     keep = claimed - 1 - last
-    return _PlacedPlanes(
-        index[keep], plane[keep], file_of[keep], row[keep], found.files.sizes[file_of[keep]] < 0, ignored, total
-    )
+    return _PlacedPlanes(index[keep], plane[keep], file_of[keep], row[keep], found.gone[file_of[keep]], ignored, total)
 
 
 def _array(
@@ -333,14 +409,16 @@ def _array(
     attrs: dict[str, Any],
 ) -> StoredArray:
     """Make the array of pages, one for each of the planes of `placed`."""
-    there = rows >= 0
-    kind = found.kind(int(rows[there][0]))
+    kind = found.kind(int(rows[rows >= 0][0]))
     shown = (2, 3, 0) if kind.shaped[0] > 1 else (2, 3, 4) if kind.shaped[4] > 1 else (2, 3)
-    planes = replace(found.table.planes(rows[there], kind.shaped[0] == 1), file=placed.file[there])
-    layout, decoder, block = arrange(planes, placed.index[there], nav, shown, dtype)
+    planes = found.table.planes(rows, kind.shaped[0] == 1)
+    layout, decoder, block = arrange(planes.parts, placed.index, nav, kind, shown, dtype)
+    fill, absent = fill_of(found.table, rows, planes.parts, dtype)
+    dims = _DIMS + ("s",) * (len(shown) - 2)
     shape = nav + tuple(kind.shaped[k] for k in shown)
+    gone = (*planes.absent(), *absent)
     return StoredArray(
-        path, found.files, layout, decoder, shape, _DIMS + ("s",) * (len(shown) - 2), 3, block=block, attrs=attrs
+        path, found.files, layout, decoder, shape, dims, 3, fill=fill, block=block, attrs=attrs, absent=gone
     )
 
 
@@ -355,7 +433,7 @@ def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:
     for level in range(levels):
         rows = np.full(len(placed.row), -1)
         rows[there] = [s[level] if level < len(s) else -1 for s in subs]
-        if (rows[there] >= 0).all():
+        if (rows[there] >= 0).all() and not found.unlike(rows, found.kind(int(rows[there][0]))).any():
             yield rows
 
 

@@ -1,4 +1,4 @@
-"""Finds the files of an OME-TIFF set by the names in the XML, or by UUID if files were renamed.
+"""Finds the files of an OME-TIFF set by their UUIDs, or by the names in the XML if files have none.
 
 A name may not lead out of the folder of the set, unless the user allows that.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from vfs.boundary import ALLOW, current
@@ -104,11 +105,16 @@ def _uuid(path: str) -> str:
     return found[1] if found else ""
 
 
-def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
-    """Return {(UUID, name): path} of all files that the document names. Paths may be missing.
+def members(document: Document, holder: str) -> tuple[dict[tuple[str, str], str], list[str]]:
+    """Find the files that the document names, by their UUID if they have one, else by their name.
+
+    A file may have been renamed, and the file of another acquisition may have its name.
 
     Args:
         holder: the file that holds the document.
+
+    Returns: ({(UUID, name): path} of all these files, of which some may be missing; words for each
+        file that has the right name and another UUID).
 
     Raises:
         OutsideError: a name leads out of the folder.
@@ -117,36 +123,59 @@ def members(document: Document, holder: str) -> dict[tuple[str, str], str]:
     folder = os.path.dirname(holder)
     tiff = is_tiff(holder)
     wanted = list(dict.fromkeys(run.file for image in document.images for run in image.runs))
+    shared = Counter(_plain(uuid) for uuid, _ in wanted if uuid)
+    told = {key: key[0] for key in wanted if shared[_plain(key[0])] == 1}  # a UUID of several files tells nothing
+    alone = tiff and len(wanted) == 1
     found: dict[tuple[str, str], str] = {}
-    for uuid, name in wanted:
+    strange: dict[tuple[str, str], str] = {}
+    for key in wanted:
+        name, uuid = key[1], told.get(key, "")
         target = inside(folder, name, holder) if name else ""
-        if tiff and (not (uuid or name) or (uuid and uuid == document.uuid)):
-            found[uuid, name] = holder
-        elif not (uuid or name):
+        if tiff and (not any(key) or (uuid and _same(uuid, document.uuid))):
+            found[key] = holder
+        elif not any(key):
             raise FormatError(f"{holder}: its OME-XML does not say which file holds the pixels")
         elif target and os.path.lexists(target):
-            found[uuid, name] = target
-        elif tiff and len(wanted) == 1:
-            found[uuid, name] = holder  # a file that was renamed
+            own = document.uuid if target == holder else _uuid(target)
+            if not (uuid and own) or _same(uuid, own):
+                found[key] = target
+            elif not alone:
+                strange[key] = f"{name} is another file, with UUID {own[:80]}, expected {uuid[:80]}"
+        if alone:
+            found.setdefault(key, holder)  # a file that was renamed
     missing = [key for key in wanted if key not in found]
     if missing:
-        renamed = _by_uuid(folder, {uuid for uuid, _ in missing if uuid}, set(found.values()))
-        for uuid, name in missing:
-            found[uuid, name] = renamed.get(uuid) or (
-                os.path.normpath(os.path.join(folder, name)) if name else os.path.join(folder, uuid.replace("/", "_"))
-            )
-    return found
+        renamed = _by_uuid(folder, {_plain(told[key]) for key in missing if told.get(key)}, set(found.values()))
+        found |= {key: renamed[_plain(key[0])] for key in missing if key in told and _plain(key[0]) in renamed}
+        missing = [key for key in missing if key not in found]
+    if tiff and len(missing) == 1 and holder not in found.values() and not (document.uuid and told.get(missing[0])):
+        found[missing.pop()] = holder  # renamed, and without a UUID that tells
+    for uuid, name in missing:
+        if name and (uuid, name) not in strange:
+            found[uuid, name] = os.path.normpath(os.path.join(folder, name))
+        else:
+            found[uuid, name] = os.path.join(folder, uuid.replace("/", "_"))
+    strange = {key: words for key, words in strange.items() if key in missing}
+    return found, list(strange.values())
+
+
+def _plain(uuid: str) -> str:
+    return uuid.strip().lower().removeprefix("urn:uuid:")
+
+
+def _same(a: str, b: str) -> bool:
+    return _plain(a) == _plain(b)
 
 
 def _by_uuid(folder: str, uuids: set[str], known: Iterable[str]) -> dict[str, str]:
-    """Return {UUID: path} of the other TIFF files in a folder that have one of these UUIDs."""
+    """Return {UUID: path} of the other TIFF files in a folder that have one of these UUIDs (see `_plain`)."""
     found: dict[str, str] = {}
     with os.scandir(folder or ".") as entries:
         for _, entry in zip(range(_SCANNED), entries, strict=False):
             if len(found) == len(uuids):
                 break
             if entry.name.lower().endswith((".tif", ".tiff", ".btf", ".tf2", ".tf8")) and entry.path not in known:
-                uuid = _uuid(entry.path)
+                uuid = _plain(_uuid(entry.path))
                 if uuid in uuids:
                     found.setdefault(uuid, entry.path)
     return found

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from typing import Literal, NamedTuple
 
-from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, SOFTWARE, Order, Reader
+from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Order, Reader
+from vfs.formats.tiff_structure.kinds import HOW
 
 MISSING = 1 << 60
 """The offset of a plane that cannot be read. It is beyond the end of any file, so reading it is an error."""

@@ -1,28 +1,19 @@
-"""Reads TIFF headers: directories, and how pages store their pixels. Shared by `tiff` and `ome_tiff`.
+"""Reads TIFF headers: directories and their tags. Shared by `tiff` and `ome_tiff`.
 
 Specification: TIFF 6.0, https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf, and BigTIFF,
 https://www.awaresystems.be/imaging/tiff/bigtiff.html
-
-A page is one directory: a list of tags. Most tags say *how* pixels are stored; pages that agree in
-all of these are of one `Kind`. tifffile interprets a kind once, even if many pages have it. It gets a
-tiny TIFF in memory that holds only these tags, so that nothing else in a garbled file can mislead
-it. The other tags say *where* the pixels are; `vfs.formats.tiff_structure.pages` reads them.
 """
 
 from __future__ import annotations
 
-import io
 import logging
-import math
 import os
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -33,16 +24,9 @@ NEW_SUBFILE, SUBFILE = 254, 255
 DESCRIPTION, SOFTWARE = 270, 305
 Order = Literal["<", ">"]
 
-# Tags that say how pixels are stored. Of the scalars, only the first number counts
-_SCALARS = {256, 257, 259, 262, 266, 277, 278, 284, 292, 317, 322, 323, 32997, 32998}
-_LISTS = {258, 338, 339, 347, 530}
-HOW = _SCALARS | _LISTS
-_JPEG_TABLES = 347
-_STRIPS, _STRIP_SIZES = 273, 279
-
 # TIFF type -> bytes of a value
-_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
-_UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
+UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 _LONGEST = 1 << 20  # most bytes of a tag about storage
 
 
@@ -166,7 +150,8 @@ class Reader:
     def directory(self, at: int) -> tuple[bytes, int, int]:
         """Read the directory at byte `at`.
 
-        Returns: (its entries, byte where they begin, byte of the next directory or 0).
+        Returns: (its entries, byte where they begin, byte of the next directory or 0; -1 if the file
+            ends before it says that).
         """
         head, entry, pointer = (8, 20, 8) if self.big else (2, 12, 4)
         order: Literal["little", "big"] = "little" if self.order == "<" else "big"
@@ -176,21 +161,23 @@ class Reader:
                 f"{self.path}: the directory at byte {at:,} claims {count:,} entries, expected 1 to 4,096; the file is"
                 " garbled"
             )
-        data = self.read(at + head, count * entry + pointer)
-        return data[:-pointer], at + head, int.from_bytes(data[-pointer:], order)
+        data = self.read(at + head, count * entry)
+        end = at + head + len(data)
+        after = -1 if end + pointer > self.size else int.from_bytes(self.read(end, pointer), order)
+        return data, at + head, after
 
     def entries(self, data: bytes, at: int) -> Iterator[tuple[int, Field, bytes]]:
         """Yield (tag, field, value in the entry) of a directory's entries, which begin at byte `at`."""
         form, entry, room = ("HHQ8s", 20, 8) if self.big else ("HHI4s", 12, 4)
         pointer = struct.Struct(self.order + ("Q" if self.big else "I"))
         for tag, kind, count, value in struct.iter_unpack(self.order + form, data):
-            inside = _BYTES.get(kind, 1) * count <= room
+            inside = BYTES.get(kind, 1) * count <= room
             yield tag, Field(kind, count, at + entry - room if inside else pointer.unpack(value)[0]), value
             at += entry
 
     def stored(self, field: Field, value: bytes) -> bytes:
         """Return the bytes of a field's values; b"" if there are too many for a tag about storage."""
-        size = field.length * _BYTES.get(field.type, 1)
+        size = field.length * BYTES.get(field.type, 1)
         if size <= len(value):
             return value[:size]
         return self.read(field.at, size) if size <= _LONGEST else b""
@@ -198,31 +185,31 @@ class Reader:
     @staticmethod
     def width(field: Field) -> int:
         """Return the size of one value of a field in bytes."""
-        return _BYTES.get(field.type, 1)
+        return BYTES.get(field.type, 1)
 
     def number(self, field: Field, value: bytes) -> int:
         """Return the value of a field of one unsigned integer."""
-        if field.type not in _UNSIGNED:
+        if field.type not in UNSIGNED:
             raise FormatError(
                 f"{self.path}: expected a whole number at byte {field.at:,}, found TIFF type {field.type}"
             )
-        raw = value[: _BYTES[field.type]]
+        raw = value[: BYTES[field.type]]
         return int.from_bytes(
-            raw if len(raw) == _BYTES[field.type] else self.read(field.at, _BYTES[field.type]),
+            raw if len(raw) == BYTES[field.type] else self.read(field.at, BYTES[field.type]),
             "little" if self.order == "<" else "big",
         )
 
     def numbers(self, field: Field, most: int = 1 << 62) -> np.ndarray:
         """Return the values of a field of unsigned integers, at most `most` of them: int64[n]."""
-        if field.type not in _UNSIGNED:
+        if field.type not in UNSIGNED:
             raise FormatError(f"{self.path}: expected whole numbers at byte {field.at:,}, found TIFF type {field.type}")
         count = min(field.length, most)
-        dtype = np.dtype(f"{self.order}u{_BYTES[field.type]}")
+        dtype = np.dtype(f"{self.order}u{BYTES[field.type]}")
         return np.frombuffer(self.read(field.at, count * dtype.itemsize), dtype).astype(np.int64)
 
     def text(self, field: Field) -> str:
         """Return the values of a field as text: UTF-8, else Latin-1, up to the first NUL."""
-        raw = self.read(field.at, field.length * _BYTES.get(field.type, 1)).split(b"\0", 1)[0]
+        raw = self.read(field.at, field.length * BYTES.get(field.type, 1)).split(b"\0", 1)[0]
         try:
             return raw.decode()
         except UnicodeDecodeError:
@@ -257,210 +244,3 @@ def described_as_ome(path: str) -> bool:
                 tail = min(field.length, 64)
                 return reader.read(field.at + field.length - tail, tail).rstrip(b"\0 \t\r\n").endswith(b"OME>")
     return False
-
-
-@dataclass(frozen=True, eq=False)
-class Kind:
-    """Describes how pages store their pixels.
-
-    Attributes:
-        header: a tiny TIFF with the same tags and without pixels. tifffile makes the decoding
-            function from it.
-        order: byte order of the file, "<" or ">".
-        shaped: shape of a page: (separate samples, depth, length, width, samples in a pixel).
-        segment: shape of a strip or tile: (depth, length, width, samples in a pixel).
-        tiled: True for tiles, which are stored whole at the edges, False for strips.
-        plain: True if pixels are plain numbers of dtype `stored`.
-        stored: dtype in the file.
-        dtype: dtype of decoded pixels (1-bit pixels become uint8).
-        signed: False if the file does not tell if numbers are signed (it has no SampleFormat).
-        facts: compression and similar properties, for people.
-    """
-
-    header: bytes
-    order: Order
-    shaped: tuple[int, int, int, int, int]
-    segment: tuple[int, int, int, int]
-    tiled: bool
-    plain: bool
-    stored: np.dtype
-    dtype: np.dtype
-    signed: bool
-    facts: dict[str, Any]
-
-    @property
-    def axes(self) -> str:
-        """The axes of a page as letters: S, Z, Y, X, S; S and Z only if longer than 1.
-
-        The first S stands for separate samples, the last one for samples in a pixel.
-        """
-        return "".join(letter for letter, n in zip("SZYXS", self.shaped, strict=True) if letter in "YX" or n > 1)
-
-    @property
-    def shown(self) -> tuple[int, ...]:
-        """The positions of `axes` among the five axes of `shaped`."""
-        return tuple(k for k, n in enumerate(self.shaped) if k in (2, 3) or n > 1)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of a page, along `axes`."""
-        return tuple(self.shaped[k] for k in self.shown)
-
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes of a decoded page."""
-        return math.prod(self.shaped) * self.dtype.itemsize
-
-    @property
-    def compressed(self) -> bool:
-        """True if byte counts do not follow from shapes."""
-        return bool(self.facts["compression"] != "none")
-
-    @property
-    def whole_page(self) -> bool:
-        """True if one strip or tile is the whole page (or each of its separate samples)."""
-        return self.segment == self.shaped[1:]
-
-    def segment_bytes(self) -> np.ndarray:
-        """Return the bytes of every segment as stored, for plain pages: int64[n]."""
-        _, size = self.segments()
-        each = np.full(len(size), math.prod(self.segment), np.int64) if self.tiled else size.prod(axis=1)
-        return np.asarray(each * self.stored.itemsize)
-
-    def in_one_piece(self, offsets: np.ndarray, sizes: np.ndarray) -> bool:
-        """Return True if each page can be read as one piece: segments in order, without gaps.
-
-        Args:
-            offsets, sizes: int64[p, n] bytes, of the segments of every page.
-        """
-        depth, length, width, _ = self.segment
-        if self.tiled and not self.whole_page and (depth > 1 or width != self.shaped[3] or self.shaped[2] % length):
-            return False
-        return bool((sizes > 0).all() and (offsets[:, 1:] == offsets[:, :-1] + sizes[:, :-1]).all())
-
-    @property
-    def grid(self) -> tuple[int, int, int, int]:
-        """The number of segments of a page along separate samples, depth, length and width."""
-        s, *rest, _ = self.shaped
-        z, y, x = (-(-n // m) for n, m in zip(rest, self.segment[:3], strict=True))
-        return s, z, y, x
-
-    def segments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return origin and shape of every segment within `shaped`, in stored order: int64[n, 5] each.
-
-        Shapes end at the page's edge.
-        """
-        at = np.indices(self.grid).reshape(4, -1).T * np.array((1, *self.segment[:3]))
-        origin = np.concatenate([at, np.zeros((len(at), 1), np.int64)], axis=1)
-        size = np.minimum(np.array((1, *self.segment)), np.array(self.shaped) - origin)
-        return origin, size
-
-    def same(self, other: Kind) -> bool:
-        """Return True if pages of both kinds can stand in one array."""
-        return self is other or (
-            self.plain and other.plain and self.shaped == other.shaped and self.stored == other.stored
-        )
-
-
-def storage_value(order: str, tag: int, kind: int, raw: bytes) -> tuple[int, ...] | bytes | str:
-    """Parse the bytes of a tag about storage. Returns its value, or a text about the error in it."""
-    if tag == _JPEG_TABLES and raw:
-        return raw
-    if kind not in _UNSIGNED or not raw:
-        return f"tag {tag} holds no whole numbers, or too many"
-    values = struct.unpack(f"{order}{len(raw) // _BYTES[kind]}{_UNSIGNED[kind]}", raw)
-    return values[:1] if tag in _SCALARS else values
-
-
-def _tiny(order: str, tags: dict[int, tuple[int, ...] | bytes]) -> bytes:
-    """Build a TIFF file of one page with these tags and no pixels."""
-    full = {_STRIPS: (8,), _STRIP_SIZES: (1,), **tags}
-    base = 8 + 2 + 12 * len(full) + 4
-    entries, extra = b"", b""
-    for tag, value in sorted(full.items()):
-        data = value if isinstance(value, bytes) else struct.pack(f"{order}{len(value)}I", *value)
-        where = data.ljust(4, b"\0") if len(data) <= 4 else struct.pack(order + "I", base + len(extra))
-        extra += data if len(data) > 4 else b""
-        entries += struct.pack(order + "HHI", tag, 7 if isinstance(value, bytes) else 4, len(value)) + where
-    head = (b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 8)
-    return head + struct.pack(order + "H", len(full)) + entries + bytes(4) + extra
-
-
-@lru_cache(maxsize=1024)
-def tiny_page(header: bytes) -> Any:
-    """Return tifffile's page of a tiny TIFF, with its decoding function made."""
-    with quiet():
-        page = tifffile().TiffFile(io.BytesIO(header)).pages.first
-        page.decode  # noqa: B018  makes the function now, since its first use is not safe in several threads
-    return page
-
-
-def lower_name(value: Any) -> str:
-    return str(getattr(value, "name", value)).lower()
-
-
-def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Kind | str:
-    """Return the kind of pages with these tags about storage, or a text that says why they cannot be read."""
-    good: dict[int, tuple[int, ...] | bytes] = {}
-    for tag, value in tags.items():
-        if isinstance(value, str):
-            return value
-        if isinstance(value, tuple) and max(value) >= 1 << 32:
-            return "its sizes are absurd"
-        good[tag] = value
-    header = _tiny(order, good)
-    try:
-        page = tiny_page(header)
-        shaped = tuple(int(n) for n in page.shaped)
-        if 0 in shaped or not shaped:
-            return "it has no pixels"
-        if page.dtype is None:
-            return f"samples of {page.bitspersample} bits, sample format {int(page.sampleformat)}, are not known"
-        if not isinstance(page.bitspersample, int) or page.compression != 1 or page.bitspersample % 8:
-            import imagecodecs  # noqa: F401
-        with quiet():
-            page.decode(None, 0)  # raises for what tifffile does not support
-        segment = page.tiledepth, page.tilelength, page.tilewidth, shaped[4]
-        if not page.is_tiled:
-            segment = 1, page.rowsperstrip, page.imagewidth, shaped[4]
-        if min(segment) < 1:
-            return f"its strips or tiles have shape {segment}"
-        bits = page.bitspersample
-        dtype = np.dtype(page.dtype).newbyteorder("=")
-    except (DependencyError, MemoryError):
-        raise
-    except ImportError:
-        raise DependencyError("reading compressed TIFF needs imagecodecs: pip install 'vfs[tiff]'") from None
-    except Exception as error:
-        return " ".join(str(error).split())[:200] or type(error).__name__
-    number = (
-        page.compression == 1
-        and page.predictor == 1
-        and page.fillorder == 1
-        and page.sampleformat != 5
-        and not page.is_subsampled
-    )
-    plain = bool(number and isinstance(bits, int) and bits == dtype.itemsize * 8 and dtype.kind in "iufc")
-    facts = {
-        "compression": "none" if page.compression == 1 else lower_name(page.compression),
-        "predictor": int(page.predictor),
-        "photometric": lower_name(page.photometric),
-        "bits_per_sample": list(bits) if isinstance(bits, tuple) else int(bits),
-        "segment": ("tiles " if page.is_tiled else "strips ") + "×".join(str(n) for n in segment),
-    }
-    shown = np.dtype(np.uint8) if dtype.kind == "b" else dtype
-    if math.prod(shaped) * dtype.itemsize >= 1 << 60:
-        return f"its size, {'×'.join(str(n) for n in shaped)}, is absurd"
-    stored = dtype.newbyteorder(order)
-    return Kind(
-        header,
-        order,
-        shaped,  # type: ignore[arg-type]
-        segment,
-        bool(page.is_tiled),
-        plain,
-        stored,
-        shown,
-        339 in tags,
-        facts,
-    )

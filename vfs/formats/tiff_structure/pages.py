@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -40,8 +38,11 @@ from vfs.formats.tiff_structure.alike import (
     FilePattern,
     PagePattern,
 )
-from vfs.formats.tiff_structure.headers import DESCRIPTION, HOW, Field, Kind, Order, Reader, make_kind, storage_value
-from vfs.formats.tiff_structure.planes import Planes, complaint_of
+from vfs.formats.tiff_structure.headers import DESCRIPTION, Field, Reader
+from vfs.formats.tiff_structure.kinds import HOW, Kind, Unreadable, make_kind, storage_value
+from vfs.formats.tiff_structure.places import Planes, complaints, joined_planes
+from vfs.formats.tiff_structure.structure import Structure, lost_text, within
+from vfs.model.stored import Absence
 
 _KINDS = 1000  # most kinds of pages in a set; tifffile takes a fraction of a millisecond for each
 _SUBS = 64  # most smaller versions that a page may have
@@ -51,80 +52,22 @@ _BATCH = 1 << 20  # segments checked at once
 _O_TYPE, _O_COUNT, _O_AT, _C_TYPE, _C_COUNT, _C_AT = range(6)
 
 
-@dataclass(frozen=True)
-class Structure:
-    """Describes the structure of one file of a `PageTable`.
-
-    Attributes:
-        index: number of the file in the table.
-        rows: rows of its pages, in the order of the file.
-        subs: row of a page -> rows of its sub-directories (smaller versions), -1 for each that does
-            not exist.
-        tags: tags of the first directory.
-        start: the first `START` bytes of the first page's description.
-    """
-
-    path: str
-    index: int
-    size: int
-    order: Order
-    big: bool
-    rows: range
-    subs: dict[int, list[int]]
-    tags: dict[int, Field]
-    start: str
-
-    def text(self, tag: int, most: int = 1 << 62) -> str:
-        """Return the text of a tag of the first directory; "" if there is none, or one longer than `most`."""
-        field = self.tags.get(tag)
-        if field is None or field.type != 2 or field.length > most:
-            return ""
-        if tag == DESCRIPTION and field.length <= START:
-            return self.start
-        with Reader(self.path) as reader:
-            return reader.text(field)
-
-    def number(self, tag: int) -> int:
-        """Return an unsigned integer of the first directory; 0 if there is none."""
-        found = self._values(tag, {3: ("H", 1), 4: ("I", 1)})
-        return int(found[0]) if found else 0
-
-    def ratio(self, tag: int) -> float:
-        """Return a ratio of unsigned integers of the first directory; 0 if there is none."""
-        found = self._values(tag, {5: ("I", 2)})
-        return found[0] / found[1] if found and found[1] else 0.0
-
-    def real(self, tag: int) -> float:
-        """Return a floating-point number of the first directory; 0 if there is none."""
-        found = self._values(tag, {11: ("f", 1), 12: ("d", 1)})
-        return float(found[0]) if found else 0.0
-
-    def _values(self, tag: int, forms: dict[int, tuple[str, int]]) -> tuple[Any, ...]:
-        field = self.tags.get(tag)
-        if field is None or field.type not in forms or field.length != 1:
-            return ()
-        code, count = forms[field.type]
-        form = struct.Struct(f"{self.order}{count}{code}")
-        with Reader(self.path) as reader:
-            return form.unpack(reader.read(field.at, form.size))
-
-
 class PageTable:
     """Holds the pages of any number of files, one row for each.
 
     Attributes:
-        paths, sizes: paths and sizes of the files, in the order of `add`.
+        paths, sizes: paths and sizes of the files, in the order of `add`, `follow` and `skip`.
         file: for every page, number of its file.
         at: for every page, byte of its directory.
         kind: for every page, index into `kinds`.
-        kinds: kinds of pages, or a text that says why pages of that kind cannot be read.
+        kinds: kinds of pages.
     """
 
     def __init__(self) -> None:
         self.paths: list[str] = []
         self.sizes: list[int] = []
         self.file, self.at, self.kind = array("q"), array("q"), array("q")
-        self.kinds: list[Kind | str] = []
+        self.kinds: list[Kind | Unreadable] = []
         self._numbers: dict[object, int] = {}  # tags about storage -> number of the kind
         # Six numbers per page: type, count and place of the offsets, and of the byte counts; see `_place`
         self._where = array("q")
@@ -161,53 +104,70 @@ class PageTable:
         if found is None:
             return False
         at, data = found
-        self.file.append(len(self.paths))
-        self.paths.append(path)
-        self.sizes.append(size)
-        self.at.append(at)
-        self.kind.append(example.like.kind)
-        self._where.extend(example.like.where(data))
+        self._append(len(self.paths), at, example.like.kind, example.like.where(data))
+        self.skip(path, size)
         return True
 
+    def skip(self, path: str, size: int) -> None:
+        """Add a file of `size` bytes without pages, so that the next one has the next number."""
+        self.paths.append(path)
+        self.sizes.append(size)
+
     def add(self, path: str) -> Structure:
-        """Read the structure of another file.
+        """Read the structure of another file, up to its end or up to a directory that cannot be read.
 
         Raises:
-            FormatError, SourceError: the file is not a TIFF, is garbled or truncated, or cannot be
-                read.
+            FormatError, SourceError: the file is not a TIFF, its first page is garbled or truncated,
+                or it cannot be read. Then it was added without pages.
         """
+        self.skip(path, 0)
         with Reader(path) as reader:
-            walk = _Walk(reader, len(self.paths))
-            self.paths.append(path)
-            self.sizes.append(reader.size)
+            self.sizes[-1] = reader.size
+            walk = _Walk(reader, len(self.paths) - 1)
             begin = len(self.at)
             tags: dict[int, Field] = {}
             subs: dict[int, Field] = {}
+            cut = None
             at = reader.first
             if not at:
                 raise FormatError(f"{path}: a TIFF file without pages")
             while at:
-                if at in walk.seen:
-                    raise FormatError(
-                        f"{path}: its directories run in a circle: number {len(walk.seen)} is the one at byte {at:,}"
-                        " again"
-                    )
-                data, first, after = walk.directory(at)
-                if not tags:
-                    # Of equal tags the first one counts
-                    tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}
-                sub = self._page(walk, at, data, first)
+                try:
+                    data, first, after = walk.directory(at)
+                    if not tags:
+                        # Of equal tags the first one counts
+                        tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}
+                    sub = self._page(walk, at, data, first)
+                except (FormatError, TruncatedSourceError) as error:
+                    if len(self.at) == begin:
+                        raise
+                    cut = error
+                    break
                 if sub is not None:
                     subs[len(self.at) - 1] = sub
+                if after < 0:
+                    cut = TruncatedSourceError(
+                        f"{path}: the directory at byte {at:,} does not say where the next one is, the file ends"
+                        " before; it looks truncated"
+                    )
+                    break
                 at = after
             rows = range(begin, len(self.at))
-            found = {
-                row: [self._sub(walk, place) for place in reader.numbers(field, _SUBS).tolist()]
-                for row, field in subs.items()
-            }
+            found: dict[int, list[int]] = {}
+            for row, field in subs.items():
+                try:
+                    places = reader.numbers(field, _SUBS).tolist()
+                    found[row] = []
+                    for place in places:
+                        found[row].append(self._sub(walk, place))
+                except (FormatError, TruncatedSourceError) as error:
+                    cut = cut or error
+            cut = cut or lost_text(reader, tags)
             note = tags.get(DESCRIPTION)
-            start = "" if note is None or note.type != 2 else reader.text(note._replace(length=min(note.length, START)))
-            return Structure(path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start)
+            start = ""
+            if note is not None and note.type == 2 and within(reader.size, note):
+                start = reader.text(note._replace(length=min(note.length, START)))
+            return Structure(path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start, cut)
 
     def _sub(self, walk: _Walk, at: int) -> int:
         """Add a sub-directory. Returns its row; -1 if there is none, or if it is another page already."""
@@ -220,12 +180,9 @@ class PageTable:
     def _page(self, walk: _Walk, at: int, data: bytes, first: int) -> Field | None:
         """Add a page. Returns its tag of sub-directories."""
         reader = walk.reader
-        self.file.append(walk.index)
-        self.at.append(at)
         if self._like is not None and self._like.fits(reader, data):
-            self.kind.append(self._like.kind)
-            self._where.extend(self._like.where(data))
             walk.use(self._like.used)
+            self._append(walk.index, at, self._like.kind, self._like.where(data))
             return None
         how: list[tuple[int, Field, bytes]] = []
         where: dict[int, tuple[Field, bytes]] = {}
@@ -238,10 +195,15 @@ class PageTable:
         sizes = where.get(TILE_SIZES) or where.get(STRIP_SIZES)
         used = offsets[0].length * 2 if offsets is not None and offsets[0].length > 1 else 0
         walk.use(used)
-        self.kind.append(self.kind_of(reader, how))
-        self._where.extend(_place(reader, offsets) + _place(reader, sizes))
+        self._append(walk.index, at, self.kind_of(reader, how), _place(reader, offsets) + _place(reader, sizes))
         self._like = PagePattern.of(reader, data, first, self.kind[-1], used)
         return where[SUB][0] if SUB in where else None
+
+    def _append(self, file: int, at: int, kind: int, where: Iterable[int]) -> None:
+        self.file.append(file)
+        self.at.append(at)
+        self.kind.append(kind)
+        self._where.extend(where)
 
     def kind_of_entries(self, reader: Reader, entries: Iterable[tuple[int, Field, bytes]], **changed: int) -> int:
         """Return `kind_of` for the entries of a whole directory."""
@@ -277,109 +239,171 @@ class PageTable:
             self._numbers[told] = self._numbers[key] = number
         return number
 
-    def planes(self, rows: Sequence[int] | np.ndarray, one_piece: bool = True) -> Planes:
-        """Find the pixels of pages.
+    def planes(self, rows: Sequence[int] | np.ndarray, one_piece: bool = True) -> FoundPlanes:
+        """Find the pixels of the pages of an array.
 
         Args:
-            rows: rows of pages that are stored alike.
-            one_piece: return one segment for each page, if all are uncompressed and in one piece.
+            rows: for each plane of the array, the row of its page; -1 if it has none.
+            one_piece: return one segment for each page that is uncompressed and in one piece.
 
         Raises:
-            FormatError: the pages differ, or have impossible values.
-            TruncatedSourceError: a file ends before its pixels.
+            FormatError, TruncatedSourceError: no page has its pixels.
         """
         chosen = np.asarray(rows, np.int64)
-        kinds = np.frombuffer(self.kind, np.int64)[chosen]
-        file = np.frombuffer(self.file, np.int64)[chosen]
-        numbers = np.unique(kinds)
-        first = self.kinds[kinds[0]]
-        offsets, sizes = np.empty((len(chosen), 1), np.int64), np.empty((len(chosen), 1), np.int64)
-        for number in [int(kinds[0]), *(int(n) for n in numbers if n != kinds[0])]:
-            mine = np.flatnonzero(kinds == number)
-            kind = self.kinds[number]
-            name = f"{self.paths[file[mine[0]]]}: the page at byte {self.at[chosen[mine[0]]]:,}"
-            if isinstance(kind, str):
-                raise FormatError(f"{name} cannot be read: {kind}")
-            assert isinstance(first, Kind)
-            if not kind.same(first):
-                raise FormatError(
-                    f"{name} is stored differently from others of its array: {kind.facts}, expected {first.facts}"
-                )
-            a, b = self._segments(chosen[mine], kind, one_piece)
-            if len(mine) == len(chosen):
-                return Planes(kind, file, a, b)
-            if a.shape[1] != 1:
-                raise FormatError(
-                    f"{name} is cut differently from others of its array: {kind.facts}, expected {first.facts}"
-                )
-            offsets[mine], sizes[mine] = a, b
-        assert isinstance(first, Kind)
-        return Planes(first, file, offsets, sizes)
+        there = np.flatnonzero(chosen >= 0)
+        kinds = np.frombuffer(self.kind, np.int64)[chosen[there]]
+        numbers, begins = np.unique(kinds, return_index=True)
+        parts: list[Planes] = []
+        bad: list[np.ndarray] = []
+        error: FormatError | TruncatedSourceError | None = None
+        for number in numbers[np.argsort(begins)].tolist():
+            which = there[kinds == number]
+            part, wrong, said = self._part(chosen, which, number, one_piece)
+            error = error or said
+            bad.append(which[wrong])
+            if len(part.which):
+                parts.append(part)
+        if not parts and error is not None:
+            raise error
+        return FoundPlanes(joined_planes(parts), np.sort(np.concatenate([np.zeros(0, np.int64), *bad])), error)
 
-    def _segments(self, rows: np.ndarray, kind: Kind, one_piece: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return offsets and byte counts of pages of a kind.
+    def _part(
+        self, chosen: np.ndarray, which: np.ndarray, number: int, one_piece: bool
+    ) -> tuple[Planes, np.ndarray, FormatError | TruncatedSourceError | None]:
+        """Find the pixels of the planes `which`, of one kind.
 
-        Returns: int64[n, segments] each; int64[n, 1] if all are in one piece.
+        Returns: (those with pixels, bool[planes] of the others, what is wrong with the first of these).
         """
+        kind, rows = self.kinds[number], chosen[which]
+        assert isinstance(kind, Kind)
+        offsets, sizes, wrong, said = self._segments(rows, kind, one_piece)
+        file = np.frombuffer(self.file, np.int64)[rows[~wrong]]
+        return Planes(kind, which[~wrong], file, offsets, sizes), wrong, said
+
+    def _segments(self, rows: np.ndarray, kind: Kind, one_piece: bool) -> _Checked:
+        """Find offsets and byte counts of pages of a kind; a single one for each page if all are in one piece."""
         n = math.prod(kind.grid)
         batch = max(1, _BATCH // n)
         if not (kind.plain and one_piece):
             return self._checked(rows, kind, n)
         parts: list[np.ndarray] = []
+        bad: list[np.ndarray] = []
+        said = None
         for i in range(0, len(rows), batch):
-            offsets, sizes = self._checked(rows[i : i + batch], kind, n)
+            offsets, sizes, wrong, error = self._checked(rows[i : i + batch], kind, n)
             if not kind.in_one_piece(offsets, sizes):
                 return self._checked(rows, kind, n)
             parts.append(offsets[:, :1].copy())
-        return np.concatenate(parts), np.full((len(rows), 1), kind.nbytes, np.int64)
+            bad.append(wrong)
+            said = said or error
+        starts = np.concatenate(parts)
+        return starts, np.full_like(starts, kind.nbytes), np.concatenate(bad), said
 
-    def _checked(self, rows: np.ndarray, kind: Kind, n: int) -> tuple[np.ndarray, np.ndarray]:
-        offsets, sizes = self._read(rows, n, kind.compressed)
-        file = np.frombuffer(self.file, np.int64)[rows]
-        complaint = complaint_of(kind, offsets, sizes, np.array(self.sizes, np.int64)[file])
-        if complaint is not None:
-            row, error, text = complaint
-            raise error(f"{self.paths[file[row]]}: the page at byte {self.at[rows[row]]:,} {text}")
-        return offsets, sizes
+    def _checked(self, rows: np.ndarray, kind: Kind, n: int) -> _Checked:
+        offsets, sizes, bad, said = self._read(rows, n, kind.compressed)
+        good = np.flatnonzero(~bad)
+        if not len(good):  # nothing is known of the sizes in such tags
+            return np.zeros((0, 1), np.int64), np.zeros((0, 1), np.int64), bad, said
+        file = np.frombuffer(self.file, np.int64)[rows[good]]
+        wrong = np.zeros(len(good), bool)
+        for complaint in complaints(kind, offsets, sizes, np.array(self.sizes, np.int64)[file]):
+            said = said or complaint.error(f"{self._named(rows[good[complaint.pages.argmax()]])} {complaint.said}")
+            wrong |= complaint.pages
+        bad[good[wrong]] = True
+        return offsets[~wrong], sizes[~wrong], bad, said
 
-    def _read(self, rows: np.ndarray, n: int, compressed: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Read offsets and byte counts from the files: int64[rows, n] each.
+    def text_of(self, row: int) -> str:
+        """Return the description of a page; "" without one."""
+        with Reader(self.paths[self.file[row]]) as reader:
+            data, first, _ = reader.directory(self.at[row])
+            for tag, field, _ in reader.entries(data, first):
+                if tag == DESCRIPTION and field.type == 2:
+                    return reader.text(field)
+        return ""
+
+    def _named(self, row: int) -> str:
+        return f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,}"
+
+    def _read(self, rows: np.ndarray, n: int, compressed: bool) -> _Checked:
+        """Read offsets and byte counts from the files.
 
         Byte counts are 0 if the file does not have them and they are not needed.
         """
         where = np.frombuffer(self._where, np.int64).reshape(-1, 6)[rows]
+        files = np.frombuffer(self.file, np.int64)[rows]
+        bad, said = self._unlisted(rows, where, n, compressed)
+        good = np.flatnonzero(~bad)
+        if n == 1 and (where[good][:, (_O_TYPE, _C_TYPE)] == 0).all():
+            return where[good, _O_AT : _O_AT + 1], where[good, _C_AT : _C_AT + 1], bad, said
+        offsets, sizes = np.zeros((2, len(good), n), np.int64)
+        for file in np.unique(files[good]).tolist():
+            with Reader(self.paths[file]) as reader:
+                for i in np.flatnonzero(files[good] == file).tolist():
+                    row = where[good[i]].tolist()
+                    try:
+                        for out, (kind, count, at) in ((offsets, row[:3]), (sizes, row[3:])):
+                            if count:
+                                out[i] = at if kind == 0 else reader.numbers(Field(kind, count, at), n)
+                    except (FormatError, TruncatedSourceError) as error:
+                        bad[good[i]], said = True, said or error
+        kept = ~bad[good]
+        return offsets[kept], sizes[kept], bad, said
+
+    def _unlisted(
+        self, rows: np.ndarray, where: np.ndarray, n: int, compressed: bool
+    ) -> tuple[np.ndarray, FormatError | TruncatedSourceError | None]:
+        """Find pages that do not list their strips or tiles. Returns: (bool[rows], what is wrong with the first)."""
+        bad = np.zeros(len(rows), bool)
+        said: FormatError | TruncatedSourceError | None = None
         for column, what in ((_O_COUNT, "offsets"), (_C_COUNT, "byte counts")):
             short = where[:, column] < n
             if what == "byte counts" and not compressed:
                 short &= where[:, column] > 0
             if short.any():
-                i = int(np.flatnonzero(short)[0])
-                row = int(rows[i])
-                raise FormatError(
-                    f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} has {where[i, column]:,} {what}"
-                    f" of strips or tiles, expected {n:,}"
+                i = int(short.argmax())
+                said = said or FormatError(
+                    f"{self._named(rows[i])} has {where[i, column]:,} {what} of strips or tiles, expected {n:,}"
                 )
+                bad |= short
         ends = np.array(self.sizes, np.int64)[np.frombuffer(self.file, np.int64)[rows]]
         for kind, count, at in ((_O_TYPE, _O_COUNT, _O_AT), (_C_TYPE, _C_COUNT, _C_AT)):
             beyond = (where[:, kind] != 0) & ((where[:, count] > ends) | (where[:, at] > ends - where[:, count]))
             if beyond.any():
-                row = int(rows[np.flatnonzero(beyond)[0]])
-                raise TruncatedSourceError(
-                    f"{self.paths[self.file[row]]}: the page at byte {self.at[row]:,} lists its strips or tiles beyond"
-                    " the end of the file; it looks truncated"
+                said = said or TruncatedSourceError(
+                    f"{self._named(rows[beyond.argmax()])} lists its strips or tiles beyond the end of the file; it"
+                    " looks truncated"
                 )
-        if (where[:, (_O_TYPE, _C_TYPE)] == 0).all():
-            return where[:, _O_AT : _O_AT + 1], where[:, _C_AT : _C_AT + 1]
-        offsets, sizes = np.zeros((len(rows), n), np.int64), np.zeros((len(rows), n), np.int64)
-        files = np.frombuffer(self.file, np.int64)[rows]
-        for file in np.unique(files).tolist():
-            with Reader(self.paths[file]) as reader:
-                for i in np.flatnonzero(files == file).tolist():
-                    row = where[i].tolist()
-                    for out, (kind, count, at) in ((offsets, row[:3]), (sizes, row[3:])):
-                        if count:
-                            out[i] = at if kind == 0 else reader.numbers(Field(kind, count, at), n)
-        return offsets, sizes
+                bad |= beyond
+        return bad, said
+
+
+_Checked = tuple[np.ndarray, np.ndarray, np.ndarray, FormatError | TruncatedSourceError | None]
+"""What is found of pages: offsets and byte counts of the good ones (int64[good, m] each), bool[p] of
+the bad ones, what is wrong with the first of these.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundPlanes:
+    """Holds the planes of an array.
+
+    Attributes:
+        parts: the planes, those that are stored alike together.
+        bad: int64[m], numbers of the planes whose pages do not have their pixels.
+        error: what is wrong with the first of them.
+    """
+
+    parts: tuple[Planes, ...]
+    bad: np.ndarray
+    error: FormatError | TruncatedSourceError | None
+
+    def absent(self) -> tuple[Absence, ...]:
+        """Report the planes whose pages do not have their pixels."""
+        if self.error is None:
+            return ()
+        n = len(self.bad)
+        said = str(self.error) + f", and {n - 1:,} more pages" * (n > 1)
+        return (Absence(said, type(self.error), "shows such pages as blank", {"frames_missing": n}),)
 
 
 class _Walk:
@@ -394,6 +418,11 @@ class _Walk:
         self.used = 0
 
     def directory(self, at: int) -> tuple[bytes, int, int]:
+        if at in self.seen:
+            raise FormatError(
+                f"{self.reader.path}: its directories run in a circle: number {len(self.seen)} is the one at byte"
+                f" {at:,} again"
+            )
         self.seen.add(at)
         found = self.reader.directory(at)
         self.use(len(found[0]))

@@ -1,117 +1,46 @@
-"""Checks the places of the pixels of TIFF pages, and turns pages into a layout and a decoder.
+"""Turns the pages of an array into a layout and a decoder.
 
 - Uncompressed pages in one piece are frames (`FrameLayout`).
 - Other uncompressed strips and tiles are blocks, of which any part can be read (`BlockLayout`; tiles
   at the edges are stored whole).
-- All others (compressed, packed bits, 1-bit) are blocks that decode whole.
+- All others (compressed, packed bits, 1-bit) are blocks that decode whole. So are those of pages
+  that are stored in several ways: each is decoded as the tags of its own page say.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vfs.errors import FormatError, TruncatedSourceError
-from vfs.formats.tiff_structure.headers import Kind
-from vfs.formats.tiff_structure.segments import SegmentDecoder
+from vfs.errors import FormatError
+from vfs.formats.tiff_structure.kinds import Kind
+from vfs.formats.tiff_structure.places import Planes
+from vfs.formats.tiff_structure.segments import MixedSegmentDecoder, PartDecoder, SegmentDecoder
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, Layout
 
-_LARGEST = 1 << 31  # most bytes of a block that decodes whole
-# Most bytes into which one compressed byte may decode (deflate: 1,032; zstd: 32,768; blank lines of
-# CCITT: more)
-_EXPANDS = 1 << 18
-
-
-@dataclass(frozen=True, eq=False)
-class Planes:
-    """Holds the places of pages that are stored alike.
-
-    Attributes:
-        kind: kind of all of them.
-        file: int64[p], number of the file.
-        offsets, sizes: int64[p, m] bytes, one column for each segment, or a single one if pages are
-            in one piece. Offset and size 0 mean a segment that was never written; it is blank.
-    """
-
-    kind: Kind
-    file: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
-
-
-def complaint_of(
-    kind: Kind, offsets: np.ndarray, sizes: np.ndarray, ends: np.ndarray
-) -> tuple[int, type[FormatError | TruncatedSourceError], str] | None:
-    """Check offsets and byte counts (int64[p, m]) of pages. Fills in the byte counts of plain pages.
-
-    Args:
-        ends: int64[p], size of each page's file.
-
-    Returns: (page, class of the error, message); None if there is no error.
-    """
-    absent = (offsets == 0) & (sizes == 0)
-    block = math.prod(kind.segment) * kind.dtype.itemsize
-    if kind.plain:
-        need = (
-            kind.segment_bytes()
-            if offsets.shape[1] > 1
-            else np.array([kind.nbytes if math.prod(kind.grid) > 1 else kind.segment_bytes()[0]])
-        )
-        short = ~absent & (sizes > 0) & (sizes < need)
-        if short.any():
-            page, segment = (int(k) for k in np.argwhere(short)[0])
-            return (
-                page,
-                FormatError,
-                (
-                    f"stores {sizes[page, segment]:,} bytes for strip or tile {segment}, expected {need[segment]:,};"
-                    " the file is garbled"
-                ),
-            )
-        np.copyto(sizes, np.broadcast_to(need, sizes.shape), where=~absent)
-    wrong = ~absent & ((offsets == 0) | (sizes <= 0))
-    if wrong.any():
-        page, segment = (int(k) for k in np.argwhere(wrong)[0])
-        return (
-            page,
-            FormatError,
-            (
-                f"stores strip or tile {segment} at byte {offsets[page, segment]:,} with {sizes[page, segment]:,}"
-                " bytes; the file is garbled"
-            ),
-        )
-    beyond = (offsets < 0) | (offsets > ends[:, None]) | (sizes > ends[:, None] - offsets)
-    if beyond.any():
-        page, segment = (int(k) for k in np.argwhere(beyond)[0])
-        first, size = int(offsets[page, segment]), int(sizes[page, segment])
-        return (
-            page,
-            TruncatedSourceError,
-            f"has pixels at bytes {first:,} to {first + size:,}, the file has {ends[page]:,}; it looks truncated",
-        )
-    if not kind.plain or absent.any():
-        least = np.where(absent, 0, sizes).min(initial=1 << 40) if not absent.all() else 0
-        if block > min(_LARGEST, max(1 << 26, int(least) * _EXPANDS)):
-            return (
-                0,
-                FormatError,
-                f"has strips or tiles of {block:,} bytes in {least:,} stored ones; such sizes are absurd",
-            )
-    return None
+_SAMPLES = (0, 4)  # axes of `Kind.shaped`: separate samples, samples in a pixel
 
 
 def arrange(
-    planes: Planes, index: np.ndarray, nav: tuple[int, ...], shown: tuple[int, ...], dtype: np.dtype | None = None
+    parts: Sequence[Planes],
+    index: np.ndarray,
+    nav: tuple[int, ...],
+    like: Kind,
+    shown: tuple[int, ...],
+    dtype: np.dtype | None = None,
 ) -> tuple[Layout, Decoder | BlockDecoder, tuple[int, ...]]:
     """Lay out an array of planes.
 
     Args:
-        index: int64[p], position of every plane in C order of the navigation axes. Positions
+        parts: the planes, those that are stored alike together; one or more.
+        index: int64[planes], position of every plane in C order of the navigation axes. Positions
             without a plane are blank.
         nav: lengths of the navigation axes.
+        like: kind of pages whose axes `shown` counts.
         shown: the page's axes (see `Kind.shaped`) that follow the navigation axes; -1 for an axis
             of length 1 that pages do not have.
         dtype: dtype to show instead of the kind's, of the same size.
@@ -121,46 +50,133 @@ def arrange(
     Raises:
         FormatError: tiles are thicker than the page along an axis that is not shown.
     """
-    kind = planes.kind
-    show = kind.dtype if dtype is None else dtype
-    sig = tuple(kind.shaped[k] if k >= 0 else 1 for k in shown)
-    used = [k for k in shown if k >= 0]
-    n = math.prod(kind.grid)
-    if kind.plain and used == sorted(used) and planes.offsets.shape[1] == 1 and (n > 1 or kind.whole_page):
+    one = parts[0].kind
+    show = one.dtype if dtype is None else dtype
+    sig = tuple(like.shaped[k] if k >= 0 else 1 for k in shown)
+    axes = [_of_kind(shown, like, part.kind) for part in parts]
+    used = [k for k in axes[0] if k >= 0]
+    if len(parts) == 1 and parts[0].in_one_piece and used == sorted(used):
         frames = FrameLayout.of(
             sig,
-            np.ones(len(index), np.int64),
+            np.ones(len(parts[0].which), np.int64),
             word_bytes=show.itemsize,
-            file_header=planes.offsets[:, 0],
-            first=index,
-            files=planes.file,
+            file_header=parts[0].offsets[:, 0],
+            first=index[parts[0].which],
+            files=parts[0].file,
         ).arranged(nav)
-        return frames, PlainDecoder(show.newbyteorder(kind.order)), ()
-    pitch = tuple(_pitch(kind, shown)) if kind.tiled else ()
-    origin, size = kind.segments()
-    keep = ~((planes.offsets == 0) & (planes.sizes == 0))
-    plane, segment = np.nonzero(keep)
-    take = np.array([k if k >= 0 else 5 for k in shown])
-    origin = np.concatenate([origin, np.zeros((n, 1), np.int64)], axis=1)[:, take]
-    size = np.concatenate([size, np.ones((n, 1), np.int64)], axis=1)[:, take]
-    place = np.stack(np.unravel_index(index, nav), axis=1) if nav else np.empty((len(index), 0), np.int64)
-    whole = (1, *kind.segment, 1)
-    block = (1,) * len(nav) + tuple(whole[k] for k in take.tolist())
-    layout = BlockLayout.of(
-        nav + sig,
-        np.concatenate([place[plane], origin[segment]], axis=1),
-        np.concatenate([np.ones((len(plane), len(nav)), np.int64), size[segment]], axis=1),
-        planes.file[plane],
-        planes.offsets[plane, segment],
-        planes.sizes[plane, segment],
-        word_bytes=show.itemsize if kind.plain else 0,
-        whole=not kind.plain,
-        pitch=(1,) * len(nav) + pitch if kind.tiled else (),
-        numbers=plane * n + segment,
+        return frames, PlainDecoder(show.newbyteorder(one.order)), ()
+    numbers = np.cumsum([0, *(len(part.which) * math.prod(part.kind.grid) for part in parts)])
+    blocks = _Blocks.joined(
+        [
+            _Blocks.of(part, index, nav, take, first)
+            for part, take, first in zip(parts, axes, numbers.tolist(), strict=False)
+        ]
     )
-    if kind.plain:
-        return layout, PlainDecoder(show.newbyteorder(kind.order)), block if kind.tiled else ()
-    return layout, SegmentDecoder(kind.header, n, show), block
+    whole = (1, *one.segment, 1)
+    block = (1,) * len(nav) + tuple(whole[k] for k in axes[0])
+    plain = all(part.kind.plain and part.kind.order == one.order for part in parts)
+    tiled = any(part.kind.tiled for part in parts)
+    if (len(parts) > 1 and (tiled or not plain)) or any(
+        _turned(part.kind, take) for part, take in zip(parts, axes, strict=True)
+    ):
+        decoders = [
+            PartDecoder(
+                SegmentDecoder(part.kind.header, math.prod(part.kind.grid), show),
+                part.kind.segment,
+                part.kind.tiled,
+                take,
+            )
+            for part, take in zip(parts, axes, strict=True)
+        ]
+        mixed = MixedSegmentDecoder(tuple(decoders), tuple(numbers[:-1].tolist()), show)
+        return blocks.layout(nav + sig), mixed, block
+    pitch = (1,) * len(nav) + tuple(_pitch(one, shown)) if tiled else ()
+    if plain:
+        layout = blocks.layout(nav + sig, show.itemsize, pitch)
+        return layout, PlainDecoder(show.newbyteorder(one.order)), block if tiled else ()
+    return blocks.layout(nav + sig, 0, pitch), SegmentDecoder(one.header, math.prod(one.grid), show), block
+
+
+def _of_kind(shown: tuple[int, ...], like: Kind, kind: Kind) -> tuple[int, ...]:
+    """Return the axes of pages of a kind that `shown` means, which counts those of another kind.
+
+    Samples may be separate in one of them, and in a pixel in the other one.
+    """
+    if kind.shaped == like.shaped:
+        return shown
+    return tuple(_SAMPLES[k == _SAMPLES[0]] if k in _SAMPLES else k for k in shown)
+
+
+def _turned(kind: Kind, axes: tuple[int, ...]) -> bool:
+    """Return True if samples in a pixel are shown before other axes: blocks have another order than the array."""
+    return kind.segment[3] > 1 and axes[-1] != _SAMPLES[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Holds the strips and tiles of planes as columns, see `BlockLayout.of`.
+
+    Attributes:
+        origin, shape: int64[n, ndim].
+        file, offset, nbytes, number: int64[n].
+    """
+
+    origin: np.ndarray
+    shape: np.ndarray
+    file: np.ndarray
+    offset: np.ndarray
+    nbytes: np.ndarray
+    number: np.ndarray
+
+    @classmethod
+    def of(cls, planes: Planes, index: np.ndarray, nav: tuple[int, ...], axes: tuple[int, ...], first: int) -> _Blocks:
+        """Find the blocks of planes that are stored alike.
+
+        Args:
+            axes: axes of `Kind.shaped` that are shown; -1 for an axis of length 1.
+            first: number of the first block; segment `s` of plane `p` is number `first + p * segments + s`.
+        """
+        kind, n = planes.kind, math.prod(planes.kind.grid)
+        offsets, sizes = planes.offsets, planes.sizes
+        if offsets.shape[1] < n:  # in one piece
+            each = kind.segment_bytes()
+            offsets, sizes = offsets + np.cumsum(each) - each, np.broadcast_to(each, (len(offsets), n))
+        plane, segment = np.nonzero(~((offsets == 0) & (sizes == 0)))
+        origin, size = kind.segments()
+        take = np.array([k if k >= 0 else 5 for k in axes])
+        origin = np.concatenate([origin, np.zeros((n, 1), np.int64)], axis=1)[:, take]
+        size = np.concatenate([size, np.ones((n, 1), np.int64)], axis=1)[:, take]
+        at = index[planes.which]
+        place = np.stack(np.unravel_index(at, nav), axis=1) if nav else np.empty((len(at), 0), np.int64)
+        return cls(
+            np.concatenate([place[plane], origin[segment]], axis=1),
+            np.concatenate([np.ones((len(plane), len(nav)), np.int64), size[segment]], axis=1),
+            planes.file[plane],
+            offsets[plane, segment],
+            sizes[plane, segment],
+            first + plane * n + segment,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Blocks]) -> _Blocks:
+        if len(parts) == 1:
+            return parts[0]
+        return cls(*[np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__])
+
+    def layout(self, shape: tuple[int, ...], word_bytes: int = 0, pitch: tuple[int, ...] = ()) -> BlockLayout:
+        """Return the layout. With `word_bytes` 0 its blocks decode only as wholes."""
+        return BlockLayout.of(
+            shape,
+            self.origin,
+            self.shape,
+            self.file,
+            self.offset,
+            self.nbytes,
+            word_bytes=word_bytes,
+            whole=not word_bytes,
+            pitch=pitch,
+            numbers=self.number,
+        )
 
 
 def _pitch(kind: Kind, shown: tuple[int, ...]) -> tuple[int, ...]:

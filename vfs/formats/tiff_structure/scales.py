@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from vfs.formats.tiff_structure.headers import DESCRIPTION
-from vfs.formats.tiff_structure.pages import Structure
+from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.units import spelled
 
 _LONGEST = 1 << 16  # most characters of a description that is searched

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import DecodeError
-from vfs.formats.tiff_structure.headers import lower_name, quiet, tiny_page
+from vfs.formats.tiff_structure.headers import quiet
+from vfs.formats.tiff_structure.kinds import lower_name, tiny_page
 
 _DEFLATE = {8, 32946}
 _JPEG_2000 = {33003, 33004, 33005, 34712}
@@ -114,4 +116,56 @@ class SegmentDecoder:
             made = whole
         if made.size != math.prod(shape):
             raise DecodeError(f"segment {block % self.segments}: expected {shape}, found {made.shape}")
-        return np.ascontiguousarray(made).view(self.dtype).reshape(shape)
+        native = made.astype(made.dtype.newbyteorder("="), copy=False)
+        return np.ascontiguousarray(native).view(self.dtype).reshape(shape)
+
+
+@dataclass(frozen=True)
+class PartDecoder:
+    """Decodes whole strips or tiles of pages that stand in one array with pages of other kinds.
+
+    Args:
+        segments: decoder of these strips or tiles.
+        stored: shape in which each is stored: (depth, length, width, samples in a pixel).
+        tiled: True for tiles, which are stored whole at the edges.
+        axes: the axes of a page (see `Kind.shaped`) that the last axes of the array are; -1 for one
+            of length 1.
+    """
+
+    segments: SegmentDecoder
+    stored: tuple[int, int, int, int]
+    tiled: bool
+    axes: tuple[int, ...]
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Decode one segment to the box of `shape` that the array has of it."""
+        box = [1, 1, 1, 1, 1]
+        for axis, n in zip(self.axes, shape[-len(self.axes) :], strict=True):
+            if axis >= 0:
+                box[axis] = n
+        stored = (1, *self.stored) if self.tiled else tuple(box)
+        made = self.segments.decode_block(data, block, stored)[tuple(slice(0, n) for n in box)]
+        shown = [axis for axis in self.axes if axis >= 0]
+        order = [*(axis for axis in range(5) if axis not in shown), *shown]
+        return np.ascontiguousarray(made.transpose(order)).reshape(shape)
+
+
+@dataclass(frozen=True)
+class MixedSegmentDecoder:
+    """Decodes whole strips or tiles of pages that are stored in several ways.
+
+    Args:
+        parts: a decoder for each way.
+        first: number of the first block of each.
+        dtype: dtype of the result.
+    """
+
+    parts: tuple[PartDecoder, ...]
+    first: tuple[int, ...]
+    dtype: np.dtype
+    word_bytes: int = 0
+    decode_into = None
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        k = bisect_right(self.first, block) - 1
+        return self.parts[k].decode_block(data, block - self.first[k], shape)
