@@ -26,6 +26,7 @@ from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 HEADER = np.dtype(
@@ -197,7 +198,7 @@ def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[A
     if stored > wanted:
         said = (
             f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} patterns are stored;"
-            f" {stored - wanted:,} are left out"
+            f" {stored - wanted:,} are left out{surplus(scan, stored)}"
         )
         return (Absence(said, counts={"frames_left_out": stored - wanted}),)
     return ()

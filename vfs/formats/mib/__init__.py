@@ -11,7 +11,9 @@ chips, 4 x and 5 y size, 6 pixel type, 7 sensor layout (`1x1`, `2x2`, `Nx1`; a `
 pixels are inserted), 8 chip select mask, 9 time, 10 exposure in s, 11 counter, 12 colour mode, 13
 gain mode, 14 to 21 thresholds in keV, settings of every chip; newer software appends `MQ1A`, time
 in UTC to the nanosecond, exposure in ns, counter depth in bits. Files are ordered by their first
-sequence number, not by their names; for missing ones see `vfs.formats.mib.absent`.
+sequence number, not by their names; for missing ones see `vfs.formats.mib.absent`. Frames that were
+recorded behind each line of a scan while the beam returned are left out where the .hdr has `LineSkip`;
+where it has not, `line_skip` leaves them out, and surplus frames that may be these are said.
 
 Pixel types U08, U16 and U32 are big-endian images. R64 is the raw output of the chip, big-endian
 64-bit words (see `vfs.kernels.unpack`), whose contents depend on the counter depth::
@@ -93,7 +95,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         )
     counts = counts[full]
     stored = StoredFrames(found, full, counts, first_frames(found, full, counts, record), record)
-    expected = _expected(hdr_path, hdr)
+    expected = _expected(hdr_path, hdr, stored.span)
     front = in_front(stored, expected)
     layout = FrameLayout.of(
         sig,
@@ -107,8 +109,10 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         pieces=pieces,
     )
 
-    nav = _scan(hdr_path, hdr, layout.stored)
-    absent = absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
+    nav, skip = _scan(hdr_path, hdr, layout.stored)
+    absent = absences(
+        hdr_path or found.paths[0], stored, front, expected, nav, whole_series, skip, _said_scan(hdr_path, hdr)
+    )
     if not whole_hdr:
         absent += (
             Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),
@@ -123,7 +127,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         StoredArray(
             "data",
             files,
-            layout.arranged(nav),
+            layout.arranged(nav, line_skip=skip),
             decoder,
             nav + sig,
             (*names, "y", "x"),
@@ -134,7 +138,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     ]
     headers = altered(
         layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())
-    ).arranged(nav)
+    ).arranged(nav, line_skip=skip)
     beside = altered(datasets[0], layout=headers, shape=nav, dims=names, companion=True)
     for name, units, about in (
         (
@@ -219,12 +223,29 @@ def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
     )
 
 
-def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]:
-    """Return the scan shape of a .hdr file, by default one axis of all frames.
+def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[tuple[int, ...], int]:
+    """Return the scan of a .hdr file, by default one axis of all frames.
 
     ScanY and ScanX count even if another number of frames is stored: surplus frames are left out,
     missing ones are blank at the end. Without them each trigger starts a line, if there are several
-    lines of several frames, and no frame would be left out.
+    lines of several frames. Then a few surplus frames are left out; a line of them or more, or some
+    for each line, say that the frames lie otherwise.
+
+    Returns: (shape, number of frames to leave out behind each line).
+
+    Raises: see `_positions`.
+    """
+    scan = _said_scan(path, hdr)
+    if not scan:
+        return (stored,), 0
+    if all(_positions(path, hdr)):
+        return scan, _skipped(path, hdr, stored)
+    (lines, columns), more = scan, stored - scan[0] * scan[1]
+    return ((stored,), 0) if more >= columns or (more > 0 and more % lines == 0) else (scan, 0)
+
+
+def _said_scan(path: str | None, hdr: dict[str, str]) -> tuple[int, ...]:
+    """Return (lines, columns) that a .hdr file says, with ScanY and ScanX or by its triggers; () if it has none.
 
     Raises: see `_positions`.
     """
@@ -232,12 +253,23 @@ def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]
     if y and x:
         return y, x
     frames, line = (_count(hdr, f"Frames {words} (Number)") for words in ("in Acquisition", "per Trigger"))
-    if 1 < line < frames and frames % line == 0 and stored <= frames:
-        return frames // line, line
-    return (stored,)
+    return (frames // line, line) if 1 < line < frames and frames % line == 0 else ()
 
 
-def _expected(path: str | None, hdr: dict[str, str]) -> int:
+def _skipped(path: str | None, hdr: dict[str, str], stored: int) -> int:
+    """Return the number of frames behind each line of the scan that a .hdr file says are no part of it (LineSkip).
+
+    It is 0 where the number of frames, in the .hdr or stored, shows that they were not recorded.
+    """
+    y, x = _positions(path, hdr)
+    skip = next((_count(hdr, key) for key in hdr if key.replace(" ", "").lower() == "lineskip"), 0)
+    if not (y and x) or skip * y + y * x > _MOST_SCAN:
+        return 0
+    said = _count(hdr, "Frames in Acquisition (Number)")
+    return 0 if y * x == (said if said in (y * x, y * (x + skip)) else stored) else skip
+
+
+def _expected(path: str | None, hdr: dict[str, str], stored: int) -> int:
     """Return the number of frames in a .hdr file; 0 if it has none.
 
     This is the number for the scan or, without a scan, for the acquisition.
@@ -245,7 +277,7 @@ def _expected(path: str | None, hdr: dict[str, str]) -> int:
     Raises: see `_positions`.
     """
     y, x = _positions(path, hdr)
-    return y * x or _count(hdr, "Frames in Acquisition (Number)")
+    return y * (x + _skipped(path, hdr, stored)) if y and x else _count(hdr, "Frames in Acquisition (Number)")
 
 
 def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import numpy as np
 from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats import series
 from vfs.formats.mib.heads import MibFiles
+from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence
 
 _BLANK = "shows these frames as blank"
@@ -60,7 +61,14 @@ def in_front(stored: StoredFrames, expected: int) -> int:
 
 
 def absences(
-    named: str, stored: StoredFrames, front: int, expected: int, scan: Sequence[int], whole_series: bool
+    named: str,
+    stored: StoredFrames,
+    front: int,
+    expected: int,
+    scan: Sequence[int],
+    whole_series: bool,
+    line_skip: int = 0,
+    said: Sequence[int] = (),
 ) -> tuple[Absence, ...]:
     """Report missing frames, the worst loss first.
 
@@ -70,25 +78,32 @@ def absences(
         expected: number of frames in the .hdr; 0 if it has none.
         scan: shape of the scan that is shown.
         whole_series: True if the files were found by the name of one of them.
+        line_skip: number of frames behind each line of the scan that are left out, as the .hdr says.
+        said: scan in the .hdr; () if it has none.
     """
-    total, shown = front + stored.span, math.prod(scan)
+    total, shown = front + stored.span, math.prod(scan) + math.prod(scan[:-1]) * line_skip
     found = list(_first_ones(named, stored, front, expected, whole_series))
     rests = stored.found.sizes % stored.record
     if stored.counts.sum() < stored.span:
         found += _holes(named, stored, rests, front, max(expected, total))
     if rests.any():
         found.append(_left_over(stored, rests))
-    if expected > total:
+    if expected > total + line_skip:  # frames behind the last line are no loss
         less = expected - total
-        said = f"{named}: says {expected:,} frames, {total:,} are stored: {_last(less)} missing"
-        found.append(Absence(said, counts={"frames_missing": less}))
+        text = f"{named}: says {expected:,} frames, {total:,} are stored: {_last(less)} missing"
+        found.append(Absence(text, counts={"frames_missing": less}))
     if total > shown:
         more = total - shown
-        said = (
+        hint = "" if line_skip else surplus(scan, total)
+        text = (
             f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored: {more:,}"
-            f" {'is' if more == 1 else 'are'} left out"
+            f" {'is' if more == 1 else 'are'} left out{hint}"
         )
-        found.append(Absence(said, counts={"frames_left_out": more}))
+        found.append(Absence(text, counts={"frames_left_out": more}))
+    elif 0 < expected < total and len(scan) == 1:
+        hint = surplus(said, total, shown=False) if said else ""
+        text = f"{named}: says {expected:,} frames, {total:,} are stored: all are shown, along one axis{hint}"
+        found.append(Absence(text, arrangement=True))
     return tuple(found)
 
 
