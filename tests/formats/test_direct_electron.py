@@ -56,6 +56,10 @@ def test_listed_positions(tmp_path: Path, pattern: str, kind: str) -> None:
     same(opened(path, nav_shape=(2, 6), sync_offset=-1)[0, 1], twin[0])
     same(opened(path, roi=[11, 0])[...], shown.reshape(12, *DETECTOR)[[11, 0]])
     same(opened(path, roi=np.eye(3, 4, dtype=bool))[...], shown[np.arange(3), np.arange(3)])
+    found = array.reduce(pixel=vfs.Masks(np.eye(24)[:1].reshape(1, *DETECTOR)), most=vfs.Max())
+    same(found["pixel"].data[..., 0].astype("u2"), shown[..., 0, 0])
+    some = array.reduce(roi=[7, 2], pixel=vfs.Masks(np.eye(24)[:1].reshape(1, *DETECTOR)))
+    assert some["pixel"].data.ravel()[[2, 7]].tolist() == shown[..., 0, 0].ravel()[[2, 7]].tolist()
     with pytest.raises(vfs.OptionError, match="the files say the scan position of each frame"):
         opened(path, line_skip=1)
 

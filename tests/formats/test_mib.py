@@ -760,6 +760,9 @@ def test_frames_recorded_while_the_beam_returned(tmp_path: Path, said: bool) -> 
     assert "incomplete" not in array.group.attrs["vfs"]
     same(pickle.loads(pickle.dumps(array))[...], shown)
     same(np.asarray(array.zarr()[1:, 2:5]), shown[1:, 2:5])
+    sums = array.reduce(sum=vfs.Sum(), each=vfs.Masks(np.ones((1, *twin.shape[1:]))))
+    same(sums["sum"].data.astype("f8"), shown.sum((0, 1), dtype="f8"))
+    same(sums["each"].data.astype("f8").reshape(5, 7), shown.sum((2, 3), dtype="f8"))
     stamps = array.group["timestamp"][...]
     assert np.diff(stamps[:, 0]).tolist() == [8_000_000] * 4  # ns; a millisecond a frame
     for explicit in (False, True):

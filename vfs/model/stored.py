@@ -339,6 +339,13 @@ class StoredArray:
         more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 
+    def along_one_axis(self) -> StoredArray:
+        """Return an array of frames with all scan positions along one axis, in their order."""
+        assert self.layout.frames is not None
+        layout, sig = self.layout.frames.along_one_axis(), self.nav_ndim
+        dims, block = nav_dims(1) + self.dims[sig:], (1, *self.block[sig:]) if self.block else ()
+        return altered(self, layout=layout, shape=layout.shape, dims=dims, nav_ndim=1, block=block)
+
     def calibrated(self) -> StoredArray:
         """Return the array with an attribute `calibration` in which every axis has the same entries.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -314,6 +314,12 @@ class FrameLayout:
         order = ScanOrder.skipping(nav, line_skip) if line_skip else self.order
         kept = order if order is not None and order.shape == nav else None
         return altered(self, nav_shape=nav, offset=offset, chosen=chosen, order=kept)
+
+    def along_one_axis(self) -> FrameLayout:
+        """Show what this layout shows along one axis instead of several."""
+        count = len(self.shape) - len(self.sig_shape)
+        nav = (math.prod(self.shape[:count]),)
+        return altered(self, nav_shape=nav, order=None if self.order is None else replace(self.order, shape=nav))
 
     def ordered(self, order: ScanOrder) -> FrameLayout:
         """Show the frames where `order` says, in its scan shape."""
