@@ -807,3 +807,35 @@ def test_triggers_that_say_fewer_frames_than_are_stored(tmp_path: Path, stored: 
     array = warned(path, said[stored]) if stored in said else vfs.open(path)
     same(array[...], twin[: math.prod(shape)].reshape(*shape, *twin.shape[1:]))
     same(vfs.open(path, nav_shape=(stored,))[...], twin)  # nothing is left to say
+
+
+@pytest.mark.parametrize("per_file", [None, 12])
+@pytest.mark.parametrize("lost", [(5,), (4, 5, 6), (1, 9, 21), (22,)])
+def test_frames_lost_within_a_file(tmp_path: Path, lost: tuple[int, ...], per_file: int | None) -> None:
+    """Their numbers are missing in the frame headers; later frames stay where they belong."""
+    twin = make(24)
+    path = write_mib(tmp_path, twin, scan=(4, 6), frames_per_file=per_file)
+    kept = np.setdiff1d(np.arange(24), lost)
+    record = 384 + twin[0].nbytes
+    for k, file in enumerate(sorted(tmp_path.glob("*.mib"))):
+        held = file.read_bytes()
+        first = k * (per_file or 0)
+        here = [n - first for n in kept.tolist() if 0 <= n - first < len(held) // record]
+        file.write_bytes(b"".join(held[n * record : (n + 1) * record] for n in here))
+    twin[list(lost)] = 0
+    array = warned(path, "by the numbers in its frame headers, ", "blank")
+    same(array[...], twin.reshape(4, 6, *twin.shape[1:]))
+    assert array.group.attrs["vfs"]["incomplete"] == {"frames_missing": len(lost)}
+    assert (array.group["timestamp"][...] > 0).ravel().tolist() == (~np.isin(np.arange(24), lost)).tolist()
+
+
+@pytest.mark.parametrize("numbers", [range(2, 20, 2), [1, 1, 2, 2, 3, 3, 4, 4, 5], [1, 2, 3, 2, 1, 6, 7, 8, 11]])
+def test_numbers_that_do_not_count_frames(tmp_path: Path, numbers: Any) -> None:
+    twin = make(9)
+    path = write_mib(tmp_path, twin)
+    file, record = tmp_path / "scan.mib", 384 + twin[0].nbytes
+    raw = bytearray(file.read_bytes())
+    for k, number in enumerate(numbers):
+        raw[k * record + 4 : k * record + 10] = b"%06d" % number
+    file.write_bytes(raw)
+    same(vfs.open(path)[...], twin)

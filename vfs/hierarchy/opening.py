@@ -362,14 +362,13 @@ def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, StoredArray
     def goes_along(dataset: StoredArray) -> bool:
         return dataset.companion and nav > 0 and dataset.nav_ndim == nav and dataset.shape[:nav] == main.shape[:nav]
 
-    frames = main.layout.stored_frames(nav)
+    def skipped(one: StoredArray) -> int:  # a virtual image has no values for skipped frames
+        return options.line_skip if one.layout.stored_frames(nav) == main.layout.stored_frames(nav) else 0
 
-    def shown(one: StoredArray) -> StoredArray:
-        # A companion with a value for each scan position, such as a virtual image, has none for skipped frames
-        skip = options.line_skip if one is main or one.layout.stored_frames(nav) == frames else 0
-        return one.arranged(scan, options.sync_offset, options.roi, skip)
-
-    return {one.path: shown(one) if one is main or goes_along(one) else one for one in stored.datasets}
+    how, skip = (scan, options.sync_offset, options.roi), options.line_skip
+    arranged = [one for one in stored.datasets if one is main or goes_along(one)]
+    shown = {one.path: one.arranged(*how, skip and skipped(one)) for one in arranged}
+    return {one.path: shown.get(one.path, one) for one in stored.datasets}
 
 
 def _absent(stored: _StoredSet, main: StoredArray) -> tuple[Absence, ...]:

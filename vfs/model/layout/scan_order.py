@@ -118,6 +118,24 @@ def placed(numbers: Callable[[np.ndarray], np.ndarray], frames: np.ndarray, look
     return np.asarray(frames + (found - frames[known])[before])
 
 
+def numbered_runs(numbers: Callable[[np.ndarray], np.ndarray], count: int, look: int) -> np.ndarray | None:
+    """Cut frames that are numbered where some were lost.
+
+    Args:
+        numbers: returns the numbers of frames, counted from that of the first one: int64[m].
+        count: how many frames are stored.
+        look: see `placed`.
+
+    Returns: int64[r, 3], for each run of frames that follow one another: frames in front of it,
+        number of its first frame, count. None if numbers do not grow.
+    """
+    found = placed(numbers, np.arange(count), look)
+    if found is None:
+        return None
+    starts = np.flatnonzero(np.diff(found, prepend=-2) != 1)
+    return np.stack([starts, found[starts], np.diff(np.append(starts, count))], axis=1)
+
+
 def surplus(shape: Sequence[int], stored: int, *, shown: bool = True) -> str:
     """Return words for a message on frames for which a scan has no place; "" where there is no more to say.
 
