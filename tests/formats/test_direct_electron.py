@@ -192,3 +192,16 @@ def test_real_movies(oracle: dict[str, Any]) -> None:
     same(array[...][np.repeat([0, 1], 15), y, x], recorded)
     assert array.valid.sum() == 30
     assert opened(SHARED / oracle["mrc/de_20241021_00405"]["files"][-1]).shape == (4, 8, 4, 8)
+
+
+def test_movies_with_numbers_of_their_own(tmp_path: Path) -> None:
+    """NAME_0_movie.mrc has NAME_info.txt and NAME_scan_coordinates.csv beside it, as the server writes them."""
+    twin = frames_of((12, *DETECTOR), "u2")
+    movie(tmp_path, twin, SCAN | {"Scan - Type": "Random"}, np.stack(np.divmod(np.arange(12)[::-1], 4)[::-1], axis=1))
+    first, second = (tmp_path / "run_movie.mrc").rename(tmp_path / "run_0_movie.mrc"), tmp_path / "run_1_movie.mrc"
+    same(opened(first)[...], twin[::-1].reshape(3, 4, *DETECTOR))
+    second.write_bytes(first.read_bytes())
+    same(warned(second, "is movie 1 of its acquisition", "the frames are one axis")[...], twin)
+    (tmp_path / "run_1_info.txt").write_text("Scan - Size X = 6\nScan - Size Y = 2\nScan - Type = Serpentine\n")
+    (tmp_path / "run_scan_coordinates.csv").unlink()
+    assert opened(second).shape == (2, 6, *DETECTOR)

@@ -37,18 +37,29 @@ _MOST_BLANK = 1000  # most positions of a scan for each frame; with more, the po
 _MOST_STEPS = 1 << 20  # most positions along an axis of a scan
 
 
-def _base(path: str) -> str | None:
-    """Return the beginning of the names of a Direct Electron movie's side files; None for other files."""
-    hit = re.fullmatch(r"(.*)_movie\.(mrcs?|seq)", path, re.I | re.S)
-    return hit[1] if hit else None
+def _beside(path: str, ending: str) -> str:
+    """Return the path of a file beside a movie; "" if there is none, or the file is no movie.
+
+    A movie that has a number of its own, NAME_0_movie.mrc, may share NAME_info.txt.
+    """
+    hit = re.fullmatch(r"((.*?)(_\d+)?)_movie\.(mrcs?|seq)", path, re.I | re.S)
+    bases = (hit[1], hit[2]) if hit else ()
+    return next((name for base in bases if os.path.isfile(name := f"{base}_{ending}")), "")
+
+
+def _part(path: str, name: str) -> int:
+    """Return the number of a movie that shares the file `name` with others of its acquisition; 0 if it has it alone."""
+    hit = re.search(r"_(\d+)_movie\.\w+$", path)
+    shares = hit is not None and bool(name) and not name.startswith(path[: hit.end(1)] + "_")
+    return int(hit[1]) if hit and shares else 0
 
 
 def info_of(path: str) -> dict[str, str]:
     """Read the `key = value` lines of the `_info.txt` beside a movie; empty if there is none."""
-    base = _base(path)
-    if base is None or not os.path.isfile(f"{base}_info.txt"):
+    name = _beside(path, "info.txt")
+    if not name:
         return {}
-    lines = read_side_file(f"{base}_info.txt").decode("utf-8", "replace").splitlines()
+    lines = read_side_file(name).decode("utf-8", "replace").splitlines()
     return {key.strip(): value.strip() for key, mark, value in (line.partition("=") for line in lines) if mark}
 
 
@@ -97,17 +108,18 @@ def scan_of(path: str, info: Mapping[str, str], frames: int) -> MovieScan:
     """
     if not info or not _on(info, "Scan - Enable", True):
         return _one_axis(frames)
-    listed = f"{_base(path)}_scan_coordinates.csv"
-    if os.path.isfile(listed):
+    if part := _part(path, _beside(path, "info.txt")):
+        return _one_axis(frames, f"{path}: is movie {part} of its acquisition, which began with others")
+    listed = _beside(path, "scan_coordinates.csv")
+    if listed:
         try:
             return _visited(path, info, frames, listed)
         except (FormatError, SourceError) as error:
             return _one_axis(frames, str(error))
     pattern = _pattern(info)
     if pattern not in ("raster", "serpentine"):
-        said = (
-            f"{path}: its scan is of type {_pattern_said(info)!r}, and there is no {os.path.basename(listed)} beside it"
-        )
+        listed = re.sub(r"movie\.\w+$", "scan_coordinates.csv", os.path.basename(path))
+        said = f"{path}: its scan is of type {_pattern_said(info)!r}, and there is no {listed} beside it"
         return _one_axis(frames, f"{said} that has the position of each frame")
     nav, absent = _counted(path, info, frames)
     if not nav:
@@ -316,9 +328,8 @@ class _PositionTable:
 
 def coordinates(path: str, frames: int) -> list[StoredArray]:
     """Make a companion with the scan position of every frame, for movies not recorded on a raster."""
-    base = _base(path)
-    name = f"{base}_scan_coordinates.csv"
-    if base is None or not os.path.isfile(name):
+    name = _beside(path, "scan_coordinates.csv")
+    if not name:
         return []
     files = Files.stat([name])
     rows = len(read_side_file(name).split())
